@@ -1,0 +1,63 @@
+# Everything a fresh machine needs is made here, inside this checkout: .venv (Python), .cache (jars, downloads), .demo (the demo's Airflow).
+# Prerequisites: Python 3.10+ and make. Java 17 is installed where that may be done, or the message says the one command to run.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+PACKAGE := airflow_provider_kafka_spark
+
+export UV_CACHE_DIR := $(CURDIR)/.cache/uv
+export PIP_CACHE_DIR := $(CURDIR)/.cache/pip
+export AIRFLOW_KAFKA_SPARK_CACHE := $(CURDIR)/.cache
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup java demo demo-ui test check format bench constraints clean
+
+help: ## Show the commands
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(READY) java ## Make the Python environment and find Java 17 (the other commands do this themselves)
+
+$(READY): setup.cfg constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' \
+		|| { echo "Python 3.10 or newer is needed; $(PYTHON) is $$($(PYTHON) --version). Name another: make PYTHON=python3.11 ..."; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) \
+		|| { echo "Python's venv module is needed. On Debian or Ubuntu: apt-get install python3-venv"; rm -rf $(VENV); exit 1; }
+	@echo "Installing the Python environment into $(VENV) (about a minute the first time)..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt uv
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+java:
+	@sh tests/install_java.sh
+
+demo: setup ## Run the main job on an embedded broker: an hourly copy and a replay, with the proof that every record arrived
+	@$(BIN)/python -m $(PACKAGE).testing.demo
+
+demo-ui: setup ## Open the Airflow UI on the demo's environment (make demo first)
+	@$(BIN)/python -m $(PACKAGE).testing.demo --ui
+
+test: setup ## Run all tests, with a real broker, real Spark and real Airflow
+	@$(BIN)/python -m pytest
+
+check: $(READY) ## Lint, format, types, layer rules: what CI runs before the tests
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --cache-dir .cache/import-linter --config setup.cfg
+
+format: $(READY) ## Format the code and mend what the linter can
+	@$(BIN)/ruff check --fix --quiet . || true
+	@$(BIN)/ruff format .
+
+bench: setup ## Measure against the peers, side by side (long; see benchmarks/README.md)
+	@$(BIN)/python -m benchmarks
+
+constraints: $(READY) ## Resolve constraints.txt anew from constraints.in
+	@$(BIN)/uv pip compile --quiet --universal --python-version 3.10 --extra dev setup.cfg --constraint constraints.in \
+		--no-header --no-annotate --output-file constraints.txt
+
+clean: ## Remove everything that these commands made
+	rm -rf $(VENV) .cache .demo build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

@@ -1,0 +1,239 @@
+"""Wishes: where a copy should start and end, before anyone asked a broker. No I/O, no clock.
+
+A wish is one of :class:`Earliest`, :class:`Latest`, :class:`AtOffset`, :class:`AtTimestamp`; the plan turns each into an
+offset (``core.plan``). Spark's numbers for the words, -2 and -1, are understood in offsets JSON and nowhere else.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Any, Literal
+
+from airflow_provider_kafka_spark.core.errors import BoundError
+from airflow_provider_kafka_spark.core.offset_range import TopicPartition
+
+#: Below this, a number meant as milliseconds since 1970 lies before 1973-03-03 and is most likely seconds.
+SMALLEST_EPOCH_MS = 10**11
+#: Beyond this (the year 5138) it is most likely microseconds.
+_LARGEST_EPOCH_MS = 10**14
+
+Side = Literal["start", "end"]
+
+
+@dataclass(frozen=True, slots=True)
+class Earliest:
+    """The oldest record that is still there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Latest:
+    """The end of the log at planning time; under ``read_committed`` the last stable offset."""
+
+
+@dataclass(frozen=True, slots=True)
+class AtOffset:
+    """Exactly this offset."""
+
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class AtTimestamp:
+    """The first offset whose timestamp is at or after ``epoch_ms``, as Kafka's ListOffsets has it."""
+
+    epoch_ms: int
+
+
+Wish = Earliest | Latest | AtOffset | AtTimestamp
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """One wish for all partitions, or one wish for each.
+
+    :param default: what holds for every partition that is not named.
+    :param by_partition: wishes of single partitions; when there is no default, every selected partition must be named.
+    """
+
+    default: Wish | None
+    by_partition: Mapping[TopicPartition, Wish]
+
+    @classmethod
+    def everywhere(cls, wish: Wish) -> Bound:
+        return cls(wish, {})
+
+    def wish_for(self, topic_partition: TopicPartition) -> Wish:
+        """:raises BoundError: if there is no default and the partition is not named."""
+        wish = self.by_partition.get(topic_partition, self.default)
+        if wish is None:
+            raise BoundError(
+                f"Offsets given by partition must name every partition that is read, as Spark asks; {topic_partition} is "
+                f"missing (named: {', '.join(map(str, sorted(self.by_partition)))}). Add it, with -2 for its earliest "
+                f"or -1 for its latest offset."
+            )
+        return wish
+
+
+def parse_bound(value: object, side: Side) -> Bound:
+    """Read ``starting_offsets`` or ``ending_offsets``: Spark's words, or Spark's offsets by topic and partition.
+
+    >>> parse_bound("earliest", "start").default
+    Earliest()
+    >>> parse_bound({"orders": {"0": 23, "1": -2}}, "start").wish_for(TopicPartition("orders", 0))
+    AtOffset(offset=23)
+
+    :param value: ``"earliest"``, ``"latest"``, ``{"orders": {"0": 23}}``, or that as JSON text.
+    :param side: which end of the range it is; a batch cannot start at the latest offset or end at the earliest.
+    :raises BoundError: if it is anything else, names an offset that is no integer, or a key twice.
+    """
+    name = "starting_offsets" if side == "start" else "ending_offsets"
+    allowed = "'earliest'" if side == "start" else "'latest'"
+    if isinstance(value, Bound):
+        return value
+    if isinstance(value, str) and value.strip().lower() in ("earliest", "latest"):
+        word = value.strip().lower()
+        if word == "latest" and side == "start":
+            raise BoundError(
+                f"{name}='latest' would copy nothing: a bounded copy that starts at the latest offset is empty, and Spark "
+                f"refuses it. Use 'earliest', offsets, or starting_timestamp."
+            )
+        if word == "earliest" and side == "end":
+            raise BoundError(f"{name}='earliest' would copy nothing. Use 'latest', offsets, or ending_timestamp.")
+        return Bound.everywhere(Earliest() if word == "earliest" else Latest())
+    if isinstance(value, str):
+        value = _read_json(value, name, allowed)
+    if not isinstance(value, Mapping) or not value:
+        raise BoundError(f"{name} must be {allowed} or offsets such as {{'orders': {{'0': 23}}}}; got {value!r}.")
+    wishes: dict[TopicPartition, Wish] = {}
+    for topic, partitions in value.items():
+        if not isinstance(partitions, Mapping):
+            raise BoundError(
+                f"{name} must map each topic to offsets by partition, such as {{'orders': {{'0': 23}}}}; "
+                f"got {partitions!r} for topic {topic!r}."
+            )
+        for partition, offset in partitions.items():
+            topic_partition = TopicPartition(topic, _parse_partition(partition, name, topic))
+            if topic_partition in wishes:
+                raise BoundError(f"{name} names {topic_partition} twice. Name each partition once.")
+            wishes[topic_partition] = _parse_offset(offset, side, name, topic_partition)
+    return Bound(None, wishes)
+
+
+def parse_timestamp(value: object, name: str) -> int:
+    """Read a moment as milliseconds since 1970-01-01 UTC.
+
+    >>> parse_timestamp("2026-11-20T10:00:00+01:00", "starting_timestamp")
+    1795165200000
+
+    :param value: an aware ``datetime``, ISO 8601 text with an offset or ``Z``, or epoch milliseconds as a number or text.
+    :param name: what the message should call it.
+    :raises BoundError: if it is naive (no time zone), no moment, or a number that is not in milliseconds.
+    """
+    if isinstance(value, str):
+        text = value.strip()
+        if text.lstrip("-").isdigit():
+            value = int(text)
+        else:
+            try:
+                # Python 3.10 does not read the Z.
+                value = datetime.fromisoformat(text[:-1] + "+00:00" if text[-1:] in ("Z", "z") else text)
+            except ValueError as error:
+                raise BoundError(
+                    f"{name} must be ISO 8601 with a time zone, such as '2026-11-20T10:00:00Z', an aware datetime, or epoch "
+                    f"milliseconds; got {text!r}. If it came from a template, the run may have no data interval: "
+                    f"see CronDataIntervalTimetable."
+                ) from error
+    if isinstance(value, datetime):
+        if value.utcoffset() is None:
+            raise BoundError(
+                f"{name} must have a time zone, such as '2026-11-20T10:00:00Z'; got the naive {value.isoformat()!r}, which "
+                f"could mean any of 38 hours. Add 'Z' for UTC or an offset such as '+01:00'."
+            )
+        # Integer arithmetic: a float of epoch seconds loses milliseconds.
+        delta = value - datetime(1970, 1, 1, tzinfo=timezone.utc)
+        return (delta.days * 86_400 + delta.seconds) * 1_000 + delta.microseconds // 1_000
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise BoundError(
+            f"{name} must be an aware datetime, ISO 8601 text with a time zone, or epoch milliseconds; got {value!r} of type "
+            f"{type(value).__name__}."
+        )
+    if not SMALLEST_EPOCH_MS <= value <= _LARGEST_EPOCH_MS:
+        unit = "seconds; multiply by 1000" if value < SMALLEST_EPOCH_MS else "microseconds; divide by 1000"
+        raise BoundError(
+            f"{name} must be in milliseconds since 1970, such as 1795165200000; got {value!r}: is it in {unit}?"
+        )
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class TimeWindow:
+    """A half-open window of record timestamps, in ms since 1970 UTC; either end may be open.
+
+    :raises BoundError: if it is reversed or of zero width.
+    """
+
+    start_ms: int | None
+    end_ms: int | None
+
+    def __post_init__(self) -> None:
+        if self.start_ms is None or self.end_ms is None or self.start_ms < self.end_ms:
+            return
+        if self.start_ms == self.end_ms:
+            raise BoundError(
+                f"The window from starting_timestamp to ending_timestamp has zero width: both are {iso(self.start_ms)}. "
+                f"In Airflow 3 a cron string such as '@hourly' gives runs whose data interval is a single moment. "
+                f"Schedule the DAG with CronDataIntervalTimetable('0 * * * *', timezone='UTC'), or with "
+                f"CronTriggerTimetable(..., interval=timedelta(hours=1)), whose runs have a real data interval."
+            )
+        raise BoundError(
+            f"The window must not be reversed: starting_timestamp {iso(self.start_ms)} lies after ending_timestamp "
+            f"{iso(self.end_ms)}."
+        )
+
+
+def iso(epoch_ms: int) -> str:
+    """ISO 8601 in UTC with milliseconds, for messages and logs."""
+    moment = datetime.fromtimestamp(epoch_ms // 1_000, tz=timezone.utc)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{epoch_ms % 1_000:03d}Z"
+
+
+def _read_json(text: str, name: str, allowed: str) -> object:
+    def refuse_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        # Both Python and Spark would take the last one, in silence.
+        keys = [key for key, _ in pairs]
+        repeated = sorted({key for key in keys if keys.count(key) > 1})
+        if repeated:
+            raise BoundError(f"{name} names {repeated} twice in {text!r}. Name each topic and partition once.")
+        return dict(pairs)
+
+    try:
+        return json.loads(text, object_pairs_hook=refuse_twice)
+    except json.JSONDecodeError as error:
+        raise BoundError(
+            f'{name} must be {allowed} or offsets such as \'{{"orders": {{"0": 23}}}}\'; got {text!r}, which is not JSON: {error}.'
+        ) from error
+
+
+def _parse_partition(value: object, name: str, topic: object) -> int:
+    if isinstance(value, str) and value.isascii() and value.isdigit():
+        return int(value)
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    raise BoundError(f"{name} must name partitions by number, such as '0'; got {value!r} for topic {topic!r}.")
+
+
+def _parse_offset(value: object, side: Side, name: str, where: TopicPartition) -> Wish:
+    sentinels: dict[int, Wish] = {-2: Earliest()} if side == "start" else {-1: Latest()}
+    if isinstance(value, int) and not isinstance(value, bool):
+        if value >= 0:
+            return AtOffset(value)
+        if value in sentinels:
+            return sentinels[value]
+    word = "-2 for the earliest" if side == "start" else "-1 for the latest"
+    raise BoundError(
+        f"{name} must give an integer offset >= 0, or {word}, for {where}; got {value!r} of type {type(value).__name__}. "
+        f"Spark would read null as 0."
+    )

@@ -1,0 +1,172 @@
+"""What brokers hold, as plain data: the facts that a plan is made from. ``hooks.kafka`` fetches them. No I/O here."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from airflow_provider_kafka_spark.core.errors import InvalidInputError, UnknownTopicError
+from airflow_provider_kafka_spark.core.offset_range import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionState:
+    """The offsets of one partition at one moment.
+
+    :param log_start: the oldest offset that retention has left.
+    :param last_stable: end for a ``read_committed`` reader: the first offset of the oldest open transaction.
+    :param high_watermark: end for a ``read_uncommitted`` reader.
+    """
+
+    log_start: int
+    last_stable: int
+    high_watermark: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicState:
+    """One topic at one moment.
+
+    :param topic_id: the id that Kafka gave it at its creation (KIP-516), or None where the broker tells none. A topic deleted and
+        created again has another.
+    :param config: the topic's effective configuration; empty if the login may not read it.
+    """
+
+    name: str
+    topic_id: str | None
+    partitions: Mapping[int, PartitionState]
+    config: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterState:
+    """What a cluster holds of the topics that were asked for.
+
+    :param first_at: for a partition and a time in ms, the first offset whose timestamp is at or after it; None if there is none.
+    :param now_ms: when this was fetched, in ms since 1970.
+    """
+
+    cluster_id: str
+    conn_id: str
+    now_ms: int
+    topics: Mapping[str, TopicState]
+    first_at: Mapping[tuple[TopicPartition, int], int | None] = field(default_factory=dict)
+
+    def topic(self, name: str) -> TopicState:
+        """:raises UnknownTopicError: if the cluster has no such topic."""
+        state = self.topics.get(name)
+        if state is None:
+            raise UnknownTopicError(
+                f"The topic {name!r} does not exist on the cluster of connection {self.conn_id!r}. Create it, or correct the name."
+            )
+        return state
+
+    def partition(self, topic_partition: TopicPartition) -> PartitionState:
+        """:raises UnknownTopicError: if the cluster has no such partition."""
+        topic = self.topic(topic_partition.topic)
+        state = topic.partitions.get(topic_partition.partition)
+        if state is None:
+            raise UnknownTopicError(
+                f"{topic_partition} does not exist on the cluster of connection {self.conn_id!r}: the topic has "
+                f"{len(topic.partitions)} partitions, numbered from 0. Spark would drop it without a word."
+            )
+        return state
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which partitions to read: exactly one of a list of topics, a pattern, or an assignment.
+
+    :param topics: names of topics, all of whose partitions are read.
+    :param pattern: a regular expression that must match a topic's **whole** name. (Spark's ``subscribePattern`` is an unanchored search, and so
+        takes ``orders-dlq`` for ``orders``.)
+    :param assign: partitions by topic.
+    :raises InvalidInputError: if none or several are given, or one is malformed.
+    """
+
+    topics: Sequence[str] | None = None
+    pattern: str | None = None
+    assign: Mapping[str, Sequence[int]] | None = None
+
+    def __post_init__(self) -> None:
+        given = {"topics": self.topics, "topic_pattern": self.pattern, "assign": self.assign}
+        named = [name for name, value in given.items() if value is not None]
+        if len(named) != 1:
+            raise InvalidInputError(
+                f"Give exactly one of topics=['orders'], topic_pattern='orders\\..*' and assign={{'orders': [0, 1]}}; "
+                f"got {' and '.join(named) or 'none of them'}."
+            )
+        if self.topics is not None:
+            if isinstance(self.topics, str) or not self.topics:
+                raise InvalidInputError(f"topics must be a list of names, such as ['orders']; got {self.topics!r}.")
+            repeated = sorted({topic for topic in self.topics if list(self.topics).count(topic) > 1})
+            if repeated:
+                raise InvalidInputError(
+                    f"topics names {repeated} twice; name each topic once. Got {list(self.topics)!r}."
+                )
+            for topic in self.topics:
+                TopicPartition(topic, 0)
+        if self.pattern is not None:
+            try:
+                re.compile(self.pattern)
+            except (re.error, TypeError) as error:
+                raise InvalidInputError(
+                    f"topic_pattern must be a regular expression, such as 'orders\\..*'; got {self.pattern!r}: {error}."
+                ) from error
+        if self.assign is not None:
+            if not isinstance(self.assign, Mapping) or not self.assign:
+                raise InvalidInputError(
+                    f"assign must map topics to partitions, such as {{'orders': [0, 1]}}; got {self.assign!r}."
+                )
+            for topic, partitions in self.assign.items():
+                if isinstance(partitions, (str, bytes)) or not isinstance(partitions, Collection) or not partitions:
+                    raise InvalidInputError(
+                        f"assign must list partitions by number, such as {{'orders': [0, 1]}}; got {partitions!r} for {topic!r}."
+                    )
+                for partition in partitions:
+                    TopicPartition(topic, partition)
+                if len(set(partitions)) != len(partitions):
+                    raise InvalidInputError(f"assign names a partition of {topic!r} twice: {list(partitions)!r}.")
+
+    def topic_names(self, existing: Collection[str]) -> tuple[str, ...]:
+        """The topics to read, out of those that exist; internal topics (``__...``) must be named to be read.
+
+        :raises UnknownTopicError: if a named topic does not exist, or the pattern matches none.
+        """
+        if self.pattern is not None:
+            matched = [name for name in existing if re.fullmatch(self.pattern, name) and not name.startswith("__")]
+            if not matched:
+                raise UnknownTopicError(
+                    f"topic_pattern {self.pattern!r} matches none of the cluster's {len(existing)} topics. It must match the whole "
+                    f"name: 'orders' does not match 'orders-eu', 'orders.*' does.{_did_you_mean(self.pattern, existing)}"
+                )
+            return tuple(sorted(matched))
+        wanted = self.topics if self.topics is not None else list(self.assign or {})
+        for name in wanted:
+            if name not in existing:
+                raise UnknownTopicError(f"The topic {name!r} does not exist.{_did_you_mean(name, existing)}")
+        return tuple(sorted(wanted))
+
+    def partitions(self, cluster: ClusterState) -> tuple[TopicPartition, ...]:
+        """Every partition to read, sorted.
+
+        :raises UnknownTopicError: if one does not exist; Spark's ``assign`` would leave it out in silence.
+        """
+        if self.assign is not None:
+            chosen = [TopicPartition(topic, number) for topic, numbers in self.assign.items() for number in numbers]
+        else:
+            chosen = [
+                TopicPartition(name, number)
+                for name in self.topic_names(cluster.topics)
+                for number in cluster.topic(name).partitions
+            ]
+        for topic_partition in chosen:
+            cluster.partition(topic_partition)
+        return tuple(sorted(chosen))
+
+
+def _did_you_mean(name: str, existing: Collection[str]) -> str:
+    close = difflib.get_close_matches(name, existing, n=3)
+    return f" Did you mean {' or '.join(map(repr, close))}?" if close else ""

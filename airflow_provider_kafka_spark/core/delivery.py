@@ -1,0 +1,137 @@
+"""The job's report against the plan: the rule that decides whether a task is green. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from airflow_provider_kafka_spark.core.errors import DeliveryError
+from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
+from airflow_provider_kafka_spark.core.plan import ReplayPlan
+from airflow_provider_kafka_spark.core.protocol import JobReport, RangeReport, Transform
+
+RESULT_VERSION = 1
+
+
+def check_delivery(report: JobReport, plan: ReplayPlan, run_id: str, transform: Transform) -> None:
+    """Pass only a report that proves that every planned range was read to its end and all that was kept was written, once.
+
+    :raises DeliveryError: naming each range that falls short, and by how much.
+    """
+    if (report.run_id, report.plan_digest) != (run_id, plan.digest):
+        raise DeliveryError(
+            f"The report must be of run {run_id!r} and plan {plan.digest!r}; got run {report.run_id!r} and plan {report.plan_digest!r}. "
+            f"It belongs to another run: give each task a report_location of its own."
+        )
+    planned = plan.ranges.without_empty()
+    reported = {OffsetRange(r.topic, r.partition, r.from_offset, r.until_offset): r for r in report.ranges}
+    faults = [f"{r}: not in the report" for r in planned if r not in reported]
+    faults += [f"{r}: in the report, not in the plan" for r in reported if r not in planned]
+    for r, counts in sorted(reported.items()):
+        if not 0 <= counts.records_written <= counts.records_read <= r.size:
+            faults.append(
+                f"{r}: {counts.records_read:,} read and {counts.records_written:,} written of at most {r.size:,}"
+            )
+        elif counts.records_written < counts.records_read and not transform.drops_records:
+            faults.append(f"{r}: {counts.records_read:,} read, only {counts.records_written:,} written")
+    if report.duplicates:
+        faults.append(f"{report.duplicates:,} records are in the target more than once")
+    elif report.failed_tasks and not transform.provenance_headers:
+        faults.append(
+            f"{report.failed_tasks} Spark tasks were lost and ran again, so some records may be in the target twice; "
+            f"provenance_headers=True would tell"
+        )
+    if faults:
+        shown = "; ".join(faults[:10]) + (f"; and {len(faults) - 10} more" if len(faults) > 10 else "")
+        raise DeliveryError(
+            f"The job's report does not match the plan (application {report.application_id}): {shown}. "
+            f"Planned {plan.planned_records:,} records at most, read {report.records_read:,}, written {report.records_written:,}. "
+            f"A retry of this task writes only what is missing where provenance_headers=True."
+        )
+
+
+def ranges_with_gaps(report: JobReport) -> OffsetRanges:
+    """The ranges of which fewer records were read than they have offsets."""
+    return OffsetRanges(
+        OffsetRange(r.topic, r.partition, r.from_offset, r.until_offset) for r in report.ranges if r.gaps
+    )
+
+
+def check_gaps(report: JobReport, counted: Mapping[OffsetRange, int]) -> None:
+    """Hold the job's counts against those of a second client.
+
+    :param counted: records that are really in ranges.
+    :raises DeliveryError: if the job read fewer than there are.
+    """
+    read = {OffsetRange(r.topic, r.partition, r.from_offset, r.until_offset): r.records_read for r in report.ranges}
+    lost = [f"{r}: {read[r]:,} read, {count:,} there" for r, count in counted.items() if count > read[r]]
+    if lost:
+        raise DeliveryError(
+            f"The job read fewer records than there are (application {report.application_id}): {'; '.join(lost[:10])}. A retry of this task writes what is missing."
+        )
+
+
+def result_of_run(report: JobReport, plan: ReplayPlan, warnings: tuple[str, ...] = ()) -> dict[str, Any]:
+    """What the task returns: plain JSON, as the documentation gives it."""
+    return {
+        "version": RESULT_VERSION,
+        "run_id": report.run_id,
+        "ranges": [_range_result(r) for r in _with_empty(report, plan)],
+        "records_read": report.records_read,
+        "records_written": report.records_written,
+        "gaps": sum(r.gaps for r in report.ranges),
+        "duplicates": report.duplicates,
+        "missing": sum(m.offset_range.size for m in plan.missing),
+        "delivered_before": report.delivered_before,
+        "target_topics": list(report.target_topics),
+        "application_id": report.application_id,
+        "spark_version": report.spark_version,
+        "seconds": round(report.seconds, 3),
+        "warnings": [*plan.warnings, *warnings],
+    }
+
+
+def result_of_empty_plan(plan: ReplayPlan, run_id: str) -> dict[str, Any]:
+    """A report of zeros: there was nothing to do, and no Spark was started."""
+    nothing = JobReport(
+        run_id=run_id,
+        plan_digest=plan.digest,
+        ranges=(),
+        target_topics=(plan.target.topic,) if plan.target.topic else (),
+        application_id="",
+        spark_version="",
+        seconds=0.0,
+    )
+    return result_of_run(nothing, plan)
+
+
+def result_of_plan(plan: ReplayPlan, run_id: str) -> dict[str, Any]:
+    """What ``plan_only=True`` returns: the plan in the shape of a result."""
+    return {
+        "version": RESULT_VERSION,
+        "run_id": run_id,
+        "ranges": [{**r.to_dict(), "planned_records": r.size} for r in plan.ranges],
+        "planned_records": plan.planned_records,
+        "missing": sum(m.offset_range.size for m in plan.missing),
+        "missing_ranges": [{**m.offset_range.to_dict(), "reason": m.reason} for m in plan.missing],
+        "spark_partitions": plan.spark_partitions,
+        "target_topics": [plan.target.topic] if plan.target.topic else [],
+        "digest": plan.digest,
+        "warnings": list(plan.warnings),
+    }
+
+
+def _with_empty(report: JobReport, plan: ReplayPlan) -> list[RangeReport]:
+    empty = [RangeReport(r.topic, r.partition, r.from_offset, r.until_offset, 0, 0) for r in plan.ranges if r.is_empty]
+    return sorted([*report.ranges, *empty], key=lambda r: (r.topic, r.partition, r.from_offset, r.until_offset))
+
+
+def _range_result(r: RangeReport) -> dict[str, Any]:
+    return {
+        "topic": r.topic,
+        "partition": r.partition,
+        "from_offset": r.from_offset,
+        "until_offset": r.until_offset,
+        "records_read": r.records_read,
+        "records_written": r.records_written,
+    }

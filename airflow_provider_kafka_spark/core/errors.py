@@ -1,0 +1,162 @@
+"""Every failure this package names, as one tree.
+
+::
+
+    KafkaSparkError
+    ├── InvalidInputError            what the DAG author wrote cannot be right; nothing was started
+    │   ├── OffsetRangeError         a range is malformed, duplicated or overlaps another
+    │   ├── BoundError               a start, an end or a window is malformed, reversed, empty or in the future
+    │   ├── OptionError              an option is misspelt, refused, ignored or contradicted
+    │   ├── ExpressionError          an SQL expression does not compile against the source columns
+    │   ├── ConnectionConfigError    a connection is missing, incomplete or cannot be translated
+    │   └── TargetError              the target cannot take the records: missing, too small, or the source itself
+    ├── PlanError                    the broker does not hold what the plan asks for
+    │   ├── UnknownTopicError        a topic or partition does not exist
+    │   └── DataLossError            records in the wish are gone (aged out), or the topic was re-created
+    ├── BrokerError                  the broker did not answer as it should
+    │   ├── BrokerUnavailableError   no answer within the time-out                                    (retriable)
+    │   ├── BrokerAuthenticationError  the broker refused the login
+    │   └── BrokerAuthorizationError   the login lacks a permission
+    ├── SubmitError                  the Spark job could not be started or followed
+    │   ├── JavaNotFoundError        no Java, or one that is too old
+    │   ├── SparkSubmitNotFoundError no ``spark-submit``
+    │   ├── JarError                 the Kafka connector's jars are missing, unreadable or not to be had
+    │   └── ReportLocationError      the job's report cannot travel back
+    ├── JobError                     the Spark job ran and did not prove delivery
+    │   ├── JobFailedError           the job reported a failure                                       (retriable)
+    │   ├── JobReportMissingError    the job ended and left no report                                 (retriable)
+    │   ├── DeliveryError            the report does not match the plan                               (retriable)
+    │   └── JobKilledError           the task was killed, and the job with it
+    ├── ProtocolError                a request or report is not of the version or shape we speak
+    └── LocalServiceError            a broker or cluster for tests and demos did not start or stop
+
+``retriable`` says whether running the same task again, unchanged, can succeed.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class KafkaSparkError(Exception):
+    """Base of every error that this package raises on purpose."""
+
+    retriable: ClassVar[bool] = False
+
+
+class InvalidInputError(KafkaSparkError):
+    """What the DAG author wrote cannot be right. Nothing was started."""
+
+
+class OffsetRangeError(InvalidInputError):
+    """An offset range is malformed, duplicated, or overlaps another."""
+
+
+class BoundError(InvalidInputError):
+    """A start, an end or a window is malformed, reversed, empty or in the future."""
+
+
+class OptionError(InvalidInputError):
+    """An option is misspelt, refused by Spark, ignored by Spark, or contradicts another."""
+
+
+class ExpressionError(InvalidInputError):
+    """An SQL expression does not compile against the source columns."""
+
+
+class ConnectionConfigError(InvalidInputError):
+    """An Airflow connection is missing, incomplete, or cannot be translated for Spark."""
+
+
+class TargetError(InvalidInputError):
+    """The target cannot take the records: it is missing, has too few partitions, or is the source itself."""
+
+
+class PlanError(KafkaSparkError):
+    """The broker does not hold what the plan asks for."""
+
+
+class UnknownTopicError(PlanError):
+    """A topic or partition does not exist."""
+
+
+class DataLossError(PlanError):
+    """Records that the wish names are gone: aged out by retention, or the topic was re-created."""
+
+
+class BrokerError(KafkaSparkError):
+    """The broker did not answer as it should."""
+
+
+class BrokerUnavailableError(BrokerError):
+    """No answer from any bootstrap server within the time-out."""
+
+    retriable = True
+
+
+class BrokerAuthenticationError(BrokerError):
+    """The broker refused the login."""
+
+
+class BrokerAuthorizationError(BrokerError):
+    """The login is known, and lacks a permission."""
+
+
+class SubmitError(KafkaSparkError):
+    """The Spark job could not be started or followed."""
+
+
+class JavaNotFoundError(SubmitError):
+    """There is no Java, or only one that is too old for Spark."""
+
+
+class SparkSubmitNotFoundError(SubmitError):
+    """There is no ``spark-submit`` where the connection or the PATH says."""
+
+
+class JarError(SubmitError):
+    """The Kafka connector's jars are missing, unreadable, or not to be had for this Spark version."""
+
+
+class ReportLocationError(SubmitError):
+    """The job's report cannot travel back from where the driver runs."""
+
+
+class JobError(KafkaSparkError):
+    """The Spark job ran and did not prove delivery."""
+
+
+class JobFailedError(JobError):
+    """The job reported a failure of its own."""
+
+    retriable = True
+
+
+class JobReportMissingError(JobError):
+    """The job ended and left no report: its driver died, or its report was lost."""
+
+    retriable = True
+
+
+class DeliveryError(JobError):
+    """The job's report does not match the plan: something did not arrive, or arrived twice."""
+
+    retriable = True
+
+
+class JobKilledError(JobError):
+    """The task was killed, and the job with it."""
+
+
+class ProtocolError(KafkaSparkError):
+    """A request or report is not of the version or shape that this package speaks."""
+
+
+class LocalServiceError(KafkaSparkError):
+    """A broker or cluster for tests and demos did not start, answer or stop."""
+
+
+def error_named(name: str, default: type[KafkaSparkError]) -> type[KafkaSparkError]:
+    """The class of this name in the tree, or the default: errors cross the border to the job by name."""
+    found = globals().get(name)
+    return found if isinstance(found, type) and issubclass(found, KafkaSparkError) else default

@@ -1,0 +1,289 @@
+"""Half-open ranges of Kafka offsets, and the algebra on sets of them. No I/O whatsoever.
+
+The names are Spark's (``org.apache.spark.streaming.kafka010.OffsetRange``): a range holds the offsets from
+``from_offset`` up to, but not including, ``until_offset``.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import groupby, pairwise
+from typing import Any
+
+from airflow_provider_kafka_spark.core.errors import OffsetRangeError
+
+#: What Kafka accepts as a topic name (``org.apache.kafka.common.internals.Topic``): at most 249 of these characters.
+_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+_NUMBER = re.compile(r"0|[1-9][0-9]*")
+_MAX_OFFSET = 2**63 - 1
+_MAX_PARTITION = 2**31 - 1
+_EXAMPLE = "'orders:0:100:200' or {'topic': 'orders', 'partition': 0, 'from_offset': 100, 'until_offset': 200}"
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class TopicPartition:
+    """One partition of one topic.
+
+    :raises OffsetRangeError: if the topic is no legal Kafka name, or the partition is no integer >= 0.
+    """
+
+    topic: str
+    partition: int
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.topic, str) or not _TOPIC_NAME.fullmatch(self.topic) or self.topic in (".", ".."):
+            raise OffsetRangeError(
+                f"A topic name must be 1 to 249 letters, digits, dots, dashes and underscores, such as 'orders'; "
+                f"got {self.topic!r}."
+            )
+        _check_integer("partition", self.partition, _MAX_PARTITION, where=self.topic)
+
+    def __str__(self) -> str:
+        return f"{self.topic}[{self.partition}]"
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class OffsetRange:
+    """The offsets ``from_offset <= offset < until_offset`` of one partition; empty when the two are equal.
+
+    >>> OffsetRange.parse("orders.eu-1:0:100:200").size
+    100
+
+    :param topic: name of the topic.
+    :param partition: number of the partition, from 0.
+    :param from_offset: the first offset, inclusive.
+    :param until_offset: the end, exclusive.
+    :raises OffsetRangeError: if any of them is malformed, negative, or the range is reversed.
+    """
+
+    topic: str
+    partition: int
+    from_offset: int
+    until_offset: int
+
+    def __post_init__(self) -> None:
+        where = str(TopicPartition(self.topic, self.partition))
+        _check_integer("from_offset", self.from_offset, _MAX_OFFSET, where)
+        _check_integer("until_offset", self.until_offset, _MAX_OFFSET, where)
+        if self.from_offset > self.until_offset:
+            raise OffsetRangeError(
+                f"An offset range must not be reversed: from_offset <= until_offset. Got from_offset="
+                f"{self.from_offset}, until_offset={self.until_offset} at {where}. Swap the two if they were mixed up."
+            )
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+    @property
+    def size(self) -> int:
+        """How many offsets it spans: an upper bound of its records, since compaction and transactions leave gaps."""
+        return self.until_offset - self.from_offset
+
+    @property
+    def is_empty(self) -> bool:
+        return self.from_offset == self.until_offset
+
+    @classmethod
+    def parse(cls, value: object) -> OffsetRange:
+        """Read a range from ``"topic:partition:from:until"`` or a mapping with exactly the four field names.
+
+        :raises OffsetRangeError: if it is neither, or any part of it is malformed.
+        """
+        if isinstance(value, OffsetRange):
+            return value
+        if isinstance(value, str):
+            return cls._parse_text(value)
+        if isinstance(value, Mapping):
+            return cls._parse_mapping(value)
+        raise OffsetRangeError(
+            f"An offset range must be {_EXAMPLE}; got {value!r} of type {type(value).__name__}. "
+            f"Offsets must be explicit: there is no word for 'up to now' in a replay."
+        )
+
+    @classmethod
+    def _parse_text(cls, text: str) -> OffsetRange:
+        parts = text.rsplit(":", 3)
+        if len(parts) != 4 or not all(_NUMBER.fullmatch(part) for part in parts[1:]):
+            raise OffsetRangeError(
+                f"An offset range in text must be 'topic:partition:from:until' with three plain numbers >= 0, "
+                f"such as 'orders:0:100:200'; got {text!r}."
+            )
+        return cls(parts[0], int(parts[1]), int(parts[2]), int(parts[3]))
+
+    @classmethod
+    def _parse_mapping(cls, mapping: Mapping[Any, Any]) -> OffsetRange:
+        expected = {"topic", "partition", "from_offset", "until_offset"}
+        if set(mapping) != expected:
+            missing, unknown = sorted(expected - set(mapping)), sorted(map(str, set(mapping) - expected))
+            raise OffsetRangeError(
+                f"An offset range must have exactly the keys {sorted(expected)}, as in {_EXAMPLE}; "
+                f"got {dict(mapping)!r}: missing {missing}, unknown {unknown}."
+            )
+        return cls(**{str(key): value for key, value in mapping.items()})
+
+    def format(self) -> str:
+        """The text form; ``OffsetRange.parse`` reads it back."""
+        return f"{self.topic}:{self.partition}:{self.from_offset}:{self.until_offset}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The plain JSON form; ``OffsetRange.parse`` reads it back."""
+        return {
+            "topic": self.topic,
+            "partition": self.partition,
+            "from_offset": self.from_offset,
+            "until_offset": self.until_offset,
+        }
+
+    def split(self, max_size: int) -> tuple[OffsetRange, ...]:
+        """Cut into consecutive ranges of at most ``max_size`` offsets; an empty range stays one.
+
+        :raises OffsetRangeError: if ``max_size`` is no integer >= 1.
+        """
+        _check_integer("max_size", max_size, _MAX_OFFSET, where=self.format())
+        if max_size < 1:
+            raise OffsetRangeError(f"The largest size of a piece must be at least 1 offset; got {max_size!r}.")
+        if self.size <= max_size:
+            return (self,)
+        starts = range(self.from_offset, self.until_offset, max_size)
+        return tuple(
+            replace(self, from_offset=start, until_offset=min(start + max_size, self.until_offset)) for start in starts
+        )
+
+    def __str__(self) -> str:
+        return f"{self.topic}[{self.partition}] {self.from_offset:,} to {self.until_offset:,}"
+
+
+class OffsetRanges(tuple[OffsetRange, ...]):
+    """A sorted tuple of ranges, no two of which share an offset.
+
+    Adjacent ranges stay apart until :meth:`merge`: a replay runs one Spark partition per range that was asked for.
+    Empty ranges are kept, so that an idle partition stays visible in a plan; the algebra drops them.
+
+    >>> OffsetRanges.parse(["orders:0:0:10", "orders:0:20:30"]).subtract(OffsetRanges.parse(["orders:0:5:25"]))
+    OffsetRanges('orders:0:0:5', 'orders:0:25:30')
+
+    :raises OffsetRangeError: if a range occurs twice, or two overlap.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, ranges: Iterable[OffsetRange] = ()) -> OffsetRanges:
+        ordered = sorted(ranges)
+        for earlier, later in pairwise(ordered):
+            if earlier == later:
+                raise OffsetRangeError(f"The range {earlier.format()!r} is given twice. Name each range once.")
+        for earlier, later in pairwise(r for r in ordered if not r.is_empty):
+            if earlier.topic_partition == later.topic_partition and later.from_offset < earlier.until_offset:
+                raise OffsetRangeError(
+                    f"The ranges {earlier.format()!r} and {later.format()!r} overlap: their common records would be "
+                    f"written twice. Correct them, or pass merge_overlaps=True to write each record once."
+                )
+        return super().__new__(cls, ordered)
+
+    @classmethod
+    def parse(cls, values: object, *, merge_overlaps: bool = False) -> OffsetRanges:
+        """Read a list of ranges, each as :meth:`OffsetRange.parse` takes it, in any order.
+
+        :param values: the ranges; any iterable but a string or a mapping.
+        :param merge_overlaps: unite ranges that overlap or repeat, in place of refusing them. Ranges that only touch stay apart.
+        :raises OffsetRangeError: if a range is malformed, or two overlap and ``merge_overlaps`` is false.
+        """
+        if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
+            raise OffsetRangeError(f"Offset ranges must be a list, each item {_EXAMPLE}; got {values!r}.")
+        ranges = [OffsetRange.parse(value) for value in values]
+        return cls(_unite(ranges, touching=False) if merge_overlaps else ranges)
+
+    def format(self) -> list[str]:
+        return [r.format() for r in self]
+
+    @property
+    def total(self) -> int:
+        """The number of offsets in all ranges together."""
+        return sum(r.size for r in self)
+
+    @property
+    def topic_partitions(self) -> tuple[TopicPartition, ...]:
+        return tuple(sorted({r.topic_partition for r in self}))
+
+    def by_partition(self) -> Iterator[tuple[TopicPartition, tuple[OffsetRange, ...]]]:
+        for topic_partition, group in groupby(self, key=lambda r: r.topic_partition):
+            yield topic_partition, tuple(group)
+
+    def index_of_range_holding(self, piece: OffsetRange) -> int:
+        """The index of the range that holds all of ``piece``.
+
+        :raises LookupError: if none does.
+        """
+        # The probe sorts behind every range that starts at or before the piece.
+        i = bisect_right(self, OffsetRange(piece.topic, piece.partition, piece.from_offset, _MAX_OFFSET)) - 1
+        if i >= 0:
+            found = self[i]
+            if found.topic_partition == piece.topic_partition and piece.until_offset <= found.until_offset:
+                return i
+        raise LookupError(f"No range holds {piece}.")
+
+    def without_empty(self) -> OffsetRanges:
+        return OffsetRanges(r for r in self if not r.is_empty)
+
+    def merge(self, other: Iterable[OffsetRange] = ()) -> OffsetRanges:
+        """The union, with ranges that overlap or touch made one."""
+        return OffsetRanges(_unite([*self, *other], touching=True))
+
+    def subtract(self, other: Iterable[OffsetRange]) -> OffsetRanges:
+        """What is in these ranges and not in ``other``. Boundaries between these ranges are kept."""
+        holes = dict(OffsetRanges(_unite(other, touching=True)).by_partition())
+        return OffsetRanges(
+            piece for r in self if not r.is_empty for piece in _cut_out(r, holes.get(r.topic_partition, ()))
+        )
+
+    def intersect(self, other: Iterable[OffsetRange]) -> OffsetRanges:
+        """What is both in these ranges and in ``other``. Boundaries between these ranges are kept."""
+        return self.subtract(self.subtract(other))
+
+    def split(self, max_size: int) -> OffsetRanges:
+        """Cut every range into pieces of at most ``max_size`` offsets."""
+        return OffsetRanges(piece for r in self for piece in r.split(max_size))
+
+    def __repr__(self) -> str:
+        return f"OffsetRanges({', '.join(map(repr, self.format()))})"
+
+
+def _unite(ranges: Iterable[OffsetRange], *, touching: bool) -> list[OffsetRange]:
+    united: list[OffsetRange] = []
+    for r in sorted(r for r in ranges if not r.is_empty):
+        last = united[-1] if united else None
+        if last is not None and last.topic_partition == r.topic_partition:
+            overlaps = r.from_offset < last.until_offset
+            if overlaps or (touching and r.from_offset == last.until_offset):
+                united[-1] = replace(last, until_offset=max(last.until_offset, r.until_offset))
+                continue
+        united.append(r)
+    return united
+
+
+def _cut_out(r: OffsetRange, holes: Iterable[OffsetRange]) -> Iterator[OffsetRange]:
+    """What remains of ``r`` outside of ``holes``, which are sorted, disjoint and of the same partition."""
+    start = r.from_offset
+    for hole in holes:
+        if hole.until_offset <= start:
+            continue
+        if hole.from_offset >= r.until_offset:
+            break
+        if hole.from_offset > start:
+            yield replace(r, from_offset=start, until_offset=hole.from_offset)
+        start = hole.until_offset
+    if start < r.until_offset:
+        yield replace(r, from_offset=start)
+
+
+def _check_integer(name: str, value: object, largest: int, where: str) -> None:
+    # bool is an int in Python, and True would pass as partition 1.
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= largest:
+        raise OffsetRangeError(
+            f"{name} must be an integer from 0 to {largest}, such as 100; got {value!r} of type "
+            f"{type(value).__name__} at {where}. Text, null, fractions and Spark's -1 and -2 are not offsets of a range."
+        )

@@ -1,0 +1,136 @@
+"""Spark's Kafka options: which there are, which Spark refuses or ignores, and which this package sets itself.
+
+Spark reads options without regard to case and ignores the ones it does not know, so a typo changes nothing and says nothing
+(``KafkaSourceProvider``). Here every option is looked up before Spark starts. No I/O.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from typing import Any
+
+from airflow_provider_kafka_spark.core.errors import OptionError
+
+_OURS = "the plan sets it"
+_LOGIN = "the Airflow connection sets it"
+
+#: Options of a batch source that the author may set. Keys in lower case, as Spark compares them.
+_SOURCE = {
+    name.lower(): name
+    for name in (
+        "minPartitions",
+        "kafkaConsumer.pollTimeoutMs",
+        "fetchOffset.numRetries",
+        "fetchOffset.retryIntervalMs",
+        "groupIdPrefix",
+    )
+}
+#: Options of a batch source that may not be set, with the reason.
+_SOURCE_REFUSED = {
+    "assign": f"{_OURS}; use the operator's topics, topic_pattern or assign",
+    "subscribe": f"{_OURS}; use the operator's topics",
+    "subscribepattern": f"{_OURS}; use the operator's topic_pattern, which must match the whole name",
+    "startingoffsets": f"{_OURS}; use starting_offsets",
+    "endingoffsets": f"{_OURS}; use ending_offsets",
+    "startingtimestamp": f"{_OURS}; use starting_timestamp",
+    "endingtimestamp": f"{_OURS}; use ending_timestamp",
+    "startingoffsetsbytimestamp": f"{_OURS}; use starting_timestamp",
+    "endingoffsetsbytimestamp": f"{_OURS}; use ending_timestamp",
+    "startingoffsetsbytimestampstrategy": f"{_OURS}; a partition without records in the window is an empty range",
+    "failondataloss": "use fail_on_data_loss",
+    "includeheaders": "use include_headers",
+    "maxrecordsperpartition": "use max_records_per_partition",
+    "maxoffsetspertrigger": "Spark ignores it in a batch; it belongs to KafkaToKafkaAvailableNowOperator",
+    "minoffsetspertrigger": "Spark ignores it in a batch",
+    "maxtriggerdelay": "Spark ignores it in a batch",
+    "topic": "it belongs to the sink; use target_topic",
+    "kafka.bootstrap.servers": f"{_LOGIN}; use source_conn_id",
+    "kafka.group.id": "Spark's executors assign their partitions, so a group has no meaning; groupIdPrefix names the group for quotas and logs",
+    "kafka.isolation.level": "read_committed is what keeps aborted records out of the copy; pass isolation_level='read_uncommitted' to copy them",
+    "kafka.auto.offset.reset": "Spark refuses it: the offsets are explicit",
+    "kafka.key.deserializer": "Spark refuses it: keys are bytes; use columns to change them",
+    "kafka.value.deserializer": "Spark refuses it: values are bytes; use columns to change them",
+    "kafka.enable.auto.commit": "Spark refuses it: nobody commits to Kafka",
+    "kafka.interceptor.classes": "Spark refuses it",
+}
+_SINK: dict[str, str] = {}
+_SINK_REFUSED = {
+    "topic": "use target_topic or target_topic_expr",
+    "includeheaders": "use include_headers",
+    "kafka.bootstrap.servers": f"{_LOGIN}; use target_conn_id",
+    "kafka.key.serializer": "Spark refuses it: keys are bytes; use columns to change them",
+    "kafka.value.serializer": "Spark refuses it: values are bytes; use columns to change them",
+    "kafka.transactional.id": "Spark's sink opens no transaction, so the producer would fail at the first record",
+    "kafka.acks": "acks=all is what makes a green task mean delivered",
+    "kafka.enable.idempotence": "idempotence is what keeps the producer's own retries from doubling records",
+}
+_LOGIN_PREFIXES = ("kafka.sasl.", "kafka.ssl.", "kafka.security.")
+
+#: Properties of the Java consumer and producer (Apache Kafka 4.2 documentation) that make sense on an executor.
+_CLIENT_COMMON = frozenset(
+    "client.dns.lookup client.id client.rack connections.max.idle.ms metadata.max.age.ms metric.reporters metrics.num.samples "
+    "metrics.recording.level metrics.sample.window.ms receive.buffer.bytes reconnect.backoff.max.ms reconnect.backoff.ms "
+    "request.timeout.ms retry.backoff.max.ms retry.backoff.ms send.buffer.bytes socket.connection.setup.timeout.max.ms "
+    "socket.connection.setup.timeout.ms enable.metrics.push metadata.recovery.strategy metadata.recovery.rebootstrap.trigger.ms".split()
+)
+_CONSUMER = _CLIENT_COMMON | frozenset(
+    "allow.auto.create.topics check.crcs default.api.timeout.ms exclude.internal.topics fetch.max.bytes fetch.max.wait.ms "
+    "fetch.min.bytes heartbeat.interval.ms max.partition.fetch.bytes max.poll.interval.ms max.poll.records session.timeout.ms".split()
+)
+_PRODUCER = _CLIENT_COMMON | frozenset(
+    "batch.size buffer.memory compression.type compression.gzip.level compression.lz4.level compression.zstd.level "
+    "delivery.timeout.ms interceptor.classes linger.ms max.block.ms max.in.flight.requests.per.connection max.request.size "
+    "metadata.max.idle.ms partitioner.adaptive.partitioning.enable partitioner.availability.timeout.ms partitioner.class "
+    "partitioner.ignore.keys retries".split()
+)
+
+
+def check_source_options(options: Mapping[str, Any] | None) -> dict[str, str]:
+    """The source options to hand to Spark, spelt as Spark spells them.
+
+    :raises OptionError: if one is misspelt, belongs elsewhere, would be ignored or is refused by Spark, or is given twice.
+    """
+    return _check(options, "source_options", _SOURCE, _SOURCE_REFUSED, _CONSUMER)
+
+
+def check_sink_options(options: Mapping[str, Any] | None) -> dict[str, str]:
+    """The sink options to hand to Spark.
+
+    :raises OptionError: as :func:`check_source_options`.
+    """
+    return _check(options, "sink_options", _SINK, _SINK_REFUSED, _PRODUCER)
+
+
+def _check(
+    options: Mapping[str, Any] | None,
+    parameter: str,
+    known: Mapping[str, str],
+    refused: Mapping[str, str],
+    client_properties: frozenset[str],
+) -> dict[str, str]:
+    if options is not None and not isinstance(options, Mapping):
+        raise OptionError(f"{parameter} must be a mapping such as {{'kafka.client.id': 'copy'}}; got {options!r}.")
+    checked: dict[str, str] = {}
+    for given, value in (options or {}).items():
+        name = str(given).lower()
+        if name in refused:
+            raise OptionError(f"{parameter} must not set {given!r}: {refused[name]}.")
+        if name.startswith(_LOGIN_PREFIXES):
+            raise OptionError(f"{parameter} must not set {given!r}: {_LOGIN}, which keeps secrets out of the DAG.")
+        spelt = known.get(name) or (
+            name if name.removeprefix("kafka.") in client_properties and name.startswith("kafka.") else None
+        )
+        if spelt is None:
+            candidates = [*known.values(), *(f"kafka.{p}" for p in client_properties), *refused]
+            close = difflib.get_close_matches(str(given), candidates, n=1) or difflib.get_close_matches(
+                name, candidates, n=1
+            )
+            hint = f" Did you mean {close[0]!r}?" if close else " Kafka's own properties start with 'kafka.'."
+            raise OptionError(f"{parameter} has no option {given!r}; Spark would ignore it in silence.{hint}")
+        if spelt in checked:
+            raise OptionError(f"{parameter} gives {spelt!r} twice: Spark compares options without regard to case.")
+        if value is None or isinstance(value, (dict, list, tuple, set, bytes)):
+            raise OptionError(f"{parameter}[{given!r}] must be text or a number; got {value!r}.")
+        checked[spelt] = str(value).lower() if isinstance(value, bool) else str(value)
+    return checked

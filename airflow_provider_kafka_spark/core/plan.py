@@ -1,0 +1,266 @@
+"""The plan: exactly what a run will read, where it goes, and what the author should know before it starts. No I/O."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from airflow_provider_kafka_spark.core.broker_state import ClusterState
+from airflow_provider_kafka_spark.core.errors import DataLossError, ProtocolError, TargetError
+from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
+from airflow_provider_kafka_spark.core.resolve import PERMIT_LOSS, MissingRange, ResolvedRanges
+from airflow_provider_kafka_spark.core.spans import plan_spans
+
+PLAN_VERSION = 1
+_MOST_TABLE_ROWS = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where records go.
+
+    :param topic: one topic for all; None when ``topic_expr`` decides per row.
+    :param topic_expr: an SQL expression over the source columns.
+    :param preserve_partition: write to the partition number that the record came from.
+    :param allow_same_topic: permit writing into a topic that is being read.
+    """
+
+    topic: str | None
+    topic_expr: str | None = None
+    preserve_partition: bool = False
+    allow_same_topic: bool = False
+
+    def __post_init__(self) -> None:
+        if (self.topic is None) == (self.topic_expr is None):
+            got = (
+                "neither"
+                if self.topic is None
+                else f"target_topic={self.topic!r} and target_topic_expr={self.topic_expr!r}"
+            )
+            raise TargetError(
+                f"Give exactly one of target_topic='orders_copy' and target_topic_expr=\"concat(topic, '_copy')\"; got {got}. "
+                f"(Without a target, Spark would write the records back into their source topic.)"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayPlan:
+    """What a run will read, frozen. A retry of a task uses the plan of its first try, although ``latest`` has moved on.
+
+    :param ranges: what is read, sorted; empty ranges stand for partitions without records in the wish.
+    :param missing: what of the wish the broker no longer has.
+    :param topic_ids: id of each source topic (KIP-516), where the broker tells it.
+    :param partition_counts: number of partitions of each source topic at planning time.
+    :param target_ends: end offset of each target partition at planning time: what lies behind it was there before this run.
+    :param spark_partitions: number of Spark tasks that read.
+    :param warnings: what the author should know.
+    """
+
+    source_cluster_id: str
+    target_cluster_id: str
+    target: Target
+    ranges: OffsetRanges
+    missing: tuple[MissingRange, ...] = ()
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+    partition_counts: Mapping[str, int] = field(default_factory=dict)
+    target_ends: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    spark_partitions: int = 0
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def planned_records(self) -> int:
+        """An upper bound: compaction and transaction markers leave gaps that are no loss."""
+        return self.ranges.total
+
+    @property
+    def is_empty(self) -> bool:
+        return self.planned_records == 0
+
+    @property
+    def digest(self) -> str:
+        """Identifies what is read and where it goes, and nothing else: 16 hexadecimal digits."""
+        content = {
+            "ranges": self.ranges.without_empty().format(),
+            "source": self.source_cluster_id,
+            "topic_ids": dict(self.topic_ids),
+            "target": [self.target_cluster_id, self.target.topic, self.target.topic_expr],
+        }
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+
+    def check_topics_unchanged(self, cluster: ClusterState) -> None:
+        """:raises DataLossError: if a source topic was deleted and created again since this plan was made."""
+        for name, topic_id in self.topic_ids.items():
+            now = cluster.topic(name).topic_id
+            if now is not None and now != topic_id:
+                raise DataLossError(
+                    f"The topic {name!r} was deleted and created again since this plan was made (topic id {topic_id}, now {now}): the same offsets now "
+                    f"hold other records. Clear the task, so that it makes a new plan. {PERMIT_LOSS}"
+                )
+
+    def partitions_added(self, cluster: ClusterState) -> tuple[str, ...]:
+        """What appeared after planning and is therefore not covered, in words."""
+        grown = {name: len(cluster.topic(name).partitions) for name in self.partition_counts if name in cluster.topics}
+        return tuple(
+            f"{name}: partitions {self.partition_counts[name]} to {count - 1} were added after planning and are not covered"
+            for name, count in sorted(grown.items())
+            if count > self.partition_counts[name]
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON; :meth:`from_dict` reads it back."""
+        return {
+            "version": PLAN_VERSION,
+            "source_cluster_id": self.source_cluster_id,
+            "target_cluster_id": self.target_cluster_id,
+            "target": {
+                "topic": self.target.topic,
+                "topic_expr": self.target.topic_expr,
+                "preserve_partition": self.target.preserve_partition,
+                "allow_same_topic": self.target.allow_same_topic,
+            },
+            "ranges": self.ranges.format(),
+            "missing": [[m.offset_range.format(), m.reason] for m in self.missing],
+            "topic_ids": dict(self.topic_ids),
+            "partition_counts": dict(self.partition_counts),
+            "target_ends": {t: {str(p): end for p, end in ends.items()} for t, ends in self.target_ends.items()},
+            "spark_partitions": self.spark_partitions,
+            "warnings": list(self.warnings),
+        }
+
+    @classmethod
+    def from_dict(cls, value: Mapping[str, Any]) -> ReplayPlan:
+        """:raises ProtocolError: if it is not a plan of this version."""
+        if value.get("version") != PLAN_VERSION:
+            raise ProtocolError(
+                f"A stored plan must be of version {PLAN_VERSION}; got {value.get('version')!r}. Clear the task to make a new one."
+            )
+        try:
+            return cls(
+                source_cluster_id=value["source_cluster_id"],
+                target_cluster_id=value["target_cluster_id"],
+                target=Target(**value["target"]),
+                ranges=OffsetRanges.parse(value["ranges"]),
+                missing=tuple(MissingRange(OffsetRange.parse(text), reason) for text, reason in value["missing"]),
+                topic_ids=dict(value["topic_ids"]),
+                partition_counts=dict(value["partition_counts"]),
+                target_ends={t: {int(p): end for p, end in ends.items()} for t, ends in value["target_ends"].items()},
+                spark_partitions=value["spark_partitions"],
+                warnings=tuple(value["warnings"]),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise ProtocolError(f"The stored plan is damaged: {error!r}. Clear the task to make a new one.") from error
+
+    def table(self) -> str:
+        """The plan as a person reads it in the task's log."""
+        headings = ("topic[partition]", "from", "until", "records at most")
+        rows = [
+            (str(r.topic_partition), f"{r.from_offset:,}", f"{r.until_offset:,}", f"{r.size:,}") for r in self.ranges
+        ]
+        hidden = len(rows) - _MOST_TABLE_ROWS
+        if hidden > 0:
+            rest = sum(r.size for r in self.ranges[_MOST_TABLE_ROWS:])
+            rows = [*rows[:_MOST_TABLE_ROWS], (f"... {hidden:,} more", "", "", f"{rest:,}")]
+        rows.append(("total", "", f"{len(self.ranges):,} ranges", f"{self.planned_records:,}"))
+        widths = [max(len(row[i]) for row in [headings, *rows]) for i in range(4)]
+        lines = [_row(headings, widths), _row(tuple("-" * width for width in widths), widths)]
+        lines += [_row(row, widths) for row in rows]
+        lines.append(
+            f"Target: {self.target.topic or self.target.topic_expr}. Spark partitions: {self.spark_partitions:,}. Digest: {self.digest}."
+        )
+        lines += [f"Missing: {m.offset_range}: {m.reason}." for m in self.missing]
+        lines += [f"Warning: {warning}" for warning in self.warnings]
+        return "\n".join(lines)
+
+
+def make_plan(
+    resolved: ResolvedRanges,
+    source: ClusterState,
+    target_cluster: ClusterState,
+    target: Target,
+    max_records_per_partition: int | None = None,
+) -> ReplayPlan:
+    """Put resolved ranges and the checked target together.
+
+    :param target_cluster: state of the target's cluster; it holds ``target.topic`` if that exists.
+    :raises TargetError: if the target does not exist, has too few partitions, or is a source.
+    """
+    names = sorted({r.topic for r in resolved.ranges})
+    counts = {name: len(source.topic(name).partitions) for name in names}
+    target_warnings: list[str] = []
+    if target.topic is not None:
+        target_warnings = check_target(target.topic, target, resolved.ranges, source, target_cluster)
+    ends = {
+        name: {number: p.high_watermark for number, p in state.partitions.items()}
+        for name, state in target_cluster.topics.items()
+        if name == target.topic
+    }
+    return ReplayPlan(
+        source_cluster_id=source.cluster_id,
+        target_cluster_id=target_cluster.cluster_id,
+        target=target,
+        ranges=resolved.ranges,
+        missing=resolved.missing,
+        topic_ids={name: topic_id for name in names if (topic_id := source.topic(name).topic_id)},
+        partition_counts=counts,
+        target_ends=ends,
+        spark_partitions=len(plan_spans(resolved.ranges, max_records_per_partition)),
+        warnings=(*resolved.warnings, *target_warnings),
+    )
+
+
+def check_target(
+    name: str, target: Target, ranges: OffsetRanges, source: ClusterState, target_cluster: ClusterState
+) -> list[str]:
+    """Refuse a topic that cannot take the records.
+
+    :return: what could still go wrong, in words.
+    :raises TargetError: if it does not exist, has too few partitions for ``preserve_partition``, or is being read.
+    """
+    where = f"the cluster of connection {target_cluster.conn_id!r}"
+    state = target_cluster.topics.get(name)
+    if state is None:
+        raise TargetError(
+            f"The target topic {name!r} does not exist on {where}. Create it with the partitions and settings you want; Spark would leave that to "
+            f"the broker's defaults, or time out after 60 s."
+        )
+    same_cluster = source.cluster_id == target_cluster.cluster_id
+    if same_cluster and name in {r.topic for r in ranges} and not target.allow_same_topic:
+        raise TargetError(
+            f"The target topic {name!r} is also read: its records would be written back into it. Choose another target_topic, or pass "
+            f"allow_same_topic=True if that is what you mean (the copy still ends, since its ranges are fixed before it starts)."
+        )
+    if target.preserve_partition:
+        needed = max((r.partition for r in ranges if not r.is_empty), default=-1) + 1
+        if needed > len(state.partitions):
+            raise TargetError(
+                f"preserve_partition=True needs at least {needed} partitions in the target topic {name!r} on {where}; it has {len(state.partitions)}. Spark would "
+                f"write part of the records and then time out. Add partitions, or pass preserve_partition=False."
+            )
+    return _target_warnings(name, state.config, ranges, source)
+
+
+def _target_warnings(name: str, config: Mapping[str, str], ranges: OffsetRanges, source: ClusterState) -> list[str]:
+    warnings = []
+    if "compact" in config.get("cleanup.policy", "delete"):
+        warnings.append(
+            f"The target topic {name!r} is compacted: it refuses records without a key, and keeps only the last record of each key."
+        )
+    limit = int(config.get("max.message.bytes", 0))
+    for topic in sorted({r.topic for r in ranges}):
+        largest = int(source.topic(topic).config.get("max.message.bytes", 0))
+        if limit and largest > limit:
+            warnings.append(
+                f"The target topic {name!r} takes messages of at most {limit:,} bytes, and {topic!r} may hold some of {largest:,}; one of those would fail the job."
+            )
+    return warnings
+
+
+def _row(cells: tuple[str, ...], widths: list[int]) -> str:
+    first, *numbers = (
+        cell.ljust(width) if i == 0 else cell.rjust(width)
+        for i, (cell, width) in enumerate(zip(cells, widths, strict=True))
+    )
+    return "  ".join([first, *numbers]).rstrip()

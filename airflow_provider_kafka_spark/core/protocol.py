@@ -1,0 +1,230 @@
+"""What crosses the border between the Airflow worker and the Spark driver: one request out, one report back, as versioned JSON.
+
+Unknown keys and other versions are refused on both sides: a driver that runs other code than the worker must not guess. No I/O.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from airflow_provider_kafka_spark.core.errors import ProtocolError
+from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
+from airflow_provider_kafka_spark.core.spans import Span
+
+PROTOCOL_VERSION = 1
+
+T = TypeVar("T", bound="JobRequest | JobReport")
+
+
+@dataclass(frozen=True, slots=True)
+class Transform:
+    """What happens to a record between source and target.
+
+    :param where: an SQL predicate over the source columns; None keeps all.
+    :param columns: SQL expressions for ``key``, ``value``, ``headers``, ``partition``; a column that is left out is unchanged.
+    :param topic: the one target topic, or None.
+    :param topic_expr: SQL expression for the target topic, or None.
+    :param preserve_partition: write to the source partition's number.
+    :param include_headers: keep the source's headers.
+    :param provenance_headers: add a header that says where the record came from.
+    :param window_start_ms: drop records with an older timestamp, in ms; None drops none.
+    :param window_end_ms: drop records with this timestamp or a later one, in ms.
+    """
+
+    where: str | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
+    topic: str | None = None
+    topic_expr: str | None = None
+    preserve_partition: bool = False
+    include_headers: bool = True
+    provenance_headers: bool = True
+    window_start_ms: int | None = None
+    window_end_ms: int | None = None
+
+    @property
+    def drops_records(self) -> bool:
+        return self.where is not None or self.window_start_ms is not None or self.window_end_ms is not None
+
+
+@dataclass(frozen=True, slots=True)
+class JobRequest:
+    """Everything the job needs to know.
+
+    :param run_id: identifies this run of this task; the same for all its tries.
+    :param plan_digest: of the plan that the ranges come from; the report repeats it.
+    :param ranges: what must be read, as ``topic:partition:from:until``.
+    :param spans: what each Spark partition reads; together they cover all ranges.
+    :param source_options: Spark options of the source, with the login. **Secret.**
+    :param sink_options: Spark options of the sink, with the login. **Secret.**
+    :param report_uri: where the report goes: a local path, or any URI that Hadoop's file systems reach.
+    :param audit_ranges: ranges of the target written since planning, where an earlier try may have delivered records; empty on a first try.
+    :param audit_since_ms: the same by time, in ms since 1970, where ``topic_expr`` decides on the target; None on a first try.
+    :param forbidden_targets: topics that are being read and that ``topic_expr`` must not lead to.
+    :param progress_seconds: seconds between two lines of progress.
+    :param owner_pid: process on the driver's own machine whose death ends the job, or None in cluster mode. A worker that was killed cannot stop its
+        job, and its task's retry would write beside it.
+    """
+
+    run_id: str
+    plan_digest: str
+    ranges: tuple[str, ...]
+    spans: tuple[Span, ...]
+    transform: Transform
+    source_options: Mapping[str, str] = field(repr=False)
+    sink_options: Mapping[str, str] = field(repr=False)
+    report_uri: str
+    read_committed: bool = True
+    fail_on_data_loss: bool = True
+    audit_ranges: tuple[str, ...] = ()
+    audit_since_ms: int | None = None
+    forbidden_targets: tuple[str, ...] = ()
+    progress_seconds: float = 5.0
+    owner_pid: int | None = None
+    version: int = PROTOCOL_VERSION
+
+    @property
+    def offset_ranges(self) -> OffsetRanges:
+        return OffsetRanges.parse(self.ranges)
+
+    def to_json(self) -> str:
+        return json.dumps(dataclasses.asdict(self), sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> JobRequest:
+        """:raises ProtocolError: if it is no request of this version."""
+        value = _load(cls, text)
+        return cls(
+            **{
+                **value,
+                "ranges": tuple(value["ranges"]),
+                "spans": tuple(_build(Span, span) for span in value["spans"]),
+                "transform": _build(Transform, value["transform"]),
+                "audit_ranges": tuple(value.get("audit_ranges", ())),
+                "forbidden_targets": tuple(value.get("forbidden_targets", ())),
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RangeReport:
+    """What happened to one range.
+
+    :param records_read: records that Spark read from it, in all tries of the task.
+    :param records_written: records that the sink flushed, in all tries of the task.
+    """
+
+    topic: str
+    partition: int
+    from_offset: int
+    until_offset: int
+    records_read: int
+    records_written: int
+
+    @property
+    def gaps(self) -> int:
+        """Offsets without a readable record: compacted away, aborted, or transaction markers."""
+        return self.until_offset - self.from_offset - self.records_read
+
+
+@dataclass(frozen=True, slots=True)
+class JobFailure:
+    """Why the job failed, in words a person can act on.
+
+    :param error: a name in the error tree, such as ``ExpressionError``.
+    :param message: what happened; without secrets.
+    """
+
+    error: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobReport:
+    """The job's own account of what it did. The task is green only if this matches the plan.
+
+    :param failure: None if the job finished.
+    :param delivered_before: records that earlier tries had delivered and this one therefore left out.
+    :param duplicates: records of this run found more than once in the target, where that was looked for.
+    :param failed_tasks: Spark tasks that failed, or were lost and ran again, while the job succeeded.
+    :param ui_url: address of the Spark UI while the job ran, or None.
+    :param seconds: from the driver's start to the end of the write.
+    """
+
+    run_id: str
+    plan_digest: str
+    ranges: tuple[RangeReport, ...]
+    target_topics: tuple[str, ...]
+    application_id: str
+    spark_version: str
+    seconds: float
+    failure: JobFailure | None = None
+    delivered_before: int = 0
+    duplicates: int = 0
+    failed_tasks: int = 0
+    ui_url: str | None = None
+    version: int = PROTOCOL_VERSION
+
+    @property
+    def records_read(self) -> int:
+        return sum(r.records_read for r in self.ranges)
+
+    @property
+    def records_written(self) -> int:
+        return sum(r.records_written for r in self.ranges)
+
+    def to_json(self) -> str:
+        return json.dumps(dataclasses.asdict(self), sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> JobReport:
+        """:raises ProtocolError: if it is no report of this version."""
+        value = _load(cls, text)
+        failure = value.get("failure")
+        return cls(
+            **{
+                **value,
+                "ranges": tuple(_build(RangeReport, item) for item in value["ranges"]),
+                "target_topics": tuple(value["target_topics"]),
+                "failure": None if failure is None else _build(JobFailure, failure),
+            }
+        )
+
+
+def _load(kind: type[T], text: str) -> dict[str, Any]:
+    name = kind.__name__
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError as error:
+        # The text may hold secrets or half a file: name the place, show nothing.
+        raise ProtocolError(
+            f"A {name} must be JSON; reading it failed at character {error.pos} of {len(text)}: it may be cut off."
+        ) from None
+    if not isinstance(value, dict) or value.get("version") != PROTOCOL_VERSION:
+        got = value.get("version") if isinstance(value, dict) else type(value).__name__
+        raise ProtocolError(
+            f"A {name} must be of version {PROTOCOL_VERSION}; got {got!r}. Worker and driver run different versions of "
+            f"airflow-provider-kafka-spark: let the operator send its own code, and remove copies installed on the cluster."
+        )
+    _check_keys(kind, value)
+    return value
+
+
+def _build(kind: Any, value: object) -> Any:
+    if not isinstance(value, dict):
+        raise ProtocolError(f"A {kind.__name__} must be a JSON object; got {type(value).__name__}.")
+    _check_keys(kind, value)
+    return kind(**value)
+
+
+def _check_keys(kind: Any, value: Mapping[str, Any]) -> None:
+    fields = dataclasses.fields(kind)
+    required = {f.name for f in fields if f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING}
+    unknown, missing = sorted(set(value) - {f.name for f in fields}), sorted(required - set(value))
+    if unknown or missing:
+        raise ProtocolError(
+            f"A {kind.__name__} of version {PROTOCOL_VERSION} has unknown keys {unknown} and lacks {missing}."
+        )

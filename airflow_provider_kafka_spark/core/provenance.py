@@ -1,0 +1,57 @@
+"""The header that says where a copied record came from. No I/O.
+
+One header, added last, whose value is text: ``run_id|topic|partition|offset|timestamp``, the timestamp in ms since 1970. A topic's name cannot hold a ``|``. The job writes
+it by an SQL expression and reads it back by another, to find out what an earlier try had delivered.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+PROVENANCE_HEADER = "x-kafka-spark-source"
+_SEPARATOR = "|"
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """Where a record came from.
+
+    :param run_id: the run of the task that copied it; the XCom of that task has the same.
+    :param topic: source topic.
+    :param partition: source partition.
+    :param offset: source offset.
+    :param timestamp_ms: the record's timestamp in the source, in ms since 1970. (Spark's sink cannot keep timestamps.)
+    """
+
+    run_id: str
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+
+    @classmethod
+    def parse(cls, value: bytes) -> Provenance:
+        """Read a header's value.
+
+        :raises ValueError: if it is none of ours.
+        """
+        run_id, topic, partition, offset, timestamp_ms = value.decode().split(_SEPARATOR)
+        return cls(run_id, topic, int(partition), int(offset), int(timestamp_ms))
+
+    def format(self) -> bytes:
+        """The header's value; :meth:`parse` reads it back."""
+        return _SEPARATOR.join(
+            map(str, (self.run_id, self.topic, self.partition, self.offset, self.timestamp_ms))
+        ).encode()
+
+
+def header_sql(run_id: str) -> str:
+    """The SQL expression of the header, as a struct of key and value, over Spark's Kafka source columns."""
+    value = f"concat_ws('{_SEPARATOR}', '{run_id}', topic, partition, offset, unix_millis(timestamp))"
+    return f"named_struct('key', '{PROVENANCE_HEADER}', 'value', cast({value} as binary))"
+
+
+def fields_sql(run_id: str) -> str:
+    """The SQL expression of the fields of this run's header as an array of text; null for a record that this run did not write."""
+    ours = f"h -> h.key = '{PROVENANCE_HEADER}' and startswith(h.value, cast('{run_id}{_SEPARATOR}' as binary))"
+    return f"split(cast(filter(headers, {ours})[0].value as string), '[{_SEPARATOR}]')"

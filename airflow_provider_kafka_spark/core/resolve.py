@@ -1,0 +1,227 @@
+"""Wishes and what the broker holds -> exact offsets, and what of the wish is not there. No I/O.
+
+Resolved once, on the worker, before Spark starts: Spark binds ``latest`` per task and again for each action, and an aged-out timestamp or ``earliest`` is never an
+error there (``KafkaSourceRDD``, ``KafkaOffsetReaderAdmin``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from airflow_provider_kafka_spark.core.bounds import (
+    AtOffset,
+    AtTimestamp,
+    Bound,
+    Earliest,
+    Latest,
+    TimeWindow,
+    Wish,
+    iso,
+)
+from airflow_provider_kafka_spark.core.broker_state import ClusterState, PartitionState, Selection
+from airflow_provider_kafka_spark.core.errors import BoundError, DataLossError, PlanError
+from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition
+
+PERMIT_LOSS = "Pass fail_on_data_loss=False to copy what is left; the report then names the gap."
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class MissingRange:
+    """Offsets that the wish covers and the broker no longer has.
+
+    :param reason: why, in words.
+    """
+
+    offset_range: OffsetRange
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedRanges:
+    """What can be read, what of the wish cannot, and what the author should know."""
+
+    ranges: OffsetRanges
+    missing: tuple[MissingRange, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRules:
+    """How strict to be.
+
+    :param read_committed: end at the last stable offset and leave out aborted records.
+    :param fail_on_data_loss: aged-out offsets are an error.
+    """
+
+    read_committed: bool = True
+    fail_on_data_loss: bool = True
+
+    def end_of(self, state: PartitionState) -> int:
+        return state.last_stable if self.read_committed else state.high_watermark
+
+
+def resolve_window(
+    selection: Selection, starting: Bound, ending: Bound, cluster: ClusterState, rules: ReadRules
+) -> ResolvedRanges:
+    """One range for every selected partition; a partition without records in the wish gets an empty one.
+
+    :raises BoundError: if an end lies in the future, or a partition has no bound or an unknown one has.
+    :raises UnknownTopicError: if a topic or partition does not exist.
+    :raises DataLossError: if records of the wish have aged out and ``rules.fail_on_data_loss`` holds.
+    :raises PlanError: if an offset lies beyond the log.
+    """
+    partitions = selection.partitions(cluster)
+    _refuse_unselected(starting, "starting_offsets", partitions)
+    _refuse_unselected(ending, "ending_offsets", partitions)
+    ranges: list[OffsetRange] = []
+    missing: list[MissingRange] = []
+    warnings: list[str] = []
+    for partition in partitions:
+        state = cluster.partition(partition)
+        end = _resolve_end(ending.wish_for(partition), partition, state, cluster, rules)
+        start, lost = _resolve_start(starting.wish_for(partition), partition, state, cluster, rules, end)
+        if start > end:
+            raise BoundError(
+                f"The start must not lie after the end; {partition} would start at {start} and end at {end}. Correct the offsets of this partition."
+            )
+        missing += lost
+        ranges.append(OffsetRange(partition.topic, partition.partition, start, end))
+        if isinstance(ending.wish_for(partition), Latest):
+            warnings += _open_transaction(partition, state, rules)
+    return ResolvedRanges(OffsetRanges(ranges), _permit(missing, rules), tuple(warnings))
+
+
+def resolve_replay(wanted: OffsetRanges, cluster: ClusterState, rules: ReadRules) -> ResolvedRanges:
+    """Exactly the given ranges, checked against the log.
+
+    :raises UnknownTopicError: if a topic or partition does not exist.
+    :raises DataLossError: if part of a range has aged out and ``rules.fail_on_data_loss`` holds.
+    :raises PlanError: if a range lies beyond the log.
+    """
+    kept: list[OffsetRange] = []
+    missing: list[MissingRange] = []
+    for r in wanted:
+        state = cluster.partition(r.topic_partition)
+        _check_end(r.until_offset, r.topic_partition, state, rules)
+        start = min(max(r.from_offset, state.log_start), r.until_offset)
+        if start > r.from_offset:
+            gone = OffsetRange(r.topic, r.partition, r.from_offset, start)
+            missing.append(MissingRange(gone, f"aged out: the log now starts at {state.log_start}"))
+        kept.append(OffsetRange(r.topic, r.partition, start, r.until_offset))
+    # Two ranges that have wholly aged out may both have become the same empty one.
+    return ResolvedRanges(OffsetRanges(set(kept)), _permit(missing, rules))
+
+
+def timestamps_in(*bounds: Bound) -> tuple[int, ...]:
+    """Every timestamp, in ms, that the broker must be asked for."""
+    wishes = [wish for bound in bounds for wish in (bound.default, *bound.by_partition.values())]
+    return tuple(sorted({wish.epoch_ms for wish in wishes if isinstance(wish, AtTimestamp)}))
+
+
+def check_window(window: TimeWindow, now_ms: int) -> None:
+    """:raises BoundError: if the window ends in the future: its records are not all there yet, and a green task would say they were."""
+    if window.end_ms is not None and window.end_ms > now_ms:
+        raise BoundError(
+            f"ending_timestamp must not lie in the future, or records that arrive until then would be left out of a finished copy; got "
+            f"{iso(window.end_ms)}, and now it is {iso(now_ms)}. Wait for the window to close (KafkaTimestampReachedSensor, or a schedule with a data "
+            f"interval), or leave ending_timestamp out to copy what is there."
+        )
+
+
+def _resolve_start(
+    wish: Wish, partition: TopicPartition, state: PartitionState, cluster: ClusterState, rules: ReadRules, end: int
+) -> tuple[int, list[MissingRange]]:
+    if isinstance(wish, Earliest):
+        return min(state.log_start, end), []
+    if isinstance(wish, AtOffset):
+        if wish.offset > rules.end_of(state):
+            _check_end(wish.offset, partition, state, rules)
+        start = max(wish.offset, min(state.log_start, end))
+        if start == wish.offset:
+            return start, []
+        gone = OffsetRange(partition.topic, partition.partition, wish.offset, start)
+        return start, [MissingRange(gone, f"aged out: the log now starts at {state.log_start}")]
+    if isinstance(wish, AtTimestamp):
+        first = cluster.first_at[(partition, wish.epoch_ms)]
+        start = end if first is None else min(first, end)
+        # All that is left lies at or after the wish, so what was deleted before it may have lain there too.
+        if first is not None and first == state.log_start > 0:
+            gone = OffsetRange(partition.topic, partition.partition, 0, first)
+            return start, [
+                MissingRange(
+                    gone,
+                    f"may have aged out: the log now starts at {state.log_start}, and no record before {iso(wish.epoch_ms)} is left "
+                    f"to show that the window is whole",
+                )
+            ]
+        return start, []
+    raise BoundError(f"A bounded copy cannot start at the latest offset; got {wish!r} for {partition}.")
+
+
+def _resolve_end(
+    wish: Wish, partition: TopicPartition, state: PartitionState, cluster: ClusterState, rules: ReadRules
+) -> int:
+    if isinstance(wish, Latest):
+        return rules.end_of(state)
+    if isinstance(wish, AtOffset):
+        _check_end(wish.offset, partition, state, rules)
+        return wish.offset
+    if isinstance(wish, AtTimestamp):
+        first = cluster.first_at[(partition, wish.epoch_ms)]
+        end = state.high_watermark if first is None else first
+        if end > rules.end_of(state):
+            raise _beyond_last_stable(end, partition, state)
+        return end
+    raise BoundError(f"A bounded copy cannot end at the earliest offset; got {wish!r} for {partition}.")
+
+
+def _check_end(end: int, partition: TopicPartition, state: PartitionState, rules: ReadRules) -> None:
+    if end > state.high_watermark:
+        raise PlanError(
+            f"An offset of a bounded copy must not lie beyond the log; got {end} for {partition}, which ends at {state.high_watermark}. Correct the "
+            f"offset. If the log was longer before, the topic was deleted and created again."
+        )
+    if end > rules.end_of(state):
+        raise _beyond_last_stable(end, partition, state)
+
+
+def _beyond_last_stable(end: int, partition: TopicPartition, state: PartitionState) -> PlanError:
+    return PlanError(
+        f"The copy of {partition} should end at offset {end}, and an open transaction hides everything from {state.last_stable} on (the last stable "
+        f"offset; the log ends at {state.high_watermark}). Wait until the transaction ends, end the copy before it, or pass "
+        f"isolation_level='read_uncommitted', which also copies aborted records."
+    )
+
+
+def _open_transaction(partition: TopicPartition, state: PartitionState, rules: ReadRules) -> list[str]:
+    hidden = state.high_watermark - rules.end_of(state)
+    if not hidden:
+        return []
+    return [
+        f"{partition}: an open transaction hides the last {hidden:,} offsets; the copy ends at the last stable offset {state.last_stable}."
+    ]
+
+
+def _refuse_unselected(bound: Bound, name: str, partitions: tuple[TopicPartition, ...]) -> None:
+    unknown = sorted(set(bound.by_partition) - set(partitions))
+    if unknown:
+        raise BoundError(
+            f"{name} must name only partitions that are read; {', '.join(map(str, unknown))} is not among "
+            f"{_shortened(partitions, str)}. Correct it, or add it to topics or assign."
+        )
+
+
+def _permit(missing: list[MissingRange], rules: ReadRules) -> tuple[MissingRange, ...]:
+    if missing and rules.fail_on_data_loss:
+        raise DataLossError(
+            "Records of the wish are gone: "
+            + _shortened(tuple(missing), lambda m: f"{m.offset_range}: {m.reason}", separator="; ")
+            + f". {PERMIT_LOSS}"
+        )
+    return tuple(missing)
+
+
+def _shortened(items: tuple, describe: Callable[..., str], separator: str = ", ") -> str:  # type: ignore[type-arg]
+    shown = separator.join(describe(item) for item in items[:8])
+    return shown if len(items) <= 8 else f"{shown}{separator}and {len(items) - 8} more"

@@ -1,0 +1,65 @@
+"""Offset ranges -> what one Spark task reads. No I/O.
+
+One Spark partition per range, as ``KafkaUtils.createRDD`` had it, is right for a handful of ranges and wasteful for a thousand small ones: a task costs about as
+much as reading a few thousand records. So many ranges are first merged into spans, reading through a gap where that is cheaper than another task, and a filter
+drops what lies between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
+
+#: Up to so many ranges, each gets a Spark partition of its own.
+MOST_UNGROUPED_RANGES = 64
+#: A gap of so many offsets is read through, in place of a seek and a task of its own. Measured: benchmarks/README.md.
+SMALL_GAP_OFFSETS = 2_000
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class Span:
+    """Consecutive offsets of one partition that one Spark partition reads, covering one or more ranges.
+
+    :param topic: name of the topic.
+    :param partition: number of the source partition.
+    :param from_offset: the first offset read, inclusive.
+    :param until_offset: the end, exclusive.
+    :param ranges: how many ranges lie in it; more than one means that a filter drops the gaps.
+    """
+
+    topic: str
+    partition: int
+    from_offset: int
+    until_offset: int
+    ranges: int = 1
+
+
+def plan_spans(ranges: OffsetRanges, max_records_per_partition: int | None = None) -> tuple[Span, ...]:
+    """Cover all ranges that are not empty.
+
+    :param ranges: what must be read.
+    :param max_records_per_partition: cut ranges into Spark partitions of at most so many offsets; ranges are then not merged.
+    """
+    wanted = ranges.without_empty()
+    if max_records_per_partition is not None:
+        return tuple(_span_of((piece,)) for piece in wanted.split(max_records_per_partition))
+    if len(wanted) <= MOST_UNGROUPED_RANGES:
+        return tuple(_span_of((r,)) for r in wanted)
+    spans: list[Span] = []
+    for _, of_partition in groupby(wanted, key=lambda r: r.topic_partition):
+        together: list[OffsetRange] = []
+        for r in of_partition:
+            if together and r.from_offset - together[-1].until_offset > SMALL_GAP_OFFSETS:
+                spans.append(_span_of(together))
+                together = []
+            together.append(r)
+        spans.append(_span_of(together))
+    return tuple(spans)
+
+
+def _span_of(ranges: Sequence[OffsetRange]) -> Span:
+    first, last = ranges[0], ranges[-1]
+    return Span(first.topic, first.partition, first.from_offset, last.until_offset, len(ranges))

@@ -1,0 +1,43 @@
+"""Client settings that fit the plan. No I/O.
+
+Measured on realistic records (docs/performance.md): big fetches win on long ranges, and waste time and memory on many short ones, because each seek throws the rest of a fetch away
+and each cached consumer keeps its buffer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from airflow_provider_kafka_spark.core.spans import Span
+
+_KIB, _MIB = 1024, 1024 * 1024
+#: A span of fewer offsets is fetched in small pieces.
+_LONG_SPAN_OFFSETS = 20_000
+
+
+def source_defaults(spans: Sequence[Span], *, read_committed: bool) -> dict[str, str]:
+    """Options of the Kafka source, before the author's own."""
+    total = sum(span.until_offset - span.from_offset for span in spans)
+    long_spans = not spans or total / len(spans) >= _LONG_SPAN_OFFSETS
+    return {
+        "kafka.isolation.level": "read_committed" if read_committed else "read_uncommitted",
+        "kafka.max.poll.records": "10000" if long_spans else "2000",
+        "kafka.fetch.min.bytes": str(_MIB if long_spans else 1),
+        "kafka.max.partition.fetch.bytes": str(8 * _MIB if long_spans else 256 * _KIB),
+        "kafka.fetch.max.wait.ms": "50",
+        "kafka.receive.buffer.bytes": str(_MIB),
+    }
+
+
+def sink_defaults() -> dict[str, str]:
+    """Options of the Kafka sink, before the author's own."""
+    return {
+        # Explicit, because a producer switches idempotence off in silence when acks is anything else.
+        "kafka.acks": "all",
+        "kafka.enable.idempotence": "true",
+        "kafka.compression.type": "lz4",
+        "kafka.linger.ms": "20",
+        "kafka.batch.size": str(512 * _KIB),
+        "kafka.buffer.memory": str(128 * _MIB),
+        "kafka.max.request.size": str(8 * _MIB),
+    }

@@ -1,0 +1,306 @@
+"""What brokers hold, asked over confluent-kafka: offsets, timestamps, topic ids, configurations. Nothing is committed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterable
+from concurrent.futures import Future
+from functools import cached_property
+from types import TracebackType
+from typing import Any, TypeVar
+
+import confluent_kafka
+from airflow.sdk import BaseHook
+from airflow.sdk.exceptions import AirflowNotFoundException
+from airflow.sdk.log import mask_secret
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, ResourceType
+
+from airflow_provider_kafka_spark.core.broker_state import ClusterState, PartitionState, TopicState
+from airflow_provider_kafka_spark.core.client_config import KafkaClientConfig, translate
+from airflow_provider_kafka_spark.core.errors import (
+    BrokerAuthenticationError,
+    BrokerAuthorizationError,
+    BrokerError,
+    BrokerUnavailableError,
+    ConnectionConfigError,
+    UnknownTopicError,
+)
+from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition
+
+T = TypeVar("T")
+
+_AUTHENTICATION = frozenset({KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED})
+_AUTHORIZATION = frozenset(
+    {
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    }
+)
+_UNREACHABLE = frozenset(
+    {KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE}
+)
+
+
+class KafkaHook(BaseHook):
+    """Ask a Kafka cluster what it holds, within a bound, and close every client.
+
+    Use it as a context manager, inside ``execute``: a librdkafka client does not survive a fork.
+
+    :param conn_id: an Airflow connection whose Extra is a librdkafka configuration.
+    :param timeout: seconds for each call; a broker that does not answer is an error within it.
+    """
+
+    conn_name_attr = "conn_id"
+    default_conn_name = "kafka_default"
+    # No conn_type: the type "kafka" belongs to the Kafka provider, and registering it twice breaks both.
+    hook_name = "Kafka (offsets)"
+
+    def __init__(self, conn_id: str = default_conn_name, timeout: float = 30.0) -> None:
+        super().__init__()
+        self.conn_id = conn_id
+        self.timeout = timeout
+        self._client_errors: list[KafkaError] = []
+        self._admin: AdminClient | None = None
+
+    def __enter__(self) -> KafkaHook:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # confluent-kafka closes an AdminClient when the last reference goes.
+        self._admin = None
+
+    @cached_property
+    def config(self) -> KafkaClientConfig:
+        """The connection, translated for both clients; its secrets are masked in logs from here on.
+
+        :raises ConnectionConfigError: if the connection is missing or cannot be translated.
+        """
+        try:
+            connection = self.get_connection(self.conn_id)
+        except AirflowNotFoundException as error:
+            raise ConnectionConfigError(
+                f"The Kafka connection {self.conn_id!r} does not exist. Add it under Admin > Connections (type 'kafka'), or set "
+                f'AIRFLOW_CONN_{self.conn_id.upper()}=\'{{"conn_type": "kafka", "extra": {{"bootstrap.servers": "broker-1:9092"}}}}\'.'
+            ) from error
+        config = translate(self.conn_id, connection.extra_dejson)
+        for secret in config.secrets:
+            mask_secret(secret)
+        return config
+
+    def topic_names(self) -> frozenset[str]:
+        """The names of all topics that the login may see."""
+        return frozenset(self._metadata().topics)
+
+    def state(self, topics: Iterable[str], timestamps: Collection[int] = ()) -> ClusterState:
+        """Offsets, ids and configurations of topics, in a handful of requests however many partitions there are.
+
+        A topic that does not exist is left out of the answer.
+
+        :param topics: names of topics.
+        :param timestamps: in ms since 1970; for each, the first offset at or after it is asked for every partition.
+        :raises BrokerUnavailableError: if no broker answers within the time-out.
+        :raises BrokerAuthenticationError: if the login is refused.
+        :raises BrokerAuthorizationError: if the login may not describe a topic.
+        """
+        metadata = self._metadata()
+        wanted = {name: metadata.topics[name] for name in sorted(set(topics)) if name in metadata.topics}
+        for name, topic in wanted.items():
+            if topic.error is not None and topic.error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                raise self._named(KafkaException(topic.error), f"describing topic {name!r}")
+        partitions = [TopicPartition(name, number) for name, topic in wanted.items() for number in topic.partitions]
+        earliest = self._list_offsets(partitions, OffsetSpec.earliest())
+        committed_end = self._list_offsets(partitions, OffsetSpec.latest(), IsolationLevel.READ_COMMITTED)
+        end = self._list_offsets(partitions, OffsetSpec.latest())
+        first_at: dict[tuple[TopicPartition, int], int | None] = {}
+        for epoch_ms in timestamps:
+            found = self._list_offsets(partitions, OffsetSpec.for_timestamp(epoch_ms))
+            first_at |= {(p, epoch_ms): offset if offset >= 0 else None for p, offset in found.items()}
+        ids, configs = self._topic_ids(wanted), self._configs(wanted)
+        return ClusterState(
+            cluster_id=metadata.cluster_id or "",
+            conn_id=self.conn_id,
+            now_ms=int(time.time() * 1000),
+            topics={
+                name: TopicState(
+                    name=name,
+                    topic_id=ids.get(name),
+                    partitions={
+                        number: PartitionState(earliest[p], committed_end[p], end[p])
+                        for number in sorted(topic.partitions)
+                        for p in (TopicPartition(name, number),)
+                    },
+                    config=configs.get(name, {}),
+                )
+                for name, topic in wanted.items()
+            },
+            first_at=first_at,
+        )
+
+    def count_records(self, ranges: OffsetRanges, *, read_committed: bool = True) -> dict[OffsetRange, int]:
+        """Count the records that are really in ranges, by reading them. Costs as much as reading them does.
+
+        :param ranges: ranges within the log.
+        :param read_committed: leave out aborted records.
+        :raises BrokerUnavailableError: if the broker stops answering for as long as the time-out.
+        """
+        counts = dict.fromkeys(ranges, 0)
+        consumer = self._consumer(read_committed)
+        try:
+            for r in ranges.without_empty():
+                counts[r] = self._count(consumer, r)
+        finally:
+            consumer.close()
+        return counts
+
+    def _count(self, consumer: confluent_kafka.Consumer, r: OffsetRange) -> int:
+        consumer.assign([confluent_kafka.TopicPartition(r.topic, r.partition, r.from_offset)])
+        count, deadline = 0, time.monotonic() + self.timeout
+        while True:
+            for message in consumer.consume(num_messages=10_000, timeout=0.2):
+                error = message.error()
+                if error is not None:
+                    raise self._named(KafkaException(error), f"counting records of {r}")
+                offset = message.offset()
+                if offset is not None and offset < r.until_offset:
+                    count += 1
+                deadline = time.monotonic() + self.timeout
+            # The position also passes over gaps, so it says when the end is reached where records cannot.
+            (position,) = consumer.position([confluent_kafka.TopicPartition(r.topic, r.partition)])
+            if position.offset >= r.until_offset:
+                return count
+            if time.monotonic() > deadline:
+                raise BrokerUnavailableError(
+                    f"Counting records of {r} came to a stop at offset {position.offset} for {self.timeout:.0f} s (connection "
+                    f"{self.conn_id!r}, {self.config.bootstrap_servers}). Is the partition's leader up?"
+                )
+
+    def _consumer(self, read_committed: bool) -> confluent_kafka.Consumer:
+        return confluent_kafka.Consumer(
+            {
+                **self._client_settings(),
+                # Never joined: partitions are assigned, nothing is committed. librdkafka insists on a name.
+                "group.id": "airflow-kafka-spark-count",
+                "enable.auto.commit": False,
+                "enable.auto.offset.store": False,
+                "auto.offset.reset": "error",
+                "isolation.level": "read_committed" if read_committed else "read_uncommitted",
+                "fetch.wait.max.ms": 50,
+            }
+        )
+
+    def _client_settings(self) -> dict[str, Any]:
+        # Without a logger librdkafka writes to the process's stderr, which Airflow shows as errors of the task.
+        return {
+            "socket.timeout.ms": int(self.timeout * 1000),
+            **self.config.librdkafka,
+            "error_cb": self._client_errors.append,
+            "logger": self.log,
+            "log_level": 2,
+        }
+
+    @property
+    def _client(self) -> AdminClient:
+        if self._admin is None:
+            try:
+                self._admin = AdminClient(self._client_settings())
+            except (KafkaException, ValueError, TypeError) as error:
+                raise ConnectionConfigError(
+                    f"The Extra of connection {self.conn_id!r} must be a librdkafka configuration; librdkafka refused it: "
+                    f"{_text(error)}. Correct the property it names."
+                ) from error
+        return self._admin
+
+    def _metadata(self) -> Any:
+        """Cluster metadata; refused logins are noticed while waiting, not only at the time-out."""
+        client, deadline = self._client, time.monotonic() + self.timeout
+        while True:
+            try:
+                return client.list_topics(timeout=min(1.0, self.timeout))
+            except KafkaException as error:
+                client.poll(0)
+                if any(e.code() in _AUTHENTICATION for e in self._client_errors) or time.monotonic() >= deadline:
+                    raise self._named(error, "reading metadata") from error
+
+    def _list_offsets(
+        self,
+        partitions: Iterable[TopicPartition],
+        spec: OffsetSpec,
+        isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+    ) -> dict[TopicPartition, int]:
+        request = {confluent_kafka.TopicPartition(p.topic, p.partition): spec for p in partitions}
+        if not request:
+            return {}
+        futures = self._client.list_offsets(request, isolation_level=isolation, request_timeout=self.timeout)
+        return {
+            TopicPartition(p.topic, p.partition): self._result(
+                future, f"listing offsets of {p.topic}[{p.partition}]"
+            ).offset
+            for p, future in futures.items()
+        }
+
+    def _topic_ids(self, topics: Collection[str]) -> dict[str, str]:
+        if not topics:
+            return {}
+        collection = confluent_kafka.TopicCollection(list(topics))
+        futures = self._client.describe_topics(collection, request_timeout=self.timeout)
+        described = {name: self._result(future, f"describing topic {name!r}") for name, future in futures.items()}
+        return {name: str(topic.topic_id) for name, topic in described.items() if topic.topic_id is not None}
+
+    def _configs(self, topics: Collection[str]) -> dict[str, dict[str, str]]:
+        """Configurations, where the login may read them; a plan can do without."""
+        if not topics:
+            return {}
+        resources = [ConfigResource(ResourceType.TOPIC, name) for name in topics]
+        configs: dict[str, dict[str, str]] = {}
+        for resource, future in self._client.describe_configs(resources, request_timeout=self.timeout).items():
+            try:
+                entries = self._result(future, f"reading the configuration of {resource.name!r}")
+            except BrokerAuthorizationError:
+                self.log.info(
+                    "No permission to read the configuration of topic %s; checks that need it are left out.",
+                    resource.name,
+                )
+                continue
+            configs[resource.name] = {name: entry.value for name, entry in entries.items() if entry.value is not None}
+        return configs
+
+    def _result(self, future: Future[T], doing: str) -> T:
+        try:
+            # librdkafka bounds the request itself; the margin only guards against a future that is never resolved.
+            return future.result(timeout=self.timeout + 5)
+        except (KafkaException, TimeoutError) as error:
+            raise self._named(error, doing) from error
+
+    def _named(self, error: Exception, doing: str) -> BrokerError | UnknownTopicError:
+        """The failure, under its name in the error tree."""
+        cause = error.args[0] if isinstance(error, KafkaException) and error.args else None
+        code = cause.code() if isinstance(cause, KafkaError) else KafkaError._TIMED_OUT
+        where = f"{self.config.bootstrap_servers} (connection {self.conn_id!r})"
+        said = "; ".join(dict.fromkeys(e.str() for e in self._client_errors[-3:])) or _text(error)
+        refused = next((e for e in self._client_errors if e.code() in _AUTHENTICATION), None)
+        if refused is not None or code in _AUTHENTICATION:
+            return BrokerAuthenticationError(
+                f"The login was refused by {where} while {doing}: {refused.str() if refused else said}. Check security.protocol, "
+                f"sasl.mechanism, sasl.username and sasl.password in the connection's Extra."
+            )
+        if code in _AUTHORIZATION:
+            return BrokerAuthorizationError(
+                f"The login of {where} lacks a permission while {doing}: {said}. Grant DESCRIBE on it."
+            )
+        if code == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            return UnknownTopicError(f"A topic vanished from {where} while {doing}: {said}.")
+        if code in _UNREACHABLE:
+            return BrokerUnavailableError(
+                f"No broker of {where} answered within {self.timeout:.0f} s while {doing}: {said}. Check that the brokers are up and reachable from "
+                f"the worker, and that security.protocol matches their listener."
+            )
+        return BrokerError(f"{where} failed while {doing}: {said}.")
+
+
+def _text(error: Exception) -> str:
+    cause: object = error.args[0] if error.args else error
+    return cause.str() if isinstance(cause, KafkaError) else str(cause) or type(error).__name__

@@ -1,0 +1,406 @@
+"""Submit a job to Spark, follow it, and bring back its report."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+from airflow.providers.apache.spark.hooks.spark_submit import DEFAULT_SPARK_BINARY, SparkSubmitHook
+from airflow.sdk import BaseHook, ObjectStoragePath
+from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
+
+from airflow_provider_kafka_spark.core.errors import (
+    ConnectionConfigError,
+    JarError,
+    JobFailedError,
+    JobKilledError,
+    JobReportMissingError,
+    OptionError,
+    ReportLocationError,
+    error_named,
+)
+from airflow_provider_kafka_spark.core.job_events import JobEvent, JobStarted, parse_event
+from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest
+from airflow_provider_kafka_spark.hooks.jars import resolve
+from airflow_provider_kafka_spark.hooks.java import find_java
+from airflow_provider_kafka_spark.hooks.job_files import job_folder, job_script, write_code, write_request
+from airflow_provider_kafka_spark.hooks.spark_home import CONNECTOR_EXCLUDES, SparkHome, find_spark_home
+
+OnEvent = Callable[[JobEvent], None]
+
+#: The connector is on the cluster's class path already.
+PROVIDED = "provided"
+#: Where the Spark connection may name the connector, in place of the operator's argument.
+_CONNECTOR_EXTRA = "kafka-connector"
+_REPORT_LOCATION_EXTRA = "report-location"
+_COORDINATE = re.compile(r"[^:/\s]+:[^:/\s]+:[^:/\s]+")
+#: Records would be written twice if Spark ran a writing task again: the sink is at-least-once.
+_ONE_ATTEMPT = {
+    "spark.task.maxFailures": "1",
+    "spark.speculation": "false",
+    "spark.yarn.maxAppAttempts": "1",
+}
+_DEFAULT_CONF = {
+    "spark.log.level": "WARN",
+    "spark.ui.showConsoleProgress": "false",
+}
+_KILL_GRACE_SECONDS = 10.0
+
+
+class SparkJobHook(BaseHook):
+    """Run one job on the cluster of a Spark connection and return its own report.
+
+    :param spark_conn_id: a Spark connection, as the Spark provider has it: master, deploy mode, queue, Kerberos.
+    :param kafka_connector: where Spark's Kafka connector comes from: None fetches the one of the Spark version in use and keeps it; a folder or glob of jars, a
+        Maven coordinate, or ``"provided"`` if the cluster has it. The Spark connection's Extra can say the same as ``"kafka-connector"``.
+    :param report_location: a folder, as URI, that driver and worker both reach; needed in cluster mode. Also ``"report-location"`` in the Extra.
+    :param submit_options: what else ``SparkSubmitHook`` takes, such as ``conf`` or ``driver_memory``.
+    """
+
+    conn_name_attr = "spark_conn_id"
+    default_conn_name = "spark_default"
+    hook_name = "Spark job"
+
+    def __init__(
+        self,
+        spark_conn_id: str = default_conn_name,
+        *,
+        kafka_connector: str | None = None,
+        report_location: str | None = None,
+        submit_options: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__()
+        self.spark_conn_id = spark_conn_id
+        self._kafka_connector = kafka_connector
+        self._report_location = report_location
+        self._submit_options = dict(submit_options or {})
+        self._submission: _Submission | None = None
+        self._killed = False
+
+    def check(self) -> None:
+        """Find everything a submission needs, before anything is planned or started.
+
+        :raises ConnectionConfigError: if the Spark connection is missing.
+        :raises SparkSubmitNotFoundError: if there is no ``spark-submit``.
+        :raises JavaNotFoundError: if there is no Java, or one too old for this Spark.
+        :raises JarError: if the connector is not to be had or cannot be read.
+        :raises ReportLocationError: in cluster mode, if no ``report_location`` is given.
+        :raises OptionError: if ``conf`` asks for what would write records twice.
+        """
+        self._check_conf()
+        home = self.spark_home
+        find_java(home.minimum_java)
+        self._connector_options  # noqa: B018 - the jars are fetched here, before anything else happens
+        self._report_folder  # noqa: B018
+
+    def run(self, request: JobRequest, job: str, on_event: OnEvent) -> JobReport:
+        """Submit, follow, and return the job's report.
+
+        :param request: ``report_uri`` is filled in here.
+        :param job: name of the module in ``jobs`` that runs.
+        :param on_event: called for what the job says while it runs.
+        :raises JobFailedError: if the job reports a failure.
+        :raises JobReportMissingError: if it ended without a report.
+        :raises JobKilledError: if :meth:`kill` ended it.
+        """
+        with job_folder() as folder:
+            cluster = self._report_folder
+            report_uri = (
+                f"{cluster.rstrip('/')}/{request.run_id}-{time.time_ns()}.json"
+                if cluster
+                else str(folder / "report.json")
+            )
+            request_file = write_request(
+                folder, replace(request, report_uri=report_uri, owner_pid=None if cluster else os.getpid())
+            )
+            submission = self._submission = _Submission(
+                self.spark_conn_id, self.spark_home, on_event, **self._options(folder, request_file)
+            )
+            failure: Exception | None = None
+            if not self._killed:
+                try:
+                    submission.submit(str(job_script(job)), start_new_session=True)
+                except (AirflowException, RuntimeError) as error:
+                    failure = error
+                finally:
+                    submission.end()
+            if self._killed:
+                raise JobKilledError(
+                    f"The task was killed, and its Spark job with it (application {submission.application_id or 'not yet known'}). What it had "
+                    f"written stays written; a retry writes only what is missing where provenance_headers=True."
+                )
+            return self._report(report_uri, bool(cluster), submission, failure)
+
+    def kill(self) -> None:
+        """Stop the job wherever it runs; ``run`` then raises."""
+        self._killed = True
+        if self._submission is not None:
+            self._submission.on_kill()
+
+    @cached_property
+    def spark_home(self) -> SparkHome:
+        return find_spark_home(
+            self._submit_options.get("spark_binary") or self._extra.get("spark-binary") or DEFAULT_SPARK_BINARY
+        )
+
+    @cached_property
+    def _connection(self) -> Any:
+        try:
+            return self.get_connection(self.spark_conn_id)
+        except AirflowNotFoundException as error:
+            # The Spark provider would fall back to master=yarn without a word.
+            raise ConnectionConfigError(
+                f"The Spark connection {self.spark_conn_id!r} does not exist. Add it under Admin > Connections (type 'spark'), or set "
+                f'AIRFLOW_CONN_{self.spark_conn_id.upper()}=\'{{"conn_type": "spark", "host": "local[*]"}}\'.'
+            ) from error
+
+    @property
+    def _extra(self) -> dict[str, Any]:
+        return dict(self._connection.extra_dejson)
+
+    @property
+    def _master(self) -> str:
+        host = str(self._connection.host or "")
+        return (
+            host if "://" in host or self._connection.conn_type == "spark" else f"{self._connection.conn_type}://{host}"
+        )
+
+    @property
+    def is_local(self) -> bool:
+        return self._master.startswith("local")
+
+    @property
+    def is_cluster_mode(self) -> bool:
+        return (self._submit_options.get("deploy_mode") or self._extra.get("deploy-mode")) == "cluster"
+
+    @cached_property
+    def _report_folder(self) -> str | None:
+        """Where the report goes in cluster mode; None where driver and worker share a disk."""
+        if not self.is_cluster_mode:
+            return None
+        location = self._report_location or self._extra.get(_REPORT_LOCATION_EXTRA)
+        if not location:
+            raise ReportLocationError(
+                f"In cluster mode the driver runs on another machine, so its report needs a report_location that both sides reach, such as "
+                f"'s3a://bucket/reports' or 'hdfs:///reports'; got none (connection {self.spark_conn_id!r}). Pass report_location=, or put "
+                f"'{_REPORT_LOCATION_EXTRA}' in the connection's Extra. The worker reads it through Airflow's ObjectStoragePath."
+            )
+        return str(location)
+
+    def _check_conf(self) -> None:
+        conf = {str(key): str(value) for key, value in (self._submit_options.get("conf") or {}).items()}
+        for key, needed in _ONE_ATTEMPT.items():
+            if conf.get(key, needed).strip().lower() != needed:
+                raise OptionError(
+                    f"conf must not set {key}={conf[key]!r}: a task that runs again writes its records again, since Spark's Kafka sink is at-least-once. "
+                    f"Leave it out ({needed} is set), and let Airflow retry the task, which writes only what is missing."
+                )
+        attempts = re.fullmatch(r"local\[[^,\]]*,\s*(\d+)\s*\]", self._master)
+        if attempts and int(attempts[1]) > 1:
+            raise OptionError(
+                f"The master {self._master!r} of connection {self.spark_conn_id!r} allows {attempts[1]} attempts for each task, and a task that runs again "
+                f"writes its records again. Use 'local[N]'."
+            )
+
+    @cached_property
+    def _connector_options(self) -> dict[str, str]:
+        """The submit options that put the connector on the class path."""
+        wanted = self._kafka_connector or self._extra.get(_CONNECTOR_EXTRA)
+        if wanted == PROVIDED or (
+            wanted is None and "spark-sql-kafka" in str(self._submit_options.get("packages") or "")
+        ):
+            return {}
+        if wanted is None:
+            jars = resolve(self.spark_home.connector_coordinates, excludes=CONNECTOR_EXCLUDES)
+        elif _COORDINATE.fullmatch(wanted):
+            jars = resolve([wanted], excludes=CONNECTOR_EXCLUDES)
+        else:
+            jars = _readable_jars(wanted)
+        paths = [str(jar) for jar in jars]
+        # On one machine there is nobody to send jars to, and --jars would copy each of them at every start.
+        return {"driver_class_path": ":".join(paths)} if self.is_local else {"jars": ",".join(paths)}
+
+    def _options(self, folder: Path, request_file: Path) -> dict[str, Any]:
+        """The submit options of this run: the author's, with ours added."""
+        options = dict(self._submit_options)
+        options["conf"] = {**_DEFAULT_CONF, **_ONE_ATTEMPT, **(options.get("conf") or {})}
+        for name, value in self._connector_options.items():
+            separator = ":" if name == "driver_class_path" else ","
+            options[name] = separator.join(filter(None, [options.get(name), value]))
+        options["py_files"] = ",".join(filter(None, [options.get("py_files"), str(write_code(folder))]))
+        if self.is_cluster_mode:
+            options["files"] = ",".join(filter(None, [options.get("files"), str(request_file)]))
+            options["application_args"] = [request_file.name]
+            return options
+        options["application_args"] = [str(request_file)]
+        if self.is_local and "PYSPARK_PYTHON" not in os.environ:
+            options["env_vars"] = {"PYSPARK_PYTHON": sys.executable, **(options.get("env_vars") or {})}
+        return options
+
+    def _report(self, uri: str, in_cluster: bool, submission: _Submission, failure: Exception | None) -> JobReport:
+        text = _read_and_remove(uri) if in_cluster else _read_local(uri)
+        if text is None:
+            raise JobReportMissingError(
+                f"The Spark job ended without leaving its report, so nothing proves that records arrived (application "
+                f"{submission.application_id or 'unknown'}, report {uri}). {_cause(submission, failure)}"
+            ) from failure
+        report = JobReport.from_json(text)
+        if report.failure is not None:
+            raise error_named(report.failure.error, JobFailedError)(
+                f"The Spark job failed (application {report.application_id}): {report.failure.message}"
+            ) from failure
+        return report
+
+
+class _Submission(SparkSubmitHook):
+    """``spark-submit`` as the Spark provider runs it, in a process group of its own, with the job's events taken out of its log."""
+
+    def __init__(self, conn_id: str, home: SparkHome, on_event: OnEvent, **options: Any) -> None:
+        super().__init__(conn_id=conn_id, **options)
+        self._home = home
+        self._on_event = on_event
+        self._started_id: str | None = None
+
+    @property
+    def application_id(self) -> str | None:
+        return self._started_id or self._yarn_application_id or self._kubernetes_application_id or self._driver_id
+
+    @property
+    def log_tail(self) -> str:
+        return self._submit_log_tail
+
+    def on_kill(self) -> None:
+        if self._is_yarn_cluster_mode:
+            # The provider would call the `yarn` command, which a worker seldom has.
+            if self._yarn_application_id:
+                self._kill_yarn_application(self._yarn_application_id)
+        else:
+            super().on_kill()
+        self.end()
+
+    def end(self) -> None:
+        """Leave no process behind: driver and Python children share the group that ``spark-submit`` leads."""
+        process = self._submit_sp
+        if process is None:
+            return
+        for number, patience in ((signal.SIGTERM, _KILL_GRACE_SECONDS), (signal.SIGKILL, _KILL_GRACE_SECONDS)):
+            if not _signal_group(process.pid, number):
+                return
+            deadline = time.monotonic() + patience
+            while _signal_group(process.pid, 0) and time.monotonic() < deadline:
+                process.poll()
+                time.sleep(0.05)
+
+    def _get_spark_binary_path(self) -> list[str]:
+        return [str(self._home.submit)]
+
+    def _get_yarn_rm_base_url(self) -> str:
+        try:
+            return super()._get_yarn_rm_base_url()
+        except ValueError:
+            address = _rm_address({**os.environ, **(self._env_vars or {})})
+            if address is None:
+                raise
+            self._yarn_rm_base_url = address
+            return address
+
+    def _process_spark_submit_log(self, itr: Iterator[Any]) -> None:
+        super()._process_spark_submit_log(self._without_events(itr))
+
+    def _without_events(self, lines: Iterator[str]) -> Iterator[str]:
+        announced: str | None = None
+        for line in lines:
+            event = parse_event(line.strip())
+            if event is None:
+                yield line
+            else:
+                if isinstance(event, JobStarted):
+                    announced = self._started_id = event.application_id
+                self._on_event(event)
+            if announced is None and self._yarn_application_id is not None:
+                announced = self._yarn_application_id
+                self._on_event(JobStarted(announced, f"{self._get_yarn_rm_base_url()}/cluster/app/{announced}"))
+
+
+def _signal_group(group: int, number: int) -> bool:
+    """Whether the group still exists."""
+    try:
+        os.killpg(group, number)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        # A process group id that someone else has got in the meantime.
+        return False
+    return True
+
+
+def _readable_jars(wanted: str) -> list[Path]:
+    path = Path(wanted)
+    jars = sorted(path.glob("*.jar")) if path.is_dir() else sorted(path.parent.glob(path.name))
+    unreadable = [str(jar) for jar in jars if not os.access(jar, os.R_OK)]
+    if unreadable:
+        raise JarError(
+            f"The Kafka connector's jars must be readable by the worker; these are not: {unreadable}. Correct their permissions."
+        )
+    if not any("spark-sql-kafka" in jar.name for jar in jars):
+        raise JarError(
+            f"kafka_connector must be a folder or glob of jars with a spark-sql-kafka-0-10 jar among them, a Maven coordinate such as "
+            f"'org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0', or 'provided'; got {wanted!r}, where there are {[jar.name for jar in jars]}."
+        )
+    return jars
+
+
+def _read_local(path: str) -> str | None:
+    try:
+        return Path(path).read_text()
+    except FileNotFoundError:
+        return None
+
+
+def _read_and_remove(uri: str) -> str | None:
+    # Hadoop calls it s3a, Airflow's object storage s3.
+    path = ObjectStoragePath(re.sub(r"^s3[an]:", "s3:", uri))
+    try:
+        text = path.read_text()
+        path.unlink()
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, ImportError) as error:
+        raise ReportLocationError(
+            f"The job's report at {uri} must be readable by the worker through Airflow's ObjectStoragePath; got {error!r}. Install the provider of "
+            f"that storage (such as apache-airflow-providers-amazon), and check its connection."
+        ) from error
+    return str(text)
+
+
+def _cause(submission: _Submission, failure: Exception | None) -> str:
+    tail = submission.log_tail
+    if "ClassNotFoundException: org.apache.hadoop" in tail or "HADOOP_CONF_DIR" in tail:
+        return f"Spark could not reach its cluster: is HADOOP_CONF_DIR set for the worker?{tail}"
+    return f"spark-submit ended with: {failure}" if failure else f"spark-submit ended well.{tail}"
+
+
+def _rm_address(environ: Mapping[str, str]) -> str | None:
+    """The ResourceManager's web address, as the Hadoop configuration of this worker has it."""
+    for variable in ("YARN_CONF_DIR", "HADOOP_CONF_DIR"):
+        site = Path(environ.get(variable, "")) / "yarn-site.xml"
+        if not environ.get(variable) or not site.is_file():
+            continue
+        properties = {
+            (item.findtext("name") or "").strip(): (item.findtext("value") or "").strip()
+            for item in ElementTree.parse(site).iter("property")  # noqa: S314 - the cluster's own configuration
+        }
+        address = properties.get("yarn.resourcemanager.webapp.address")
+        host = properties.get("yarn.resourcemanager.hostname")
+        if address or host:
+            return f"http://{address or f'{host}:8088'}"
+    return None

@@ -1,0 +1,47 @@
+"""What earlier tries of this run have delivered already, read back from the target by the provenance header."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
+from airflow_provider_kafka_spark.core.provenance import fields_sql
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """Source records found in the target.
+
+    :param ranges: runs of consecutive source offsets, of which every one was found.
+    :param duplicates: how many copies there are beyond the first of each.
+    """
+
+    ranges: OffsetRanges
+    duplicates: int
+
+
+def find_delivered(spark: SparkSession, target_records: DataFrame, run_id: str) -> Delivered:
+    """Look in the target for records that this run has written.
+
+    :param target_records: what was added to the target since the run's first submission.
+    """
+    target_records.createOrReplaceTempView("_target")
+    # Gaps and islands: within a run of consecutive offsets, the offset less its rank stays the same.
+    rows = spark.sql(
+        f"""
+        with found as (select {fields_sql(run_id)} as f from _target),
+             each as (select f[1] as topic, int(f[2]) as partition, bigint(f[3]) as offset, count(*) as copies
+                      from found where f is not null group by 1, 2, 3),
+             ranked as (select *, offset - row_number() over (partition by topic, partition order by offset) as island from each)
+        select topic, partition, min(offset) as first, max(offset) as last, sum(copies - 1) as extra
+        from ranked group by topic, partition, island
+        """  # noqa: S608 - run_id is ours, and hexadecimal
+    ).collect()
+    return Delivered(
+        OffsetRanges(OffsetRange(row["topic"], row["partition"], row["first"], row["last"] + 1) for row in rows),
+        sum(row["extra"] for row in rows),
+    )

@@ -1,0 +1,209 @@
+"""The batch job: copy exactly the planned ranges from Kafka to Kafka, and report what happened to each.
+
+``spark-submit`` starts this file with the path of a request as its only argument.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_kafka_spark.core.errors import KafkaSparkError
+from airflow_provider_kafka_spark.core.failure_causes import find_cause, redact
+from airflow_provider_kafka_spark.core.job_events import JobStarted
+from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
+from airflow_provider_kafka_spark.core.protocol import JobFailure, JobReport, JobRequest, RangeReport
+from airflow_provider_kafka_spark.core.spans import Span, plan_spans
+from airflow_provider_kafka_spark.jobs.audit import Delivered, find_delivered
+from airflow_provider_kafka_spark.jobs.counting import RangeCounts
+from airflow_provider_kafka_spark.jobs.kafka_source import kafka_by_v2, read_since, read_spans
+from airflow_provider_kafka_spark.jobs.progress import Progress, end_with_owner, say
+from airflow_provider_kafka_spark.jobs.range_index import with_range_index
+from airflow_provider_kafka_spark.jobs.report_file import write_report
+from airflow_provider_kafka_spark.jobs.targets import check_targets, find_targets
+from airflow_provider_kafka_spark.jobs.transform import KEEP, check_expressions, mark_kept, to_target
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+#: Executors stamp what they write by their own clocks.
+_CLOCK_SKEW_MS = 10 * 60 * 1000
+_JOB_GROUP = "airflow-kafka-spark-copy"
+_CONNECTION_OPTIONS = ("kafka.bootstrap.", "kafka.security.", "kafka.sasl.", "kafka.ssl.")
+
+
+def copy(spark: SparkSession, request: JobRequest) -> JobReport:
+    """Copy what the request names, and account for it.
+
+    Nothing is written before all expressions, targets and earlier deliveries are known.
+
+    :raises KafkaSparkError: if the request cannot be carried out as it stands.
+    """
+    started = time.monotonic()
+    transform = request.transform
+    check_expressions(spark, transform)
+    with kafka_by_v2(spark):
+        planned = request.offset_ranges.without_empty()
+        whole = {r: i for i, r in enumerate(planned)}
+        targets = find_targets(
+            spark, transform, planned, lambda: _read(spark, request, whole, request.spans).where(KEEP)
+        )
+        if transform.topic_expr is not None:
+            check_targets(spark, targets, transform, planned, request.sink_options, request.forbidden_targets)
+        delivered = _delivered_before(spark, request, targets)
+        remaining, spans = _remaining(request, planned, delivered)
+        read, kept, failed_tasks = Counter[int](), Counter[int](), 0
+        if remaining:
+            records = _read(spark, request, remaining, spans)
+            read, kept, failed_tasks = _write(spark, request, records, spans)
+    before = _per_range(planned, delivered.ranges)
+    return JobReport(
+        run_id=request.run_id,
+        plan_digest=request.plan_digest,
+        ranges=tuple(
+            RangeReport(r.topic, r.partition, r.from_offset, r.until_offset, read[i] + before[i], kept[i] + before[i])
+            for i, r in enumerate(planned)
+        ),
+        target_topics=targets,
+        application_id=spark.sparkContext.applicationId,
+        spark_version=spark.version,
+        seconds=time.monotonic() - started,
+        delivered_before=before.total(),
+        duplicates=delivered.duplicates,
+        failed_tasks=failed_tasks,
+        ui_url=spark.sparkContext.uiWebUrl,
+    )
+
+
+def _delivered_before(spark: SparkSession, request: JobRequest, targets: Sequence[str]) -> Delivered:
+    """What earlier tries of this run have written; nothing on a first try."""
+    options = {
+        **{name: value for name, value in request.sink_options.items() if name.startswith(_CONNECTION_OPTIONS)},
+        # What an earlier try wrote was written without a transaction, so no open transaction may hide it.
+        "kafka.isolation.level": "read_uncommitted",
+        "failOnDataLoss": "false",
+    }
+    if request.audit_ranges:
+        written = read_spans(spark, plan_spans(OffsetRanges.parse(request.audit_ranges)), options)
+    elif request.audit_since_ms is not None:
+        written = read_since(spark, targets, request.audit_since_ms - _CLOCK_SKEW_MS, options)
+    else:
+        return Delivered(OffsetRanges(), 0)
+    return find_delivered(spark, written, request.run_id)
+
+
+def _remaining(
+    request: JobRequest, planned: OffsetRanges, delivered: Delivered
+) -> tuple[dict[OffsetRange, int], tuple[Span, ...]]:
+    """The ranges still to be copied, each with the index of the planned range it lies in, and how to read them."""
+    if not delivered.ranges:
+        return {r: i for i, r in enumerate(planned)}, request.spans
+    pieces = planned.subtract(delivered.ranges)
+    return {piece: planned.index_of_range_holding(piece) for piece in pieces}, plan_spans(pieces)
+
+
+def _read(
+    spark: SparkSession,
+    request: JobRequest,
+    remaining: dict[OffsetRange, int],
+    spans: Sequence[Span],
+) -> DataFrame:
+    options = {**request.source_options, "failOnDataLoss": str(request.fail_on_data_loss).lower()}
+    records = with_range_index(spark, read_spans(spark, spans, options), spans, remaining)
+    return mark_kept(records, request.transform)
+
+
+def _write(
+    spark: SparkSession, request: JobRequest, records: DataFrame, spans: Sequence[Span]
+) -> tuple[Counter[int], Counter[int], int]:
+    counts = RangeCounts(len(request.ranges) + len(spans))
+    target = to_target(counts.observe(records).where(KEEP), request.transform, request.run_id)
+    spark.sparkContext.setJobGroup(_JOB_GROUP, "Copy from Kafka to Kafka")
+    offsets = sum(span.until_offset - span.from_offset for span in spans)
+    with Progress(spark, offsets, request.progress_seconds):
+        target.write.format("kafka").options(**request.sink_options).mode("append").save()
+    return *counts.get(), _failed_tasks(spark)
+
+
+def _failed_tasks(spark: SparkSession) -> int:
+    """Tasks of the write that failed or were lost, although the write succeeded: each may have written before."""
+    tracker: Any = spark.sparkContext.statusTracker()
+    stages = {
+        stage
+        for job in tracker.getJobIdsForGroup(_JOB_GROUP)
+        if (info := tracker.getJobInfo(job)) is not None
+        for stage in info.stageIds
+    }
+    return sum(info.numFailedTasks for stage in stages if (info := tracker.getStageInfo(stage)) is not None)
+
+
+def _per_range(planned: OffsetRanges, delivered: OffsetRanges) -> Counter[int]:
+    """How many delivered records lie in each planned range."""
+    counts = Counter[int]()
+    for piece in planned.intersect(delivered):
+        counts[planned.index_of_range_holding(piece)] += piece.size
+    return counts
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the request in the file that the first argument names; the report says how it went."""
+    from pyspark.sql import SparkSession
+
+    (request_file,) = sys.argv[1:] if argv is None else argv
+    request = JobRequest.from_json(Path(request_file).read_text())
+    if request.owner_pid is not None:
+        end_with_owner(request.owner_pid)
+    started = time.monotonic()
+    spark: SparkSession | None = None
+    try:
+        spark = SparkSession.builder.appName("kafka-to-kafka").getOrCreate()
+        say(JobStarted(spark.sparkContext.applicationId, spark.sparkContext.uiWebUrl))
+        report = copy(spark, request)
+    except Exception as error:  # noqa: BLE001 - whatever it was, the worker must learn of it
+        report = _report_failure(request, error, spark, time.monotonic() - started)
+    write_report(report, request.report_uri, spark)
+    if spark is not None:
+        spark.stop()
+    return 0 if report.failure is None else 1
+
+
+def _report_failure(request: JobRequest, error: Exception, spark: SparkSession | None, seconds: float) -> JobReport:
+    if isinstance(error, KafkaSparkError):
+        failure = JobFailure(type(error).__name__, str(error))
+    else:
+        failure = find_cause(_full_text(error))
+    message = redact(failure.message, (request.source_options, request.sink_options))
+    return JobReport(
+        run_id=request.run_id,
+        plan_digest=request.plan_digest,
+        ranges=(),
+        target_topics=(),
+        application_id=spark.sparkContext.applicationId if spark else "",
+        spark_version=spark.version if spark else "",
+        seconds=seconds,
+        failure=JobFailure(failure.error, message),
+        ui_url=spark.sparkContext.uiWebUrl if spark else None,
+    )
+
+
+def _full_text(error: Exception) -> str:
+    """The message with the Java stack trace, which names the causes; PySpark's own text often leaves them out."""
+    trace = getattr(error, "getStackTrace", None) or getattr(error, "_stackTrace", None)
+    text = str(error)
+    if isinstance(trace, str) and trace not in text:
+        text = f"{text}\n{trace}"
+    origin = getattr(error, "_origin", None) or getattr(error, "java_exception", None)
+    if origin is not None:
+        writer = origin  # a py4j JavaObject of a Throwable
+        while writer is not None:
+            text += f"\nCaused by: {writer.toString()}"
+            writer = writer.getCause()
+    return text
+
+
+if __name__ == "__main__":
+    sys.exit(main())

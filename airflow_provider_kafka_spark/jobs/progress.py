@@ -1,0 +1,91 @@
+"""What a job says while it runs, and how it notices that nobody listens any more."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from airflow_provider_kafka_spark.core.job_events import JobEvent, JobProgress, format_event
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_OWNER_CHECK_SECONDS = 1.0
+#: What `timeout` and shells report for a process that was ended by SIGTERM.
+_EXIT_CODE_ORPHANED = 143
+
+
+def say(event: JobEvent) -> None:
+    """Print an event for the worker to read."""
+    sys.stdout.write(format_event(event) + "\n")
+    sys.stdout.flush()
+
+
+class Progress:
+    """Says at a bounded rate how many records were read, inside ``with``.
+
+    :param planned: records to be read at most.
+    :param seconds: between two lines.
+    """
+
+    def __init__(self, spark: SparkSession, planned: int, seconds: float) -> None:
+        self._spark = spark
+        self._planned = planned
+        self._seconds = seconds
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="progress", daemon=True)
+
+    def __enter__(self) -> Progress:
+        self._started = time.monotonic()
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        self._thread.join(timeout=10)
+
+    def _run(self) -> None:
+        said = 0
+        while not self._stop.wait(self._seconds):
+            try:
+                records = _records_read(self._spark)
+            except Exception as error:  # noqa: BLE001 - progress is a courtesy; the copy must not fail for it
+                sys.stderr.write(f"No progress can be told: {error}\n")
+                return
+            # Executors report with their heartbeats, which may be slower than we are.
+            if records > said:
+                said = records
+                say(JobProgress(min(records, self._planned), self._planned, time.monotonic() - self._started))
+
+
+def _records_read(spark: SparkSession) -> int:
+    """Input records of the running stages, as the Spark UI shows them."""
+    stages = spark.sparkContext._jsc.sc().statusStore().activeStages()
+    return sum(int(stages.apply(i).inputRecords()) for i in range(stages.size()))
+
+
+def end_with_owner(pid: int) -> None:
+    """End this driver when the process that submitted it has died, so that the task's retry does not write beside it.
+
+    :param pid: of a process on this machine.
+    """
+
+    def watch() -> None:
+        while True:
+            time.sleep(_OWNER_CHECK_SECONDS)
+            try:
+                os.kill(pid, 0)
+            except ProcessLookupError:
+                sys.stderr.write(f"The worker process {pid} that submitted this job is gone, so the job ends.\n")
+                # Not sys.exit: only the whole process takes the JVM with it.
+                os._exit(_EXIT_CODE_ORPHANED)
+            except PermissionError:
+                pass
+
+    threading.Thread(target=watch, name="end-with-owner", daemon=True).start()

@@ -1,0 +1,134 @@
+"""A bounded copy of topics: from a start to an end, both fixed before Spark starts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from airflow_provider_kafka_spark.core.bounds import AtTimestamp, Bound, TimeWindow, parse_bound, parse_timestamp
+from airflow_provider_kafka_spark.core.broker_state import ClusterState, Selection
+from airflow_provider_kafka_spark.core.errors import BoundError
+from airflow_provider_kafka_spark.core.resolve import (
+    ReadRules,
+    ResolvedRanges,
+    check_window,
+    resolve_window,
+    timestamps_in,
+)
+from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
+from airflow_provider_kafka_spark.operators.kafka_to_kafka import KafkaToKafkaOperator
+
+Timestamp = str | int | datetime
+
+
+class KafkaToKafkaBatchOperator(KafkaToKafkaOperator):
+    """Copy what topics hold between a start and an end.
+
+    Windows of timestamps are half-open and cut by offset: the first offset at or after the start, up to the first at or after the end. So consecutive windows take every record exactly
+    once, even where timestamps are out of order.
+
+    :param topics: names of topics. (templated)
+    :param topic_pattern: a regular expression that matches whole names. (templated)
+    :param assign: partitions by topic, ``{"orders": [0, 1]}``; exactly one of the three. (templated)
+    :param starting_offsets: ``"earliest"``, or offsets as ``{"orders": {"0": 23}}``. (templated)
+    :param ending_offsets: ``"latest"``, or offsets; exclusive. (templated)
+    :param starting_timestamp: aware datetime, ISO 8601 or epoch ms, in place of ``starting_offsets``. (templated)
+    :param ending_timestamp: the same for the end, exclusive. (templated)
+    :param exact_window: also leave out records whose own timestamp is outside of the window; with out-of-order timestamps some may then be in no window.
+
+    Further parameters: :class:`~airflow_provider_kafka_spark.operators.kafka_to_kafka.KafkaToKafkaOperator`.
+    """
+
+    template_fields: Sequence[str] = (
+        "topics",
+        "topic_pattern",
+        "assign",
+        "starting_offsets",
+        "ending_offsets",
+        "starting_timestamp",
+        "ending_timestamp",
+        *KafkaToKafkaOperator.template_fields,
+    )
+
+    def __init__(
+        self,
+        *,
+        topics: list[str] | None = None,
+        topic_pattern: str | None = None,
+        assign: dict[str, list[int]] | None = None,
+        starting_offsets: str | dict[str, Any] = "earliest",
+        ending_offsets: str | dict[str, Any] = "latest",
+        starting_timestamp: Timestamp | None = None,
+        ending_timestamp: Timestamp | None = None,
+        exact_window: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.topics = topics
+        self.topic_pattern = topic_pattern
+        self.assign = assign
+        self.starting_offsets = starting_offsets
+        self.ending_offsets = ending_offsets
+        self.starting_timestamp = starting_timestamp
+        self.ending_timestamp = ending_timestamp
+        self.exact_window = exact_window
+
+    def _wish(self) -> dict[str, Any]:
+        return {
+            "topics": self.topics,
+            "topic_pattern": self.topic_pattern,
+            "assign": self.assign,
+            "starting_offsets": self.starting_offsets,
+            "ending_offsets": self.ending_offsets,
+            "starting_timestamp": str(self.starting_timestamp),
+            "ending_timestamp": str(self.ending_timestamp),
+        }
+
+    def _time_window(self) -> TimeWindow:
+        read = partial(_read_timestamp)
+        return TimeWindow(
+            read(self.starting_timestamp, "starting_timestamp"), read(self.ending_timestamp, "ending_timestamp")
+        )
+
+    def _window(self) -> tuple[int | None, int | None]:
+        window = self._time_window()
+        if self.exact_window and window == TimeWindow(None, None):
+            raise BoundError("exact_window=True needs starting_timestamp, ending_timestamp, or both; got neither.")
+        return (window.start_ms, window.end_ms) if self.exact_window else (None, None)
+
+    def _resolve(self, hook: KafkaHook, rules: ReadRules) -> tuple[ResolvedRanges, ClusterState]:
+        selection = Selection(self.topics, self.topic_pattern, self.assign)
+        window = self._time_window()
+        starting = self._bound("start", window.start_ms)
+        ending = self._bound("end", window.end_ms)
+        names = selection.topic_names(hook.topic_names())
+        cluster = hook.state(names, timestamps_in(starting, ending))
+        check_window(window, cluster.now_ms)
+        return resolve_window(selection, starting, ending, cluster, rules), cluster
+
+    def _bound(self, side: Any, epoch_ms: int | None) -> Bound:
+        offsets, name, default = (
+            (self.starting_offsets, "starting", "earliest")
+            if side == "start"
+            else (self.ending_offsets, "ending", "latest")
+        )
+        if epoch_ms is None:
+            return parse_bound(offsets, side)
+        if offsets != default:
+            raise BoundError(
+                f"{name}_timestamp and {name}_offsets={offsets!r} contradict each other (Spark would ignore one of them in silence); give one of the two."
+            )
+        return Bound.everywhere(AtTimestamp(epoch_ms))
+
+
+def _read_timestamp(value: Timestamp | None, name: str) -> int | None:
+    if value is None:
+        return None
+    if isinstance(value, str) and value.strip() in ("", "None"):
+        raise BoundError(
+            f"{name} must be a moment; its template gave {value!r}: this run has no data interval. Manual, asset-triggered and cron-triggered runs may have none in Airflow 3. Schedule the DAG "
+            f"with CronDataIntervalTimetable or CronTriggerTimetable(..., interval=...), or pass the window as a DAG parameter."
+        )
+    return parse_timestamp(value, name)

@@ -1,0 +1,472 @@
+"""What all Kafka-to-Kafka operators share: resolve, check, submit, and be green only when the job's report proves delivery."""
+
+from __future__ import annotations
+
+import json
+import time
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from airflow.sdk import BaseOperator
+from airflow.sdk.exceptions import AirflowFailException
+
+from airflow_provider_kafka_spark.core.broker_state import ClusterState
+from airflow_provider_kafka_spark.core.delivery import (
+    check_delivery,
+    check_gaps,
+    ranges_with_gaps,
+    result_of_empty_plan,
+    result_of_plan,
+    result_of_run,
+)
+from airflow_provider_kafka_spark.core.errors import InvalidInputError, KafkaSparkError, OptionError
+from airflow_provider_kafka_spark.core.job_events import JobEvent, JobStarted
+from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
+from airflow_provider_kafka_spark.core.options import check_sink_options, check_source_options
+from airflow_provider_kafka_spark.core.plan import ReplayPlan, Target, make_plan
+from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest, Transform
+from airflow_provider_kafka_spark.core.resolve import ReadRules, ResolvedRanges
+from airflow_provider_kafka_spark.core.spans import plan_spans
+from airflow_provider_kafka_spark.core.tuning import sink_defaults, source_defaults
+from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
+from airflow_provider_kafka_spark.hooks.run_state import RunState, RunStateStore
+from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
+from airflow_provider_kafka_spark.links.spark_application import SparkApplicationLink
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+    from requests.auth import AuthBase
+
+T = TypeVar("T")
+
+_COLUMNS = ("key", "value", "headers", "partition")
+_ISOLATION_LEVELS = ("read_committed", "read_uncommitted")
+#: Ranges with gaps are counted by a second client if they have no more offsets than this.
+_MOST_RECOUNTED_OFFSETS = 1_000_000
+
+
+def fail_for_good(execute: Callable[..., T]) -> Callable[..., T]:
+    """Make Airflow retry only what a retry can mend."""
+
+    @wraps(execute)
+    def wrapped(*args: Any, **kwargs: Any) -> T:
+        try:
+            return execute(*args, **kwargs)
+        except KafkaSparkError as error:
+            if error.retriable:
+                raise
+            raise AirflowFailException(f"{type(error).__name__}: {error}") from error
+
+    return wrapped
+
+
+class KafkaToKafkaOperator(BaseOperator):
+    """Copy records from Kafka to Kafka through Spark. Use one of the subclasses, which say what is read.
+
+    A green task means that every planned record that exists was read, and that everything that passed ``where`` was written to the target and acknowledged by all in-sync
+    replicas, as counted by the job itself. The exact offsets are fixed before Spark starts, and a retry of the task uses them again.
+
+    .. warning::
+        Spark's Kafka sink is at-least-once. A failed try leaves what it had written; the next try reads the target back by the provenance header and writes only what is missing.
+        With ``provenance_headers=False`` it would write everything again.
+
+    :param source_conn_id: Kafka connection to read from. (templated)
+    :param target_conn_id: Kafka connection to write to; the source's when None. (templated)
+    :param target_topic: one topic for all records. (templated)
+    :param target_topic_expr: an SQL expression per row, such as ``"concat(topic, '_replay')"``; exactly one of the two. (templated)
+    :param allow_same_topic: permit writing into a topic that is being read.
+    :param where: an SQL predicate over ``key, value, topic, partition, offset, timestamp, timestampType, headers``. (templated)
+    :param columns: SQL expressions for ``key``, ``value``, ``headers``, ``partition``; what is left out is unchanged. (templated)
+    :param preserve_partition: write to the partition number that the record came from; otherwise the Java producer's hash of the key decides.
+    :param include_headers: keep the source's headers.
+    :param provenance_headers: add a header ``x-kafka-spark-source``: ``run_id|topic|partition|offset|timestamp in ms``.
+    :param isolation_level: ``read_committed`` leaves aborted records out and ends at the last stable offset; ``read_uncommitted`` does neither.
+    :param fail_on_data_loss: aged-out offsets and re-created topics are an error; otherwise the gap is in the result.
+    :param max_records_per_partition: cut ranges into Spark partitions of at most so many offsets; needs ``preserve_order=False``.
+    :param preserve_order: keep the order of each range.
+    :param source_options: further options of Spark's Kafka source. (templated)
+    :param sink_options: further options of Spark's Kafka sink. (templated)
+    :param plan_only: resolve, check, return the plan, submit nothing.
+    :param kafka_timeout: seconds for each request to a broker.
+    :param progress_seconds: seconds between two lines of progress in the log.
+    :param spark_conn_id: Spark connection: master, deploy mode, queue. (templated)
+    :param kafka_connector: where Spark's Kafka connector comes from, see :class:`~airflow_provider_kafka_spark.hooks.spark_job.SparkJobHook`. (templated)
+    :param report_location: folder, as URI, for the report in cluster mode. (templated)
+
+    All further parameters are those of the Spark provider's ``SparkSubmitOperator``, with the same meaning.
+    """
+
+    template_fields: Sequence[str] = (
+        "source_conn_id",
+        "target_conn_id",
+        "target_topic",
+        "target_topic_expr",
+        "where",
+        "columns",
+        "source_options",
+        "sink_options",
+        "spark_conn_id",
+        "kafka_connector",
+        "report_location",
+        "conf",
+        "files",
+        "py_files",
+        "jars",
+        "driver_class_path",
+        "packages",
+        "exclude_packages",
+        "keytab",
+        "principal",
+        "proxy_user",
+        "name",
+        "env_vars",
+        "post_submit_commands",
+        "properties_file",
+    )
+    template_fields_renderers = {"where": "sql", "columns": "json", "source_options": "json", "sink_options": "json"}  # noqa: RUF012 - Airflow's
+    operator_extra_links = (SparkApplicationLink(),)
+    ui_color = "#f5e3d0"
+
+    def __init__(
+        self,
+        *,
+        source_conn_id: str = "kafka_default",
+        target_conn_id: str | None = None,
+        target_topic: str | None = None,
+        target_topic_expr: str | None = None,
+        allow_same_topic: bool = False,
+        where: str | None = None,
+        columns: dict[str, str] | None = None,
+        preserve_partition: bool = False,
+        include_headers: bool = True,
+        provenance_headers: bool = True,
+        isolation_level: str = "read_committed",
+        fail_on_data_loss: bool = True,
+        max_records_per_partition: int | None = None,
+        preserve_order: bool = True,
+        source_options: dict[str, Any] | None = None,
+        sink_options: dict[str, Any] | None = None,
+        plan_only: bool = False,
+        kafka_timeout: float = 30.0,
+        progress_seconds: float = 5.0,
+        spark_conn_id: str = "spark_default",
+        kafka_connector: str | None = None,
+        report_location: str | None = None,
+        conf: dict[str, Any] | None = None,
+        files: str | None = None,
+        py_files: str | None = None,
+        archives: str | None = None,
+        driver_class_path: str | None = None,
+        jars: str | None = None,
+        packages: str | None = None,
+        exclude_packages: str | None = None,
+        repositories: str | None = None,
+        total_executor_cores: int | None = None,
+        executor_cores: int | None = None,
+        executor_memory: str | None = None,
+        driver_memory: str | None = None,
+        keytab: str | None = None,
+        principal: str | None = None,
+        proxy_user: str | None = None,
+        name: str = "{{ task_instance_key_str }}",
+        num_executors: int | None = None,
+        status_poll_interval: int = 1,
+        env_vars: dict[str, Any] | None = None,
+        verbose: bool = False,
+        spark_binary: str | None = None,
+        properties_file: str | None = None,
+        yarn_queue: str | None = None,
+        deploy_mode: str | None = None,
+        use_krb5ccache: bool = False,
+        post_submit_commands: list[str] | None = None,
+        track_driver_via_k8s_api: bool = False,
+        yarn_track_via_rm_api: bool = False,
+        yarn_rm_auth: AuthBase | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.source_conn_id = source_conn_id
+        self.target_conn_id = target_conn_id
+        self.target_topic = target_topic
+        self.target_topic_expr = target_topic_expr
+        self.allow_same_topic = allow_same_topic
+        self.where = where
+        self.columns = columns
+        self.preserve_partition = preserve_partition
+        self.include_headers = include_headers
+        self.provenance_headers = provenance_headers
+        self.isolation_level = isolation_level
+        self.fail_on_data_loss = fail_on_data_loss
+        self.max_records_per_partition = max_records_per_partition
+        self.preserve_order = preserve_order
+        self.source_options = source_options
+        self.sink_options = sink_options
+        self.plan_only = plan_only
+        self.kafka_timeout = kafka_timeout
+        self.progress_seconds = progress_seconds
+        self.spark_conn_id = spark_conn_id
+        self.kafka_connector = kafka_connector
+        self.report_location = report_location
+        self.conf = conf
+        self.files = files
+        self.py_files = py_files
+        self.archives = archives
+        self.driver_class_path = driver_class_path
+        self.jars = jars
+        self.packages = packages
+        self.exclude_packages = exclude_packages
+        self.repositories = repositories
+        self.total_executor_cores = total_executor_cores
+        self.executor_cores = executor_cores
+        self.executor_memory = executor_memory
+        self.driver_memory = driver_memory
+        self.keytab = keytab
+        self.principal = principal
+        self.proxy_user = proxy_user
+        self.name = name
+        self.num_executors = num_executors
+        self.status_poll_interval = status_poll_interval
+        self.env_vars = env_vars
+        self.verbose = verbose
+        self.spark_binary = spark_binary
+        self.properties_file = properties_file
+        self.yarn_queue = yarn_queue
+        self.deploy_mode = deploy_mode
+        self.use_krb5ccache = use_krb5ccache
+        self.post_submit_commands = post_submit_commands
+        self.track_driver_via_k8s_api = track_driver_via_k8s_api
+        self.yarn_track_via_rm_api = yarn_track_via_rm_api
+        self.yarn_rm_auth = yarn_rm_auth
+        self.spark_application_url: str | None = None
+        self._spark_hook: SparkJobHook | None = None
+
+    @abstractmethod
+    def _wish(self) -> dict[str, Any]:
+        """What is to be read, as plain JSON: the identity of the run."""
+
+    @abstractmethod
+    def _resolve(self, hook: KafkaHook, rules: ReadRules) -> tuple[ResolvedRanges, ClusterState]:
+        """The exact offsets, and the broker state they were resolved against."""
+
+    def _window(self) -> tuple[int | None, int | None]:
+        """Timestamps, in ms, that a record must lie between to be kept."""
+        return None, None
+
+    @fail_for_good
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Resolve, check, submit, and hold the report against the plan.
+
+        :return: the result, as the documentation gives it.
+        :raises AirflowFailException: for what a retry cannot mend.
+        :raises KafkaSparkError: for what it can.
+        """
+        rules, target, transform = self._check_parameters()
+        spark = self._spark_hook = SparkJobHook(
+            self.spark_conn_id,
+            kafka_connector=self.kafka_connector,
+            report_location=self.report_location,
+            submit_options=self._submit_options(),
+        )
+        if not self.plan_only:
+            spark.check()
+        store = RunStateStore(
+            context, {**self._wish(), "target": [self.target_conn_id, self.target_topic, self.target_topic_expr]}
+        )
+        state = store.load()
+        with KafkaHook(self.source_conn_id, self.kafka_timeout) as source, self._target_hook(source) as sink:
+            plan = self._plan(source, sink, state, rules, target)
+            self.log.info("The plan of run %s:\n%s", state.run_id, plan.table())
+            if self.plan_only:
+                return result_of_plan(plan, state.run_id)
+            if plan.is_empty:
+                self.log.info("Nothing to do: there are no records in the wish. Spark is not started.")
+                return self._done(context, result_of_empty_plan(plan, state.run_id))
+            request = self._request(source, sink, state, plan, transform, rules)
+            store.submitting(state, plan, int(time.time() * 1000))
+            report = spark.run(request, "batch", lambda event: self._on_event(context, event))
+            check_delivery(report, plan, state.run_id, transform)
+            warnings = self._look_again(source, report, plan, rules)
+        store.finished(state, plan)
+        return self._done(context, result_of_run(report, plan, warnings))
+
+    def on_kill(self) -> None:
+        """Stop the Spark job wherever it runs; ``execute`` then fails."""
+        if self._spark_hook is not None:
+            self._spark_hook.kill()
+
+    def _check_parameters(self) -> tuple[ReadRules, Target, Transform]:
+        if self.isolation_level not in _ISOLATION_LEVELS:
+            raise OptionError(f"isolation_level must be one of {_ISOLATION_LEVELS}; got {self.isolation_level!r}.")
+        columns = self.columns or {}
+        unknown = sorted(set(columns) - set(_COLUMNS))
+        if unknown:
+            raise InvalidInputError(
+                f"columns may set {', '.join(_COLUMNS)}; got {unknown}. (Spark's sink ignores timestamp and offset, and the topic is target_topic_expr.)"
+            )
+        if self.preserve_partition and "partition" in columns:
+            raise InvalidInputError(
+                "preserve_partition=True and columns['partition'] contradict each other; give one of the two."
+            )
+        if self.max_records_per_partition is not None and self.preserve_order:
+            raise OptionError(
+                f"max_records_per_partition={self.max_records_per_partition!r} splits a partition over several Spark tasks, which write at the same time, so the order of its records is lost. "
+                f"Pass preserve_order=False if that is right for the target."
+            )
+        source_options = check_source_options(self.source_options)
+        check_sink_options(self.sink_options)
+        if "minPartitions" in source_options:
+            raise OptionError(
+                "source_options must not set 'minPartitions': with it Spark splits partitions and loses their order. Use max_records_per_partition with preserve_order=False."
+            )
+        start_ms, end_ms = self._window()
+        transform = Transform(
+            where=self.where,
+            columns=dict(columns),
+            topic=self.target_topic,
+            topic_expr=self.target_topic_expr,
+            preserve_partition=self.preserve_partition,
+            include_headers=self.include_headers,
+            provenance_headers=self.provenance_headers,
+            window_start_ms=start_ms,
+            window_end_ms=end_ms,
+        )
+        target = Target(self.target_topic, self.target_topic_expr, self.preserve_partition, self.allow_same_topic)
+        return ReadRules(self.isolation_level == "read_committed", self.fail_on_data_loss), target, transform
+
+    def _target_hook(self, source: KafkaHook) -> KafkaHook:
+        if self.target_conn_id is None or self.target_conn_id == self.source_conn_id:
+            return source
+        return KafkaHook(self.target_conn_id, self.kafka_timeout)
+
+    def _plan(
+        self, source: KafkaHook, sink: KafkaHook, state: RunState, rules: ReadRules, target: Target
+    ) -> ReplayPlan:
+        if state.plan is not None:
+            self.log.info("An earlier try of this run made a plan; it is used again.")
+            if rules.fail_on_data_loss:
+                state.plan.check_topics_unchanged(source.state(state.plan.topic_ids))
+            return state.plan
+        resolved, cluster = self._resolve(source, rules)
+        target_state = sink.state([target.topic] if target.topic else [])
+        return make_plan(resolved, cluster, target_state, target, self.max_records_per_partition)
+
+    def _request(
+        self,
+        source: KafkaHook,
+        sink: KafkaHook,
+        state: RunState,
+        plan: ReplayPlan,
+        transform: Transform,
+        rules: ReadRules,
+    ) -> JobRequest:
+        spans = plan_spans(plan.ranges, self.max_records_per_partition)
+        same_cluster = plan.source_cluster_id == plan.target_cluster_id
+        forbidden = {r.topic for r in plan.ranges} if same_cluster and not self.allow_same_topic else set()
+        return JobRequest(
+            run_id=state.run_id,
+            plan_digest=plan.digest,
+            ranges=tuple(plan.ranges.without_empty().format()),
+            spans=spans,
+            transform=transform,
+            source_options={
+                **source_defaults(spans, read_committed=rules.read_committed),
+                **source.config.spark_options(),
+                **check_source_options(self.source_options),
+            },
+            sink_options={
+                **sink_defaults(),
+                **sink.config.spark_options(),
+                **check_sink_options(self.sink_options),
+            },
+            report_uri="",
+            read_committed=rules.read_committed,
+            fail_on_data_loss=rules.fail_on_data_loss,
+            audit_ranges=tuple(self._written_since(sink, state).format()),
+            audit_since_ms=state.submitted_at_ms if self._must_audit(state) and self.target_topic is None else None,
+            forbidden_targets=tuple(sorted(forbidden)),
+            progress_seconds=self.progress_seconds,
+        )
+
+    def _must_audit(self, state: RunState) -> bool:
+        if state.has_submitted and not self.provenance_headers:
+            self.log.warning(
+                "An earlier try of this run may have written records, and provenance_headers=False leaves no way to tell which: they are written again."
+            )
+        return state.has_submitted and self.provenance_headers
+
+    def _written_since(self, sink: KafkaHook, state: RunState) -> OffsetRanges:
+        """What was added to the target since the run's first submission, where it may have delivered records."""
+        if self.target_topic is None or not self._must_audit(state):
+            return OffsetRanges()
+        before = (state.target_ends or {}).get(self.target_topic, {})
+        now = sink.state([self.target_topic]).topic(self.target_topic)
+        ranges = OffsetRanges(
+            OffsetRange(
+                self.target_topic,
+                number,
+                min(max(before.get(number, 0), p.log_start), p.high_watermark),
+                p.high_watermark,
+            )
+            for number, p in now.partitions.items()
+        )
+        self.log.info(
+            "An earlier try may have delivered records: %s offsets of %s are searched for them.",
+            f"{ranges.total:,}",
+            self.target_topic,
+        )
+        return ranges.without_empty()
+
+    def _on_event(self, context: Context, event: JobEvent) -> None:
+        if not isinstance(event, JobStarted):
+            self.log.info("Progress: %s", event)
+            return
+        self.log.info("Spark application %s is running: %s", event.application_id, event.ui_url or "(no UI)")
+        if event.ui_url:
+            self.spark_application_url = event.ui_url
+            for link in self.operator_extra_links:
+                context["ti"].xcom_push(key=link.xcom_key, value=event.ui_url)
+
+    def _look_again(self, source: KafkaHook, report: JobReport, plan: ReplayPlan, rules: ReadRules) -> tuple[str, ...]:
+        """Compare with the broker after the copy: gaps must be gaps there too, and new partitions are not covered."""
+        warnings = list(plan.partitions_added(source.state(plan.partition_counts)))
+        gaps = ranges_with_gaps(report)
+        if gaps.total > _MOST_RECOUNTED_OFFSETS:
+            warnings.append(
+                f"{len(gaps)} ranges have offsets without a record (compacted, aborted, or transaction markers); with {gaps.total:,} offsets they are too many to be counted a second time"
+            )
+        elif gaps:
+            self.log.info("%s ranges have offsets without a record; a second client counts them.", f"{len(gaps):,}")
+            check_gaps(report, source.count_records(gaps, read_committed=rules.read_committed))
+        for warning in warnings:
+            self.log.warning("%s", warning)
+        return tuple(warnings)
+
+    def _done(self, context: Context, result: dict[str, Any]) -> dict[str, Any]:
+        for outlet in self.outlets or ():
+            context["outlet_events"][outlet].extra = {
+                "run_id": result["run_id"],
+                "records_written": result["records_written"],
+                "offset_ranges": [
+                    OffsetRange(r["topic"], r["partition"], r["from_offset"], r["until_offset"]).format()
+                    for r in result["ranges"]
+                ],
+            }
+        self.log.info(
+            "Delivered: %s records read, %s written, %s offsets without a record. Result: %s",
+            f"{result['records_read']:,}",
+            f"{result['records_written']:,}",
+            f"{result['gaps']:,}",
+            json.dumps({name: value for name, value in result.items() if name != "ranges"}),
+        )
+        return result
+
+    def _submit_options(self) -> dict[str, Any]:
+        """The parameters that go to the Spark provider's hook as they are."""
+        names = (
+            "conf files py_files archives driver_class_path jars packages exclude_packages repositories total_executor_cores executor_cores "
+            "executor_memory driver_memory keytab principal proxy_user name num_executors status_poll_interval env_vars verbose spark_binary "
+            "properties_file yarn_queue deploy_mode use_krb5ccache post_submit_commands track_driver_via_k8s_api yarn_track_via_rm_api yarn_rm_auth"
+        )
+        return {name: getattr(self, name) for name in names.split()}

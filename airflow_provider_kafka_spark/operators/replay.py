@@ -1,0 +1,55 @@
+"""A replay of exact offset ranges, as ``KafkaUtils.createRDD`` once did."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from airflow_provider_kafka_spark.core.broker_state import ClusterState
+from airflow_provider_kafka_spark.core.errors import OffsetRangeError
+from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
+from airflow_provider_kafka_spark.core.resolve import ReadRules, ResolvedRanges, resolve_replay
+from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
+from airflow_provider_kafka_spark.operators.kafka_to_kafka import KafkaToKafkaOperator
+
+
+class ReplayOffsetRangesOperator(KafkaToKafkaOperator):
+    """Copy exactly the given offset ranges, any number of each partition.
+
+    Each range is read by one Spark partition, in order, as ``createRDD`` had it; more than 64 ranges are merged into spans where that is cheaper.
+
+    :param offset_ranges: a list of ``{"topic", "partition", "from_offset", "until_offset"}`` or of ``"orders:0:100:200"``, in any order; or that list as JSON text. (templated)
+    :param merge_overlaps: write the records of overlapping ranges once, in place of refusing them.
+
+    Further parameters: :class:`~airflow_provider_kafka_spark.operators.kafka_to_kafka.KafkaToKafkaOperator`.
+    """
+
+    template_fields: Sequence[str] = ("offset_ranges", *KafkaToKafkaOperator.template_fields)
+    template_fields_renderers = {**KafkaToKafkaOperator.template_fields_renderers, "offset_ranges": "json"}  # noqa: RUF012 - Airflow's
+
+    def __init__(
+        self, *, offset_ranges: list[dict[str, Any] | str] | str, merge_overlaps: bool = False, **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        self.offset_ranges = offset_ranges
+        self.merge_overlaps = merge_overlaps
+
+    def _wish(self) -> dict[str, Any]:
+        return {"offset_ranges": self._ranges().format()}
+
+    def _resolve(self, hook: KafkaHook, rules: ReadRules) -> tuple[ResolvedRanges, ClusterState]:
+        ranges = self._ranges()
+        cluster = hook.state({r.topic for r in ranges})
+        return resolve_replay(ranges, cluster, rules), cluster
+
+    def _ranges(self) -> OffsetRanges:
+        values: object = self.offset_ranges
+        if isinstance(values, str) and values.lstrip().startswith("["):
+            try:
+                values = json.loads(values)
+            except json.JSONDecodeError as error:
+                raise OffsetRangeError(
+                    f"offset_ranges as text must be a JSON list, such as '[\"orders:0:100:200\"]'; got {values!r}: {error}. For an XCom, pass the task's output itself, not a template."
+                ) from error
+        return OffsetRanges.parse(values, merge_overlaps=self.merge_overlaps)

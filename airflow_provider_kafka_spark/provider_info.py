@@ -1,0 +1,41 @@
+"""What Airflow shows of this provider. Read through the entry point ``apache_airflow_provider``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+_PACKAGE = "airflow_provider_kafka_spark"
+_INTEGRATION = "Kafka to Kafka on Spark"
+
+
+def get_provider_info() -> dict[str, Any]:
+    """Provider metadata, as Airflow's ``provider_info.schema.json`` has it.
+
+    No connection type is registered: the types ``kafka`` and ``spark`` belong to their own providers, and registering one twice breaks both.
+    """
+    return {
+        # Must be the distribution's name to the letter, or provider discovery of the whole installation fails.
+        "package-name": "airflow-provider-kafka-spark",
+        "name": "Kafka to Kafka on Spark",
+        "description": "Kafka-to-Kafka copies and replays of exact offset ranges on Spark, safe to schedule.",
+        "integrations": [
+            {
+                "integration-name": _INTEGRATION,
+                "external-doc-url": "https://spark.apache.org/docs/latest/structured-streaming-kafka-integration.html",
+                "tags": ["apache"],
+            }
+        ],
+        "operators": [
+            {
+                "integration-name": _INTEGRATION,
+                "python-modules": [f"{_PACKAGE}.operators.batch", f"{_PACKAGE}.operators.replay"],
+            }
+        ],
+        "hooks": [
+            {
+                "integration-name": _INTEGRATION,
+                "python-modules": [f"{_PACKAGE}.hooks.kafka", f"{_PACKAGE}.hooks.spark_job"],
+            }
+        ],
+        "extra-links": [f"{_PACKAGE}.links.spark_application.SparkApplicationLink"],
+    }

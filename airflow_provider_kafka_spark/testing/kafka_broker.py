@@ -1,0 +1,275 @@
+"""A real Kafka broker on this machine, with nothing but Java: for tests, the demo, and users' own DAG tests.
+
+``python -m airflow_provider_kafka_spark.testing.kafka_broker`` starts one by hand.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from base64 import urlsafe_b64encode
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from threading import Event
+from types import TracebackType
+from typing import Any
+from uuid import uuid4
+
+from airflow_provider_kafka_spark.core.errors import LocalServiceError
+from airflow_provider_kafka_spark.hooks import jars
+from airflow_provider_kafka_spark.hooks.java import find_java
+from airflow_provider_kafka_spark.testing.broker_client import BrokerClient, Record
+from airflow_provider_kafka_spark.testing.broker_properties import (
+    LOG4J,
+    SCRAM,
+    as_file,
+    check_users,
+    server_properties,
+)
+from airflow_provider_kafka_spark.testing.owned_process import OwnedProcess
+from airflow_provider_kafka_spark.testing.ports import LOOPBACK, free_ports
+
+__all__ = ["BOOTSTRAP_VARIABLE", "KafkaBroker", "Record", "main"]
+
+BOOTSTRAP_VARIABLE = "KAFKA_BOOTSTRAP"
+COORDINATES = ("org.apache.kafka:kafka_2.13:4.2.0", "org.slf4j:slf4j-reload4j:1.7.36")
+DEFAULT_JVM_OPTIONS = ("-Xms256m", "-Xmx768m")
+
+_ATTEMPTS = 3
+
+
+class KafkaBroker(BrokerClient):
+    """One Kafka broker in KRaft mode, which is ready inside ``with`` and gone behind it, with all its data.
+
+    It ends with this process, even if that is ended by SIGKILL. It listens on the loopback interface only, on ports that
+    were free, and creates no topic that was not asked for.
+
+    :param properties: server properties to add or to replace, such as ``{"log.retention.ms": "1000"}``
+    :param sasl_users: user names and passwords. If there are any, there is a second listener, SASL_PLAINTEXT, where
+        they log in by PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512; see :attr:`sasl_bootstrap_servers`
+    :param jvm_options: such as ``["-Xmx2g"]``, instead of a small heap
+    :param port: the port of the plain listener; by default any free one
+    :param start_timeout: seconds until the broker has to answer
+    :raises LocalServiceError: on entering, if it does not answer in time
+    :raises JavaNotFoundError: on entering, if there is no Java 17
+    :raises JarError: on entering, if its jars are not to be had
+    """
+
+    def __init__(
+        self,
+        *,
+        properties: Mapping[str, str] | None = None,
+        sasl_users: Mapping[str, str] | None = None,
+        jvm_options: Sequence[str] = DEFAULT_JVM_OPTIONS,
+        port: int | None = None,
+        start_timeout: float = 60.0,
+    ) -> None:
+        super().__init__("")
+        self.properties = dict(properties or {})
+        self.sasl_users = dict(sasl_users or {})
+        self.jvm_options = tuple(jvm_options)
+        self.port = port
+        self.start_timeout = start_timeout
+        self.sasl_bootstrap_servers = ""
+        self.cluster_id = ""
+        self._folder: Path | None = None
+        self._process: OwnedProcess | None = None
+        self._is_existing = False
+
+    @classmethod
+    def existing(cls, bootstrap_servers: str, client_config: Mapping[str, Any] | None = None) -> KafkaBroker:
+        """Return a view of a broker that somebody else runs. It is neither started nor stopped, only waited for."""
+        broker = cls()
+        broker.bootstrap_servers = bootstrap_servers
+        broker.client_config = dict(client_config or {})
+        broker._is_existing = True
+        return broker
+
+    @classmethod
+    def from_environment(cls) -> KafkaBroker:
+        """Return the broker that the environment variable ``KAFKA_BOOTSTRAP`` names, or else a new one."""
+        bootstrap_servers = os.environ.get(BOOTSTRAP_VARIABLE)
+        return cls.existing(bootstrap_servers) if bootstrap_servers else cls()
+
+    def __enter__(self) -> KafkaBroker:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def running(self) -> bool:
+        """Whether a broker of ours runs; whether it answers is another question."""
+        return self._process is not None and self._process.running
+
+    @property
+    def log(self) -> str:
+        """The end of the broker's log, for the message of a failing test."""
+        return self._process.tail() if self._process else f"(no log: broker {self.bootstrap_servers} is not ours)"
+
+    def sasl_client_config(self, user: str, mechanism: str = "SCRAM-SHA-256") -> dict[str, Any]:
+        """Return the librdkafka properties with which ``user`` logs in, bootstrap servers included."""
+        return {
+            "bootstrap.servers": self.sasl_bootstrap_servers,
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": mechanism,
+            "sasl.username": user,
+            "sasl.password": self.sasl_users[user],
+        }
+
+    def start(self) -> None:
+        """Start the broker and return when it has answered a metadata request.
+
+        :raises LocalServiceError: it did not in time; nothing is left behind
+        """
+        if self._is_existing:
+            self._wait_until_ready(self.start_timeout)
+            return
+        if self._process is not None:
+            raise LocalServiceError(f"Expected this broker not to run yet; it does, at {self.bootstrap_servers}.")
+        check_users(self.sasl_users)
+        java = find_java(minimum=17).executable
+        classpath = os.pathsep.join(str(jar) for jar in jars.resolve(COORDINATES))
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                self._start_once(java, classpath)
+                return
+            except BaseException as error:
+                port_was_taken = self._process is not None and "BindException" in self._process.tail(200)
+                self.stop()
+                # Between finding a port free and using it, another process may have come first.
+                if isinstance(error, LocalServiceError) and port_was_taken and not self.port and attempt < _ATTEMPTS:
+                    continue
+                raise
+
+    def stop(self) -> None:
+        """End the broker and remove its data. Calling it again does nothing.
+
+        :raises LocalServiceError: the system did not let it end in time
+        """
+        process, self._process = self._process, None
+        folder, self._folder = self._folder, None
+        try:
+            if process is not None:
+                process.stop()
+        finally:
+            if folder is not None:
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def _start_once(self, java: Path, classpath: str) -> None:
+        self._folder = folder = Path(tempfile.mkdtemp(prefix="kafka-broker-"))
+        plain, sasl, controller = free_ports(3)
+        plain = self.port or plain
+        self.bootstrap_servers = f"{LOOPBACK}:{plain}"
+        self.sasl_bootstrap_servers = f"{LOOPBACK}:{sasl}" if self.sasl_users else ""
+        self.cluster_id = urlsafe_b64encode(uuid4().bytes).rstrip(b"=").decode().replace("-", "A")
+
+        properties = server_properties(folder / "data", plain, sasl, controller, self.sasl_users) | self.properties
+        settings = folder / "server.properties"
+        settings.write_text(as_file(properties))
+        (folder / "log4j.properties").write_text(LOG4J)
+        run = [str(java), f"-Dlog4j.configuration=file:{folder}/log4j.properties", "-cp", classpath]
+        log = folder / "broker.log"
+
+        deadline = time.monotonic() + self.start_timeout
+        scram = [
+            argument
+            for user, password in self.sasl_users.items()
+            for mechanism in SCRAM
+            for argument in ("--add-scram", f"{mechanism}=[name={user},password={password}]")
+        ]
+        # A short-lived JVM gains nothing from the optimizing compiler.
+        short_lived = [run[0], "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", *run[1:]]
+        self._process = OwnedProcess(
+            [*short_lived, "kafka.tools.StorageTool", "format", "-t", self.cluster_id, "-c", str(settings), *scram],
+            log,
+            name="Kafka's storage tool",
+            remove_if_orphaned=folder,
+        )
+        self._process.start()
+        self._wait_for_format(deadline)
+        self._process = OwnedProcess(
+            [run[0], *self.jvm_options, *run[1:], "kafka.Kafka", str(settings)],
+            log,
+            name="Kafka broker",
+            remove_if_orphaned=folder,
+        )
+        self._process.start()
+        self._wait_until_ready(deadline - time.monotonic())
+
+    def _wait_for_format(self, deadline: float) -> None:
+        while self._process is not None and self._process.running and time.monotonic() < deadline:
+            time.sleep(0.02)
+        if self._process is None or self._process.returncode != 0:
+            raise LocalServiceError(
+                f"Expected Kafka's storage tool to format {self._folder}; got exit code "
+                f"{self._process and self._process.returncode}. Check the properties that were given.\n{self.log}"
+            )
+
+    def _wait_until_ready(self, timeout: float) -> None:
+        """Wait for an answer that can only be this broker's: the port may by now be another one's."""
+        from confluent_kafka import KafkaException
+
+        admin = self._admin()
+        deadline = time.monotonic() + timeout
+        got: object = "no answer"
+        while time.monotonic() < deadline:
+            if self._process is not None and not self._process.running:
+                got = f"exit code {self._process.returncode}"
+                break
+            try:
+                metadata = admin.list_topics(timeout=0.5)
+            except KafkaException as error:
+                got = error
+                continue
+            # A broker that is not yet admitted to its cluster is not among its brokers.
+            if metadata.brokers and (self._is_existing or metadata.cluster_id == self.cluster_id):
+                return
+            got = f"cluster {metadata.cluster_id!r} with {len(metadata.brokers)} brokers"
+            time.sleep(0.05)
+        raise LocalServiceError(
+            f"Expected a Kafka broker to answer at {self.bootstrap_servers} within {self.start_timeout:g} seconds; "
+            f"got {got}. {'Start it' if self._is_existing else 'Read its log below'}.\n{self.log}"
+        )
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Start a broker, print its bootstrap servers, and keep it until Ctrl-C or SIGTERM."""
+    parser = argparse.ArgumentParser(
+        prog="python -m airflow_provider_kafka_spark.testing.kafka_broker",
+        description="Start a Kafka broker for tests, print its bootstrap servers, and keep it until Ctrl-C.",
+    )
+    parser.add_argument("--port", type=int, help="the port to listen on; any free one by default")
+    parser.add_argument(
+        "--sasl-user", metavar="NAME:PASSWORD", action="append", default=[], help="add a SASL_PLAINTEXT listener"
+    )
+    options = parser.parse_args(argv)
+    users = dict(user.split(":", 1) for user in options.sasl_user if ":" in user)
+    if len(users) != len(options.sasl_user):
+        parser.error("--sasl-user: expected NAME:PASSWORD, each name once")
+
+    told_to_stop = Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda _number, _frame: told_to_stop.set())
+    with KafkaBroker(port=options.port, sasl_users=users) as broker:
+        print(broker.bootstrap_servers, flush=True)  # noqa: T201
+        if broker.sasl_bootstrap_servers:
+            print(f"SASL_PLAINTEXT {broker.sasl_bootstrap_servers}", flush=True)  # noqa: T201
+        while not told_to_stop.wait(1.0) and broker.running:
+            pass
+        if not broker.running:
+            print(broker.log, file=sys.stderr)  # noqa: T201
+            return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,128 @@
+"""A child process that cannot outlive the process that started it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+
+from airflow_provider_kafka_spark.core.errors import LocalServiceError
+from airflow_provider_kafka_spark.testing import supervisor
+
+
+class OwnedProcess:
+    """One command with all its children, which ends at :meth:`stop`, or at the latest when this process ends.
+
+    The latter holds even if this process is ended by SIGKILL: a small supervising process notices within a fraction of
+    a second. Ctrl-C reaches neither the supervisor nor the command, because they are in sessions of their own; it is
+    for the owner to react to, and whichever way the owner ends, the command ends.
+
+    .. warning:: It belongs to the process that called :meth:`start`. One forked from it must not call :meth:`stop`.
+
+    :param command: program and arguments
+    :param log: the file for its output, appended to; the folder must exist
+    :param name: what error messages call it, the program's name by default
+    :param env: the whole environment of the command, this process's own by default
+    :param cwd: the folder to start it in
+    :param grace: seconds between asking the command to end and ending it
+    :param remove_if_orphaned: a folder to remove if this process dies without having called :meth:`stop`
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        log: Path,
+        *,
+        name: str | None = None,
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+        grace: float = 10.0,
+        remove_if_orphaned: Path | None = None,
+    ) -> None:
+        self.command = list(command)
+        self.log = log
+        self.name = name or Path(command[0]).name
+        self.env = env
+        self.cwd = cwd
+        self.grace = grace
+        self.remove_if_orphaned = remove_if_orphaned
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> OwnedProcess:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def returncode(self) -> int | None:
+        """The command's exit code, 128 plus the signal that ended it, or None while it runs or was never started."""
+        return None if self._process is None else self._process.poll()
+
+    @property
+    def running(self) -> bool:
+        """Whether the command was started and has not ended."""
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> None:
+        """Start the command and return at once.
+
+        :raises LocalServiceError: it runs already, or could not be started at all
+        """
+        if self.running:
+            raise LocalServiceError(f"Expected {self.name} not to run yet; it does. Stop it before you start it again.")
+        arguments = [str(os.getpid()), str(self.grace), str(self.remove_if_orphaned or ""), *self.command]
+        try:
+            with self.log.open("ab") as log:
+                self._process = subprocess.Popen(
+                    # -I and -S: neither the user's environment nor site-packages can break or slow the supervisor.
+                    [sys.executable, "-I", "-S", supervisor.__file__, *arguments],
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    env=None if self.env is None else dict(self.env),
+                    cwd=self.cwd,
+                    start_new_session=True,
+                )
+        except OSError as error:
+            raise LocalServiceError(
+                f"Expected to start {self.name} with its log at {self.log}; got {error}. "
+                f"Check that the folders exist and may be written."
+            ) from error
+
+    def stop(self) -> None:
+        """End the command and all its children. Returns when they are gone; calling it again does nothing.
+
+        :raises LocalServiceError: the system did not let it end within ``grace`` and some seconds
+        """
+        if self._process is None:
+            return
+        if self._process.poll() is None:
+            self._process.terminate()
+        # The supervisor ends everything at the end of the grace; the rest is for a machine under load.
+        patience = self.grace + 10.0
+        try:
+            self._process.wait(patience)
+        except subprocess.TimeoutExpired as error:
+            raise LocalServiceError(
+                f"Expected {self.name} to end within {patience:g} seconds; it did not. "
+                f"Look at process {self._process.pid} and its child.\n{self.tail()}"
+            ) from error
+
+    def tail(self, lines: int = 40) -> str:
+        """Return the last ``lines`` lines of the log, under a heading that names the file."""
+        try:
+            with self.log.open("rb") as log:
+                log.seek(0, os.SEEK_END)
+                # A line of a Java log is long, and its file may be very long.
+                log.seek(max(0, log.tell() - lines * 500))
+                text = log.read().decode(errors="replace")
+        except OSError as error:
+            return f"(no log of {self.name}: {error})"
+        return f"The end of {self.log}:\n" + "\n".join(text.splitlines()[-lines:])

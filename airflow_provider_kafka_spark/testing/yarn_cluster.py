@@ -1,0 +1,328 @@
+"""A real YARN on this machine, with nothing but Java: one ResourceManager, one NodeManager, files instead of HDFS."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Mapping, Sequence
+from http.client import HTTPException
+from pathlib import Path
+from types import TracebackType
+from typing import Any, cast
+from xml.sax.saxutils import escape
+
+from airflow_provider_kafka_spark.core.errors import LocalServiceError
+from airflow_provider_kafka_spark.hooks import jars
+from airflow_provider_kafka_spark.hooks.java import find_java
+from airflow_provider_kafka_spark.testing.owned_process import OwnedProcess
+from airflow_provider_kafka_spark.testing.ports import LOOPBACK, free_ports
+
+HADOOP_VERSION = "3.4.1"
+# Not the one-jar hadoop-client-minicluster: its relocated classes break YARN's REST API, which then lists an application
+# without its id.
+COORDINATES = (
+    f"org.apache.hadoop:hadoop-yarn-server-resourcemanager:{HADOOP_VERSION}",
+    f"org.apache.hadoop:hadoop-yarn-server-nodemanager:{HADOOP_VERSION}",
+    # Both are needed by the daemons, and named as provided, so they do not come with them.
+    f"org.apache.hadoop:hadoop-common:{HADOOP_VERSION}",
+    f"org.apache.hadoop:hadoop-yarn-server-timelineservice:{HADOOP_VERSION}",
+)
+DEFAULT_JVM_OPTIONS = ("-Xmx512m",)
+
+_ATTEMPTS = 3
+_FINAL_STATES = frozenset({"FINISHED", "FAILED", "KILLED"})
+_YARN = "org.apache.hadoop.yarn.server"
+_LOG4J = """\
+log4j.rootLogger=INFO, out
+log4j.appender.out=org.apache.log4j.ConsoleAppender
+log4j.appender.out.layout=org.apache.log4j.PatternLayout
+log4j.appender.out.layout.ConversionPattern=%d{ISO8601} %p %c{1}: %m%n
+"""
+
+
+class YarnCluster:
+    """A YARN cluster with one node, which takes applications inside ``with`` and is gone behind it.
+
+    Behind it no application runs either. Everything ends with this process, even if that is ended by SIGKILL. It
+    listens on the loopback interface only.
+
+    ``HADOOP_CONF_DIR`` has to be :attr:`conf_dir` for ``spark-submit``; :meth:`environment` and :meth:`spark_conf` are
+    all that a submission needs.
+
+    :param memory_mb: what all containers together may ask for, in MiB
+    :param vcores: the same in cores; nobody checks that they exist
+    :param jvm_options: of both daemons
+    :param start_timeout: seconds until the node has to be registered
+    :raises LocalServiceError: on entering, if it is not in time
+    :raises JavaNotFoundError: on entering, if there is no Java 17
+    :raises JarError: on entering, if its jars are not to be had
+    """
+
+    def __init__(
+        self,
+        *,
+        memory_mb: int = 6144,
+        vcores: int = 8,
+        jvm_options: Sequence[str] = DEFAULT_JVM_OPTIONS,
+        start_timeout: float = 120.0,
+    ) -> None:
+        self.memory_mb = memory_mb
+        self.vcores = vcores
+        self.jvm_options = tuple(jvm_options)
+        self.start_timeout = start_timeout
+        self.web_address = ""
+        self._folder: Path | None = None
+        self._node_port = 0
+        self._daemons: list[OwnedProcess] = []
+
+    def __enter__(self) -> YarnCluster:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def conf_dir(self) -> Path:
+        """The folder that ``HADOOP_CONF_DIR`` has to name."""
+        return self._home / "conf"
+
+    @property
+    def staging_dir(self) -> Path:
+        """The folder where ``spark-submit`` puts what the containers fetch."""
+        return self._home / "staging"
+
+    @property
+    def log(self) -> str:
+        """The ends of both daemons' logs, for the message of a failing test."""
+        return "\n".join(daemon.tail() for daemon in self._daemons)
+
+    def environment(self) -> dict[str, str]:
+        """Return the variables that ``spark-submit`` needs beside this process's own."""
+        return {"HADOOP_CONF_DIR": str(self.conf_dir), "YARN_CONF_DIR": str(self.conf_dir)}
+
+    def spark_conf(self) -> dict[str, str]:
+        """Return the Spark properties that a PySpark application needs here.
+
+        :raises JarError: there is no Spark on this machine
+        """
+        return {
+            # There is no HDFS, and the home folder, which is the default, is not ours to fill.
+            "spark.yarn.stagingDir": self.staging_dir.as_uri(),
+            "spark.yarn.appMasterEnv.PYSPARK_PYTHON": sys.executable,
+            "spark.executorEnv.PYSPARK_PYTHON": sys.executable,
+            # Spark's jars are on this machine: uploading 400 MB for every application takes longer than running it.
+            "spark.yarn.jars": f"local:{jars.find_ivy().parent}/*",
+            "spark.yarn.appMasterEnv.SPARK_LOCAL_IP": LOOPBACK,
+            "spark.executorEnv.SPARK_LOCAL_IP": LOOPBACK,
+        }
+
+    def nodes(self) -> list[dict[str, Any]]:
+        """Return the nodes as the ResourceManager lists them."""
+        return self._list("nodes", "node")
+
+    def applications(self) -> list[dict[str, Any]]:
+        """Return all applications, ended ones too, as the ResourceManager lists them."""
+        return self._list("apps", "app")
+
+    def application_log(self, application: str) -> str:
+        """Return what all containers of an application wrote, each file under its path.
+
+        :param application: such as ``"application_1700000000000_0001"``
+        """
+        files = sorted(file for file in (self._home / "logs" / application).rglob("*") if file.is_file())
+        return "\n".join(
+            f"==> {file.relative_to(self._home / 'logs')}\n{file.read_text(errors='replace')}" for file in files
+        )
+
+    def kill_applications(self, timeout: float = 20.0) -> None:
+        """Kill every application that has not ended, and return when all have.
+
+        :param timeout: seconds
+        :raises LocalServiceError: one did not end in time
+        """
+        deadline = time.monotonic() + timeout
+        while left := [app["id"] for app in self.applications() if app["state"] not in _FINAL_STATES]:
+            if time.monotonic() > deadline:
+                raise self._failed(f"all applications to end within {timeout:g} seconds", f"{left} still running")
+            for application in left:
+                self._put_killed(application)
+            time.sleep(0.2)
+
+    def start(self) -> None:
+        """Start the cluster and return when its node is registered and running.
+
+        :raises LocalServiceError: it was not in time; nothing is left behind
+        """
+        if self._folder is not None:
+            raise LocalServiceError(f"Expected this cluster not to run yet; it does, at {self.web_address}.")
+        java = find_java(minimum=17).executable.resolve()
+        classpath = os.pathsep.join(str(jar) for jar in jars.resolve(COORDINATES))
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                self._start_once(java, classpath)
+                return
+            except BaseException as error:
+                port_was_taken = any("BindException" in daemon.tail(400) for daemon in self._daemons)
+                self._end()
+                # Between finding a port free and using it, another process may have come first.
+                if not (isinstance(error, LocalServiceError) and port_was_taken and attempt < _ATTEMPTS):
+                    raise
+
+    def stop(self) -> None:
+        """Kill all applications, end the cluster and remove its files. Calling it again does nothing.
+
+        :raises LocalServiceError: the system did not let it end in time
+        """
+        try:
+            if self._daemons and all(daemon.running for daemon in self._daemons):
+                self.kill_applications()
+        finally:
+            self._end()
+
+    def _end(self) -> None:
+        daemons, self._daemons = self._daemons, []
+        folder, self._folder = self._folder, None
+        try:
+            # The node first: it ends the containers that are left.
+            for daemon in reversed(daemons):
+                daemon.stop()
+        finally:
+            if folder is not None:
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def _start_once(self, java: Path, classpath: str) -> None:
+        self._folder = folder = Path(tempfile.mkdtemp(prefix="yarn-cluster-"))
+        for name in ("conf", "staging", "local", "logs"):
+            (folder / name).mkdir()
+        ports = free_ports(8)
+        self.web_address, self._node_port = f"http://{LOOPBACK}:{ports[0]}", ports[5]
+        _write_site(self.conf_dir / "core-site.xml", _core_site(folder))
+        _write_site(self.conf_dir / "yarn-site.xml", _yarn_site(folder, ports, self.memory_mb, self.vcores))
+        (self.conf_dir / "log4j.properties").write_text(_LOG4J)
+
+        environment = {**os.environ, **self.environment(), "JAVA_HOME": str(java.parent.parent)}
+        for daemon in ("resourcemanager.ResourceManager", "nodemanager.NodeManager"):
+            name = daemon.rpartition(".")[2]
+            process = OwnedProcess(
+                [
+                    str(java),
+                    *self.jvm_options,
+                    "--add-opens=java.base/java.lang=ALL-UNNAMED",
+                    "--add-opens=java.base/java.util=ALL-UNNAMED",
+                    *("-cp", f"{self.conf_dir}{os.pathsep}{classpath}"),
+                    f"{_YARN}.{daemon}",
+                ],
+                folder / f"{name}.log",
+                name=f"YARN {name}",
+                env=environment,
+                cwd=folder,
+                # Nothing of theirs is worth a longer wait: containers that are left end with them anyway.
+                grace=3.0,
+                remove_if_orphaned=folder,
+            )
+            self._daemons.append(process)
+            process.start()
+        self._wait_for_node()
+
+    def _wait_for_node(self) -> None:
+        """Wait for our node at our ResourceManager: the port may by now be another one's."""
+        deadline = time.monotonic() + self.start_timeout
+        got: object = "no answer"
+        while time.monotonic() < deadline:
+            ended = [daemon for daemon in self._daemons if not daemon.running]
+            if ended:
+                got = f"{ended[0].name} with exit code {ended[0].returncode}"
+                break
+            try:
+                nodes = self.nodes()
+            except (OSError, HTTPException, ValueError) as error:
+                got = error
+            else:
+                got = [(node["id"], node["state"]) for node in nodes]
+                if any(node["id"].endswith(f":{self._node_port}") and node["state"] == "RUNNING" for node in nodes):
+                    return
+            time.sleep(0.1)
+        raise self._failed(f"a running node within {self.start_timeout:g} seconds", got)
+
+    @property
+    def _home(self) -> Path:
+        if self._folder is None:
+            raise LocalServiceError("Expected the YARN cluster to run; it does not. Enter it by `with`, or start() it.")
+        return self._folder
+
+    def _list(self, outer: str, inner: str) -> list[dict[str, Any]]:
+        # The address is ours and is always http.
+        with urllib.request.urlopen(f"{self.web_address}/ws/v1/cluster/{outer}", timeout=10) as answer:  # noqa: S310
+            # An empty list arrives as null.
+            return cast("list[dict[str, Any]]", (json.load(answer)[outer] or {}).get(inner, []))
+
+    def _put_killed(self, application: str) -> None:
+        request = urllib.request.Request(  # noqa: S310
+            # Without a user's name the ResourceManager lets nobody change anything, not even without security.
+            f"{self.web_address}/ws/v1/cluster/apps/{application}/state?user.name=testing",
+            data=json.dumps({"state": "KILLED"}).encode(),
+            headers={"Content-Type": "application/json"},
+            method="PUT",
+        )
+        with urllib.request.urlopen(request, timeout=10):  # noqa: S310
+            pass
+
+    def _failed(self, expected: str, got: object) -> LocalServiceError:
+        return LocalServiceError(
+            f"Expected {expected}; got {got}. YARN: {self.web_address}. Read its logs below.\n{self.log}"
+        )
+
+
+def _core_site(folder: Path) -> dict[str, str]:
+    return {"fs.defaultFS": "file:///", "hadoop.tmp.dir": str(folder / "tmp")}
+
+
+def _yarn_site(folder: Path, ports: Sequence[int], memory_mb: int, vcores: int) -> dict[str, str]:
+    names = (
+        "yarn.resourcemanager.webapp.address",
+        "yarn.resourcemanager.address",
+        "yarn.resourcemanager.scheduler.address",
+        "yarn.resourcemanager.resource-tracker.address",
+        "yarn.resourcemanager.admin.address",
+        "yarn.nodemanager.address",
+        "yarn.nodemanager.localizer.address",
+        "yarn.nodemanager.webapp.address",
+    )
+    return {
+        **{name: f"{LOOPBACK}:{port}" for name, port in zip(names, ports, strict=True)},
+        "yarn.resourcemanager.hostname": LOOPBACK,
+        "yarn.nodemanager.hostname": LOOPBACK,
+        "yarn.resourcemanager.scheduler.class": f"{_YARN}.resourcemanager.scheduler.fifo.FifoScheduler",
+        # Both daemons start at the same time; the node asks again soon instead of after 30 seconds.
+        "yarn.resourcemanager.connect.retry-interval.ms": "500",
+        # Allocation happens on heartbeats, so their pace is what an application of a few seconds waits for.
+        "yarn.resourcemanager.nodemanagers.heartbeat-interval-ms": "200",
+        "yarn.nodemanager.resource.memory-mb": str(memory_mb),
+        "yarn.nodemanager.resource.cpu-vcores": str(vcores),
+        "yarn.scheduler.minimum-allocation-mb": "128",
+        "yarn.scheduler.maximum-allocation-mb": str(memory_mb),
+        "yarn.nodemanager.pmem-check-enabled": "false",
+        "yarn.nodemanager.vmem-check-enabled": "false",
+        # A developer's disk is often fuller than the 90 percent at which a node declares itself unhealthy.
+        "yarn.nodemanager.disk-health-checker.max-disk-utilization-per-disk-percentage": "100",
+        "yarn.nodemanager.local-dirs": str(folder / "local"),
+        "yarn.nodemanager.log-dirs": str(folder / "logs"),
+        "yarn.nodemanager.remote-app-log-dir": str(folder / "remote-logs"),
+        "yarn.resourcemanager.am.max-attempts": "1",
+    }
+
+
+def _write_site(path: Path, properties: Mapping[str, str]) -> None:
+    rows = "".join(
+        f"<property><name>{escape(name)}</name><value>{escape(value)}</value></property>\n"
+        for name, value in properties.items()
+    )
+    path.write_text(f"<configuration>\n{rows}</configuration>\n")

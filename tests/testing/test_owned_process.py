@@ -1,0 +1,146 @@
+"""Promises of :mod:`airflow_provider_kafka_spark.testing.owned_process`, kept by real processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_kafka_spark.core.errors import LocalServiceError
+from airflow_provider_kafka_spark.testing.owned_process import OwnedProcess
+
+# Writes the ids of a child and of its own child, which left the group as a daemon does, and then waits.
+_FAMILY = """
+import os, subprocess, sys, time
+away = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+print("pids", os.getpid(), away.pid, flush=True)
+time.sleep(600)
+"""
+_OWNER = """
+import sys, time
+from pathlib import Path
+from airflow_provider_kafka_spark.testing.owned_process import OwnedProcess
+folder = Path(sys.argv[1])
+with OwnedProcess([sys.executable, "-c", sys.argv[2]], folder / "log", remove_if_orphaned=folder / "data"):
+    time.sleep(600)
+"""
+
+
+def test_stop_ends_the_command_and_all_its_children(tmp_path: Path) -> None:
+    """Nothing that the command started is left, not even what moved to a session of its own."""
+    with OwnedProcess([sys.executable, "-c", _FAMILY], tmp_path / "log") as process:
+        pids = _pids(tmp_path / "log")
+        assert all(map(_exists, pids))
+    assert not any(map(_exists, pids))
+    assert not process.running
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
+def test_nothing_outlives_its_owner(tmp_path: Path, number: signal.Signals) -> None:
+    """However the owner ends, the command and its children end, and the folder that was theirs is removed."""
+    (tmp_path / "data").mkdir()
+    owner = subprocess.Popen([sys.executable, "-c", _OWNER, str(tmp_path), _FAMILY], stderr=subprocess.DEVNULL)
+    try:
+        pids = _pids(tmp_path / "log")
+        os.kill(owner.pid, number)
+        owner.wait(20)
+        _until(lambda: not any(map(_exists, pids)), "the command is gone")
+        if number != signal.SIGINT:  # which Python turns into an ordinary end of the with block
+            _until(lambda: not (tmp_path / "data").exists(), "the folder is gone")
+    finally:
+        owner.kill()
+        owner.wait()
+
+
+def test_ctrl_c_reaches_the_owner_only(tmp_path: Path) -> None:
+    """The terminal's SIGINT goes to the foreground group, to which the command does not belong."""
+    with OwnedProcess([sys.executable, "-c", _FAMILY], tmp_path / "log"):
+        command, _ = _pids(tmp_path / "log")
+        assert os.getpgid(command) != os.getpgrp()
+        assert os.getsid(command) != os.getsid(0)
+
+
+def test_a_command_that_ignores_sigterm_is_killed_after_the_grace(tmp_path: Path) -> None:
+    """Stopping is bounded, whatever the command does."""
+    stubborn = "import signal, time; signal.signal(15, signal.SIG_IGN); print('pids 0 0', flush=True); time.sleep(600)"
+    process = OwnedProcess([sys.executable, "-c", stubborn], tmp_path / "log", grace=0.5)
+    process.start()
+    _pids(tmp_path / "log")
+    before = time.monotonic()
+    process.stop()
+    assert 0.4 < time.monotonic() - before < 8
+    assert process.returncode == 128 + signal.SIGKILL
+
+
+def test_stop_may_be_called_again(tmp_path: Path) -> None:
+    """A second stop, and one before any start, does nothing."""
+    process = OwnedProcess(["true"], tmp_path / "log")
+    process.stop()
+    process.start()
+    process.stop()
+    process.stop()
+
+
+def test_the_exit_code_is_the_commands(tmp_path: Path) -> None:
+    """The supervisor in between does not hide why the command ended."""
+    with OwnedProcess([sys.executable, "-c", "raise SystemExit(7)"], tmp_path / "log") as process:
+        _until(lambda: not process.running, "the command ended")
+    assert process.returncode == 7
+
+
+def test_tail_returns_the_end_of_the_log(tmp_path: Path) -> None:
+    """Standard output and error are both in the log, whose last lines a message can carry."""
+    code = "import sys; print('first'); print('second'); sys.stdout.flush(); print('third', file=sys.stderr)"
+    with OwnedProcess([sys.executable, "-c", code], tmp_path / "log") as process:
+        _until(lambda: not process.running, "the command ended")
+    assert process.tail(2).splitlines()[1:] == ["second", "third"]
+    assert str(tmp_path / "log") in process.tail(2)
+
+
+def test_a_log_that_cannot_be_written_is_a_named_error(tmp_path: Path) -> None:
+    """What cannot be started is told with the name and the place of the log."""
+    with pytest.raises(LocalServiceError, match=r"start thing with its log at .*/missing/log"):
+        OwnedProcess(["true"], tmp_path / "missing" / "log", name="thing").start()
+
+
+def test_starting_twice_is_refused(tmp_path: Path) -> None:
+    """A second start would leave the first command without an owner."""
+    with (
+        OwnedProcess(["sleep", "600"], tmp_path / "log") as process,
+        pytest.raises(LocalServiceError, match="sleep not to run yet"),
+    ):
+        process.start()
+
+
+def _pids(log: Path) -> list[int]:
+    """Return the process ids that the command wrote into its log."""
+    found: list[int] = []
+
+    def read() -> bool:
+        lines = log.read_text().splitlines() if log.exists() else []
+        found[:] = [int(word) for line in lines if line.startswith("pids ") for word in line.split()[1:]]
+        return bool(found)
+
+    _until(read, "the command wrote its process ids")
+    return found
+
+
+def _exists(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state != "Z"
+
+
+def _until(condition: Callable[[], bool], what: str, seconds: float = 30.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {seconds} seconds: {what}"
+        time.sleep(0.02)

@@ -1,0 +1,78 @@
+"""Promises of :mod:`airflow_provider_kafka_spark.testing.yarn_cluster`, kept by a real YARN."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_kafka_spark.core.errors import LocalServiceError
+from airflow_provider_kafka_spark.testing.yarn_cluster import YarnCluster
+
+pytestmark = pytest.mark.spark
+
+_OWNER = """
+import time
+from airflow_provider_kafka_spark.testing.yarn_cluster import YarnCluster
+with YarnCluster() as cluster:
+    print(cluster.web_address, flush=True)
+    time.sleep(600)
+"""
+
+
+def test_the_cluster_has_one_running_node(yarn_cluster: YarnCluster) -> None:
+    """What with returns can take applications, and has none yet of anybody else."""
+    assert [node["state"] for node in yarn_cluster.nodes()] == ["RUNNING"]
+    assert isinstance(yarn_cluster.applications(), list)
+
+
+def test_the_configuration_is_complete(yarn_cluster: YarnCluster) -> None:
+    """HADOOP_CONF_DIR names a folder with the two files that Spark's client reads."""
+    conf_dir = Path(yarn_cluster.environment()["HADOOP_CONF_DIR"])
+    assert conf_dir == yarn_cluster.conf_dir
+    assert {"core-site.xml", "yarn-site.xml"} <= {file.name for file in conf_dir.iterdir()}
+    assert yarn_cluster.spark_conf()["spark.yarn.stagingDir"] == f"file://{yarn_cluster.staging_dir}"
+
+
+def test_killing_no_applications_is_done_at_once(yarn_cluster: YarnCluster) -> None:
+    """Nothing to kill is no error."""
+    yarn_cluster.kill_applications(timeout=1)
+
+
+def test_a_cluster_that_does_not_run_has_no_configuration() -> None:
+    """Using it outside of with is an error that says so."""
+    with pytest.raises(LocalServiceError, match="Enter it by `with`"):
+        _ = YarnCluster().conf_dir
+
+
+def test_a_cluster_that_cannot_start_tells_why() -> None:
+    """A daemon that ends is noticed before the time-out, and its log is in the error."""
+    with pytest.raises(LocalServiceError, match="NoSuchOption"):
+        YarnCluster(jvm_options=["-XX:+NoSuchOption"]).start()
+
+
+def test_the_cluster_dies_with_its_owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even an owner that is ended by SIGKILL leaves no daemon and no files."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    with subprocess.Popen([sys.executable, "-c", _OWNER], stdout=subprocess.PIPE, text=True) as owner:
+        assert owner.stdout is not None
+        address = owner.stdout.readline().strip()
+        assert _answers(address)
+        owner.kill()
+        owner.wait(10)
+        deadline = time.monotonic() + 30
+        while _answers(address) or list(tmp_path.glob("yarn-cluster-*")):
+            assert time.monotonic() < deadline, "the cluster outlived its owner by 30 seconds"
+            time.sleep(0.1)
+
+
+def _answers(address: str) -> bool:
+    try:
+        with urllib.request.urlopen(f"{address}/ws/v1/cluster/info", timeout=5):  # noqa: S310
+            return True
+    except OSError:
+        return False
