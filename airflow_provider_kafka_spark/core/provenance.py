@@ -54,4 +54,4 @@ def header_sql(run_id: str) -> str:
 def fields_sql(run_id: str) -> str:
     """The SQL expression of the fields of this run's header as an array of text; null for a record that this run did not write."""
     ours = f"h -> h.key = '{PROVENANCE_HEADER}' and startswith(h.value, cast('{run_id}{_SEPARATOR}' as binary))"
-    return f"split(cast(filter(headers, {ours})[0].value as string), '[{_SEPARATOR}]')"
+    return f"split(cast(get(filter(headers, {ours}), 0).value as string), '[{_SEPARATOR}]')"

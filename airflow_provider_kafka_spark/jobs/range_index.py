@@ -74,7 +74,7 @@ def _by_partition_sql(values: Mapping[TopicPartition, int]) -> str:
     for topic in topics:
         of_topic = {p.partition: value for p, value in values.items() if p.topic == topic}
         array = ", ".join(str(of_topic.get(i, -1)) for i in range(max(of_topic) + 1))
-        branches.append((topic, f"array({array})[partition]"))
+        branches.append((topic, f"get(array({array}), partition)"))
     if len(branches) == 1:
         return branches[0][1]
     cases = " ".join(f"when '{topic}' then {lookup}" for topic, lookup in branches)

@@ -92,7 +92,8 @@ def mark_kept(records: DataFrame, transform: Transform) -> DataFrame:
 def to_target(records: DataFrame, transform: Transform, run_id: str) -> DataFrame:
     """The columns that Spark's Kafka sink writes."""
     columns = transform.columns
-    selected = [f"({columns.get('key', 'key')}) as key", f"({columns.get('value', 'value')}) as value"]
+    # The casts give a type to an expression that is plainly null.
+    selected = [f"cast(({columns.get(name, name)}) as binary) as {name}" for name in ("key", "value")]
     if headers := _headers_sql(transform, run_id):
         selected.append(f"{headers} as headers")
     if transform.preserve_partition or "partition" in columns:
@@ -104,7 +105,7 @@ def to_target(records: DataFrame, transform: Transform, run_id: str) -> DataFram
 def _headers_sql(transform: Transform, run_id: str) -> str | None:
     kept = transform.columns.get("headers", "headers" if transform.include_headers else None)
     if not transform.provenance_headers:
-        return None if kept is None else f"({kept})"
+        return None if kept is None else f"cast(({kept}) as {_HEADERS_TYPE})"
     # Spark gives null, not an empty array, for a record without headers.
     before = (
         f"coalesce(({kept}), cast(array() as {_HEADERS_TYPE}))"

@@ -197,7 +197,8 @@ class KafkaBroker(BrokerClient):
         self._process.start()
         self._wait_for_format(deadline)
         self._process = OwnedProcess(
-            [run[0], *self.jvm_options, *run[1:], "kafka.Kafka", str(settings)],
+            # The compression libraries unpack into the temporary folder, and leave it behind when they are killed.
+            [run[0], *self.jvm_options, f"-Djava.io.tmpdir={folder}", *run[1:], "kafka.Kafka", str(settings)],
             log,
             name="Kafka broker",
             remove_if_orphaned=folder,

@@ -200,7 +200,7 @@ class YarnCluster:
 
     def _start_once(self, java: Path, classpath: str) -> None:
         self._folder = folder = Path(tempfile.mkdtemp(prefix="yarn-cluster-"))
-        for name in ("conf", "staging", "local", "logs"):
+        for name in ("conf", "staging", "local", "logs", "tmp"):
             (folder / name).mkdir()
         ports = free_ports(8)
         self.web_address, self._node_port = f"http://{LOOPBACK}:{ports[0]}", ports[5]
@@ -215,6 +215,8 @@ class YarnCluster:
                 [
                     str(java),
                     *self.jvm_options,
+                    # Jetty and the compression libraries unpack into it, and leave it behind when they are killed.
+                    f"-Djava.io.tmpdir={folder / 'tmp'}",
                     "--add-opens=java.base/java.lang=ALL-UNNAMED",
                     "--add-opens=java.base/java.util=ALL-UNNAMED",
                     *("-cp", f"{self.conf_dir}{os.pathsep}{classpath}"),
@@ -316,6 +318,9 @@ def _yarn_site(folder: Path, ports: Sequence[int], memory_mb: int, vcores: int) 
         "yarn.nodemanager.local-dirs": str(folder / "local"),
         "yarn.nodemanager.log-dirs": str(folder / "logs"),
         "yarn.nodemanager.remote-app-log-dir": str(folder / "remote-logs"),
+        # By default beneath the machine's temporary folder, where the next cluster would find the last one's.
+        "yarn.node-attribute.fs-store.root-dir": (folder / "node-attribute").as_uri(),
+        "yarn.node-labels.fs-store.root-dir": (folder / "node-labels").as_uri(),
         "yarn.resourcemanager.am.max-attempts": "1",
     }
 

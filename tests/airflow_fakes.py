@@ -1,0 +1,45 @@
+"""Airflow's border in a task: what ``execute`` is given, recorded as facts. The rest of the tests is real."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+
+@dataclass
+class TaskStateStore:
+    """Survives retries and clears, as Airflow's does; ``values`` shows what a task remembers."""
+
+    values: dict[str, Any] = field(default_factory=dict)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        return self.values.get(key, default)
+
+    def set(self, key: str, value: Any) -> None:
+        self.values[key] = value
+
+
+@dataclass
+class TaskInstance:
+    dag_id: str = "dag"
+    task_id: str = "task"
+    run_id: str = "manual__2026-11-20"
+    map_index: int = -1
+    pushed: dict[str, Any] = field(default_factory=dict)
+
+    def xcom_push(self, key: str, value: Any) -> None:
+        self.pushed[key] = value
+
+
+def task_context(
+    store: TaskStateStore | None = None, *, clear_number: int = 0, ti: TaskInstance | None = None
+) -> dict[str, Any]:
+    """The context of one try; give the same store to the next try."""
+    return {
+        "ti": ti or TaskInstance(),
+        "task_state_store": store or TaskStateStore(),
+        "dag_run": SimpleNamespace(clear_number=clear_number),
+        "outlet_events": defaultdict(lambda: SimpleNamespace(extra={})),
+    }

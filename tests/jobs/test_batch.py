@@ -1,0 +1,267 @@
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from airflow_provider_kafka_spark.core.errors import ExpressionError, TargetError
+from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER, Provenance
+from airflow_provider_kafka_spark.testing.broker_client import Record
+from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
+from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
+from tests.jobs.conftest import Copy
+
+pytestmark = [pytest.mark.broker, pytest.mark.spark]
+
+
+def content(record: Record) -> tuple[object, ...]:
+    """What a copy must keep, apart from our own header."""
+    return record.key, record.value, tuple(h for h in record.headers if h[0] != PROVENANCE_HEADER)
+
+
+def test_copies_byte_for_byte(kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy) -> None:
+    """Keys, values, tombstones, header order, duplicate header keys and null header values arrive as they were."""
+    source, target = topic(suffix="source"), topic(suffix="target")
+    records = [
+        Record(b"k", b"v", (("a", b"1"), ("b", b"2"), ("a", b"3"))),
+        Record(b"tombstone", None, (("a", None),)),
+        Record(None, b"\x00\xff\xfe not utf-8 \xc3(", ()),
+        Record(b"", b"", (("", b""), ("empty", b""))),
+        Record("schlüssel".encode(), "wert ✓".encode(), (("kopf ✓", "wert".encode()),)),
+    ]
+    kafka_broker.produce(source, records)
+
+    report = run_copy([f"{source}:0:0:5"], topic=target)
+
+    assert [content(r) for r in kafka_broker.consume(target)] == [content(r) for r in records]
+    assert (report.records_read, report.records_written) == (5, 5)
+
+
+def test_says_where_each_record_came_from(kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy) -> None:
+    """The provenance header names run, topic, partition, offset and timestamp, and comes last."""
+    source, target = topic(2, suffix="source"), topic(suffix="target")
+    kafka_broker.produce(
+        source, [Record(b"k", b"v", (("a", b"1"),), timestamp=1_700_000_000_123, partition=1) for _ in range(3)]
+    )
+
+    run_copy([f"{source}:1:1:3"], run_id="feedc0de00000000", topic=target)
+
+    headers = [r.headers for r in kafka_broker.consume(target)]
+    assert [h[0] for h in headers] == [("a", b"1")] * 2
+    assert [Provenance.parse(h[-1][1] or b"") for h in headers] == [
+        Provenance("feedc0de00000000", source, 1, offset, 1_700_000_000_123) for offset in (1, 2)
+    ]
+
+
+def test_leaves_headers_out_on_demand(kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy) -> None:
+    """Without source headers and provenance, a record has none."""
+    source, target = topic(suffix="source"), topic(suffix="target")
+    kafka_broker.produce(source, [Record(b"k", b"v", (("a", b"1"),))])
+
+    run_copy([f"{source}:0:0:1"], topic=target, include_headers=False, provenance_headers=False)
+
+    assert [r.headers for r in kafka_broker.consume(target)] == [()]
+
+
+def test_reads_exactly_the_ranges(kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy) -> None:
+    """Several ranges of several partitions of several topics: nothing outside of them, and counts for each."""
+    first, second, target = topic(2, suffix="first"), topic(suffix="second"), topic(suffix="target")
+    kafka_broker.produce(first, [Record(value=b"%d" % i, partition=i % 2) for i in range(200)])
+    kafka_broker.produce(second, [Record(value=b"s%d" % i) for i in range(50)])
+    ranges = [f"{first}:0:10:20", f"{first}:0:20:25", f"{first}:1:0:1", f"{first}:0:90:100", f"{second}:0:49:50"]
+
+    report = run_copy(ranges, topic=target)
+
+    came_from = {
+        (p.topic, p.partition, p.offset)
+        for r in kafka_broker.consume(target)
+        for p in [Provenance.parse(r.headers[-1][1] or b"")]
+    }
+    assert came_from == {
+        (t, int(p), offset)
+        for t, p, start, end in (r.rsplit(":", 3) for r in ranges)
+        for offset in range(int(start), int(end))
+    }
+    counts = {f"{r.topic}:{r.partition}:{r.from_offset}:{r.until_offset}": r.records_written for r in report.ranges}
+    assert counts == {r: int(r.split(":")[-1]) - int(r.split(":")[-2]) for r in ranges}
+
+
+def test_reads_many_small_ranges_in_order(kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy) -> None:
+    """500 ranges are merged into spans; the gaps between them stay out, and each partition keeps its order."""
+    source, target = topic(4, suffix="source"), topic(4, suffix="target")
+    kafka_broker.produce(source, [Record(value=b"%d" % i, partition=i % 4) for i in range(20_000)])
+    drawn = random.Random(7)
+    ranges = []
+    for partition in range(4):
+        cuts = sorted(drawn.sample(range(5_000), 250))
+        ranges += [f"{source}:{partition}:{a}:{b}" for a, b in zip(cuts[::2], cuts[1::2], strict=True)]
+
+    report = run_copy(ranges, topic=target, preserve_partition=True)
+
+    copied = [Provenance.parse(r.headers[-1][1] or b"") for r in kafka_broker.consume(target)]
+    expected = [
+        (int(p), offset)
+        for _, p, start, end in (r.rsplit(":", 3) for r in ranges)
+        for offset in range(int(start), int(end))
+    ]
+    assert [(p.partition, p.offset) for p in copied] == expected
+    assert sum(r.records_written == r.until_offset - r.from_offset for r in report.ranges) == 500
+
+
+def test_counts_compacted_offsets_as_gaps(kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy) -> None:
+    """Aborted records are not copied; they and the transaction markers are gaps, not losses."""
+    source, target = topic(suffix="source"), topic(suffix="target")
+    kafka_broker.produce_transaction(source, [Record(value=b"kept") for _ in range(10)])
+    kafka_broker.produce_transaction(source, [Record(value=b"aborted") for _ in range(10)], commit=False)
+    kafka_broker.produce(source, [Record(value=b"kept")])
+    ((_, end),) = kafka_broker.offsets(source).values()
+
+    report = run_copy([f"{source}:0:0:{end}"], topic=target)
+
+    assert [r.value for r in kafka_broker.consume(target)] == [b"kept"] * 11
+    assert (report.records_read, report.ranges[0].gaps) == (11, end - 11)
+
+
+def test_where_and_columns(kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy) -> None:
+    """The predicate decides what is written, expressions change it, and both counts are told."""
+    source, target = topic(suffix="source"), topic(2, suffix="target")
+    kafka_broker.produce(source, [Record(b"%d" % i, b"eur", (("i", b"%d" % i),)) for i in range(10)])
+
+    report = run_copy(
+        [f"{source}:0:0:10"],
+        topic=target,
+        where="cast(string(key) as int) >= 4 and headers[0].key = 'i'",
+        columns={"value": "upper(string(value))", "partition": "cast(string(key) as int) % 2", "headers": "null"},
+        provenance_headers=False,
+    )
+
+    written = kafka_broker.consume(target)
+    assert sorted(r.key or b"" for r in written) == [b"4", b"5", b"6", b"7", b"8", b"9"]
+    assert all(r.value == b"EUR" and r.headers == () and r.partition == int(r.key or b"0") % 2 for r in written)
+    assert (report.records_read, report.records_written) == (10, 6)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        pytest.param({"where": "amount > 3"}, "where='amount > 3' does not compile", id="unknown-column"),
+        pytest.param({"where": "key ="}, "where='key =' does not compile", id="syntax"),
+        pytest.param({"where": "value"}, "is of type binary", id="predicate-of-another-type"),
+        pytest.param({"columns": {"value": "explode(headers)"}}, "value='explode(headers)'", id="generator"),
+        pytest.param({"columns": {"key": "count(*)"}}, "key='count(*)'", id="aggregate"),
+        pytest.param({"columns": {"key": "string(row_number() over (order by offset))"}}, "window", id="window"),
+        pytest.param({"columns": {"partition": "'1'"}}, "is of type string", id="partition-of-another-type"),
+    ],
+)
+def test_refuses_bad_expressions_before_writing(
+    kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy, options: dict[str, object], says: str
+) -> None:
+    """An expression that cannot be right is shown, and nothing is written."""
+    source, target = topic(suffix="source"), topic(suffix="target")
+    kafka_broker.produce(source, [Record(b"k", b"v")])
+
+    with pytest.raises(ExpressionError) as raised:
+        run_copy([f"{source}:0:0:1"], topic=target, **options)
+
+    assert says in str(raised.value)
+    assert kafka_broker.consume(target) == []
+
+
+def test_sends_each_record_to_the_topic_of_its_expression(
+    kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy
+) -> None:
+    """A topic expression over the value leads every record to its own topic."""
+    source, even, odd = topic(suffix="source"), topic(suffix="even"), topic(suffix="odd")
+    kafka_broker.produce(source, [Record(value=b"%d" % i) for i in range(10)])
+
+    report = run_copy([f"{source}:0:0:10"], topic_expr=f"if(cast(string(value) as int) % 2 = 0, '{even}', '{odd}')")
+
+    assert [r.value for r in kafka_broker.consume(even)] == [b"0", b"2", b"4", b"6", b"8"]
+    assert [r.value for r in kafka_broker.consume(odd)] == [b"1", b"3", b"5", b"7", b"9"]
+    assert report.target_topics == tuple(sorted((even, odd)))
+
+
+@pytest.mark.parametrize(
+    ("expression", "says"),
+    [
+        pytest.param("if(string(value) = '3', null, 'anything')", "gives null for some", id="null-for-one-record"),
+        pytest.param("concat(topic, '-missing')", "do not exist", id="missing-topic"),
+        pytest.param("topic", "back into", id="the-source-itself"),
+    ],
+)
+def test_refuses_bad_targets_before_writing(
+    kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy, expression: str, says: str
+) -> None:
+    """A topic expression that leads nowhere, or back, is found before a record is written."""
+    source = topic(suffix="source")
+    kafka_broker.produce(source, [Record(value=b"%d" % i) for i in range(5)])
+
+    with pytest.raises(TargetError) as raised:
+        run_copy([f"{source}:0:0:5"], topic_expr=expression, forbidden_targets=(source,))
+
+    assert says in str(raised.value)
+    assert len(kafka_broker.consume(source)) == 5
+
+
+def test_a_retry_writes_only_what_is_missing(kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy) -> None:
+    """What an earlier try delivered is found in the target, left out, and counted as delivered."""
+    source, target = topic(2, suffix="source"), topic(3, suffix="target")
+    kafka_broker.produce(source, [Record(b"k%d" % i, b"%d" % i, partition=i % 2) for i in range(100)])
+    ranges = [f"{source}:0:0:50", f"{source}:1:0:50"]
+    # The first try got as far as a ragged front; another run's records and foreign ones lie between.
+    run_copy([f"{source}:0:0:20", f"{source}:0:23:24", f"{source}:1:40:45"], topic=target)
+    run_copy([f"{source}:0:0:50"], run_id="another0another0", topic=target)
+    kafka_broker.produce(target, [Record(b"foreign", b"record")])
+    before = kafka_broker.offsets(target)
+    audit = tuple(f"{target}:{p}:{start}:{end}" for p, (start, end) in before.items() if end > start)
+
+    report = run_copy(ranges, topic=target, audit_ranges=audit)
+
+    ours = [
+        (p.partition, p.offset)
+        for r in kafka_broker.consume(target)
+        if r.headers
+        for p in [Provenance.parse(r.headers[-1][1] or b"")]
+        if p.run_id == "0123456789abcdef"
+    ]
+    assert sorted(ours) == [(partition, offset) for partition in (0, 1) for offset in range(50)]
+    assert (report.delivered_before, report.records_written, report.duplicates) == (26, 100, 0)
+
+
+def test_an_audit_tells_duplicates(kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy) -> None:
+    """Records that the target has twice are counted, not hidden."""
+    source, target = topic(suffix="source"), topic(suffix="target")
+    kafka_broker.produce(source, [Record(value=b"%d" % i) for i in range(10)])
+    run_copy([f"{source}:0:0:10"], topic=target)
+    run_copy([f"{source}:0:2:5"], topic=target)
+
+    report = run_copy([f"{source}:0:0:10"], topic=target, audit_ranges=(f"{target}:0:0:13",))
+
+    assert (report.duplicates, report.delivered_before) == (3, 10)
+
+
+def test_an_audit_by_time_finds_deliveries_of_a_topic_expression(
+    kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy
+) -> None:
+    """Where an expression decides on the target, earlier deliveries are found by time."""
+    source, target = topic(suffix="source"), topic(suffix="target")
+    kafka_broker.produce(source, [Record(value=b"%d" % i) for i in range(10)])
+    run_copy([f"{source}:0:0:7"], topic_expr=f"'{target}'")
+    earliest = min(r.timestamp or 0 for r in kafka_broker.consume(target))
+
+    report = run_copy([f"{source}:0:0:10"], topic_expr=f"'{target}'", audit_since_ms=earliest)
+
+    assert (report.delivered_before, len(kafka_broker.consume(target))) == (7, 10)
+
+
+def test_drops_records_outside_of_an_exact_window(
+    kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy
+) -> None:
+    """With an exact window the record's own timestamp decides, half-open."""
+    source, target = topic(suffix="source"), topic(suffix="target")
+    start = 1_700_000_000_000
+    kafka_broker.produce(source, [Record(value=b"%d" % i, timestamp=start + i) for i in (0, 5, 1, 9, 2)])
+
+    run_copy([f"{source}:0:0:5"], topic=target, window_start_ms=start + 1, window_end_ms=start + 9)
+
+    assert [r.value for r in kafka_broker.consume(target)] == [b"5", b"1", b"2"]
