@@ -303,6 +303,12 @@ class _Submission(SparkSubmitHook):
     def _get_spark_binary_path(self) -> list[str]:
         return [str(self._home.submit)]
 
+    def _build_spark_common_args(self) -> list[str]:
+        arguments = super()._build_spark_common_args()
+        # Otherwise the script asks the `python3` on the PATH where Spark is, which need not be ours.
+        self._env = {"SPARK_HOME": str(self._home.jars.parent), **(self._env or {})}
+        return arguments
+
     def _get_yarn_rm_base_url(self) -> str:
         try:
             return super()._get_yarn_rm_base_url()

@@ -27,7 +27,7 @@ def test_copies_byte_for_byte(kafka_broker: KafkaBroker, topic: TopicFactory, ru
         Record(b"tombstone", None, (("a", None),)),
         Record(None, b"\x00\xff\xfe not utf-8 \xc3(", ()),
         Record(b"", b"", (("", b""), ("empty", b""))),
-        Record("schlüssel".encode(), "wert ✓".encode(), (("kopf ✓", "wert".encode()),)),
+        Record("schlüssel".encode(), "wert ✓".encode(), (("kopf ✓", b"wert"),)),
     ]
     kafka_broker.produce(source, records)
 
