@@ -7,6 +7,7 @@ offset (``core.plan``). Spark's numbers for the words, -2 and -1, are understood
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -19,6 +20,8 @@ from airflow_provider_kafka_spark.core.offset_range import TopicPartition
 SMALLEST_EPOCH_MS = 10**11
 #: Beyond this (the year 5138) it is most likely microseconds.
 _LARGEST_EPOCH_MS = 10**14
+
+_EPOCH_TEXT = re.compile(r"-?[0-9]{1,30}")
 
 Side = Literal["start", "end"]
 
@@ -134,7 +137,8 @@ def parse_timestamp(value: object, name: str) -> int:
     """
     if isinstance(value, str):
         text = value.strip()
-        if text.lstrip("-").isdigit():
+        # str.isdigit() would take '²', and int() refuses thousands of digits.
+        if _EPOCH_TEXT.fullmatch(text):
             value = int(text)
         else:
             try:
@@ -211,7 +215,7 @@ def _read_json(text: str, name: str, allowed: str) -> object:
 
     try:
         return json.loads(text, object_pairs_hook=refuse_twice)
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise BoundError(
             f'{name} must be {allowed} or offsets such as \'{{"orders": {{"0": 23}}}}\'; got {text!r}, which is not JSON: {error}.'
         ) from error

@@ -99,7 +99,11 @@ class Selection:
                 f"got {' and '.join(named) or 'none of them'}."
             )
         if self.topics is not None:
-            if isinstance(self.topics, str) or not self.topics:
+            if (
+                isinstance(self.topics, (str, bytes, Mapping))
+                or not isinstance(self.topics, Collection)
+                or not self.topics
+            ):
                 raise InvalidInputError(f"topics must be a list of names, such as ['orders']; got {self.topics!r}.")
             repeated = sorted({topic for topic in self.topics if list(self.topics).count(topic) > 1})
             if repeated:
@@ -110,7 +114,7 @@ class Selection:
                 TopicPartition(topic, 0)
         if self.pattern is not None:
             try:
-                re.compile(self.pattern)
+                re.compile(self.pattern).fullmatch("")
             except (re.error, TypeError) as error:
                 raise InvalidInputError(
                     f"topic_pattern must be a regular expression, such as 'orders\\..*'; got {self.pattern!r}: {error}."

@@ -81,8 +81,10 @@ def redact(text: str, options: Iterable[Mapping[str, str]]) -> str:
         for name, value in mapping.items()
         if value and re.search(r"jaas|password|secret|token|\.key|certificate", name, re.IGNORECASE)
     }
-    for secret in [quoted for value in secrets for quoted in re.findall(r'password="((?:[^"\\]|\\.)+)"', value)]:
-        text = text.replace(secret, "***")
+    in_jaas = [quoted for value in secrets for quoted in re.findall(r'password="((?:[^"\\]|\\.)+)"', value)]
+    # As it stands in the JAAS line, and as it was before it was quoted for it.
+    secrets |= {*in_jaas, *(re.sub(r"\\(.)", r"\1", quoted) for quoted in in_jaas)}
+    # The longest first, or a secret within another would leave the rest of that in the text.
     for secret in sorted(secrets, key=len, reverse=True):
         text = text.replace(secret, "***")
     return text

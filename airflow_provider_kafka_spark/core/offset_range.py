@@ -17,7 +17,8 @@ from airflow_provider_kafka_spark.core.errors import OffsetRangeError
 
 #: What Kafka accepts as a topic name (``org.apache.kafka.common.internals.Topic``): at most 249 of these characters.
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
-_NUMBER = re.compile(r"0|[1-9][0-9]*")
+# Python converts no text of thousands of digits.
+_NUMBER = re.compile(r"0|[1-9][0-9]{0,99}")
 _MAX_OFFSET = 2**63 - 1
 _MAX_PARTITION = 2**31 - 1
 _EXAMPLE = "'orders:0:100:200' or {'topic': 'orders', 'partition': 0, 'from_offset': 100, 'until_offset': 200}"
@@ -220,10 +221,13 @@ class OffsetRanges(tuple[OffsetRange, ...]):
         """
         # The probe sorts behind every range that starts at or before the piece.
         i = bisect_right(self, OffsetRange(piece.topic, piece.partition, piece.from_offset, _MAX_OFFSET)) - 1
-        if i >= 0:
-            found = self[i]
-            if found.topic_partition == piece.topic_partition and piece.until_offset <= found.until_offset:
+        while i >= 0 and self[i].topic_partition == piece.topic_partition:
+            if piece.until_offset <= self[i].until_offset:
                 return i
+            if not self[i].is_empty:
+                break
+            # An empty range may lie within the one that is looked for.
+            i -= 1
         raise LookupError(f"No range holds {piece}.")
 
     def without_empty(self) -> OffsetRanges:

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_provider_kafka_spark.core.broker_state import ClusterState
-from airflow_provider_kafka_spark.core.errors import DataLossError, ProtocolError, TargetError
+from airflow_provider_kafka_spark.core.errors import DataLossError, KafkaSparkError, ProtocolError, TargetError
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.resolve import PERMIT_LOSS, MissingRange, ResolvedRanges
-from airflow_provider_kafka_spark.core.spans import plan_spans
+from airflow_provider_kafka_spark.core.spans import plan_spans, tasks_of
 
 PLAN_VERSION = 1
 _MOST_TABLE_ROWS = 40
@@ -133,9 +133,10 @@ class ReplayPlan:
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> ReplayPlan:
         """:raises ProtocolError: if it is not a plan of this version."""
-        if value.get("version") != PLAN_VERSION:
+        version = value.get("version") if isinstance(value, Mapping) else type(value).__name__
+        if version != PLAN_VERSION:
             raise ProtocolError(
-                f"A stored plan must be of version {PLAN_VERSION}; got {value.get('version')!r}. Clear the task to make a new one."
+                f"A stored plan must be of version {PLAN_VERSION}; got {version!r}. Clear the task to make a new one."
             )
         try:
             return cls(
@@ -150,7 +151,7 @@ class ReplayPlan:
                 spark_partitions=value["spark_partitions"],
                 warnings=tuple(value["warnings"]),
             )
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, KafkaSparkError) as error:
             raise ProtocolError(f"The stored plan is damaged: {error!r}. Clear the task to make a new one.") from error
 
     def table(self) -> str:
@@ -181,6 +182,7 @@ def make_plan(
     target_cluster: ClusterState,
     target: Target,
     max_records_per_partition: int | None = None,
+    preserve_order: bool = True,
 ) -> ReplayPlan:
     """Put resolved ranges and the checked target together.
 
@@ -206,7 +208,9 @@ def make_plan(
         topic_ids={name: topic_id for name in names if (topic_id := source.topic(name).topic_id)},
         partition_counts=counts,
         target_ends=ends,
-        spark_partitions=len(plan_spans(resolved.ranges, max_records_per_partition)),
+        spark_partitions=len(
+            tasks_of(plan_spans(resolved.ranges, max_records_per_partition), preserve_order=preserve_order)
+        ),
         warnings=(*resolved.warnings, *target_warnings),
     )
 

@@ -61,6 +61,7 @@ class JobRequest:
     :param source_options: Spark options of the source, with the login. **Secret.**
     :param sink_options: Spark options of the sink, with the login. **Secret.**
     :param report_uri: where the report goes: a local path, or any URI that Hadoop's file systems reach.
+    :param preserve_order: many spans of one Kafka partition are read by one task, one after the other.
     :param audit_ranges: ranges of the target written since planning, where an earlier try may have delivered records; empty on a first try.
     :param audit_since_ms: the same by time, in ms since 1970, where ``topic_expr`` decides on the target; None on a first try.
     :param forbidden_targets: topics that are being read and that ``topic_expr`` must not lead to.
@@ -79,6 +80,7 @@ class JobRequest:
     report_uri: str
     read_committed: bool = True
     fail_on_data_loss: bool = True
+    preserve_order: bool = True
     audit_ranges: tuple[str, ...] = ()
     audit_since_ms: int | None = None
     forbidden_targets: tuple[str, ...] = ()

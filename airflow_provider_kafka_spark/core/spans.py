@@ -13,10 +13,10 @@ from itertools import groupby
 
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
 
-#: Up to so many ranges, each gets a Spark partition of its own.
+#: Up to so many ranges, each gets a Spark partition of its own, as createRDD had it.
 MOST_UNGROUPED_RANGES = 64
-#: A gap of so many offsets is read through, in place of a seek and a task of its own. Measured: benchmarks/README.md.
-SMALL_GAP_OFFSETS = 2_000
+#: A gap of so many offsets is read through, in place of a seek and a task of its own. Measured: docs/performance.md.
+SMALL_GAP_OFFSETS = 5_000
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -58,6 +58,17 @@ def plan_spans(ranges: OffsetRanges, max_records_per_partition: int | None = Non
             together.append(r)
         spans.append(_span_of(together))
     return tuple(spans)
+
+
+def tasks_of(spans: Sequence[Span], *, preserve_order: bool = True) -> tuple[tuple[Span, ...], ...]:
+    """What each Spark partition reads, in order: a span of its own, or, where there are many spans, all spans of one Kafka partition.
+
+    :param preserve_order: many spans of one Kafka partition follow each other in one task; otherwise each is a task of its own.
+    """
+    ordered = sorted(spans)
+    if not preserve_order or len(ordered) <= MOST_UNGROUPED_RANGES:
+        return tuple((span,) for span in ordered)
+    return tuple(tuple(group) for _, group in groupby(ordered, key=lambda span: (span.topic, span.partition)))
 
 
 def _span_of(ranges: Sequence[OffsetRange]) -> Span:

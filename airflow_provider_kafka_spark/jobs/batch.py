@@ -113,7 +113,9 @@ def _read(
     spans: Sequence[Span],
 ) -> DataFrame:
     options = {**request.source_options, "failOnDataLoss": str(request.fail_on_data_loss).lower()}
-    records = with_range_index(spark, read_spans(spark, spans, options), spans, remaining)
+    records = with_range_index(
+        spark, read_spans(spark, spans, options, preserve_order=request.preserve_order), spans, remaining
+    )
     return mark_kept(records, request.transform)
 
 

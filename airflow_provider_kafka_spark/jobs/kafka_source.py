@@ -9,13 +9,16 @@ from functools import reduce
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from airflow_provider_kafka_spark.core.spans import Span
+from airflow_provider_kafka_spark.core.spans import Span, tasks_of
+from airflow_provider_kafka_spark.jobs.kafka_rdd import read_tasks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyspark.sql import DataFrame, SparkSession
 
+#: More layers than these are slower than the internal way.
+_MOST_LAYERS = 8
 _V1_SOURCES = "spark.sql.sources.useV1SourceList"
 
 
@@ -34,15 +37,24 @@ def kafka_by_v2(spark: SparkSession) -> Iterator[None]:
         spark.conf.set(_V1_SOURCES, str(before))
 
 
-def read_spans(spark: SparkSession, spans: Sequence[Span], options: Mapping[str, str]) -> DataFrame:
-    """All records in the spans, with Spark's Kafka columns and headers; one Spark partition per span.
+def read_spans(
+    spark: SparkSession, spans: Sequence[Span], options: Mapping[str, str], *, preserve_order: bool = True
+) -> DataFrame:
+    """All records in the spans, with Spark's Kafka columns and headers; one Spark partition per task of ``tasks_of``.
 
-    One load can hold one range of each partition, so the k-th span of every partition goes into layer k, and the layers are united.
+    One load can hold one range of each partition, so the k-th span of every partition goes into layer k, and the layers are united. A layer costs some 40 ms and gives each span a task of its own,
+    so a plan of many is given to Spark's own Kafka RDD instead, where this Spark has it.
 
     :param spans: at least one; within a partition they do not overlap.
     :param options: of the source, without the offsets.
     """
-    loads = [_load(spark, layer, options) for layer in _layers(spans)]
+    layers = _layers(spans)
+    tasks = tasks_of(spans, preserve_order=preserve_order)
+    if len(layers) > _MOST_LAYERS or len(tasks) < len(spans):
+        records = read_tasks(spark, tasks, options)
+        if records is not None:
+            return records
+    loads = [_load(spark, layer, options) for layer in layers]
     return reduce(lambda above, below: above.unionAll(below), loads)
 
 

@@ -350,7 +350,7 @@ class KafkaToKafkaOperator(BaseOperator):
             return state.plan
         resolved, cluster = self._resolve(source, rules)
         target_state = sink.state([target.topic] if target.topic else [])
-        return make_plan(resolved, cluster, target_state, target, self.max_records_per_partition)
+        return make_plan(resolved, cluster, target_state, target, self.max_records_per_partition, self.preserve_order)
 
     def _request(
         self,
@@ -383,6 +383,7 @@ class KafkaToKafkaOperator(BaseOperator):
             report_uri="",
             read_committed=rules.read_committed,
             fail_on_data_loss=rules.fail_on_data_loss,
+            preserve_order=self.preserve_order,
             audit_ranges=tuple(self._written_since(sink, state).format()),
             audit_since_ms=state.submitted_at_ms if self._must_audit(state) and self.target_topic is None else None,
             forbidden_targets=tuple(sorted(forbidden)),

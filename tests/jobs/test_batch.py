@@ -265,3 +265,18 @@ def test_drops_records_outside_of_an_exact_window(
     run_copy([f"{source}:0:0:5"], topic=target, window_start_ms=start + 1, window_end_ms=start + 9)
 
     assert [r.value for r in kafka_broker.consume(target)] == [b"5", b"1", b"2"]
+
+
+def test_reads_many_ranges_with_huge_gaps_without_the_gaps(
+    kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy
+) -> None:
+    """300 ranges far apart in one partition: their records, in order, and no task reads what lies between."""
+    source, target = topic(suffix="source"), topic(suffix="target")
+    kafka_broker.produce(source, (Record(value=b"%d" % i) for i in range(1_830_000)))
+    ranges = [f"{source}:0:{start}:{start + 10}" for start in range(0, 1_830_000, 6_100)]
+
+    report = run_copy(ranges, topic=target)
+
+    values = [int(r.value or b"") for r in kafka_broker.consume(target)]
+    assert values == [start + i for start in range(0, 1_830_000, 6_100) for i in range(10)]
+    assert [r.records_read for r in report.ranges] == [10] * 300

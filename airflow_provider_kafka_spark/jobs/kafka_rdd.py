@@ -1,0 +1,87 @@
+"""Any number of spans of a partition in one go, through the RDD inside Spark's own Kafka source.
+
+This is what ``KafkaUtils.createRDD`` was, without JVM code of ours. The classes are internal to Spark (``private[kafka010]``, public in the bytecode): absent under Spark Connect, and free
+to change. So this module is the only one that touches them, tells by None that it cannot, and ``kafka_source`` has the public way beside it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from airflow_provider_kafka_spark.core.spans import Span
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_DEFAULT_POLL_TIMEOUT_MS = 120_000
+
+
+def read_tasks(spark: SparkSession, tasks: Sequence[Sequence[Span]], options: Mapping[str, str]) -> DataFrame | None:
+    """All records in the spans, one Spark partition per task, or None if this Spark has no such RDD.
+
+    :param tasks: the spans of each task, which it reads one after the other.
+    :param options: of the source, as for :func:`~airflow_provider_kafka_spark.jobs.kafka_source.read_spans`.
+    """
+    from py4j.protocol import Py4JError
+
+    try:
+        return _read(spark, tasks, options)
+    # TypeError: py4j's answer where a name is a package, that is, where the class is absent.
+    except (Py4JError, TypeError, AttributeError) as error:
+        sys.stderr.write(
+            f"Spark {spark.version} has no Kafka RDD as known here, so spans are read layer by layer, and their order in a partition is not kept: {error}\n"
+        )
+        return None
+
+
+def _read(spark: SparkSession, tasks: Sequence[Sequence[Span]], options: Mapping[str, str]) -> DataFrame:
+    from pyspark.sql import DataFrame
+
+    jvm: Any = spark.sparkContext._jvm
+    session: Any = spark._jsparkSession
+    context = spark.sparkContext._jsc.sc()
+    kafka010 = jvm.org.apache.spark.sql.kafka010
+    params = jvm.java.util.HashMap()
+    for name, value in options.items():
+        if name.startswith("kafka."):
+            params.put(name.removeprefix("kafka."), value)
+    executor_params = kafka010.KafkaSourceProvider.kafkaParamsForExecutors(
+        jvm.org.apache.spark.api.python.PythonUtils.toScalaMap(params),
+        options.get("groupIdPrefix", "spark-kafka-relation") + f"-{uuid4()}-executor",
+    )
+    poll_timeout_ms = int(options.get("kafkaConsumer.pollTimeoutMs", _DEFAULT_POLL_TIMEOUT_MS))
+    fail_on_data_loss = options.get("failOnDataLoss", "true") == "true"
+
+    def rdd_of(spans: Iterable[Span]) -> Any:
+        ranges = _offset_ranges(jvm, spans)
+        return kafka010.KafkaSourceRDD(context, executor_params, ranges, poll_timeout_ms, fail_on_data_loss).toJavaRDD()
+
+    if all(len(task) == 1 for task in tasks):
+        rdd = rdd_of(span for task in tasks for span in task)
+    else:
+        # Without a shuffle and without preferred places, a coalesced partition holds its parents in their order.
+        first, *others = [rdd_of(task).coalesce(1, False) for task in tasks]
+        rdd = first
+        if others:
+            array = spark.sparkContext._gateway.new_array(jvm.org.apache.spark.api.java.JavaRDD, len(others) + 1)  # type: ignore[union-attr]
+            for i, each in enumerate((first, *others)):
+                array[i] = each
+            rdd = spark.sparkContext._jsc.union(array)
+    row_class = jvm.java.lang.Class.forName("org.apache.spark.sql.catalyst.InternalRow")
+    converter = kafka010.KafkaRecordToRowConverter().toInternalRowWithHeaders()
+    rows = rdd.rdd().map(converter, jvm.scala.reflect.ClassTag.apply(row_class))
+    schema = kafka010.KafkaRecordToRowConverter.kafkaSchema(True)
+    return DataFrame(session.internalCreateDataFrame(rows, schema, False), spark)
+
+
+def _offset_ranges(jvm: Any, spans: Iterable[Span]) -> Any:
+    kafka010 = jvm.org.apache.spark.sql.kafka010
+    nowhere = getattr(getattr(jvm.scala, "None$"), "MODULE$")
+    buffer = jvm.scala.collection.mutable.ArrayBuffer()
+    for span in spans:
+        partition = jvm.org.apache.kafka.common.TopicPartition(span.topic, span.partition)
+        buffer.addOne(kafka010.KafkaOffsetRange(partition, span.from_offset, span.until_offset, nowhere))
+    return buffer.toSeq()

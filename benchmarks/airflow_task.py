@@ -1,0 +1,128 @@
+"""Run an operator's ``execute`` as a task would, in a process of its own that has Airflow and the operator imported before the clock starts.
+
+``python -m benchmarks.airflow_task SPECIFICATION RESULT`` is that process.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from itertools import count
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest import mock
+
+from airflow_provider_kafka_spark.core.protocol import JobRequest
+from airflow_provider_kafka_spark.testing.owned_process import OwnedProcess
+
+REPLAY, BATCH, SPARK_SUBMIT = "replay", "batch", "spark-submit"
+_POLL_SECONDS = 0.1
+_numbers = count(1)
+
+
+def execute_in_child(operator: str, arguments: Mapping[str, Any], folder: Path) -> float:
+    """Seconds that ``execute`` took, from its call to its return.
+
+    :param operator: one of the names above.
+    :param arguments: of the operator.
+    :param folder: for the log and what passes between the processes.
+    :raises RuntimeError: if the task failed.
+    """
+    name = f"task-{next(_numbers)}"
+    specification, result, log = (folder / f"{name}.{end}" for end in ("json", "seconds", "log"))
+    specification.write_text(json.dumps({"operator": operator, "arguments": dict(arguments)}))
+    command = [sys.executable, "-m", "benchmarks.airflow_task", str(specification), str(result)]
+    checkout = Path(__file__).resolve().parents[1]
+    with OwnedProcess(command, log, name=f"Airflow task ({operator})", cwd=checkout) as process:
+        while process.running:  # the caller bounds this
+            time.sleep(_POLL_SECONDS)
+        if process.returncode != 0 or not result.exists():
+            raise RuntimeError(f"The task {operator!r} failed with exit code {process.returncode}.\n{process.tail(60)}")
+    return float(result.read_text())
+
+
+def request_of(operator: Any) -> JobRequest:
+    """The request that an operator would submit, its defaults and all, without submitting it."""
+    from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
+
+    captured: list[JobRequest] = []
+
+    def run(_hook: object, request: JobRequest, *_: object) -> None:
+        captured.append(request)
+        raise _CapturedError
+
+    with mock.patch.object(SparkJobHook, "run", run):
+        try:
+            operator.execute(task_context())
+        except _CapturedError:
+            return captured[0]
+    raise RuntimeError(f"{operator!r} submitted nothing: there were no records to copy.")
+
+
+def task_context() -> dict[str, Any]:
+    """What ``execute`` uses of Airflow's context."""
+    task_instance = SimpleNamespace(
+        dag_id="benchmark",
+        task_id="copy",
+        run_id=f"manual__{next(_numbers)}_{time.time_ns()}",
+        map_index=-1,
+        try_number=1,
+        xcom_push=lambda **_: None,
+    )
+    return {
+        "ti": task_instance,
+        "task_instance": task_instance,
+        "task_state_store": _TaskStateStore(),
+        "dag_run": SimpleNamespace(clear_number=0),
+        "outlet_events": defaultdict(lambda: SimpleNamespace(extra={})),
+    }
+
+
+def build_operator(kind: str, arguments: Mapping[str, Any]) -> Any:
+    """Import and build the operator of that name."""
+    if kind == REPLAY:
+        from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
+
+        return ReplayOffsetRangesOperator(task_id="copy", name="benchmark", **arguments)
+    if kind == BATCH:
+        from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
+
+        return KafkaToKafkaBatchOperator(task_id="copy", name="benchmark", **arguments)
+    from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+
+    return SparkSubmitOperator(task_id="copy", name="benchmark", **arguments)
+
+
+def main(argv: Sequence[str]) -> None:
+    """Execute what the first file says, and write the seconds to the second."""
+    specification, result = (Path(argument) for argument in argv)
+    wanted = json.loads(specification.read_text())
+    operator = build_operator(wanted["operator"], wanted["arguments"])
+    context = task_context()
+    started = time.perf_counter()
+    operator.execute(context)
+    seconds = time.perf_counter() - started
+    result.write_text(repr(seconds))
+
+
+class _CapturedError(Exception):
+    """Ends ``execute`` where it would have submitted."""
+
+
+class _TaskStateStore:
+    def __init__(self) -> None:
+        self._values: dict[str, Any] = {}
+
+    def get(self, key: str, default: Any = None) -> Any:
+        return self._values.get(key, default)
+
+    def set(self, key: str, value: Any) -> None:
+        self._values[key] = value
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
