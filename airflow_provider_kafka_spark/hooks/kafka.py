@@ -39,7 +39,27 @@ _AUTHORIZATION = frozenset(
     }
 )
 _UNREACHABLE = frozenset(
-    {KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE}
+    {
+        KafkaError._TIMED_OUT,
+        KafkaError._TRANSPORT,
+        KafkaError._ALL_BROKERS_DOWN,
+        KafkaError._RESOLVE,
+        KafkaError.REQUEST_TIMED_OUT,
+        KafkaError.BROKER_NOT_AVAILABLE,
+        KafkaError.NETWORK_EXCEPTION,
+    }
+)
+#: What brokers answer for a moment while leaders move: in a rolling restart, and just after a topic was created.
+_MOVING = frozenset(
+    {
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.REPLICA_NOT_AVAILABLE,
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError.OFFSET_NOT_AVAILABLE,
+        KafkaError.KAFKA_STORAGE_ERROR,
+    }
 )
 
 
@@ -234,13 +254,20 @@ class KafkaHook(BaseHook):
         request = {confluent_kafka.TopicPartition(p.topic, p.partition): spec for p in partitions}
         if not request:
             return {}
-        futures = self._client.list_offsets(request, isolation_level=isolation, request_timeout=self.timeout)
-        return {
-            TopicPartition(p.topic, p.partition): self._result(
-                future, f"listing offsets of {p.topic}[{p.partition}]"
-            ).offset
-            for p, future in futures.items()
-        }
+        deadline = time.monotonic() + self.timeout
+        while True:
+            futures = self._client.list_offsets(request, isolation_level=isolation, request_timeout=self.timeout)
+            try:
+                return {
+                    TopicPartition(p.topic, p.partition): self._result(
+                        future, f"listing offsets of {p.topic}[{p.partition}]"
+                    ).offset
+                    for p, future in futures.items()
+                }
+            except BrokerUnavailableError as error:
+                if _code(error.__cause__) not in _MOVING or time.monotonic() >= deadline:
+                    raise
+                time.sleep(0.2)
 
     def _topic_ids(self, topics: Collection[str]) -> dict[str, str]:
         if not topics:
@@ -277,8 +304,7 @@ class KafkaHook(BaseHook):
 
     def _named(self, error: Exception, doing: str) -> BrokerError | UnknownTopicError:
         """The failure, under its name in the error tree."""
-        cause = error.args[0] if isinstance(error, KafkaException) and error.args else None
-        code = cause.code() if isinstance(cause, KafkaError) else KafkaError._TIMED_OUT
+        code = _code(error)
         where = f"{self.config.bootstrap_servers} (connection {self.conn_id!r})"
         said = "; ".join(dict.fromkeys(e.str() for e in self._client_errors[-3:])) or _text(error)
         refused = next((e for e in self._client_errors if e.code() in _AUTHENTICATION), None)
@@ -298,7 +324,17 @@ class KafkaHook(BaseHook):
                 f"No broker of {where} answered within {self.timeout:.0f} s while {doing}: {said}. Check that the brokers are up and reachable from "
                 f"the worker, and that security.protocol matches their listener."
             )
+        if code in _MOVING:
+            return BrokerUnavailableError(
+                f"{where} had no leader for it within {self.timeout:.0f} s while {doing}: {said}. Check that the brokers are up; the task may be tried again."
+            )
         return BrokerError(f"{where} failed while {doing}: {said}.")
+
+
+def _code(error: BaseException | None) -> int:
+    """Kafka's number of the failure; a future that was never resolved has timed out."""
+    cause = error.args[0] if isinstance(error, KafkaException) and error.args else None
+    return cause.code() if isinstance(cause, KafkaError) else KafkaError._TIMED_OUT
 
 
 def _text(error: Exception) -> str:

@@ -24,6 +24,7 @@ class RunState:
     :param run_id: goes into the provenance header of every record; 16 hexadecimal digits.
     :param plan: of the try before, or None if this one has to plan.
     :param target_ends: ends of the target's partitions before the run's first submission; empty if there was none.
+    :param application_id: of the latest try that was seen to start.
     :param submitted_at_ms: when the run's first submission was about to start, in ms since 1970; None if there was none.
     """
 
@@ -34,6 +35,7 @@ class RunState:
     target_ends: Mapping[str, Mapping[int, int]] | None = None
     submitted_at_ms: int | None = None
     finished: bool = False
+    application_id: str | None = None
 
     @property
     def has_submitted(self) -> bool:
@@ -65,7 +67,7 @@ class RunStateStore:
         generation = int(stored["generation"])
         if stored["finished"]:
             return self._fresh(generation + 1)
-        plan = ReplayPlan.from_dict(stored["plan"])
+        plan = ReplayPlan.from_dict(stored["plan"]) if stored["plan"] is not None else None
         state = RunState(
             run_id=self._run_id(generation),
             generation=generation,
@@ -73,6 +75,7 @@ class RunStateStore:
             plan=plan,
             target_ends={t: {int(p): end for p, end in ends.items()} for t, ends in stored["target_ends"].items()},
             submitted_at_ms=stored["submitted_at_ms"],
+            application_id=stored["application_id"],
         )
         # A clear wants a new plan; what was delivered before it stays delivered.
         return (
@@ -81,9 +84,9 @@ class RunStateStore:
             else replace(state, plan=None, clear_number=self._clear_number)
         )
 
-    def submitting(self, state: RunState, plan: ReplayPlan, now_ms: int) -> None:
+    def submitting(self, state: RunState, plan: ReplayPlan, now_ms: int) -> RunState:
         """Remember the plan, before anything is written."""
-        self._save(
+        return self._save(
             replace(
                 state,
                 plan=plan,
@@ -92,9 +95,13 @@ class RunStateStore:
             )
         )
 
-    def finished(self, state: RunState, plan: ReplayPlan) -> None:
+    def started(self, state: RunState, application_id: str) -> RunState:
+        """Remember the application, so that a retry can wait for its end."""
+        return self._save(replace(state, application_id=application_id))
+
+    def finished(self, state: RunState) -> RunState:
         """Remember that all was delivered."""
-        self._save(replace(state, plan=plan, finished=True))
+        return self._save(replace(state, finished=True))
 
     def _fresh(self, generation: int) -> RunState:
         return RunState(self._run_id(generation), generation, self._clear_number)
@@ -102,7 +109,7 @@ class RunStateStore:
     def _run_id(self, generation: int) -> str:
         return hashlib.sha256(f"{self._identity}#{generation}".encode()).hexdigest()[:16]
 
-    def _save(self, state: RunState) -> None:
+    def _save(self, state: RunState) -> RunState:
         ends = state.target_ends or {}
         self._store.set(
             self._key,
@@ -113,5 +120,7 @@ class RunStateStore:
                 "plan": None if state.plan is None else state.plan.to_dict(),
                 "target_ends": {t: {str(p): end for p, end in by.items()} for t, by in ends.items()},
                 "submitted_at_ms": state.submitted_at_ms,
+                "application_id": state.application_id,
             },
         )
+        return state

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor, TimeoutError
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_kafka_spark.core.errors import DeliveryError
@@ -12,6 +13,9 @@ from airflow_provider_kafka_spark.jobs.transform import KEEP
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Observation
+
+
+_OBSERVATION_SECONDS = 60.0
 
 
 class RangeCounts:
@@ -38,16 +42,16 @@ class RangeCounts:
             self._observation,
             F.expr("count(*)").alias("read"),
             F.expr(f"count_if({KEEP})").alias("kept"),
-            F.expr(f"to_json(histogram_numeric({RANGE_INDEX}, {self._bins}))").alias("read_by_range"),
-            F.expr(f"to_json(histogram_numeric({kept}, {self._bins}))").alias("kept_by_range"),
+            F.expr(f"to_json(histogram_numeric(double({RANGE_INDEX}), {self._bins}))").alias("read_by_range"),
+            F.expr(f"to_json(histogram_numeric(double({kept}), {self._bins}))").alias("kept_by_range"),
         )
 
     def get(self) -> tuple[Counter[int], Counter[int]]:
-        """Records read and records kept, by range index. Only after the write has succeeded: before that, it would wait for ever.
+        """Records read and records kept, by range index. Only after the write has succeeded: a failed one leaves partial counts, without an error.
 
-        :raises DeliveryError: if the counts of the ranges do not add up to the whole.
+        :raises DeliveryError: if there are no counts, or those of the ranges do not add up to the whole.
         """
-        observed: dict[str, Any] = self._observation.get
+        observed = self._observed()
         read, kept = _counts(observed["read_by_range"]), _counts(observed["kept_by_range"])
         if (read.total(), kept.total()) != (observed["read"], observed["kept"]):
             raise DeliveryError(
@@ -55,6 +59,18 @@ class RangeCounts:
                 f"{observed['kept']:,}. This is a fault of this package; please report it."
             )
         return read, kept
+
+    def _observed(self) -> dict[str, Any]:
+        """What Spark observed; it has no time limit of its own, and would wait for ever for a write that does not report (V1)."""
+        waiter = ThreadPoolExecutor(max_workers=1)
+        try:
+            return waiter.submit(lambda: self._observation.get).result(timeout=_OBSERVATION_SECONDS)
+        except TimeoutError as error:
+            raise DeliveryError(
+                f"Spark did not tell its counts within {_OBSERVATION_SECONDS:.0f} s of the write. Is 'kafka' still in spark.sql.sources.useV1SourceList?"
+            ) from error
+        finally:
+            waiter.shutdown(wait=False)
 
 
 def _counts(histogram: str | None) -> Counter[int]:

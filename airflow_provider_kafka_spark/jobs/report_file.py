@@ -29,6 +29,8 @@ def write_report(report: JobReport, uri: str, spark: SparkSession | None) -> Non
     hadoop = jvm.org.apache.hadoop.fs  # type: ignore[union-attr]
     path, partial_path = hadoop.Path(uri), hadoop.Path(f"{uri}.partial")
     file_system = path.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration())
+    # A local folder would get a hidden checksum file beside the report, which nobody removes.
+    file_system.setWriteChecksum(False)
     stream = file_system.create(partial_path, True)
     try:
         stream.write(bytearray(report.to_json().encode()))

@@ -283,12 +283,20 @@ class KafkaToKafkaOperator(BaseOperator):
             if plan.is_empty:
                 self.log.info("Nothing to do: there are no records in the wish. Spark is not started.")
                 return self._done(context, result_of_empty_plan(plan, state.run_id))
+            if state.application_id is not None:
+                spark.wait_for_earlier(state.application_id)
             request = self._request(source, sink, state, plan, transform, rules)
-            store.submitting(state, plan, int(time.time() * 1000))
-            report = spark.run(request, "batch", lambda event: self._on_event(context, event))
+            state = store.submitting(state, plan, int(time.time() * 1000))
+
+            def on_event(event: JobEvent) -> None:
+                if isinstance(event, JobStarted):
+                    store.started(state, event.application_id)
+                self._on_event(context, event)
+
+            report = spark.run(request, "batch", on_event)
             check_delivery(report, plan, state.run_id, transform)
             warnings = self._look_again(source, report, plan, rules)
-        store.finished(state, plan)
+        store.finished(state)
         return self._done(context, result_of_run(report, plan, warnings))
 
     def on_kill(self) -> None:

@@ -1,0 +1,140 @@
+"""An Airflow of its own for tests and the demo: a home folder, a SQLite database, and processes that end with their owner."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from airflow_provider_kafka_spark.core.errors import LocalServiceError
+from airflow_provider_kafka_spark.hooks.jars import CACHE_VARIABLE, REPOSITORY_VARIABLE
+from airflow_provider_kafka_spark.testing.owned_process import OwnedProcess
+
+_POLL_SECONDS = 0.1
+_MIGRATE_SECONDS = 180.0
+#: Airflow itself takes every variable that begins like this.
+_AIRFLOW_PREFIX = "AIRFLOW_"
+
+
+class AirflowHome:
+    """A place where Airflow runs, apart from every other on this machine.
+
+    Nothing that the caller's environment says about another Airflow reaches it, and nothing is written outside of ``folder`` and ``scratch``.
+
+    :param folder: the ``AIRFLOW_HOME``; made if it does not exist, and kept.
+    :param dags: the folder with the DAG files.
+    :param scratch: a folder for temporary files, which the caller removes; best without spaces in its path, for Spark's sake.
+    :param connections: Airflow connections by id, each as the JSON form has it, such as ``{"conn_type": "spark", "host": "local[2]"}``.
+    :param settings: more Airflow settings as environment variables, such as ``{"AIRFLOW__CORE__PARALLELISM": "4"}``.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        dags: Path,
+        scratch: Path,
+        *,
+        connections: Mapping[str, Mapping[str, Any]] | None = None,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
+        self.folder = folder
+        self.dags = dags
+        self.scratch = scratch
+        self.connections = dict(connections or {})
+        self.settings = dict(settings or {})
+        self.logs.mkdir(parents=True, exist_ok=True)
+
+    @property
+    def logs(self) -> Path:
+        """The folder with the logs of everything that ran here."""
+        return self.folder / "logs"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The whole environment of a process of this Airflow."""
+        ours = {CACHE_VARIABLE, REPOSITORY_VARIABLE}
+        inherited = {
+            name: value
+            for name, value in os.environ.items()
+            if name in ours or not name.startswith((_AIRFLOW_PREFIX, "_AIRFLOW_"))
+        }
+        return {
+            **inherited,
+            # `airflow standalone` starts its parts by that name.
+            "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]),
+            "PYTHONUNBUFFERED": "1",
+            "TMPDIR": str(self.scratch),
+            # Where Spark and its libraries unpack, and what they leave behind when they are killed.
+            "SPARK_LOCAL_DIRS": str(self.scratch),
+            "SPARK_SUBMIT_OPTS": f'-Djava.io.tmpdir="{self.scratch}"',
+            "NO_COLOR": "1",
+            "AIRFLOW_HOME": str(self.folder),
+            "AIRFLOW__CORE__DAGS_FOLDER": str(self.dags),
+            "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+            "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
+            "AIRFLOW__CORE__PARALLELISM": "2",
+            "AIRFLOW__DAG_PROCESSOR__PARSING_PROCESSES": "1",
+            "AIRFLOW__API__WORKERS": "1",
+            "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
+            **self.settings,
+            **{f"AIRFLOW_CONN_{name.upper()}": json.dumps(fields) for name, fields in self.connections.items()},
+        }
+
+    def migrate(self) -> None:
+        """Make the metadata database, or bring it up to date.
+
+        :raises LocalServiceError: it could not be done
+        """
+        self.run(
+            [sys.executable, "-m", "airflow", "db", "migrate"], self.logs / "db-migrate.log", timeout=_MIGRATE_SECONDS
+        )
+
+    def test_dag(
+        self,
+        dag_id: str,
+        log: Path,
+        *,
+        logical_date: str | None = None,
+        timeout: float = 240.0,
+        watch: Callable[[], None] = lambda: None,
+    ) -> dict[str, Any]:
+        """Run one DAG to its end by ``dag.test()``, in a process of its own, and return what it left: see :mod:`~airflow_provider_kafka_spark.testing.dag_run`.
+
+        :param logical_date: ISO 8601; this moment by default
+        :param watch: called again and again while it runs
+        :raises LocalServiceError: the run did not succeed, or not in time
+        """
+        result = self.scratch / f"{dag_id}-{time.time_ns()}.json"
+        command = [sys.executable, "-m", "airflow_provider_kafka_spark.testing.dag_run", dag_id, str(result)]
+        self.run([*command, *([logical_date] if logical_date else [])], log, timeout=timeout, watch=watch)
+        left: dict[str, Any] = json.loads(result.read_text())
+        return left
+
+    def process(self, command: Sequence[str], log: Path) -> OwnedProcess:
+        """A process of this Airflow, not yet started."""
+        return OwnedProcess(command, log, name=" ".join(command[2:]), env=self.environment, cwd=self.scratch)
+
+    def run(
+        self, command: Sequence[str], log: Path, *, timeout: float, watch: Callable[[], None] = lambda: None
+    ) -> None:
+        """Run a command of this Airflow to its end.
+
+        :param log: overwritten with its output.
+        :param timeout: seconds that it may take
+        :raises LocalServiceError: it failed, or took longer
+        """
+        log.unlink(missing_ok=True)
+        deadline = time.monotonic() + timeout
+        with self.process(command, log) as process:
+            while process.running and time.monotonic() < deadline:
+                watch()
+                time.sleep(_POLL_SECONDS)
+            watch()
+            code = process.returncode
+        if code != 0:
+            got = f"exit code {code}" if code is not None else f"no end after {timeout:g} seconds"
+            raise LocalServiceError(f"Expected {process.name!r} to succeed; got {got}.\n{process.tail(60)}")

@@ -1,0 +1,58 @@
+"""Run one DAG to its end by ``dag.test()``, and write down what it left. A process of its own, started by :class:`~airflow_provider_kafka_spark.testing.airflow_home.AirflowHome`.
+
+``python -m airflow_provider_kafka_spark.testing.dag_run DAG_ID RESULT [LOGICAL_DATE]`` in the environment of an Airflow. RESULT becomes a JSON file:
+``{"run_id": ..., "state": ..., "data_interval": [start, end], "tasks": {TASK_ID: {MAP_INDEX: {"state": ..., "xcom": {KEY: VALUE}}}}}``.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+
+def main(argv: Sequence[str]) -> int:
+    """Return 0 if the run succeeded."""
+    from airflow.dag_processing.dagbag import DagBag
+    from airflow.sdk import timezone
+
+    dag_id, result = argv[0], Path(argv[1])
+    logical_date = datetime.fromisoformat(argv[2]) if len(argv) > 2 else timezone.utcnow()
+    bag = DagBag()
+    dag = bag.dags.get(dag_id)
+    if dag is None:
+        sys.stderr.write(f"There is no DAG {dag_id!r} in {bag.dag_folder}; import errors: {bag.import_errors}\n")
+        return 1
+    run = dag.test(logical_date=logical_date)
+    result.write_text(json.dumps(_what_it_left(run)))
+    return 0 if run.state == "success" else 1
+
+
+def _what_it_left(run: Any) -> dict[str, Any]:
+    from airflow.models.xcom import XComModel
+    from airflow.utils.session import create_session
+
+    tasks: dict[str, dict[str, dict[str, Any]]] = {}
+    with create_session() as session:
+        for instance in run.get_task_instances(session=session):
+            values = session.query(XComModel).filter_by(
+                dag_id=run.dag_id, run_id=run.run_id, task_id=instance.task_id, map_index=instance.map_index
+            )
+            tasks.setdefault(instance.task_id, {})[str(instance.map_index)] = {
+                "state": str(instance.state),
+                "xcom": {value.key: XComModel.deserialize_value(value) for value in values},
+            }
+    interval = [run.data_interval_start, run.data_interval_end]
+    return {
+        "run_id": run.run_id,
+        "state": str(run.state),
+        "data_interval": [moment and moment.isoformat() for moment in interval],
+        "tasks": tasks,
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

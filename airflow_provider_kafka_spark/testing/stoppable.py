@@ -1,0 +1,106 @@
+"""Run work that Ctrl-C ends at any moment, with all the processes that it started. Standard library only."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from types import FrameType
+
+#: Longer than the grace of an :class:`~airflow_provider_kafka_spark.testing.owned_process.OwnedProcess`.
+_PATIENCE_SECONDS = 20.0
+_POLL_SECONDS = 0.05
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Stoppable:
+    """Runs work in a thread, while the main thread does nothing but wait for its end or for a signal.
+
+    SIGINT, SIGTERM and SIGHUP end all child processes and then this one, with 128 plus the signal's number. The work needs no care for that: a signal is no exception that a
+    callback, a destructor or a clean-up in the middle of its own work could swallow.
+
+    .. warning:: Only children are ended. What they started in turn is theirs to end, as an :class:`~airflow_provider_kafka_spark.testing.owned_process.OwnedProcess` does.
+
+    :param name: begins the one line that tells of the stop.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._signal: int | None = None
+        self._failure: BaseException | None = None
+        self._code = 0
+        self._printing = threading.Lock()
+
+    def run(self, work: Callable[[], int], clean_up: Callable[[], None]) -> int:
+        """Return the work's exit code; after a signal this does not return, the process ends.
+
+        :param work: called in a thread of its own. What it raises is raised here.
+        :param clean_up: called in the end, whichever it was, when no child is left.
+        """
+        for number in _SIGNALS:
+            signal.signal(number, self._told)
+        thread = threading.Thread(target=self._work, args=(work,), name="work", daemon=True)
+        thread.start()
+        while thread.is_alive() and self._signal is None:
+            thread.join(_POLL_SECONDS)
+        if self._signal is not None:
+            self._end(self._signal, clean_up)
+        clean_up()
+        if self._failure is not None:
+            raise self._failure
+        return self._code
+
+    def say(self, text: str = "") -> None:
+        """Print; once the process is being stopped, this is where the work ends."""
+        if self._signal is not None and threading.current_thread() is not threading.main_thread():
+            threading.Event().wait()
+        with self._printing:
+            sys.stdout.write(text + "\n")
+            sys.stdout.flush()
+
+    def _told(self, number: int, _frame: FrameType | None) -> None:
+        self._signal = self._signal or number
+
+    def _work(self, work: Callable[[], int]) -> None:
+        try:
+            self._code = work()
+        except BaseException as failure:  # noqa: BLE001 - carried to the main thread, which raises it
+            self._failure = failure
+
+    def _end(self, number: int, clean_up: Callable[[], None]) -> None:
+        end_children(_PATIENCE_SECONDS)
+        clean_up()
+        sys.stderr.write(f"{self._name}: stopped by {signal.Signals(number).name}; no process is left.\n")
+        sys.stderr.flush()
+        # The work's thread may be anywhere; nothing that it still does must run or print.
+        os._exit(128 + number)
+
+
+def end_children(patience: float) -> None:
+    """Ask every child process to end, and end it after ``patience`` seconds. Returns when there is none."""
+    deadline = time.monotonic() + patience
+    asked: set[int] = set()
+    while children := _running_children():
+        late = time.monotonic() > deadline
+        for child in children:
+            if late or child not in asked:
+                with suppress(ProcessLookupError):
+                    os.kill(child, signal.SIGKILL if late else signal.SIGTERM)
+                asked.add(child)
+        time.sleep(_POLL_SECONDS)
+
+
+def _running_children() -> list[int]:
+    found = []
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            # The name stands in parentheses and may contain anything; state and parent follow the last one.
+            state, parent = status.read_text(errors="replace").rpartition(")")[2].split()[:2]
+            if int(parent) == os.getpid() and state != "Z":
+                found.append(int(status.parent.name))
+    return found

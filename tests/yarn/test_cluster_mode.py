@@ -1,0 +1,135 @@
+"""Cluster mode on a real YARN: the driver runs elsewhere, and the report finds its way back."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_provider_kafka_spark.core.errors import JobKilledError
+from airflow_provider_kafka_spark.core.provenance import Provenance
+from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
+from airflow_provider_kafka_spark.testing.broker_client import Record
+from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
+from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
+from airflow_provider_kafka_spark.testing.yarn_cluster import YarnCluster
+from tests.airflow_fakes import TaskInstance, TaskStateStore, task_context
+
+pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.timeout(300)]
+
+
+@pytest.fixture
+def on_yarn(
+    kafka: KafkaBroker,
+    yarn_cluster: YarnCluster,
+    connection: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> dict[str, Any]:
+    """Operator parameters that lead to the YARN of the tests."""
+    for name, value in {**yarn_cluster.environment(), "PYSPARK_PYTHON": sys.executable}.items():
+        monkeypatch.setenv(name, value)
+    connection("spark_default", conn_type="spark", host="yarn", extra={"deploy-mode": "cluster"})
+    reports = tmp_path / "reports"
+    reports.mkdir()
+    return {
+        "report_location": reports.as_uri(),
+        "conf": yarn_cluster.spark_conf(),
+        "num_executors": 1,
+        "driver_memory": "512m",
+        "executor_memory": "512m",
+    }
+
+
+def test_a_job_in_cluster_mode_reports_back(
+    kafka: KafkaBroker, topic: TopicFactory, on_yarn: dict[str, Any], tmp_path: Path
+) -> None:
+    """The task is green by the report that the driver left, and the link leads to the application on YARN."""
+    source, target = topic(2, suffix="source"), topic(suffix="target")
+    kafka.produce(source, [Record(b"k", b"%d" % i, partition=i % 2) for i in range(100)])
+    ti = TaskInstance()
+
+    operator = ReplayOffsetRangesOperator(
+        task_id="replay", offset_ranges=[f"{source}:0:10:20", f"{source}:1:0:5"], target_topic=target, **on_yarn
+    )
+    operator.name = "replay-on-yarn"
+    result = operator.execute(task_context(ti=ti))  # type: ignore[arg-type]
+
+    copied = [Provenance.parse(r.headers[-1][1] or b"") for r in kafka.consume(target)]
+    assert sorted((p.partition, p.offset) for p in copied) == [(0, i) for i in range(10, 20)] + [
+        (1, i) for i in range(5)
+    ]
+    assert result["records_written"] == 15
+    assert result["application_id"].startswith("application_")
+    assert result["application_id"] in ti.pushed["_link_SparkApplicationLink"]
+    assert list((tmp_path / "reports").iterdir()) == []
+
+
+def test_killing_the_task_kills_the_application(
+    kafka: KafkaBroker, yarn_cluster: YarnCluster, topic: TopicFactory, on_yarn: dict[str, Any]
+) -> None:
+    """``on_kill`` ends the application on YARN, and the task fails."""
+    source, target = topic(suffix="source"), topic(suffix="target")
+    kafka.produce(source, [Record(value=b"%d" % i) for i in range(100)])
+    operator = ReplayOffsetRangesOperator(
+        task_id="killed", offset_ranges=[f"{source}:0:0:100"], target_topic=target, **on_yarn
+    )
+    operator.name = "killed-on-yarn"
+
+    def kill_once_running() -> None:
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline:
+            if operator.spark_application_url is not None:
+                break
+            time.sleep(0.2)
+        operator.on_kill()
+
+    killer = threading.Thread(target=kill_once_running)
+    killer.start()
+    with pytest.raises(Exception, match="JobKilledError") as raised:
+        operator.execute(task_context())  # type: ignore[arg-type]
+    killer.join()
+
+    assert isinstance(raised.value.__cause__, JobKilledError)
+    (application,) = (a for a in yarn_cluster.applications() if a["name"] == "killed-on-yarn")
+    assert application["state"] == "KILLED"
+
+
+def test_a_retry_waits_for_the_application_of_a_dead_worker(
+    kafka: KafkaBroker, topic: TopicFactory, on_yarn: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker that dies after the submission leaves its application running; the next try waits for it and writes nothing twice."""
+    source, target = topic(suffix="source"), topic(suffix="target")
+    kafka.produce(source, [Record(value=b"%d" % i) for i in range(100)])
+    store = TaskStateStore()
+
+    def replay() -> ReplayOffsetRangesOperator:
+        operator = ReplayOffsetRangesOperator(
+            task_id="replay", offset_ranges=[f"{source}:0:0:100"], target_topic=target, **on_yarn
+        )
+        operator.name = "survives-its-worker"
+        return operator
+
+    class WorkerDied(BaseException):
+        """As when the process is killed: nothing that should run afterwards runs."""
+
+    first = replay()
+    original = first._on_event
+
+    def die(*arguments: Any) -> None:
+        original(*arguments)
+        raise WorkerDied
+
+    monkeypatch.setattr(first, "_on_event", die)
+    monkeypatch.setattr("airflow_provider_kafka_spark.hooks.spark_job._Submission.end", lambda _: None)
+    with pytest.raises(WorkerDied):
+        first.execute(task_context(store))  # type: ignore[arg-type]
+    result = replay().execute(task_context(store))  # type: ignore[arg-type]
+
+    assert sorted(int(r.value or b"") for r in kafka.consume(target)) == list(range(100))
+    assert (result["delivered_before"], result["records_written"], result["duplicates"]) == (100, 100, 0)
