@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from airflow_provider_kafka_spark.core.errors import DeliveryError
+from airflow_provider_kafka_spark.core.errors import DeliveryError, DuplicateRecordsError
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.plan import ReplayPlan
 from airflow_provider_kafka_spark.core.protocol import JobReport, RangeReport, Transform
@@ -14,7 +14,7 @@ RESULT_VERSION = 1
 
 
 def check_delivery(report: JobReport, plan: ReplayPlan, run_id: str, transform: Transform) -> None:
-    """Pass only a report that proves that every planned range was read to its end and all that was kept was written, once.
+    """Pass only a report that proves that every planned range was read to its end and all that was kept was written.
 
     :raises DeliveryError: naming each range that falls short, and by how much.
     """
@@ -34,13 +34,6 @@ def check_delivery(report: JobReport, plan: ReplayPlan, run_id: str, transform: 
             )
         elif counts.records_written < counts.records_read and not transform.drops_records:
             faults.append(f"{r}: {counts.records_read:,} read, only {counts.records_written:,} written")
-    if report.duplicates:
-        faults.append(f"{report.duplicates:,} records are in the target more than once")
-    elif report.failed_tasks and not transform.provenance_headers:
-        faults.append(
-            f"{report.failed_tasks} Spark tasks were lost and ran again, so some records may be in the target twice; "
-            f"provenance_headers=True would tell"
-        )
     if faults:
         shown = "; ".join(faults[:10]) + (f"; and {len(faults) - 10} more" if len(faults) > 10 else "")
         raise DeliveryError(
@@ -48,6 +41,23 @@ def check_delivery(report: JobReport, plan: ReplayPlan, run_id: str, transform: 
             f"Planned {plan.planned_records:,} records at most, read {report.records_read:,}, written {report.records_written:,}. "
             f"A retry of this task writes only what is missing where provenance_headers=True."
         )
+
+
+def check_duplicates(report: JobReport, transform: Transform) -> None:
+    """Pass only a report without records that are, or may be, in the target more than once.
+
+    :raises DuplicateRecordsError: saying how many, as far as that can be told.
+    """
+    if report.duplicates:
+        what = f"{report.duplicates:,} records of this run are in the target more than once"
+    elif report.failed_tasks and not transform.provenance_headers:
+        what = f"{report.failed_tasks} Spark tasks were lost and ran again, so some records may be in the target twice; provenance_headers=True would tell which"
+    else:
+        return
+    raise DuplicateRecordsError(
+        f"Every planned record was delivered, and {what} (application {report.application_id}). Spark's Kafka sink is at-least-once: this happens when an executor is lost. Remove the surplus at "
+        f"the consumers by the provenance header, or pass allow_duplicates=True to have it only reported."
+    )
 
 
 def ranges_with_gaps(report: JobReport) -> OffsetRanges:

@@ -26,6 +26,7 @@
     │   ├── JobFailedError           the job reported a failure                                       (retriable)
     │   ├── JobReportMissingError    the job ended and left no report                                 (retriable)
     │   ├── DeliveryError            the report does not match the plan                               (retriable)
+    │   ├── DuplicateRecordsError    all was delivered, and some of it more than once
     │   └── JobKilledError           the task was killed, and the job with it
     ├── ProtocolError                a request or report is not of the version or shape we speak
     └── LocalServiceError            a broker or cluster for tests and demos did not start or stop
@@ -139,9 +140,13 @@ class JobReportMissingError(JobError):
 
 
 class DeliveryError(JobError):
-    """The job's report does not match the plan: something did not arrive, or arrived twice."""
+    """The job's report does not match the plan: something did not arrive."""
 
     retriable = True
+
+
+class DuplicateRecordsError(JobError):
+    """All was delivered, and some of it more than once. A retry cannot take it back."""
 
 
 class JobKilledError(JobError):

@@ -62,8 +62,9 @@ class JobRequest:
     :param sink_options: Spark options of the sink, with the login. **Secret.**
     :param report_uri: where the report goes: a local path, or any URI that Hadoop's file systems reach.
     :param preserve_order: many spans of one Kafka partition are read by one task, one after the other.
-    :param audit_ranges: ranges of the target written since planning, where an earlier try may have delivered records; empty on a first try.
-    :param audit_since_ms: the same by time, in ms since 1970, where ``topic_expr`` decides on the target; None on a first try.
+    :param is_retry: an earlier try of this run may have delivered records.
+    :param audit_from: where to look for them: for each target topic and partition, its end before the run's first submission.
+    :param audit_since_ms: the same by time, in ms since 1970, where ``topic_expr`` decides on the target.
     :param forbidden_targets: topics that are being read and that ``topic_expr`` must not lead to.
     :param progress_seconds: seconds between two lines of progress.
     :param owner_pid: process on the driver's own machine whose death ends the job, or None in cluster mode. A worker that was killed cannot stop its
@@ -81,7 +82,8 @@ class JobRequest:
     read_committed: bool = True
     fail_on_data_loss: bool = True
     preserve_order: bool = True
-    audit_ranges: tuple[str, ...] = ()
+    is_retry: bool = False
+    audit_from: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     audit_since_ms: int | None = None
     forbidden_targets: tuple[str, ...] = ()
     progress_seconds: float = 5.0
@@ -105,7 +107,6 @@ class JobRequest:
                 "ranges": tuple(value["ranges"]),
                 "spans": tuple(_build(Span, span) for span in value["spans"]),
                 "transform": _build(Transform, value["transform"]),
-                "audit_ranges": tuple(value.get("audit_ranges", ())),
                 "forbidden_targets": tuple(value.get("forbidden_targets", ())),
             }
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterable
-from concurrent.futures import Future
+from concurrent.futures import Future, TimeoutError
 from functools import cached_property
 from types import TracebackType
 from typing import Any, TypeVar

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
@@ -20,8 +20,8 @@ class Delivered:
     :param duplicates: how many copies there are beyond the first of each.
     """
 
-    ranges: OffsetRanges
-    duplicates: int
+    ranges: OffsetRanges = field(default_factory=OffsetRanges)
+    duplicates: int = 0
 
 
 def find_delivered(spark: SparkSession, target_records: DataFrame, run_id: str) -> Delivered:

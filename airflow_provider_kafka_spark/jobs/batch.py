@@ -20,7 +20,7 @@ from airflow_provider_kafka_spark.core.protocol import JobFailure, JobReport, Jo
 from airflow_provider_kafka_spark.core.spans import Span, plan_spans
 from airflow_provider_kafka_spark.jobs.audit import Delivered, find_delivered
 from airflow_provider_kafka_spark.jobs.counting import RangeCounts
-from airflow_provider_kafka_spark.jobs.kafka_source import kafka_by_v2, read_since, read_spans
+from airflow_provider_kafka_spark.jobs.kafka_source import kafka_by_v2, read_from, read_since, read_spans
 from airflow_provider_kafka_spark.jobs.progress import Progress, end_with_owner, say
 from airflow_provider_kafka_spark.jobs.range_index import with_range_index
 from airflow_provider_kafka_spark.jobs.report_file import write_report
@@ -54,12 +54,14 @@ def copy(spark: SparkSession, request: JobRequest) -> JobReport:
         )
         if transform.topic_expr is not None:
             check_targets(spark, targets, transform, planned, request.sink_options, request.forbidden_targets)
-        delivered = _delivered_before(spark, request, targets)
+        audits = transform.provenance_headers
+        delivered = _delivered(spark, request, targets) if request.is_retry and audits else Delivered()
         remaining, spans = _remaining(request, planned, delivered)
         read, kept, failed_tasks = Counter[int](), Counter[int](), 0
         if remaining:
             records = _read(spark, request, remaining, spans)
             read, kept, failed_tasks = _write(spark, request, records, spans)
+        duplicates = _delivered(spark, request, targets).duplicates if failed_tasks and audits else delivered.duplicates
     before = _per_range(planned, delivered.ranges)
     return JobReport(
         run_id=request.run_id,
@@ -73,26 +75,24 @@ def copy(spark: SparkSession, request: JobRequest) -> JobReport:
         spark_version=spark.version,
         seconds=time.monotonic() - started,
         delivered_before=before.total(),
-        duplicates=delivered.duplicates,
+        duplicates=duplicates,
         failed_tasks=failed_tasks,
         ui_url=spark.sparkContext.uiWebUrl,
     )
 
 
-def _delivered_before(spark: SparkSession, request: JobRequest, targets: Sequence[str]) -> Delivered:
-    """What earlier tries of this run have written; nothing on a first try."""
+def _delivered(spark: SparkSession, request: JobRequest, targets: Sequence[str]) -> Delivered:
+    """What all tries of this run have written until now."""
     options = {
         **{name: value for name, value in request.sink_options.items() if name.startswith(_CONNECTION_OPTIONS)},
-        # What an earlier try wrote was written without a transaction, so no open transaction may hide it.
+        # It was written without a transaction, so no open transaction of others may hide it.
         "kafka.isolation.level": "read_uncommitted",
         "failOnDataLoss": "false",
     }
-    if request.audit_ranges:
-        written = read_spans(spark, plan_spans(OffsetRanges.parse(request.audit_ranges)), options)
-    elif request.audit_since_ms is not None:
-        written = read_since(spark, targets, request.audit_since_ms - _CLOCK_SKEW_MS, options)
+    if request.audit_from:
+        written = read_from(spark, request.audit_from, options)
     else:
-        return Delivered(OffsetRanges(), 0)
+        written = read_since(spark, targets, (request.audit_since_ms or 0) - _CLOCK_SKEW_MS, options)
     return find_delivered(spark, written, request.run_id)
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor, TimeoutError
+from concurrent.futures import Future, TimeoutError
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_kafka_spark.core.errors import DeliveryError
@@ -62,15 +63,15 @@ class RangeCounts:
 
     def _observed(self) -> dict[str, Any]:
         """What Spark observed; it has no time limit of its own, and would wait for ever for a write that does not report (V1)."""
-        waiter = ThreadPoolExecutor(max_workers=1)
+        answer: Future[dict[str, Any]] = Future()
+        # A daemon, so that a wait without end does not hold the driver's exit.
+        Thread(target=lambda: answer.set_result(self._observation.get), name="observation", daemon=True).start()
         try:
-            return waiter.submit(lambda: self._observation.get).result(timeout=_OBSERVATION_SECONDS)
+            return answer.result(timeout=_OBSERVATION_SECONDS)
         except TimeoutError as error:
             raise DeliveryError(
                 f"Spark did not tell its counts within {_OBSERVATION_SECONDS:.0f} s of the write. Is 'kafka' still in spark.sql.sources.useV1SourceList?"
             ) from error
-        finally:
-            waiter.shutdown(wait=False)
 
 
 def _counts(histogram: str | None) -> Counter[int]:

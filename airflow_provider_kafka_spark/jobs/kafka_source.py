@@ -58,6 +58,23 @@ def read_spans(
     return reduce(lambda above, below: above.unionAll(below), loads)
 
 
+def read_from(spark: SparkSession, starts: Mapping[str, Mapping[str, int]], options: Mapping[str, str]) -> DataFrame:
+    """All records of partitions from an offset on.
+
+    :param starts: offsets by topic and partition.
+    """
+    assign = {topic: sorted(map(int, offsets)) for topic, offsets in starts.items()}
+    return (
+        spark.read.format("kafka")
+        .options(**options)
+        .option("includeHeaders", "true")
+        .option("assign", json.dumps(assign, sort_keys=True))
+        .option("startingOffsets", json.dumps(starts, sort_keys=True))
+        .option("endingOffsets", "latest")
+        .load()
+    )
+
+
 def read_since(spark: SparkSession, topics: Iterable[str], since_ms: int, options: Mapping[str, str]) -> DataFrame:
     """All records of topics from a time on.
 

@@ -15,6 +15,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from airflow_provider_kafka_spark.core.broker_state import ClusterState
 from airflow_provider_kafka_spark.core.delivery import (
     check_delivery,
+    check_duplicates,
     check_gaps,
     ranges_with_gaps,
     result_of_empty_plan,
@@ -23,7 +24,7 @@ from airflow_provider_kafka_spark.core.delivery import (
 )
 from airflow_provider_kafka_spark.core.errors import InvalidInputError, KafkaSparkError, OptionError
 from airflow_provider_kafka_spark.core.job_events import JobEvent, JobStarted
-from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
+from airflow_provider_kafka_spark.core.offset_range import OffsetRange
 from airflow_provider_kafka_spark.core.options import check_sink_options, check_source_options
 from airflow_provider_kafka_spark.core.plan import ReplayPlan, Target, make_plan
 from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest, Transform
@@ -82,6 +83,7 @@ class KafkaToKafkaOperator(BaseOperator):
     :param preserve_partition: write to the partition number that the record came from; otherwise the Java producer's hash of the key decides.
     :param include_headers: keep the source's headers.
     :param provenance_headers: add a header ``x-kafka-spark-source``: ``run_id|topic|partition|offset|timestamp in ms``.
+    :param allow_duplicates: only report records that the target has more than once, in place of failing.
     :param isolation_level: ``read_committed`` leaves aborted records out and ends at the last stable offset; ``read_uncommitted`` does neither.
     :param fail_on_data_loss: aged-out offsets and re-created topics are an error; otherwise the gap is in the result.
     :param max_records_per_partition: cut ranges into Spark partitions of at most so many offsets; needs ``preserve_order=False``.
@@ -142,6 +144,7 @@ class KafkaToKafkaOperator(BaseOperator):
         preserve_partition: bool = False,
         include_headers: bool = True,
         provenance_headers: bool = True,
+        allow_duplicates: bool = False,
         isolation_level: str = "read_committed",
         fail_on_data_loss: bool = True,
         max_records_per_partition: int | None = None,
@@ -197,6 +200,7 @@ class KafkaToKafkaOperator(BaseOperator):
         self.preserve_partition = preserve_partition
         self.include_headers = include_headers
         self.provenance_headers = provenance_headers
+        self.allow_duplicates = allow_duplicates
         self.isolation_level = isolation_level
         self.fail_on_data_loss = fail_on_data_loss
         self.max_records_per_partition = max_records_per_partition
@@ -285,8 +289,11 @@ class KafkaToKafkaOperator(BaseOperator):
                 return self._done(context, result_of_empty_plan(plan, state.run_id))
             if state.application_id is not None:
                 spark.wait_for_earlier(state.application_id)
-            request = self._request(source, sink, state, plan, transform, rules)
+            is_retry = state.has_submitted
+            if is_retry:
+                self._announce_retry()
             state = store.submitting(state, plan, int(time.time() * 1000))
+            request = self._request(source, sink, state, plan, transform, rules, is_retry=is_retry)
 
             def on_event(event: JobEvent) -> None:
                 if isinstance(event, JobStarted):
@@ -295,6 +302,8 @@ class KafkaToKafkaOperator(BaseOperator):
 
             report = spark.run(request, "batch", on_event)
             check_delivery(report, plan, state.run_id, transform)
+            if not self.allow_duplicates:
+                check_duplicates(report, transform)
             warnings = self._look_again(source, report, plan, rules)
         store.finished(state)
         return self._done(context, result_of_run(report, plan, warnings))
@@ -368,6 +377,8 @@ class KafkaToKafkaOperator(BaseOperator):
         plan: ReplayPlan,
         transform: Transform,
         rules: ReadRules,
+        *,
+        is_retry: bool,
     ) -> JobRequest:
         spans = plan_spans(plan.ranges, self.max_records_per_partition)
         same_cluster = plan.source_cluster_id == plan.target_cluster_id
@@ -392,40 +403,30 @@ class KafkaToKafkaOperator(BaseOperator):
             read_committed=rules.read_committed,
             fail_on_data_loss=rules.fail_on_data_loss,
             preserve_order=self.preserve_order,
-            audit_ranges=tuple(self._written_since(sink, state).format()),
-            audit_since_ms=state.submitted_at_ms if self._must_audit(state) and self.target_topic is None else None,
+            is_retry=is_retry,
+            audit_from=self._target_ends(sink, state),
+            audit_since_ms=state.submitted_at_ms,
             forbidden_targets=tuple(sorted(forbidden)),
             progress_seconds=self.progress_seconds,
         )
 
-    def _must_audit(self, state: RunState) -> bool:
-        if state.has_submitted and not self.provenance_headers:
+    def _announce_retry(self) -> None:
+        if self.provenance_headers:
+            self.log.info(
+                "An earlier try of this run may have delivered records: the target is searched for them first."
+            )
+        else:
             self.log.warning(
-                "An earlier try of this run may have written records, and provenance_headers=False leaves no way to tell which: they are written again."
+                "An earlier try of this run may have delivered records, and provenance_headers=False leaves no way to tell which: they are written again."
             )
-        return state.has_submitted and self.provenance_headers
 
-    def _written_since(self, sink: KafkaHook, state: RunState) -> OffsetRanges:
-        """What was added to the target since the run's first submission, where it may have delivered records."""
-        if self.target_topic is None or not self._must_audit(state):
-            return OffsetRanges()
+    def _target_ends(self, sink: KafkaHook, state: RunState) -> dict[str, dict[str, int]]:
+        """Where the target ended before the run's first submission; what this run delivered lies behind."""
+        if self.target_topic is None:
+            return {}
         before = (state.target_ends or {}).get(self.target_topic, {})
-        now = sink.state([self.target_topic]).topic(self.target_topic)
-        ranges = OffsetRanges(
-            OffsetRange(
-                self.target_topic,
-                number,
-                min(max(before.get(number, 0), p.log_start), p.high_watermark),
-                p.high_watermark,
-            )
-            for number, p in now.partitions.items()
-        )
-        self.log.info(
-            "An earlier try may have delivered records: %s offsets of %s are searched for them.",
-            f"{ranges.total:,}",
-            self.target_topic,
-        )
-        return ranges.without_empty()
+        partitions = sink.state([self.target_topic]).topic(self.target_topic).partitions
+        return {self.target_topic: {str(number): before.get(number, 0) for number in partitions}}
 
     def _on_event(self, context: Context, event: JobEvent) -> None:
         if not isinstance(event, JobStarted):

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
 from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest, Transform
 from airflow_provider_kafka_spark.core.spans import plan_spans
-from airflow_provider_kafka_spark.core.tuning import sink_defaults, source_defaults
+from airflow_provider_kafka_spark.core.tuning import sink_defaults, source_defaults, spark_defaults
 from airflow_provider_kafka_spark.hooks.jars import resolve
 from airflow_provider_kafka_spark.hooks.spark_home import CONNECTOR_EXCLUDES, find_spark_home
 from airflow_provider_kafka_spark.jobs.batch import copy
@@ -26,9 +26,11 @@ def spark() -> Iterator[SparkSession]:
     """A local Spark of two cores with the Kafka connector."""
     jars = resolve(find_spark_home().connector_coordinates, excludes=CONNECTOR_EXCLUDES)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    builder = SparkSession.builder.master("local[2]")
+    for name, value in spark_defaults().items():
+        builder = builder.config(name, value)
     session = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.driver.extraClassPath", ":".join(map(str, jars)))
+        builder.config("spark.driver.extraClassPath", ":".join(map(str, jars)))
         .config("spark.ui.enabled", "false")
         .config("spark.log.level", "ERROR")
         .config("spark.sql.shuffle.partitions", "2")

@@ -212,10 +212,8 @@ def test_a_retry_writes_only_what_is_missing(kafka_broker: KafkaBroker, topic: T
     run_copy([f"{source}:0:0:20", f"{source}:0:23:24", f"{source}:1:40:45"], topic=target)
     run_copy([f"{source}:0:0:50"], run_id="another0another0", topic=target)
     kafka_broker.produce(target, [Record(b"foreign", b"record")])
-    before = kafka_broker.offsets(target)
-    audit = tuple(f"{target}:{p}:{start}:{end}" for p, (start, end) in before.items() if end > start)
 
-    report = run_copy(ranges, topic=target, audit_ranges=audit)
+    report = run_copy(ranges, topic=target, is_retry=True, audit_from={target: {"0": 0, "1": 0, "2": 0}})
 
     ours = [
         (p.partition, p.offset)
@@ -235,7 +233,7 @@ def test_an_audit_tells_duplicates(kafka_broker: KafkaBroker, topic: TopicFactor
     run_copy([f"{source}:0:0:10"], topic=target)
     run_copy([f"{source}:0:2:5"], topic=target)
 
-    report = run_copy([f"{source}:0:0:10"], topic=target, audit_ranges=(f"{target}:0:0:13",))
+    report = run_copy([f"{source}:0:0:10"], topic=target, is_retry=True, audit_from={target: {"0": 0}})
 
     assert (report.duplicates, report.delivered_before) == (3, 10)
 
@@ -249,7 +247,7 @@ def test_an_audit_by_time_finds_deliveries_of_a_topic_expression(
     run_copy([f"{source}:0:0:7"], topic_expr=f"'{target}'")
     earliest = min(r.timestamp or 0 for r in kafka_broker.consume(target))
 
-    report = run_copy([f"{source}:0:0:10"], topic_expr=f"'{target}'", audit_since_ms=earliest)
+    report = run_copy([f"{source}:0:0:10"], topic_expr=f"'{target}'", is_retry=True, audit_since_ms=earliest)
 
     assert (report.delivered_before, len(kafka_broker.consume(target))) == (7, 10)
 
