@@ -53,7 +53,7 @@ format: $(READY) ## Format the code and mend what the linter can
 	@$(BIN)/ruff format .
 
 bench: setup ## Measure against the peers, side by side (long; see benchmarks/README.md)
-	@$(BIN)/python -m benchmarks
+	@$(BIN)/python -m benchmarks --output benchmarks/RESULTS.md
 
 constraints: $(READY) ## Resolve constraints.txt anew from constraints.in
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.10 --extra dev setup.cfg --constraint constraints.in \

@@ -10,6 +10,7 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
@@ -45,22 +46,26 @@ def execute_in_child(operator: str, arguments: Mapping[str, Any], folder: Path) 
     return float(result.read_text())
 
 
-def request_of(operator: Any) -> JobRequest:
-    """The request that an operator would submit, its defaults and all, without submitting it."""
+def request_of(operator: str, arguments: Mapping[str, Any]) -> JobRequest:
+    """The request that one of our operators would submit, its defaults and all, without submitting it.
+
+    :param operator: one of the names above.
+    """
     from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 
     captured: list[JobRequest] = []
 
     def run(_hook: object, request: JobRequest, *_: object) -> None:
-        captured.append(request)
+        # Nothing of the job may write between the lines of a measurement.
+        captured.append(replace(request, progress_seconds=3600.0))
         raise _CapturedError
 
     with mock.patch.object(SparkJobHook, "run", run):
         try:
-            operator.execute(task_context())
+            build_operator(operator, arguments).execute(task_context())
         except _CapturedError:
             return captured[0]
-    raise RuntimeError(f"{operator!r} submitted nothing: there were no records to copy.")
+    raise RuntimeError(f"The {operator} operator submitted nothing for {arguments}: there were no records to copy.")
 
 
 def task_context() -> dict[str, Any]:

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from airflow_provider_kafka_spark.core.protocol import JobRequest
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
-
 from benchmarks import airflow_task, confluent_loop, handwritten_job, kcat
 from benchmarks.mirror_maker import MirrorMaker
 from benchmarks.orders import mean_value_size, orders
 from benchmarks.rounds import Variant, alternate, say, unavailable
 from benchmarks.surroundings import connect_to
-from benchmarks.table import Goal, Section, median_and_range, ratio_text
+from benchmarks.table import Goal, Section, median_and_range, ratio_text, rounds_text
 from benchmarks.topics import WrongCopyError, check_count, fill, fresh_topic, headers_of_first_record, new_broker
 from benchmarks.warm_spark import connector_jars, warm_session
 
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
 SOURCE, PARTITIONS = "orders", 4
 _OURS = "our job, warm"
 _BY_HAND = "hand-written job, warm"
+_KCAT, _LOOP, _MIRROR_MAKER = "`kcat -C \\| kcat -P`", "confluent-kafka loop in Python", "MirrorMaker 2, warm"
 _WHOLE, _WHOLE_BY_HAND = "our operator, whole `execute`", "hand-written job, whole `execute` of SparkSubmitOperator"
 
 
@@ -53,11 +53,13 @@ class _Copies:
         self.folder = folder
         self.headers: dict[str, int] = {}
 
-    def variant(self, name: str, copy: Callable[[str], float | None], *, warm_up: bool = True, prefix: str = "") -> Variant:
+    def variant(
+        self, name: str, copy: Callable[[str], float | None], *, warm_up: bool = True, suffix: str = ""
+    ) -> Variant:
         """:param copy: copies into the topic that it is given; returns its own seconds, or None to be timed here."""
 
         def run() -> float:
-            with self._target(prefix) as target:
+            with fresh_topic(self.broker, PARTITIONS, suffix) as target:
                 started = time.perf_counter()
                 told = copy(target)
                 seconds = time.perf_counter() - started if told is None else told
@@ -66,9 +68,6 @@ class _Copies:
                 return seconds
 
         return Variant(name, run, warm_up)
-
-    def _target(self, prefix: str) -> AbstractContextManager[str]:
-        return fresh_topic(self.broker, PARTITIONS, prefix)
 
 
 def _variants(copies: _Copies, spark: SparkSession, stack: ExitStack) -> list[Variant]:
@@ -98,7 +97,7 @@ def _variants(copies: _Copies, spark: SparkSession, stack: ExitStack) -> list[Va
         copies.variant(f"{_OURS}, without the provenance header", ours(_request(broker, provenance_headers=False))),
         copies.variant(_BY_HAND, lambda target: handwritten_job.copy(spark, bootstrap, SOURCE, target)),
         _kcat(copies),
-        copies.variant("confluent-kafka loop in Python", lambda target: confluent_loop.copy(broker, SOURCE, target)),
+        copies.variant(_LOOP, lambda target: confluent_loop.copy(broker, SOURCE, target)),
         _mirror_maker(copies, stack),
         # A whole process is never warm.
         copies.variant(_WHOLE, whole, warm_up=False),
@@ -109,7 +108,7 @@ def _variants(copies: _Copies, spark: SparkSession, stack: ExitStack) -> list[Va
 def _request(broker: KafkaBroker, *, provenance_headers: bool = True) -> JobRequest:
     with fresh_topic(broker, PARTITIONS) as target:
         arguments = {"topics": [SOURCE], "target_topic": target, "provenance_headers": provenance_headers}
-        return airflow_task.request_of(airflow_task.build_operator(airflow_task.BATCH, arguments))
+        return airflow_task.request_of(airflow_task.BATCH, arguments)
 
 
 def _copy_ours(spark: SparkSession, request: JobRequest, target: str, records: int) -> None:
@@ -123,17 +122,52 @@ def _copy_ours(spark: SparkSession, request: JobRequest, target: str, records: i
 def _kcat(copies: _Copies) -> Variant:
     program = kcat.find_kcat()
     if program is None:
-        return unavailable("`kcat -C \\| kcat -P`", "kcat is not installed")
-    return copies.variant("`kcat -C \\| kcat -P`", lambda target: kcat.copy(program, copies.broker, SOURCE, target))
+        return unavailable(_KCAT, "kcat is not installed")
+    return copies.variant(_KCAT, lambda target: kcat.copy(program, copies.broker, SOURCE, target))
 
 
 def _mirror_maker(copies: _Copies, stack: ExitStack) -> Variant:
     say("  starting MirrorMaker ...")
     mirror = stack.enter_context(MirrorMaker(copies.broker, copies.folder))
-    aliases: list[str] = []
+    suffix = f".{SOURCE}"
+    return copies.variant(
+        _MIRROR_MAKER,
+        lambda target: mirror.copy(target.removesuffix(suffix), SOURCE, PARTITIONS, copies.records),
+        suffix=suffix,
+    )
 
-    def copy_to(name: str) -> float:
-        return mirror.copy(name.removesuffix(f".{SOURCE}"), SOURCE, PARTITIONS, copies.records)
 
-    del aliases
-    return copies.variant("MirrorMaker 2, warm", copy_to)
+def _section(variants: list[Variant], copies: _Copies, records: int, rounds: int) -> Section:
+    by_name = {variant.name: variant for variant in variants}
+    by_hand, ours = by_name[_BY_HAND], by_name[_OURS]
+    rows = []
+    for variant in variants:
+        middle, extent = median_and_range(variant)
+        if variant.missing is not None:
+            rows.append([variant.name, middle, "", "", "", ""])
+            continue
+        rate = records / variant.median
+        baseline = by_name[_WHOLE_BY_HAND] if variant.name in (_WHOLE, _WHOLE_BY_HAND) else by_hand
+        headers = str(copies.headers[variant.name])
+        rows.append(
+            [variant.name, middle, extent, f"{rate:,.0f}", ratio_text(baseline.median, variant.median), headers]
+        )
+    others = [by_name[name] for name in (_KCAT, _LOOP, _MIRROR_MAKER) if by_name[name].missing is None]
+    fastest = min(others, key=lambda variant: variant.median)
+    return Section(
+        "Bulk copy",
+        f"{records:,} JSON orders of {mean_value_size():.0f} bytes on average, each with a key and 2 headers, from a topic of {PARTITIONS} partitions "
+        f"into an empty one on the same broker. Median of {rounds_text(rounds)}. The ratio is the speed against the hand-written job, warm against warm and whole "
+        f"against whole. Headers: what a record at the target has.",
+        ["Variant", "Seconds", "Range", "Records/s", "Ratio", "Headers"],
+        rows,
+        [
+            Goal("Our job's speed against the hand-written job, both warm", by_hand.median / ours.median, 1.7, True),
+            Goal(
+                f"Our job's speed against the fastest other tool ({fastest.name})",
+                fastest.median / ours.median,
+                1.0,
+                True,
+            ),
+        ],
+    )

@@ -8,7 +8,6 @@ import subprocess
 import sys
 
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
-
 from benchmarks.rounds import say
 
 _INSTALL_SECONDS = 300
@@ -43,7 +42,20 @@ def copy(kcat: str, broker: KafkaBroker, source: str, target: str) -> None:
 
     :raises RuntimeError: if one of the two fails.
     """
-    read = [kcat, "-C", "-b", broker.bootstrap_servers, "-t", source, "-o", "beginning", "-e", "-q", "-K", _KEY_DELIMITER]
+    read = [
+        kcat,
+        "-C",
+        "-b",
+        broker.bootstrap_servers,
+        "-t",
+        source,
+        "-o",
+        "beginning",
+        "-e",
+        "-q",
+        "-K",
+        _KEY_DELIMITER,
+    ]
     read += _options("fetch.wait.max.ms=50", "fetch.min.bytes=1048576", "queued.min.messages=500000")
     write = [kcat, "-P", "-b", broker.bootstrap_servers, "-t", target, "-K", _KEY_DELIMITER, "-z", "lz4"]
     write += _options("acks=all", "linger.ms=20", "batch.size=524288", "queue.buffering.max.messages=1000000")

@@ -13,7 +13,6 @@ from pathlib import Path
 
 from airflow_provider_kafka_spark.hooks.java import find_java
 from airflow_provider_kafka_spark.testing.kafka_broker import COORDINATES
-
 from benchmarks.mirror_maker import COORDINATE as MIRROR_MAKER
 
 
@@ -21,7 +20,9 @@ def machine_lines() -> list[str]:
     """Cores, memory, processor, load and date, as Markdown."""
     one_minute, *_ = os.getloadavg()
     cores = os.cpu_count() or 1
-    busy = "; **the machine was busy with something else, so these numbers are rough**" if one_minute > cores / 2 else ""
+    busy = (
+        "; **the machine was busy with something else, so these numbers are rough**" if one_minute > cores / 2 else ""
+    )
     return [
         f"- Date: {datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC",
         f"- Machine: {cores} cores, {_memory_gib():.0f} GiB of memory, {_processor()}; the broker and whatever copies share them",

@@ -82,7 +82,7 @@ class MirrorMaker:
         from confluent_kafka import TopicPartition
         from confluent_kafka.admin import AdminClient, OffsetSpec
 
-        admin = AdminClient({"bootstrap.servers": self._broker.bootstrap_servers})
+        admin = AdminClient({"bootstrap.servers": self._broker.bootstrap_servers, "log_level": 3})
         latest = {TopicPartition(target, number): OffsetSpec.latest() for number in range(partitions)}
         started: float | None = None
         checked = time.monotonic()
@@ -119,7 +119,12 @@ class MirrorMaker:
         settings = folder / "worker.properties"
         settings.write_text("".join(f"{name}={value}\n" for name, value in worker.items()))
         classpath = os.pathsep.join(map(str, resolve([COORDINATE, _LOGGER])))
-        java = [str(find_java().executable), "-Xms256m", "-Xmx2g", f"-Dlog4j.configuration=file:{folder}/log4j.properties"]
+        java = [
+            str(find_java().executable),
+            "-Xms256m",
+            "-Xmx2g",
+            f"-Dlog4j.configuration=file:{folder}/log4j.properties",
+        ]
         return [*java, "-cp", classpath, "org.apache.kafka.connect.cli.ConnectStandalone", str(settings)]
 
     def _connector(self, alias: str, source: str, partitions: int) -> dict[str, str]:

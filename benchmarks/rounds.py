@@ -86,5 +86,7 @@ def _run(variant: Variant, when: str, limit: float) -> float:
     started = time.perf_counter()
     with time_limit(limit, f"{variant.name!r} ({when})"):
         seconds = variant.run()
-    say(f"  {when}: {variant.name}: {seconds:.2f} s (with preparing and checking {time.perf_counter() - started:.1f} s)")
+    say(
+        f"  {when}: {variant.name}: {seconds:.2f} s (with preparing and checking {time.perf_counter() - started:.1f} s)"
+    )
     return seconds

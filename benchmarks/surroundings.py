@@ -22,8 +22,11 @@ def own_surroundings() -> Iterator[Path]:
         os.environ |= {
             "AIRFLOW_HOME": str(folder / "airflow"),
             "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
-            "AIRFLOW__LOGGING__LOGGING_LEVEL": "WARNING",
+            "AIRFLOW__LOGGING__LOGGING_LEVEL": "ERROR",
             "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": MASTER}),
+            # For our children: what they have no time to remove goes with the folder.
+            "TMPDIR": str(folder),
+            "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_LOCAL_DIRS": str(folder / "spark"),
             "PYSPARK_PYTHON": sys.executable,
             "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]),

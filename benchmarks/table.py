@@ -63,6 +63,11 @@ def ratio_text(value: float, baseline: float) -> str:
     return f"{value / baseline:.2f}" if baseline else ""
 
 
+def rounds_text(rounds: int) -> str:
+    """``"3 rounds"``."""
+    return "1 round" if rounds == 1 else f"{rounds} rounds"
+
+
 def seconds_text(value: float) -> str:
     return f"{value:.1f}" if value >= 10 else f"{value:.2f}" if value >= 0.1 else f"{value:.3f}"
 

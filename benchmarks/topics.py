@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
-
 from benchmarks.rounds import say
 
 _BROKER_PROPERTIES = {
@@ -38,9 +37,9 @@ def fill(broker: KafkaBroker, topic: str, partitions: int, records: Iterable[Rec
 
 
 @contextmanager
-def fresh_topic(broker: KafkaBroker, partitions: int, prefix: str = "") -> Iterator[str]:
+def fresh_topic(broker: KafkaBroker, partitions: int, suffix: str = "") -> Iterator[str]:
     """An empty topic that is removed afterwards, whatever happened."""
-    name = broker.create_topic(f"{prefix}target-{next(_names)}", partitions)
+    name = broker.create_topic(f"target-{next(_names)}{suffix}", partitions)
     try:
         yield name
     finally:
@@ -52,11 +51,6 @@ def check_count(broker: KafkaBroker, topic: str, expected: int) -> None:
     found = sum(end - start for start, end in broker.offsets(topic).values())
     if found != expected:
         raise WrongCopyError(f"The target {topic!r} must hold {expected:,} records after the copy; it holds {found:,}.")
-
-
-def whole_log(broker: KafkaBroker, topic: str) -> Mapping[int, tuple[int, int]]:
-    """First and end offset of every partition."""
-    return broker.offsets(topic)
 
 
 def headers_of_first_record(broker: KafkaBroker, topic: str) -> int:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_kafka_spark.hooks.jars import resolve
 from airflow_provider_kafka_spark.hooks.spark_home import CONNECTOR_EXCLUDES, find_spark_home
-
 from benchmarks.surroundings import MASTER
 
 if TYPE_CHECKING:

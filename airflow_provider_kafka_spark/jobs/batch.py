@@ -122,7 +122,7 @@ def _read(
 def _write(
     spark: SparkSession, request: JobRequest, records: DataFrame, spans: Sequence[Span]
 ) -> tuple[Counter[int], Counter[int], int]:
-    counts = RangeCounts(len(request.ranges) + len(spans))
+    counts = RangeCounts(len(request.ranges) + len(spans), drops_records=request.transform.drops_records)
     target = to_target(counts.observe(records).where(KEEP), request.transform, request.run_id)
     spark.sparkContext.setJobGroup(_JOB_GROUP, "Copy from Kafka to Kafka")
     offsets = sum(span.until_offset - span.from_offset for span in spans)
