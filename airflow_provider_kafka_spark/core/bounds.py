@@ -154,11 +154,15 @@ def parse_timestamp(value: object, name: str) -> int:
         if value.utcoffset() is None:
             raise BoundError(
                 f"{name} must have a time zone, such as '2026-11-20T10:00:00Z'; got the naive {value.isoformat()!r}, which "
-                f"could mean any of 38 hours. Add 'Z' for UTC or an offset such as '+01:00'."
+                f"could mean any of 26 hours. Add 'Z' for UTC or an offset such as '+01:00'."
             )
         # Integer arithmetic: a float of epoch seconds loses milliseconds.
         delta = value - datetime(1970, 1, 1, tzinfo=timezone.utc)
-        return (delta.days * 86_400 + delta.seconds) * 1_000 + delta.microseconds // 1_000
+        epoch_ms = (delta.days * 86_400 + delta.seconds) * 1_000 + delta.microseconds // 1_000
+        if not 0 <= epoch_ms <= _LARGEST_EPOCH_MS:
+            # To Kafka -1 and -2 mean "latest" and "earliest".
+            raise BoundError(f"{name} must lie between 1970 and 5138; got {value.isoformat()!r}.")
+        return epoch_ms
     if isinstance(value, bool) or not isinstance(value, int):
         raise BoundError(
             f"{name} must be an aware datetime, ISO 8601 text with a time zone, or epoch milliseconds; got {value!r} of type "

@@ -64,7 +64,7 @@ def translate(conn_id: str, extra: Mapping[str, Any]) -> KafkaClientConfig:
     :param extra: a librdkafka configuration.
     :raises ConnectionConfigError: if it lacks ``bootstrap.servers``, holds something that Java has no counterpart for, or a login is incomplete.
     """
-    config = {str(name).strip(): value for name, value in extra.items()}
+    config = {str(name).strip(): value for name, value in extra.items() if value is not None}
     servers = config.get("bootstrap.servers") or config.get("metadata.broker.list")
     if not isinstance(servers, str) or not servers.strip():
         raise ConnectionConfigError(
@@ -84,19 +84,24 @@ def translate(conn_id: str, extra: Mapping[str, Any]) -> KafkaClientConfig:
         handled |= _translate_sasl(conn_id, config, java, secrets)
     if protocol.endswith("SSL"):
         handled |= _translate_ssl(conn_id, config, java)
-    unused_login = {name for name in config if name.startswith(("sasl.", "ssl."))} - handled
-    if unused_login and protocol == "PLAINTEXT":
+    without_effect = sorted(
+        name
+        for name in config
+        if (name.startswith("sasl.") and not protocol.startswith("SASL_"))
+        or (name.startswith("ssl.") and not protocol.endswith("SSL"))
+    )
+    if without_effect:
         raise ConnectionConfigError(
-            f"The connection {conn_id!r} sets {sorted(unused_login)}, and security.protocol is PLAINTEXT, so they would have no effect. "
-            f"Set security.protocol to SASL_SSL, SASL_PLAINTEXT or SSL, or remove them."
+            f"The connection {conn_id!r} sets {without_effect}, which has no effect with security.protocol {protocol}. "
+            f"Set security.protocol to the listener's (SASL_SSL, SASL_PLAINTEXT or SSL), or remove them."
         )
     for name, value in config.items():
         if name in handled or name in _WORKER_ONLY:
             continue
         if name not in _SAME:
             raise ConnectionConfigError(
-                f"The connection {conn_id!r} sets {name!r}, for which Spark's Java client has no known counterpart, so the job could not connect as the "
-                f"worker does. Remove it, or put its Java form in source_options or sink_options as 'kafka.<property>'."
+                f"The connection {conn_id!r} sets {name!r}, for which no counterpart in Spark's Java client is known, so the job could not connect as the "
+                f"worker does. Remove it. A setting that is no login can be given in its Java form, as 'kafka.<property>' in source_options or sink_options."
             )
         java[name] = _text(value)
     librdkafka = {name: value for name, value in config.items() if name != "group.id"}
@@ -143,7 +148,8 @@ def _translate_ssl(conn_id: str, config: Mapping[str, Any], java: dict[str, str]
 
 
 def _jaas_quote(value: str) -> str:
-    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+    # Kafka's parser is a StreamTokenizer, whose quoted texts end with the line.
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r")
     return f'"{escaped}"'
 
 

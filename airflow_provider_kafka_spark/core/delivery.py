@@ -27,6 +27,10 @@ def check_delivery(report: JobReport, plan: ReplayPlan, run_id: str, transform: 
     reported = {OffsetRange(r.topic, r.partition, r.from_offset, r.until_offset): r for r in report.ranges}
     faults = [f"{r}: not in the report" for r in planned if r not in reported]
     faults += [f"{r}: in the report, not in the plan" for r in reported if r not in planned]
+    if len(reported) < len(report.ranges):
+        faults.append(f"{len(report.ranges) - len(reported)} ranges are reported more than once")
+    if report.failure is not None:
+        faults.append(f"the job reports a failure: {report.failure.error}: {report.failure.message}")
     for r, counts in sorted(reported.items()):
         if not 0 <= counts.records_written <= counts.records_read <= r.size:
             faults.append(

@@ -39,7 +39,8 @@ class JobProgress:
         share = min(1.0, self.records / self.planned) if self.planned else 1.0
         rate = self.records / self.seconds if self.seconds > 0 else 0.0
         left = f", about {(self.planned - self.records) / rate:,.0f} s left" if rate and share < 1 else ""
-        return f"{share:.0%}: {self.records:,} of at most {self.planned:,} records, {rate:,.0f} records/s{left}"
+        # Rounded down: 100% means all.
+        return f"{int(share * 100)}%: {self.records:,} of at most {self.planned:,} records, {rate:,.0f} records/s{left}"
 
 
 JobEvent = JobStarted | JobProgress
@@ -59,6 +60,15 @@ def parse_event(line: str) -> JobEvent | None:
         return None
     try:
         fields: dict[str, Any] = json.loads(line[len(_PREFIX) :])
-        return _KINDS[fields.pop("event")](**fields)
-    except (ValueError, KeyError, TypeError, AttributeError):
+        event = _KINDS[fields.pop("event")](**fields)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
+    return event if _is_sound(event) else None
+
+
+def _is_sound(event: JobEvent) -> bool:
+    """Whether the fields are of their types: what follows the log must not fail at showing an event."""
+    if isinstance(event, JobStarted):
+        return isinstance(event.application_id, str) and isinstance(event.ui_url, (str, type(None)))
+    numbers = (event.records, event.planned, event.seconds)
+    return all(isinstance(n, (int, float)) and not isinstance(n, bool) for n in numbers)

@@ -196,7 +196,10 @@ class OffsetRanges(tuple[OffsetRange, ...]):
         if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
             raise OffsetRangeError(f"Offset ranges must be a list, each item {_EXAMPLE}; got {values!r}.")
         ranges = [OffsetRange.parse(value) for value in values]
-        return cls(_unite(ranges, touching=False) if merge_overlaps else ranges)
+        if merge_overlaps:
+            # Empty ranges overlap with nothing, and stay visible.
+            ranges = [*_unite(ranges, touching=False), *{r for r in ranges if r.is_empty}]
+        return cls(ranges)
 
     def format(self) -> list[str]:
         return [r.format() for r in self]

@@ -104,10 +104,10 @@ class JobRequest:
         return cls(
             **{
                 **value,
-                "ranges": tuple(value["ranges"]),
-                "spans": tuple(_build(Span, span) for span in value["spans"]),
+                "ranges": _texts(value, "ranges"),
+                "spans": tuple(_build(Span, span) for span in _list(value, "spans")),
                 "transform": _build(Transform, value["transform"]),
-                "forbidden_targets": tuple(value.get("forbidden_targets", ())),
+                "forbidden_targets": _texts(value, "forbidden_targets"),
             }
         )
 
@@ -190,8 +190,8 @@ class JobReport:
         return cls(
             **{
                 **value,
-                "ranges": tuple(_build(RangeReport, item) for item in value["ranges"]),
-                "target_topics": tuple(value["target_topics"]),
+                "ranges": tuple(_build(RangeReport, item) for item in _list(value, "ranges")),
+                "target_topics": _texts(value, "target_topics"),
                 "failure": None if failure is None else _build(JobFailure, failure),
             }
         )
@@ -206,7 +206,8 @@ def _load(kind: type[T], text: str) -> dict[str, Any]:
         raise ProtocolError(
             f"A {name} must be JSON; reading it failed at character {error.pos} of {len(text)}: it may be cut off."
         ) from None
-    if not isinstance(value, dict) or value.get("version") != PROTOCOL_VERSION:
+    version = value.get("version") if isinstance(value, dict) else None
+    if not isinstance(value, dict) or isinstance(version, bool) or version != PROTOCOL_VERSION:
         got = value.get("version") if isinstance(value, dict) else type(value).__name__
         raise ProtocolError(
             f"A {name} must be of version {PROTOCOL_VERSION}; got {got!r}. Worker and driver run different versions of "
@@ -214,6 +215,20 @@ def _load(kind: type[T], text: str) -> dict[str, Any]:
         )
     _check_keys(kind, value)
     return value
+
+
+def _list(value: Mapping[str, Any], key: str) -> list[Any]:
+    items = value.get(key, [])
+    if not isinstance(items, list):
+        raise ProtocolError(f"{key!r} must be a list; got {type(items).__name__}.")
+    return items
+
+
+def _texts(value: Mapping[str, Any], key: str) -> tuple[str, ...]:
+    items = _list(value, key)
+    if not all(isinstance(item, str) for item in items):
+        raise ProtocolError(f"{key!r} must be a list of texts; got {[type(item).__name__ for item in items]}.")
+    return tuple(items)
 
 
 def _build(kind: Any, value: object) -> Any:

@@ -58,7 +58,8 @@ class ReadRules:
     fail_on_data_loss: bool = True
 
     def end_of(self, state: PartitionState) -> int:
-        return state.last_stable if self.read_committed else state.high_watermark
+        # Asked for one after the other on a live topic, the last stable offset may be ahead of the high watermark.
+        return min(state.last_stable, state.high_watermark) if self.read_committed else state.high_watermark
 
 
 def resolve_window(
@@ -77,6 +78,7 @@ def resolve_window(
     ranges: list[OffsetRange] = []
     missing: list[MissingRange] = []
     warnings: list[str] = []
+    open_ended: list[TopicPartition] = []
     for partition in partitions:
         state = cluster.partition(partition)
         end = _resolve_end(ending.wish_for(partition), partition, state, cluster, rules)
@@ -87,8 +89,16 @@ def resolve_window(
             )
         missing += lost
         ranges.append(OffsetRange(partition.topic, partition.partition, start, end))
-        if isinstance(ending.wish_for(partition), Latest):
+        wish = ending.wish_for(partition)
+        if isinstance(wish, Latest):
             warnings += _open_transaction(partition, state, rules)
+        if isinstance(wish, AtTimestamp) and start < end and cluster.first_at[(partition, wish.epoch_ms)] is None:
+            open_ended.append(partition)
+    if open_ended:
+        warnings.append(
+            f"No record at or after the window's end has arrived yet in {_shortened(tuple(open_ended), str)}, so the window is cut at the end of the log there: late records of this window that arrive "
+            f"before the next one's first record will be in neither."
+        )
     return ResolvedRanges(OffsetRanges(ranges), _permit(missing, rules), tuple(warnings))
 
 
@@ -114,13 +124,18 @@ def resolve_replay(wanted: OffsetRanges, cluster: ClusterState, rules: ReadRules
 
 
 def timestamps_in(*bounds: Bound) -> tuple[int, ...]:
-    """Every timestamp, in ms, that the broker must be asked for."""
+    """Every timestamp, in ms, that the broker must be asked for; 0, for the first record that is left, is among them if there are any."""
     wishes = [wish for bound in bounds for wish in (bound.default, *bound.by_partition.values())]
-    return tuple(sorted({wish.epoch_ms for wish in wishes if isinstance(wish, AtTimestamp)}))
+    asked = {wish.epoch_ms for wish in wishes if isinstance(wish, AtTimestamp)}
+    return tuple(sorted(asked | {0})) if asked else ()
 
 
 def check_window(window: TimeWindow, now_ms: int) -> None:
-    """:raises BoundError: if the window ends in the future: its records are not all there yet, and a green task would say they were."""
+    """:raises BoundError: if the window starts or ends in the future: its records are not all there yet, and a green task would say they were."""
+    if window.start_ms is not None and window.start_ms > now_ms:
+        raise BoundError(
+            f"starting_timestamp must not lie in the future; got {iso(window.start_ms)}, and now it is {iso(now_ms)}. A number is read as milliseconds since 1970."
+        )
     if window.end_ms is not None and window.end_ms > now_ms:
         raise BoundError(
             f"ending_timestamp must not lie in the future, or records that arrive until then would be left out of a finished copy; got "
@@ -133,7 +148,10 @@ def _resolve_start(
     wish: Wish, partition: TopicPartition, state: PartitionState, cluster: ClusterState, rules: ReadRules, end: int
 ) -> tuple[int, list[MissingRange]]:
     if isinstance(wish, Earliest):
-        return min(state.log_start, end), []
+        if end >= state.log_start:
+            return state.log_start, []
+        gone = OffsetRange(partition.topic, partition.partition, 0, end)
+        return end, [MissingRange(gone, f"aged out: the log now starts at {state.log_start}")]
     if isinstance(wish, AtOffset):
         if wish.offset > rules.end_of(state):
             _check_end(wish.offset, partition, state, rules)
@@ -145,18 +163,37 @@ def _resolve_start(
     if isinstance(wish, AtTimestamp):
         first = cluster.first_at[(partition, wish.epoch_ms)]
         start = end if first is None else min(first, end)
-        # All that is left lies at or after the wish, so what was deleted before it may have lain there too.
-        if first is not None and first == state.log_start > 0:
-            gone = OffsetRange(partition.topic, partition.partition, 0, first)
-            return start, [
-                MissingRange(
-                    gone,
-                    f"may have aged out: the log now starts at {state.log_start}, and no record before {iso(wish.epoch_ms)} is left "
-                    f"to show that the window is whole",
-                )
-            ]
-        return start, []
+        if not _may_have_aged_out(wish.epoch_ms, first, partition, state, cluster):
+            return start, []
+        # How much is gone nobody knows, so the range that stands for it is empty.
+        where = OffsetRange(partition.topic, partition.partition, start, start)
+        return start, [
+            MissingRange(
+                where,
+                f"may have aged out: the log now starts at {state.log_start}, and no record before {iso(wish.epoch_ms)} is left to show that the window is whole",
+            )
+        ]
     raise BoundError(f"A bounded copy cannot start at the latest offset; got {wish!r} for {partition}.")
+
+
+def _may_have_aged_out(
+    epoch_ms: int, first: int | None, partition: TopicPartition, state: PartitionState, cluster: ClusterState
+) -> bool:
+    """Whether retention may have deleted records from a time on.
+
+    It deletes the oldest first, so a record from before that time shows that none is gone. Without one, only the topic's configuration can tell: records younger than ``retention.ms`` are kept
+    where no size limits the log.
+    """
+    if state.log_start == 0:
+        return False
+    first_left = cluster.first_at.get((partition, 0))
+    if first_left is not None and first_left != first:
+        return False
+    config = cluster.topic(partition.topic).config
+    if config.get("retention.bytes") != "-1" or not config.get("retention.ms", "").lstrip("-").isdecimal():
+        return True
+    retention_ms = int(config["retention.ms"])
+    return 0 <= retention_ms < cluster.now_ms - epoch_ms
 
 
 def _resolve_end(
@@ -169,7 +206,7 @@ def _resolve_end(
         return wish.offset
     if isinstance(wish, AtTimestamp):
         first = cluster.first_at[(partition, wish.epoch_ms)]
-        end = state.high_watermark if first is None else first
+        end = state.high_watermark if first is None else min(first, state.high_watermark)
         if end > rules.end_of(state):
             raise _beyond_last_stable(end, partition, state)
         return end
@@ -188,7 +225,7 @@ def _check_end(end: int, partition: TopicPartition, state: PartitionState, rules
 
 def _beyond_last_stable(end: int, partition: TopicPartition, state: PartitionState) -> PlanError:
     return PlanError(
-        f"The copy of {partition} should end at offset {end}, and an open transaction hides everything from {state.last_stable} on (the last stable "
+        f"The copy of {partition} should reach offset {end}, and an open transaction hides everything from {state.last_stable} on (the last stable "
         f"offset; the log ends at {state.high_watermark}). Wait until the transaction ends, end the copy before it, or pass "
         f"isolation_level='read_uncommitted', which also copies aborted records."
     )

@@ -106,14 +106,25 @@ class KafkaHook(BaseHook):
                 f"The Kafka connection {self.conn_id!r} does not exist. Add it under Admin > Connections (type 'kafka'), or set "
                 f'AIRFLOW_CONN_{self.conn_id.upper()}=\'{{"conn_type": "kafka", "extra": {{"bootstrap.servers": "broker-1:9092"}}}}\'.'
             ) from error
-        config = translate(self.conn_id, connection.extra_dejson)
+        extra = connection.extra_dejson
+        if not isinstance(extra, dict):
+            raise ConnectionConfigError(
+                f'The Extra of connection {self.conn_id!r} must be a JSON object such as {{"bootstrap.servers": "broker-1:9092"}}; got a {type(extra).__name__}. Correct it.'
+            )
+        config = translate(self.conn_id, extra)
         for secret in config.secrets:
             mask_secret(secret)
         return config
 
-    def topic_names(self) -> frozenset[str]:
-        """The names of all topics that the login may see."""
-        return frozenset(self._metadata().topics)
+    def topic_names(self, named: Iterable[str] = ()) -> frozenset[str]:
+        """The names of all topics that the login may see.
+
+        :param named: topics that are wanted by name.
+        :raises BrokerAuthorizationError: if one of those is hidden from the login.
+        """
+        names = frozenset(self._metadata().topics)
+        self._refuse_hidden(set(named) - names)
+        return names
 
     def state(self, topics: Iterable[str], timestamps: Collection[int] = ()) -> ClusterState:
         """Offsets, ids and configurations of topics, in a handful of requests however many partitions there are.
@@ -126,30 +137,34 @@ class KafkaHook(BaseHook):
         :raises BrokerAuthenticationError: if the login is refused.
         :raises BrokerAuthorizationError: if the login may not describe a topic.
         """
-        metadata = self._metadata()
-        wanted = {name: metadata.topics[name] for name in sorted(set(topics)) if name in metadata.topics}
+        metadata, names = self._metadata(), sorted(set(topics))
+        wanted = {name: metadata.topics[name] for name in names if name in metadata.topics}
+        self._refuse_hidden(set(names) - set(wanted))
         for name, topic in wanted.items():
             if topic.error is not None and topic.error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
                 raise self._named(KafkaException(topic.error), f"describing topic {name!r}")
         partitions = [TopicPartition(name, number) for name, topic in wanted.items() for number in topic.partitions]
+        # The order matters on a live topic: what is asked for later is further on. A window that is closed now stays closed; the ends lie behind every time's first
+        # record; and a last stable offset from after the end does not look like an open transaction.
+        now_ms = int(time.time() * 1000)
         earliest = self._list_offsets(partitions, OffsetSpec.earliest())
-        committed_end = self._list_offsets(partitions, OffsetSpec.latest(), IsolationLevel.READ_COMMITTED)
-        end = self._list_offsets(partitions, OffsetSpec.latest())
         first_at: dict[tuple[TopicPartition, int], int | None] = {}
         for epoch_ms in timestamps:
             found = self._list_offsets(partitions, OffsetSpec.for_timestamp(epoch_ms))
             first_at |= {(p, epoch_ms): offset if offset >= 0 else None for p, offset in found.items()}
+        end = self._list_offsets(partitions, OffsetSpec.latest())
+        committed_end = self._list_offsets(partitions, OffsetSpec.latest(), IsolationLevel.READ_COMMITTED)
         ids, configs = self._topic_ids(wanted), self._configs(wanted)
         return ClusterState(
             cluster_id=metadata.cluster_id or "",
             conn_id=self.conn_id,
-            now_ms=int(time.time() * 1000),
+            now_ms=now_ms,
             topics={
                 name: TopicState(
                     name=name,
                     topic_id=ids.get(name),
                     partitions={
-                        number: PartitionState(earliest[p], committed_end[p], end[p])
+                        number: PartitionState(earliest[p], min(committed_end[p], end[p]), end[p])
                         for number in sorted(topic.partitions)
                         for p in (TopicPartition(name, number),)
                     },
@@ -245,6 +260,20 @@ class KafkaHook(BaseHook):
                 if any(e.code() in _AUTHENTICATION for e in self._client_errors) or time.monotonic() >= deadline:
                     raise self._named(error, "reading metadata") from error
 
+    def _refuse_hidden(self, names: Collection[str]) -> None:
+        """Brokers leave what a login may not see out of their lists, as if it did not exist; asked by name, they tell."""
+        if not names:
+            return
+        collection = confluent_kafka.TopicCollection(sorted(names))
+        for name, future in self._client.describe_topics(collection, request_timeout=self.timeout).items():
+            try:
+                self._result(future, f"describing topic {name!r}")
+            except BrokerAuthorizationError:
+                raise
+            except (BrokerError, UnknownTopicError):
+                # It does not exist, or its name is none: the caller says so in its own words.
+                continue
+
     def _list_offsets(
         self,
         partitions: Iterable[TopicPartition],
@@ -315,7 +344,7 @@ class KafkaHook(BaseHook):
             )
         if code in _AUTHORIZATION:
             return BrokerAuthorizationError(
-                f"The login of {where} lacks a permission while {doing}: {said}. Grant DESCRIBE on it."
+                f"The login of {where} lacks a permission while {doing}: {said}. Grant DESCRIBE, and READ on what is copied."
             )
         if code == KafkaError.UNKNOWN_TOPIC_OR_PART:
             return UnknownTopicError(f"A topic vanished from {where} while {doing}: {said}.")

@@ -174,11 +174,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _report_failure(request: JobRequest, error: Exception, spark: SparkSession | None, seconds: float) -> JobReport:
-    if isinstance(error, KafkaSparkError):
-        failure = JobFailure(type(error).__name__, str(error))
-    else:
-        failure = find_cause(_full_text(error))
-    message = redact(failure.message, (request.source_options, request.sink_options))
+    # First the secrets go, then the text is shortened: a cut could leave half of one.
+    text = redact(
+        str(error) if isinstance(error, KafkaSparkError) else _full_text(error),
+        (request.source_options, request.sink_options),
+    )
+    failure = JobFailure(type(error).__name__, text) if isinstance(error, KafkaSparkError) else find_cause(text)
     return JobReport(
         run_id=request.run_id,
         plan_digest=request.plan_digest,
@@ -187,7 +188,7 @@ def _report_failure(request: JobRequest, error: Exception, spark: SparkSession |
         application_id=spark.sparkContext.applicationId if spark else "",
         spark_version=spark.version if spark else "",
         seconds=seconds,
-        failure=JobFailure(failure.error, message),
+        failure=failure,
         ui_url=spark.sparkContext.uiWebUrl if spark else None,
     )
 

@@ -103,7 +103,7 @@ class KafkaToKafkaBatchOperator(KafkaToKafkaOperator):
         window = self._time_window()
         starting = self._bound("start", window.start_ms)
         ending = self._bound("end", window.end_ms)
-        names = selection.topic_names(hook.topic_names())
+        names = selection.topic_names(hook.topic_names(self.topics or self.assign or ()))
         cluster = hook.state(names, timestamps_in(starting, ending))
         check_window(window, cluster.now_ms)
         return resolve_window(selection, starting, ending, cluster, rules), cluster

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -314,6 +314,7 @@ class KafkaToKafkaOperator(BaseOperator):
             self._spark_hook.kill()
 
     def _check_parameters(self) -> tuple[ReadRules, Target, Transform]:
+        self._check_types()
         if self.isolation_level not in _ISOLATION_LEVELS:
             raise OptionError(f"isolation_level must be one of {_ISOLATION_LEVELS}; got {self.isolation_level!r}.")
         columns = self.columns or {}
@@ -351,6 +352,39 @@ class KafkaToKafkaOperator(BaseOperator):
         )
         target = Target(self.target_topic, self.target_topic_expr, self.preserve_partition, self.allow_same_topic)
         return ReadRules(self.isolation_level == "read_committed", self.fail_on_data_loss), target, transform
+
+    def _check_types(self) -> None:
+        """Refuse what a template may have rendered to, and what a caller without type checks may have given."""
+        for name in ("source_conn_id", "spark_conn_id", "target_conn_id", "target_topic", "target_topic_expr", "where"):
+            text = getattr(self, name)
+            if text is None and name not in ("source_conn_id", "spark_conn_id"):
+                continue
+            if not isinstance(text, str) or not text.strip():
+                raise InvalidInputError(
+                    f"{name} must be text that is not blank; got {text!r}. If a template stands there, look at what it rendered to."
+                )
+        expressions = self.columns or {}
+        if not isinstance(expressions, Mapping) or not all(
+            isinstance(sql, str) and sql.strip() for sql in expressions.values()
+        ):
+            raise InvalidInputError(
+                f"columns must map columns to SQL expressions, such as {{'value': 'upper(string(value))'}}; got {self.columns!r}."
+            )
+        if not isinstance(self.conf or {}, Mapping):
+            raise OptionError(
+                f"conf must map Spark properties to values, such as {{'spark.executor.memory': '2g'}}; got {self.conf!r}."
+            )
+        if self.deploy_mode not in (None, "client", "cluster"):
+            raise OptionError(f"deploy_mode must be 'client' or 'cluster'; got {self.deploy_mode!r}.")
+        largest = self.max_records_per_partition
+        if largest is not None and (isinstance(largest, bool) or not isinstance(largest, int) or largest < 1):
+            raise OptionError(
+                f"max_records_per_partition must be an integer of at least 1, such as 1000000; got {largest!r}."
+            )
+        for name in ("kafka_timeout", "progress_seconds"):
+            seconds = getattr(self, name)
+            if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not seconds > 0:
+                raise OptionError(f"{name} must be a number of seconds greater than 0, such as 30; got {seconds!r}.")
 
     def _target_hook(self, source: KafkaHook) -> KafkaHook:
         if self.target_conn_id is None or self.target_conn_id == self.source_conn_id:
