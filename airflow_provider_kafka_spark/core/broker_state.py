@@ -16,7 +16,7 @@ class PartitionState:
     """The offsets of one partition at one moment.
 
     :param log_start: the oldest offset that retention has left.
-    :param last_stable: end for a ``read_committed`` reader: the first offset of the oldest open transaction.
+    :param last_stable: end for a ``read_committed`` reader: the first offset of the oldest open transaction. Asked for last, it may be ahead of the high watermark.
     :param high_watermark: end for a ``read_uncommitted`` reader.
     """
 

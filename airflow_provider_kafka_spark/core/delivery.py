@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from airflow_provider_kafka_spark.core.errors import DeliveryError, DuplicateRecordsError
+from airflow_provider_kafka_spark.core.errors import DeliveryError, DuplicateRecordsError, OffsetRangeError
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.plan import ReplayPlan
 from airflow_provider_kafka_spark.core.protocol import JobReport, RangeReport, Transform
@@ -24,7 +24,12 @@ def check_delivery(report: JobReport, plan: ReplayPlan, run_id: str, transform: 
             f"It belongs to another run: give each task a report_location of its own."
         )
     planned = plan.ranges.without_empty()
-    reported = {OffsetRange(r.topic, r.partition, r.from_offset, r.until_offset): r for r in report.ranges}
+    try:
+        reported = {OffsetRange(r.topic, r.partition, r.from_offset, r.until_offset): r for r in report.ranges}
+    except OffsetRangeError as error:
+        raise DeliveryError(
+            f"The report names a range that is none (application {report.application_id}): {error}"
+        ) from error
     faults = [f"{r}: not in the report" for r in planned if r not in reported]
     faults += [f"{r}: in the report, not in the plan" for r in reported if r not in planned]
     if len(reported) < len(report.ranges):
@@ -96,6 +101,7 @@ def result_of_run(report: JobReport, plan: ReplayPlan, warnings: tuple[str, ...]
         "gaps": sum(r.gaps for r in report.ranges),
         "duplicates": report.duplicates,
         "missing": sum(m.offset_range.size for m in plan.missing),
+        "missing_ranges": _missing_result(plan),
         "delivered_before": report.delivered_before,
         "target_topics": list(report.target_topics),
         "application_id": report.application_id,
@@ -127,12 +133,16 @@ def result_of_plan(plan: ReplayPlan, run_id: str) -> dict[str, Any]:
         "ranges": [{**r.to_dict(), "planned_records": r.size} for r in plan.ranges],
         "planned_records": plan.planned_records,
         "missing": sum(m.offset_range.size for m in plan.missing),
-        "missing_ranges": [{**m.offset_range.to_dict(), "reason": m.reason} for m in plan.missing],
+        "missing_ranges": _missing_result(plan),
         "spark_partitions": plan.spark_partitions,
         "target_topics": [plan.target.topic] if plan.target.topic else [],
         "digest": plan.digest,
         "warnings": list(plan.warnings),
     }
+
+
+def _missing_result(plan: ReplayPlan) -> list[dict[str, Any]]:
+    return [{**m.offset_range.to_dict(), "reason": m.reason} for m in plan.missing]
 
 
 def _with_empty(report: JobReport, plan: ReplayPlan) -> list[RangeReport]:

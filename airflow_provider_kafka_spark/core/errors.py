@@ -27,7 +27,7 @@
     │   ├── JobReportMissingError    the job ended and left no report                                 (retriable)
     │   ├── DeliveryError            the report does not match the plan                               (retriable)
     │   ├── DuplicateRecordsError    all was delivered, and some of it more than once
-    │   └── JobKilledError           the task was killed, and the job with it
+    │   └── JobKilledError           the task was killed, and the job with it                         (retriable)
     ├── ProtocolError                a request or report is not of the version or shape we speak
     └── LocalServiceError            a broker or cluster for tests and demos did not start or stop
 
@@ -150,7 +150,9 @@ class DuplicateRecordsError(JobError):
 
 
 class JobKilledError(JobError):
-    """The task was killed, and the job with it."""
+    """The task was killed, and the job with it. Whether it is tried again is Airflow's to say: a user's kill is not, an eviction is."""
+
+    retriable = True
 
 
 class ProtocolError(KafkaSparkError):

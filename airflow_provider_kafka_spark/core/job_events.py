@@ -36,11 +36,11 @@ class JobProgress:
     seconds: float
 
     def __str__(self) -> str:
-        share = min(1.0, self.records / self.planned) if self.planned else 1.0
-        rate = self.records / self.seconds if self.seconds > 0 else 0.0
-        left = f", about {(self.planned - self.records) / rate:,.0f} s left" if rate and share < 1 else ""
         # Rounded down: 100% means all.
-        return f"{int(share * 100)}%: {self.records:,} of at most {self.planned:,} records, {rate:,.0f} records/s{left}"
+        percent = min(100, self.records * 100 // self.planned) if self.planned else 100
+        rate = self.records / self.seconds if self.seconds > 0 else 0.0
+        left = f", about {(self.planned - self.records) / rate:,.0f} s left" if rate and percent < 100 else ""
+        return f"{percent}%: {self.records:,} of at most {self.planned:,} records, {rate:,.0f} records/s{left}"
 
 
 JobEvent = JobStarted | JobProgress
@@ -71,4 +71,6 @@ def _is_sound(event: JobEvent) -> bool:
     if isinstance(event, JobStarted):
         return isinstance(event.application_id, str) and isinstance(event.ui_url, (str, type(None)))
     numbers = (event.records, event.planned, event.seconds)
-    return all(isinstance(n, (int, float)) and not isinstance(n, bool) for n in numbers)
+    # JSON has numbers that cannot be shown: NaN, Infinity, and integers that no float holds.
+    in_range = all(isinstance(n, (int, float)) and not isinstance(n, bool) and 0 <= n < 2**63 for n in numbers)
+    return in_range and isinstance(event.records, int) and isinstance(event.planned, int)

@@ -17,6 +17,16 @@ from airflow_provider_kafka_spark.core.spans import Span
 
 PROTOCOL_VERSION = 1
 
+#: What JSON makes of a field's annotation; the others are read by functions of their own.
+_PLAIN_TYPES: Mapping[str, tuple[type, ...]] = {
+    "int": (int,),
+    "float": (int, float),
+    "str": (str,),
+    "bool": (bool,),
+    "int | None": (int, type(None)),
+    "str | None": (str, type(None)),
+}
+
 T = TypeVar("T", bound="JobRequest | JobReport")
 
 
@@ -201,13 +211,14 @@ def _load(kind: type[T], text: str) -> dict[str, Any]:
     name = kind.__name__
     try:
         value = json.loads(text)
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:
         # The text may hold secrets or half a file: name the place, show nothing.
+        place = f" at character {error.pos}" if isinstance(error, json.JSONDecodeError) else ""
         raise ProtocolError(
-            f"A {name} must be JSON; reading it failed at character {error.pos} of {len(text)}: it may be cut off."
+            f"A {name} must be JSON; reading it failed{place} of {len(text)}: it may be cut off."
         ) from None
     version = value.get("version") if isinstance(value, dict) else None
-    if not isinstance(value, dict) or isinstance(version, bool) or version != PROTOCOL_VERSION:
+    if not isinstance(value, dict) or type(version) is not int or version != PROTOCOL_VERSION:
         got = value.get("version") if isinstance(value, dict) else type(value).__name__
         raise ProtocolError(
             f"A {name} must be of version {PROTOCOL_VERSION}; got {got!r}. Worker and driver run different versions of "
@@ -246,3 +257,9 @@ def _check_keys(kind: Any, value: Mapping[str, Any]) -> None:
         raise ProtocolError(
             f"A {kind.__name__} of version {PROTOCOL_VERSION} has unknown keys {unknown} and lacks {missing}."
         )
+    for f in fields:
+        expected = _PLAIN_TYPES.get(str(f.type))
+        if expected is not None and f.name in value and type(value[f.name]) not in expected:
+            raise ProtocolError(
+                f"{f.name!r} of a {kind.__name__} must be of type {f.type}; got {type(value[f.name]).__name__}."
+            )

@@ -148,8 +148,8 @@ def _resolve_start(
     wish: Wish, partition: TopicPartition, state: PartitionState, cluster: ClusterState, rules: ReadRules, end: int
 ) -> tuple[int, list[MissingRange]]:
     if isinstance(wish, Earliest):
-        if end >= state.log_start:
-            return state.log_start, []
+        if end >= state.log_start or end == 0:
+            return min(state.log_start, end), []
         gone = OffsetRange(partition.topic, partition.partition, 0, end)
         return end, [MissingRange(gone, f"aged out: the log now starts at {state.log_start}")]
     if isinstance(wish, AtOffset):
@@ -187,7 +187,7 @@ def _may_have_aged_out(
     if state.log_start == 0:
         return False
     first_left = cluster.first_at.get((partition, 0))
-    if first_left is not None and first_left != first:
+    if first_left is not None and (first is None or first_left < first):
         return False
     config = cluster.topic(partition.topic).config
     if config.get("retention.bytes") != "-1" or not config.get("retention.ms", "").lstrip("-").isdecimal():
@@ -206,8 +206,9 @@ def _resolve_end(
         return wish.offset
     if isinstance(wish, AtTimestamp):
         first = cluster.first_at[(partition, wish.epoch_ms)]
-        end = state.high_watermark if first is None else min(first, state.high_watermark)
-        if end > rules.end_of(state):
+        # A first record beyond the high watermark has arrived since that was asked for.
+        end = state.high_watermark if first is None else first
+        if rules.read_committed and end > state.last_stable:
             raise _beyond_last_stable(end, partition, state)
         return end
     raise BoundError(f"A bounded copy cannot end at the earliest offset; got {wish!r} for {partition}.")

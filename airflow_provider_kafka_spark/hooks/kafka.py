@@ -144,16 +144,17 @@ class KafkaHook(BaseHook):
             if topic.error is not None and topic.error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
                 raise self._named(KafkaException(topic.error), f"describing topic {name!r}")
         partitions = [TopicPartition(name, number) for name, topic in wanted.items() for number in topic.partitions]
-        # The order matters on a live topic: what is asked for later is further on. A window that is closed now stays closed; the ends lie behind every time's first
-        # record; and a last stable offset from after the end does not look like an open transaction.
+        # The order matters on a live topic, where what is asked for later is further on. A window that is closed now stays closed. A record behind the window that arrives after the end was
+        # asked for must not be counted into it. A last stable offset that is asked for after all ends does not look like an open transaction. And what retention deletes
+        # meanwhile must show, so the log's start comes last.
         now_ms = int(time.time() * 1000)
-        earliest = self._list_offsets(partitions, OffsetSpec.earliest())
+        end = self._list_offsets(partitions, OffsetSpec.latest())
         first_at: dict[tuple[TopicPartition, int], int | None] = {}
-        for epoch_ms in timestamps:
+        for epoch_ms in sorted(timestamps, reverse=True):
             found = self._list_offsets(partitions, OffsetSpec.for_timestamp(epoch_ms))
             first_at |= {(p, epoch_ms): offset if offset >= 0 else None for p, offset in found.items()}
-        end = self._list_offsets(partitions, OffsetSpec.latest())
         committed_end = self._list_offsets(partitions, OffsetSpec.latest(), IsolationLevel.READ_COMMITTED)
+        earliest = self._list_offsets(partitions, OffsetSpec.earliest())
         ids, configs = self._topic_ids(wanted), self._configs(wanted)
         return ClusterState(
             cluster_id=metadata.cluster_id or "",
@@ -164,7 +165,7 @@ class KafkaHook(BaseHook):
                     name=name,
                     topic_id=ids.get(name),
                     partitions={
-                        number: PartitionState(earliest[p], min(committed_end[p], end[p]), end[p])
+                        number: PartitionState(earliest[p], committed_end[p], end[p])
                         for number in sorted(topic.partitions)
                         for p in (TopicPartition(name, number),)
                     },

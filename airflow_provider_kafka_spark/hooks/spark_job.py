@@ -14,7 +14,11 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from airflow.providers.apache.spark.hooks.spark_submit import DEFAULT_SPARK_BINARY, SparkSubmitHook
+from airflow.providers.apache.spark.hooks.spark_submit import (
+    ALLOWED_SPARK_BINARIES,
+    DEFAULT_SPARK_BINARY,
+    SparkSubmitHook,
+)
 from airflow.sdk import BaseHook, ObjectStoragePath
 from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
 
@@ -131,6 +135,7 @@ class SparkJobHook(BaseHook):
                 self.spark_conn_id,
                 self.spark_home,
                 on_event,
+                is_killed=lambda: self._killed,
                 environment=_FAST_START if self.is_local and is_small(request.spans) else {},
                 **self._options(folder, request_file),
             )
@@ -159,7 +164,11 @@ class SparkJobHook(BaseHook):
         if not application_id.startswith("application_"):
             return
         submission = self._submission = _Submission(
-            self.spark_conn_id, self.spark_home, lambda _: None, **self._submit_options
+            self.spark_conn_id,
+            self.spark_home,
+            lambda _: None,
+            is_killed=lambda: self._killed,
+            **self._submit_options,
         )
         failures = 0
         while not self._killed:
@@ -187,9 +196,12 @@ class SparkJobHook(BaseHook):
 
     @cached_property
     def spark_home(self) -> SparkHome:
-        return find_spark_home(
-            self._submit_options.get("spark_binary") or self._extra.get("spark-binary") or DEFAULT_SPARK_BINARY
-        )
+        binary = self._submit_options.get("spark_binary") or self._extra.get("spark-binary") or DEFAULT_SPARK_BINARY
+        if binary not in ALLOWED_SPARK_BINARIES:
+            raise OptionError(
+                f"spark_binary must be one of {ALLOWED_SPARK_BINARIES}, as the Spark provider has it; got {binary!r}. Its folder is found by SPARK_HOME or the PATH."
+            )
+        return find_spark_home(binary)
 
     @cached_property
     def _connection(self) -> Any:
@@ -308,6 +320,8 @@ class _Submission(SparkSubmitHook):
         conn_id: str,
         home: SparkHome,
         on_event: OnEvent,
+        *,
+        is_killed: Callable[[], bool],
         environment: Mapping[str, str] | None = None,
         **options: Any,
     ) -> None:
@@ -317,6 +331,7 @@ class _Submission(SparkSubmitHook):
             name: " ".join(filter(None, [value, os.environ.get(name)])) for name, value in (environment or {}).items()
         }
         self._on_event = on_event
+        self._is_killed = is_killed
         self._started_id: str | None = None
 
     @property
@@ -375,6 +390,9 @@ class _Submission(SparkSubmitHook):
             return address
 
     def _process_spark_submit_log(self, itr: Iterator[Any]) -> None:
+        # The process has just been started; a kill that came a moment before it found nothing to kill.
+        if self._is_killed():
+            self.on_kill()
         super()._process_spark_submit_log(self._without_events(itr))
 
     def _without_events(self, lines: Iterator[str]) -> Iterator[str]:
@@ -407,7 +425,9 @@ def _signal_group(group: int, number: int) -> bool:
 
 def _readable_jars(wanted: str) -> list[Path]:
     path = Path(wanted)
-    jars = sorted(path.glob("*.jar")) if path.is_dir() else sorted(path.parent.glob(path.name))
+    found = path.glob("*") if path.is_dir() else path.parent.glob(path.name)
+    # A dangling link is no file, and is told as unreadable.
+    jars = sorted(jar for jar in found if jar.suffix == ".jar" and not jar.is_dir())
     unreadable = [str(jar) for jar in jars if not os.access(jar, os.R_OK)]
     if unreadable:
         raise JarError(

@@ -91,11 +91,10 @@ def test_killing_the_task_kills_the_application(
 
     killer = threading.Thread(target=kill_once_running)
     killer.start()
-    with pytest.raises(Exception, match="JobKilledError") as raised:
+    with pytest.raises(JobKilledError, match="application_"):
         operator.execute(task_context())  # type: ignore[arg-type]
     killer.join()
 
-    assert isinstance(raised.value.__cause__, JobKilledError)
     (application,) = (a for a in yarn_cluster.applications() if a["name"] == "killed-on-yarn")
     assert application["state"] == "KILLED"
 

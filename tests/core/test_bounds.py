@@ -1,0 +1,328 @@
+from __future__ import annotations
+
+from datetime import date, datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_provider_kafka_spark.core.bounds import (
+    SMALLEST_EPOCH_MS,
+    AtOffset,
+    AtTimestamp,
+    Bound,
+    Earliest,
+    Latest,
+    Side,
+    TimeWindow,
+    Wish,
+    iso,
+    parse_bound,
+    parse_timestamp,
+)
+from airflow_provider_kafka_spark.core.errors import BoundError, InvalidInputError
+from airflow_provider_kafka_spark.core.offset_range import TopicPartition
+
+# 2026-11-20 09:00 UTC
+_MOMENT_MS = 1_795_165_200_000
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param("2026-11-20T09:00:00Z", id="iso-z"),
+        pytest.param("2026-11-20T09:00:00z", id="iso-small-z"),
+        pytest.param("2026-11-20T10:00:00+01:00", id="iso-offset"),
+        pytest.param("2026-11-19T21:00:00-12:00", id="iso-day-before"),
+        pytest.param("2026-11-20 09:00:00+00:00", id="iso-with-blank-as-airflow-prints"),
+        pytest.param("2026-11-20T09:00:00.000000+00:00", id="iso-microseconds"),
+        pytest.param("  2026-11-20T09:00:00Z\n", id="iso-amid-whitespace"),
+        pytest.param(datetime(2026, 11, 20, 9, tzinfo=timezone.utc), id="datetime-utc"),
+        pytest.param(
+            datetime(2026, 11, 20, 14, 30, tzinfo=timezone(timedelta(hours=5, minutes=30))), id="datetime-india"
+        ),
+        pytest.param(_MOMENT_MS, id="epoch-ms"),
+        pytest.param(str(_MOMENT_MS), id="epoch-ms-as-text"),
+    ],
+)
+def test_reads_one_moment_in_every_form(value: object) -> None:
+    """Aware datetimes, ISO 8601 and epoch milliseconds all name the same moment."""
+    assert parse_timestamp(value, "starting_timestamp") == _MOMENT_MS
+
+
+@given(st.datetimes(min_value=datetime(1970, 1, 2), max_value=datetime(5138, 11, 15), timezones=st.timezones()))
+def test_keeps_every_millisecond(moment: datetime) -> None:
+    """No moment loses a millisecond to floating point, and datetime and text agree."""
+    expected = (moment.astimezone(timezone.utc) - datetime(1970, 1, 1, tzinfo=timezone.utc)) // timedelta(
+        milliseconds=1
+    )
+
+    assert parse_timestamp(moment, "t") == expected
+    assert parse_timestamp(moment.astimezone(timezone.utc).isoformat(), "t") == expected
+
+
+@given(st.integers(0, 10**14))
+def test_a_shown_moment_reads_back(epoch_ms: int) -> None:
+    """What messages show can be pasted as a parameter."""
+    shown = iso(epoch_ms)
+
+    assert parse_timestamp(shown, "t") == epoch_ms
+    assert shown.endswith(f".{epoch_ms % 1000:03d}Z")
+
+
+@pytest.mark.parametrize(
+    ("value", "fragments"),
+    [
+        pytest.param(
+            "2026-11-20T10:00:00", ["must have a time zone", "naive '2026-11-20T10:00:00'", "Add 'Z'"], id="naive-text"
+        ),
+        pytest.param("2026-11-20", ["must have a time zone"], id="naive-date"),
+        pytest.param(datetime(2026, 11, 20), ["must have a time zone", "naive"], id="naive-datetime"),
+        pytest.param(date(2026, 11, 20), ["aware datetime", "of type date"], id="date"),
+        pytest.param(1_795_165_200, ["milliseconds", "1795165200", "seconds; multiply by 1000"], id="seconds"),
+        pytest.param("1795165200", ["seconds; multiply by 1000"], id="seconds-as-text"),
+        pytest.param(SMALLEST_EPOCH_MS - 1, ["seconds; multiply by 1000"], id="just-below-the-smallest"),
+        pytest.param(0, ["seconds; multiply by 1000"], id="zero"),
+        pytest.param(-1, ["milliseconds", "-1"], id="minus-one"),
+        pytest.param("-2", ["milliseconds", "-2"], id="minus-two-as-text"),
+        pytest.param(1_795_165_200_000_000, ["microseconds; divide by 1000"], id="microseconds"),
+        pytest.param(10**14 + 1, ["microseconds; divide by 1000"], id="just-above-the-largest"),
+        pytest.param("9" * 5000, ["ISO 8601"], id="thousands-of-digits"),
+        pytest.param("20261120", ["milliseconds"], id="ds-nodash"),
+        pytest.param(1_795_165_200_000.0, ["epoch milliseconds", "of type float"], id="float"),
+        pytest.param("1795165200000.0", ["ISO 8601", "'1795165200000.0'"], id="float-as-text"),
+        pytest.param(True, ["of type bool"], id="boolean"),
+        pytest.param(None, ["got None", "NoneType"], id="null"),
+        pytest.param([], ["of type list"], id="list"),
+        pytest.param("yesterday", ["ISO 8601", "'yesterday'"], id="word"),
+        pytest.param("", ["ISO 8601", "data interval", "CronDataIntervalTimetable"], id="empty-text"),
+        pytest.param("None", ["data interval", "CronDataIntervalTimetable"], id="template-without-a-value"),
+        pytest.param("{{ data_interval_start }}", ["ISO 8601"], id="template-not-rendered"),
+        pytest.param("2026-13-01T00:00:00Z", ["ISO 8601"], id="month-13"),
+        pytest.param("\u00b2" * 13, ["ISO 8601"], id="superscripts"),
+        pytest.param(
+            "\u0661\u0667\u0669\u0665\u0661\u0666\u0665\u0662\u0660\u0660\u0660\u0660\u0660",
+            ["ISO 8601"],
+            id="arabic-digits",
+        ),
+        pytest.param("--1795165200000", ["ISO 8601"], id="two-signs"),
+    ],
+)
+def test_refuses_what_is_no_moment(value: object, fragments: list[str]) -> None:
+    """A moment without a zone, in the wrong unit, or none at all is one error that names the parameter and the mend."""
+    with pytest.raises(BoundError) as error:
+        parse_timestamp(value, "ending_timestamp")
+
+    assert str(error.value).startswith("ending_timestamp must ")
+    for fragment in fragments:
+        assert fragment in str(error.value)
+
+
+@pytest.mark.parametrize("value", [pytest.param(SMALLEST_EPOCH_MS, id="smallest"), pytest.param(10**14, id="largest")])
+def test_takes_milliseconds_at_the_limits(value: int) -> None:
+    """1973-03-03 and the year 5138 are still milliseconds."""
+    assert parse_timestamp(value, "t") == value
+
+
+@pytest.mark.parametrize(
+    ("value", "epoch_ms"),
+    [
+        pytest.param("1970-01-01T00:00:00Z", 0, id="first"),
+        pytest.param(datetime(1970, 1, 1, tzinfo=timezone.utc), 0, id="first-as-datetime"),
+        pytest.param("5138-11-16T09:46:40Z", 10**14, id="last"),
+        pytest.param("5138-11-16T09:46:40.000999Z", 10**14, id="last-with-microseconds"),
+    ],
+)
+def test_takes_moments_at_the_limits(value: object, epoch_ms: int) -> None:
+    """A moment in words has a wider range than a number, which might be in seconds."""
+    assert parse_timestamp(value, "t") == epoch_ms
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param("1969-12-31T23:59:59.999Z", id="minus-one-is-latest"),
+        pytest.param("1969-12-31T23:59:59.998Z", id="minus-two-is-earliest"),
+        pytest.param(datetime(1, 1, 1, tzinfo=timezone.utc), id="year-one"),
+        pytest.param("1970-01-01T00:59:59+01:00", id="before-1970-in-utc-only"),
+        pytest.param("5138-11-16T09:46:40.001Z", id="one-millisecond-too-late"),
+        pytest.param("9999-12-31T23:59:59Z", id="airflows-last-date"),
+        pytest.param(datetime.max.replace(tzinfo=timezone(timedelta(hours=-12))), id="last-datetime"),
+        pytest.param(datetime.min.replace(tzinfo=timezone(timedelta(hours=14))), id="first-datetime"),
+    ],
+)
+def test_refuses_a_moment_before_1970_or_after_5138(value: object) -> None:
+    """Kafka knows no time before 1970: to it, -1 and -2 are words for latest and earliest."""
+    with pytest.raises(BoundError, match="starting_timestamp must lie between 1970 and 5138; got "):
+        parse_timestamp(value, "starting_timestamp")
+
+
+@pytest.mark.parametrize(
+    ("start", "end"),
+    [
+        pytest.param(_MOMENT_MS, _MOMENT_MS + 1, id="one-millisecond"),
+        pytest.param(_MOMENT_MS, None, id="open-end"),
+        pytest.param(None, _MOMENT_MS, id="open-start"),
+        pytest.param(None, None, id="open"),
+    ],
+)
+def test_takes_a_window_with_a_width(start: int | None, end: int | None) -> None:
+    """Either end of a window may be open."""
+    window = TimeWindow(start, end)
+
+    assert (window.start_ms, window.end_ms) == (start, end)
+
+
+def test_a_window_of_zero_width_names_the_timetables_that_have_one() -> None:
+    """In Airflow 3 a cron string gives such windows; the message says what to schedule with."""
+    with pytest.raises(BoundError) as error:
+        TimeWindow(_MOMENT_MS, _MOMENT_MS)
+
+    for fragment in (
+        "zero width",
+        "2026-11-20T09:00:00.000Z",
+        "CronDataIntervalTimetable",
+        "CronTriggerTimetable(..., interval=",
+    ):
+        assert fragment in str(error.value)
+
+
+def test_a_reversed_window_is_an_error() -> None:
+    """It shows both ends, and does not blame the timetable."""
+    with pytest.raises(BoundError) as error:
+        TimeWindow(_MOMENT_MS + 1_000, _MOMENT_MS)
+
+    message = str(error.value)
+    assert "must not be reversed" in message
+    assert "2026-11-20T09:00:01.000Z lies after" in message
+    assert "2026-11-20T09:00:00.000Z" in message
+    assert "Timetable" not in message
+
+
+@pytest.mark.parametrize(
+    ("value", "side", "expected"),
+    [
+        pytest.param("earliest", "start", Earliest(), id="earliest"),
+        pytest.param("latest", "end", Latest(), id="latest"),
+        pytest.param(" EARLIEST ", "start", Earliest(), id="as-spark-without-regard-to-case"),
+    ],
+)
+def test_reads_sparks_words(value: str, side: Side, expected: Wish) -> None:
+    """A word holds for every partition."""
+    assert parse_bound(value, side).wish_for(TopicPartition("any", 7)) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "side", "expected"),
+    [
+        pytest.param({"o": {"0": 23}}, "start", {"o[0]": AtOffset(23)}, id="offset"),
+        pytest.param({"o": {0: 23}}, "start", {"o[0]": AtOffset(23)}, id="number-as-key"),
+        pytest.param({"o": {"0": 0}}, "end", {"o[0]": AtOffset(0)}, id="offset-zero"),
+        pytest.param({"o": {"0": -2}}, "start", {"o[0]": Earliest()}, id="sparks-earliest"),
+        pytest.param({"o": {"0": -1}}, "end", {"o[0]": Latest()}, id="sparks-latest"),
+        pytest.param(
+            '{"o": {"0": 1}, "p.q": {"12": 2}}', "end", {"o[0]": AtOffset(1), "p.q[12]": AtOffset(2)}, id="json"
+        ),
+    ],
+)
+def test_reads_sparks_offsets(value: object, side: Side, expected: dict[str, Wish]) -> None:
+    """Offsets by topic and partition, as a dict or as JSON text, with Spark's numbers for the words."""
+    bound = parse_bound(value, side)
+
+    assert {str(p): wish for p, wish in bound.by_partition.items()} == expected
+    assert bound.default is None
+
+
+_REFUSED = [
+    pytest.param(
+        "latest", "start", ["starting_offsets='latest' would copy nothing", "'earliest'"], id="start-at-latest"
+    ),
+    pytest.param("earliest", "end", ["ending_offsets='earliest' would copy nothing", "'latest'"], id="end-at-earliest"),
+    pytest.param({"o": {"0": -1}}, "start", ["-2 for the earliest", "o[0]", "got -1"], id="start-at-minus-one"),
+    pytest.param({"o": {"0": -2}}, "end", ["-1 for the latest", "o[0]", "got -2"], id="end-at-minus-two"),
+    pytest.param({"o": {"0": -3}}, "start", ["got -3"], id="minus-three"),
+    pytest.param({"o": {"0": None}}, "start", ["got None", "Spark would read null as 0"], id="null-offset"),
+    pytest.param({"o": {"0": "23"}}, "start", ["got '23' of type str"], id="offset-as-text"),
+    pytest.param({"o": {"0": 23.0}}, "start", ["got 23.0 of type float"], id="float-offset"),
+    pytest.param({"o": {"0": True}}, "start", ["got True of type bool"], id="boolean-offset"),
+    pytest.param('{"o": {"0": 1e3}}', "start", ["got 1000.0 of type float"], id="json-exponent"),
+    pytest.param('{"o": {"0": NaN}}', "start", ["got nan"], id="json-nan"),
+    pytest.param({"o": {"x": 1}}, "start", ["partitions by number", "'x'", "'o'"], id="partition-as-word"),
+    pytest.param({"o": {"-1": 1}}, "start", ["partitions by number"], id="negative-partition"),
+    pytest.param({"o": {-1: 1}}, "start", ["partitions by number"], id="negative-partition-number"),
+    pytest.param({"o": {True: 1}}, "start", ["partitions by number", "True"], id="boolean-partition"),
+    pytest.param({"o": {1.0: 1}}, "start", ["partitions by number", "1.0"], id="float-partition"),
+    pytest.param({"o": {"\u0661": 1}}, "start", ["partitions by number"], id="arabic-partition"),
+    pytest.param({"o": {"0": 1, 0: 2}}, "start", ["o[0] twice"], id="partition-as-text-and-number"),
+    pytest.param({"o": {"0": 1, "00": 2}}, "start", ["o[0] twice"], id="partition-with-leading-zero"),
+    pytest.param('{"o": {"0": 1, "0": 2}}', "end", ["names ['0'] twice", "ending_offsets"], id="json-partition-twice"),
+    pytest.param('{"o": {"0": 1}, "o": {"1": 2}}', "end", ["names ['o'] twice"], id="json-topic-twice"),
+    pytest.param({"o": 5}, "start", ["offsets by partition", "got 5 for topic 'o'"], id="no-partitions"),
+    pytest.param({"o": [5]}, "start", ["offsets by partition", "got [5]"], id="list-of-offsets"),
+    pytest.param({}, "start", ["starting_offsets must be 'earliest' or offsets", "{}"], id="empty-dict"),
+    pytest.param(None, "end", ["ending_offsets must be 'latest' or offsets", "None"], id="null"),
+    pytest.param(5, "end", ["got 5"], id="number"),
+    pytest.param("", "start", ["not JSON"], id="empty-text"),
+    pytest.param("erliest", "start", ["'earliest'", "'erliest'", "not JSON"], id="misspelt"),
+    pytest.param('{"o": {"0": 1}', "start", ["not JSON"], id="json-cut-off"),
+    pytest.param('{"o": {"0": ' + "9" * 5000 + "}}", "start", ["not JSON"], id="json-thousands-of-digits"),
+    pytest.param("[" * 100_000, "start", ["not JSON"], id="json-too-deep"),
+    pytest.param("[1]", "start", ["offsets such as"], id="json-list"),
+]
+
+
+@pytest.mark.parametrize(("value", "side", "fragments"), _REFUSED)
+def test_refuses_what_is_no_bound(value: object, side: Side, fragments: list[str]) -> None:
+    """Sentinels at the wrong end, null, text, fractions and keys given twice are errors that name the parameter and the place."""
+    with pytest.raises(BoundError) as error:
+        parse_bound(value, side)
+
+    assert ("starting_offsets" if side == "start" else "ending_offsets") in str(error.value)
+    for fragment in fragments:
+        assert fragment in str(error.value)
+
+
+@pytest.mark.parametrize("topic", ["or ders", "", 5, None])
+def test_refuses_offsets_of_what_is_no_topic(topic: object) -> None:
+    """A topic that Kafka could not have is refused before any broker is asked."""
+    with pytest.raises(InvalidInputError, match="A topic name must be"):
+        parse_bound({topic: {"0": 1}}, "start")
+
+
+def test_a_partition_without_a_wish_is_an_error() -> None:
+    """Offsets by partition must name all that are read: nothing is read from where nobody said."""
+    bound = parse_bound({"o": {"0": 1}}, "start")
+
+    with pytest.raises(BoundError) as error:
+        bound.wish_for(TopicPartition("o", 1))
+
+    assert "o[1] is missing" in str(error.value)
+    assert "named: o[0]" in str(error.value)
+
+
+def test_a_named_partition_overrules_the_default() -> None:
+    """The wish of a partition goes before the wish for all."""
+    bound = Bound(Latest(), {TopicPartition("o", 0): AtTimestamp(5)})
+
+    assert bound.wish_for(TopicPartition("o", 0)) == AtTimestamp(5)
+    assert bound.wish_for(TopicPartition("o", 1)) == Latest()
+
+
+def test_a_bound_passes_through() -> None:
+    """What is parsed already is left alone."""
+    bound = Bound.everywhere(AtOffset(3))
+
+    assert parse_bound(bound, "end") is bound
+
+
+@pytest.mark.parametrize(
+    ("epoch_ms", "shown"),
+    [
+        pytest.param(0, "1970-01-01T00:00:00.000Z", id="zero"),
+        pytest.param(_MOMENT_MS + 7, "2026-11-20T09:00:00.007Z", id="padded-milliseconds"),
+        pytest.param(-1, "1969-12-31T23:59:59.999Z", id="before-1970"),
+    ],
+)
+def test_shows_a_moment(epoch_ms: int, shown: str) -> None:
+    """ISO 8601 in UTC with three digits of milliseconds."""
+    assert iso(epoch_ms) == shown

@@ -1,0 +1,295 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from airflow_provider_kafka_spark.core.client_config import translate
+from airflow_provider_kafka_spark.core.errors import ConnectionConfigError
+
+_SERVERS = {"bootstrap.servers": "broker-1:9092,broker-2:9092"}
+_PLAIN = {
+    **_SERVERS,
+    "security.protocol": "SASL_SSL",
+    "sasl.mechanism": "PLAIN",
+    "sasl.username": "ann",
+    "sasl.password": "hunter2",
+}
+
+
+def test_servers_alone_are_enough() -> None:
+    """The smallest connection there is works for both clients."""
+    config = translate("kafka_default", _SERVERS)
+
+    assert config.bootstrap_servers == "broker-1:9092,broker-2:9092"
+    assert config.librdkafka == _SERVERS
+    assert config.java == {**_SERVERS, "security.protocol": "PLAINTEXT"}
+    assert config.secrets == ()
+
+
+def test_librdkafkas_old_name_for_servers_is_understood() -> None:
+    """Both clients of such a connection reach the same brokers."""
+    config = translate("kafka_default", {"metadata.broker.list": "b:9092"})
+
+    assert config.java["bootstrap.servers"] == "b:9092"
+    assert config.librdkafka == {"metadata.broker.list": "b:9092"}
+
+
+def test_spark_gets_every_property_with_its_prefix() -> None:
+    """Spark hands on to Kafka what starts with ``kafka.``."""
+    assert translate("c", {**_SERVERS, "client.id": "copy"}).spark_options() == {
+        "kafka.bootstrap.servers": "broker-1:9092,broker-2:9092",
+        "kafka.security.protocol": "PLAINTEXT",
+        "kafka.client.id": "copy",
+    }
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "module"),
+    [
+        pytest.param("PLAIN", "org.apache.kafka.common.security.plain.PlainLoginModule", id="plain"),
+        pytest.param("SCRAM-SHA-256", "org.apache.kafka.common.security.scram.ScramLoginModule", id="scram-256"),
+        pytest.param("SCRAM-SHA-512", "org.apache.kafka.common.security.scram.ScramLoginModule", id="scram-512"),
+        pytest.param("scram-sha-512", "org.apache.kafka.common.security.scram.ScramLoginModule", id="small-letters"),
+    ],
+)
+def test_a_password_becomes_a_jaas_line(mechanism: str, module: str) -> None:
+    """User name and password reach the Java client as its login module wants them, and under no other name."""
+    java = translate("c", {**_PLAIN, "sasl.mechanism": mechanism}).java
+
+    assert java["sasl.mechanism"] == mechanism.upper()
+    assert java["sasl.jaas.config"] == f'{module} required username="ann" password="hunter2";'
+    assert java["security.protocol"] == "SASL_SSL"
+    assert "sasl.username" not in java
+    assert "sasl.password" not in java
+
+
+def test_both_names_of_the_mechanism_are_understood() -> None:
+    """librdkafka knows ``sasl.mechanisms`` too."""
+    extra = {name: value for name, value in _PLAIN.items() if name != "sasl.mechanism"}
+
+    assert translate("c", {**extra, "sasl.mechanisms": "PLAIN"}).java == translate("c", _PLAIN).java
+
+
+@pytest.mark.parametrize(
+    ("password", "quoted"),
+    [
+        pytest.param('a"b', r'"a\"b"', id="quote"),
+        pytest.param("a\\b", r'"a\\b"', id="backslash"),
+        pytest.param('\\"', r'"\\\""', id="both"),
+        pytest.param("a;b c='d'", "\"a;b c='d'\"", id="semicolon-and-blank"),
+        pytest.param("pä$$%{}", '"pä$$%{}"', id="not-ascii"),
+        pytest.param("a\nb", r'"a\nb"', id="line-feed"),
+        pytest.param("a\r\nb\n", r'"a\r\nb\n"', id="carriage-return"),
+        pytest.param("a\\nb", r'"a\\nb"', id="backslash-and-n-are-no-line-feed"),
+    ],
+)
+def test_a_password_cannot_break_out_of_the_jaas_line(password: str, quoted: str) -> None:
+    """Quotes and backslashes are escaped, everything else stays as it is."""
+    jaas = translate("c", {**_PLAIN, "sasl.password": password}).java["sasl.jaas.config"]
+
+    assert jaas.endswith(f" password={quoted};")
+
+
+def test_secrets_are_listed_to_be_masked() -> None:
+    """The password, and the line that holds it, are what logs must not show."""
+    config = translate("c", _PLAIN)
+
+    assert set(config.secrets) == {"hunter2", config.java["sasl.jaas.config"]}
+
+
+def test_nothing_secret_is_shown() -> None:
+    """A configuration in a log or traceback shows where it comes from, and no login."""
+    for shown in (repr(translate("c", _PLAIN)), str(translate("c", _PLAIN))):
+        assert "hunter2" not in shown
+        assert "ann" not in shown
+        assert "broker-1" in shown
+
+
+@pytest.mark.parametrize(
+    ("extra", "expected"),
+    [
+        pytest.param(
+            {"ssl.ca.location": "ca.pem"},
+            {"ssl.truststore.type": "PEM", "ssl.truststore.location": "ca.pem"},
+            id="file",
+        ),
+        pytest.param(
+            {"ssl.ca.pem": "-----BEGIN"},
+            {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": "-----BEGIN"},
+            id="inline",
+        ),
+        pytest.param(
+            {"ssl.endpoint.identification.algorithm": "none"},
+            {"ssl.endpoint.identification.algorithm": ""},
+            id="host-names-unchecked",
+        ),
+        pytest.param(
+            {"ssl.endpoint.identification.algorithm": "https"},
+            {"ssl.endpoint.identification.algorithm": "https"},
+            id="host-names-checked",
+        ),
+        pytest.param({}, {}, id="the-machines-own-trust"),
+    ],
+)
+def test_trust_is_translated(extra: dict[str, str], expected: dict[str, str]) -> None:
+    """The Java client trusts whom librdkafka trusts."""
+    java = translate("c", {**_SERVERS, "security.protocol": "ssl", **extra}).java
+
+    assert java == {**_SERVERS, "security.protocol": "SSL", **expected}
+
+
+def test_sasl_over_tls_has_login_and_trust() -> None:
+    """Neither of the two is forgotten for the other."""
+    java = translate("c", {**_PLAIN, "ssl.ca.location": "ca.pem"}).java
+
+    assert "sasl.jaas.config" in java
+    assert java["ssl.truststore.location"] == "ca.pem"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("group.id", "team"),
+        ("auto.offset.reset", "earliest"),
+        ("enable.auto.commit", False),
+        ("isolation.level", "read_uncommitted"),
+        ("socket.timeout.ms", 1000),
+        ("debug", "broker"),
+        ("acks", 1),
+    ],
+)
+def test_what_concerns_only_the_worker_stays_there(name: str, value: object) -> None:
+    """The job has explicit offsets and settings of its own, so such a property neither reaches nor stops it."""
+    assert name not in translate("c", {**_SERVERS, name: value}).java
+
+
+def test_a_group_is_never_joined() -> None:
+    """The worker's look-ups use no group of anybody else's."""
+    assert "group.id" not in translate("c", {**_SERVERS, "group.id": "team"}).librdkafka
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [pytest.param(5000, "5000", id="number"), pytest.param(True, "true", id="boolean")]
+)
+def test_java_gets_text(value: object, text: str) -> None:
+    """JSON's numbers and booleans are spelt as Java reads them."""
+    assert translate("c", {**_SERVERS, "metadata.max.age.ms": value}).java["metadata.max.age.ms"] == text
+
+
+def test_blanks_around_names_do_no_harm() -> None:
+    """A connection that was typed by hand works."""
+    assert translate("c", {" bootstrap.servers ": " b:9092 "}).java["bootstrap.servers"] == "b:9092"
+
+
+_BAD = [
+    pytest.param(
+        {}, ["'my_kafka'", "'bootstrap.servers'", "its Extra has nothing", "AIRFLOW_CONN_MY_KAFKA"], id="empty"
+    ),
+    pytest.param({"bootstrap_servers": "b:1"}, ["'bootstrap.servers'", "['bootstrap_servers']"], id="servers-misspelt"),
+    pytest.param({"bootstrap.servers": "  "}, ["'bootstrap.servers'", "broker-1:9092"], id="servers-blank"),
+    pytest.param({"bootstrap.servers": ["b:1"]}, ["'bootstrap.servers'", "broker-1:9092"], id="servers-as-list"),
+    pytest.param({"bootstrap.servers": None}, ["'bootstrap.servers'"], id="servers-null"),
+    pytest.param(
+        {**_SERVERS, "security.protocol": "TLS"},
+        ["security.protocol", "'my_kafka'", "PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL", "'TLS'"],
+        id="unknown-protocol",
+    ),
+    pytest.param(
+        {**_PLAIN, "sasl.mechanism": "OAUTHBEARER"},
+        ["sasl.mechanism", "'my_kafka'", "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512", "'OAUTHBEARER'"],
+        id="unknown-mechanism",
+    ),
+    pytest.param(
+        {**_SERVERS, "security.protocol": "SASL_SSL"},
+        ["'GSSAPI'", "sasl.mechanism"],
+        id="default-mechanism-is-kerberos",
+    ),
+    pytest.param(
+        {name: value for name, value in _PLAIN.items() if name != "sasl.password"},
+        ["needs sasl.password", "'my_kafka'"],
+        id="no-password",
+    ),
+    pytest.param({**_PLAIN, "sasl.username": ""}, ["needs sasl.username"], id="empty-user"),
+    pytest.param(
+        {**_SERVERS, "security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"},
+        ["needs sasl.username and sasl.password"],
+        id="no-login",
+    ),
+    pytest.param(
+        {**_SERVERS, "sasl.username": "ann", "sasl.password": "hunter2"},
+        [
+            "['sasl.password', 'sasl.username']",
+            "no effect with security.protocol PLAINTEXT",
+            "SASL_SSL, SASL_PLAINTEXT or SSL",
+            "SASL_SSL",
+        ],
+        id="login-without-a-protocol-that-uses-it",
+    ),
+    pytest.param(
+        {**_SERVERS, "ssl.ca.location": "ca.pem"}, ["['ssl.ca.location']", "no effect"], id="trust-without-tls"
+    ),
+    pytest.param(
+        {**_PLAIN, "ssl.ca.location": "ca.pem", "ssl.ca.pem": "x"},
+        ["both ssl.ca.location and ssl.ca.pem"],
+        id="trust-twice",
+    ),
+    pytest.param(
+        {**_SERVERS, "security.protocol": "SSL", "sasl.password": "hunter2"},
+        ["['sasl.password']", "'my_kafka'", "no effect with security.protocol SSL"],
+        id="password-without-sasl",
+    ),
+    pytest.param(
+        {**_SERVERS, "sasl.mechanism": "PLAIN", "ssl.endpoint.identification.algorithm": "none"},
+        ["['sasl.mechanism', 'ssl.endpoint.identification.algorithm']", "no effect"],
+        id="mechanism-and-host-names-without-either",
+    ),
+    pytest.param(
+        {**_PLAIN, "security.protocol": "SASL_PLAINTEXT", "ssl.ca.location": "ca.pem"},
+        ["['ssl.ca.location']", "no effect with security.protocol SASL_PLAINTEXT"],
+        id="trust-with-a-login-in-the-clear",
+    ),
+    pytest.param(
+        {**_PLAIN, "enable.ssl.certificate.verification": False},
+        ["'enable.ssl.certificate.verification'", "no counterpart in Spark's Java client", "Remove it"],
+        id="no-verification-cannot-be-translated",
+    ),
+    pytest.param({**_PLAIN, "ssl.key.password": "hunter2"}, ["'ssl.key.password'"], id="client-key"),
+    pytest.param({**_SERVERS, "bootstrap.serverz": "x"}, ["'bootstrap.serverz'", "'my_kafka'"], id="unknown-property"),
+]
+
+
+@pytest.mark.parametrize(("extra", "fragments"), _BAD)
+def test_refuses_a_connection_that_cannot_serve_both_clients(extra: dict[str, Any], fragments: list[str]) -> None:
+    """What is missing, incomplete or untranslatable is named, with the connection, and no secret is shown."""
+    with pytest.raises(ConnectionConfigError) as error:
+        translate("my_kafka", extra)
+
+    for fragment in fragments:
+        assert fragment in str(error.value)
+    assert "hunter2" not in str(error.value)
+
+
+def test_advises_java_forms_only_for_what_is_no_login() -> None:
+    """source_options refuses every login property, so the message says that the way round is for others."""
+    with pytest.raises(ConnectionConfigError) as error:
+        translate("c", {**_SERVERS, "security.protocol": "SSL", "ssl.key.location": "key.pem"})
+
+    for fragment in (
+        "'ssl.key.location'",
+        "Remove it.",
+        "A setting that is no login can be given in its Java form",
+        "'kafka.<property>' in source_options or sink_options",
+    ):
+        assert fragment in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "name", ["client.id", "security.protocol", "sasl.password", "ssl.ca.location", "no.such.property"]
+)
+def test_null_is_no_value(name: str) -> None:
+    """A property that is null in the connection reaches neither client, and is no error."""
+    config = translate("c", {**_SERVERS, name: None})
+
+    assert config.java == translate("c", _SERVERS).java
+    assert config.librdkafka == _SERVERS

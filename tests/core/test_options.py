@@ -1,0 +1,185 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from airflow_provider_kafka_spark.core.errors import OptionError
+from airflow_provider_kafka_spark.core.options import check_sink_options, check_source_options
+from airflow_provider_kafka_spark.core.spans import Span
+from airflow_provider_kafka_spark.core.tuning import sink_defaults, source_defaults
+
+Check = Callable[[Mapping[str, Any] | None], dict[str, str]]
+
+_BOTH = pytest.mark.parametrize(
+    ("check", "parameter"),
+    [
+        pytest.param(check_source_options, "source_options", id="source"),
+        pytest.param(check_sink_options, "sink_options", id="sink"),
+    ],
+)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        pytest.param(None, {}, id="none-given"),
+        pytest.param({}, {}, id="empty"),
+        pytest.param({"minpartitions": 8}, {"minPartitions": "8"}, id="spelt-as-spark-does"),
+        pytest.param({"KAFKA.Max.Poll.Records": 500}, {"kafka.max.poll.records": "500"}, id="case-of-kafkas"),
+        pytest.param({"kafka.check.crcs": False}, {"kafka.check.crcs": "false"}, id="java-boolean"),
+        pytest.param({"kafka.client.id": "copy"}, {"kafka.client.id": "copy"}, id="text"),
+    ],
+)
+def test_passes_on_what_spark_knows(options: dict[str, Any] | None, expected: dict[str, str]) -> None:
+    """Known options come out as text, spelt as Spark and Kafka spell them."""
+    assert check_source_options(options) == expected
+
+
+def test_the_sink_has_options_of_its_own() -> None:
+    """Properties of the producer belong to the sink, and only there."""
+    assert check_sink_options({"kafka.linger.ms": 5}) == {"kafka.linger.ms": "5"}
+    with pytest.raises(OptionError, match=r"source_options has no option 'kafka\.linger\.ms'"):
+        check_source_options({"kafka.linger.ms": 5})
+
+
+@pytest.mark.parametrize(
+    ("check", "given", "meant"),
+    [
+        pytest.param(check_source_options, "minPartition", "minPartitions", id="spark"),
+        pytest.param(check_source_options, "min_partitions", "minPartitions", id="snake-case"),
+        pytest.param(check_source_options, "kafka.max.poll.record", "kafka.max.poll.records", id="kafka"),
+        pytest.param(check_source_options, "max.poll.records", "kafka.max.poll.records", id="prefix-left-out"),
+        pytest.param(check_sink_options, "kafka.lingerms", "kafka.linger.ms", id="dot-left-out"),
+        pytest.param(check_sink_options, "kafka.compresion.type", "kafka.compression.type", id="letter-left-out"),
+    ],
+)
+def test_a_typo_gets_did_you_mean(check: Check, given: str, meant: str) -> None:
+    """Spark would ignore it in silence; the message names what was likely meant."""
+    with pytest.raises(OptionError) as error:
+        check({given: 1})
+
+    assert f"has no option {given!r}" in str(error.value)
+    assert f"Did you mean {meant!r}?" in str(error.value)
+
+
+@_BOTH
+@pytest.mark.parametrize("given", ["colour", "", None, 5])
+def test_an_unknown_option_that_resembles_none_is_an_error_too(check: Check, parameter: str, given: Any) -> None:
+    """The message says how Kafka's own properties are given."""
+    with pytest.raises(OptionError) as error:
+        check({given: 1})
+
+    assert f"{parameter} has no option {given!r}" in str(error.value)
+    assert "start with 'kafka.'" in str(error.value)
+
+
+_REFUSED = [
+    (check_source_options, "assign", "topics, topic_pattern or assign"),
+    (check_source_options, "subscribe", "topics"),
+    (check_source_options, "subscribePattern", "topic_pattern"),
+    (check_source_options, "startingOffsets", "starting_offsets"),
+    (check_source_options, "endingOffsets", "ending_offsets"),
+    (check_source_options, "startingTimestamp", "starting_timestamp"),
+    (check_source_options, "endingTimestamp", "ending_timestamp"),
+    (check_source_options, "startingOffsetsByTimestamp", "starting_timestamp"),
+    (check_source_options, "endingOffsetsByTimestamp", "ending_timestamp"),
+    (check_source_options, "startingOffsetsByTimestampStrategy", "empty range"),
+    (check_source_options, "failOnDataLoss", "fail_on_data_loss"),
+    (check_source_options, "includeHeaders", "include_headers"),
+    (check_source_options, "maxRecordsPerPartition", "max_records_per_partition"),
+    (check_source_options, "maxOffsetsPerTrigger", "ignores it in a batch"),
+    (check_source_options, "minOffsetsPerTrigger", "ignores it in a batch"),
+    (check_source_options, "maxTriggerDelay", "ignores it in a batch"),
+    (check_source_options, "topic", "target_topic"),
+    (check_source_options, "kafka.bootstrap.servers", "source_conn_id"),
+    (check_source_options, "kafka.group.id", "groupIdPrefix"),
+    (check_source_options, "kafka.isolation.level", "isolation_level='read_uncommitted'"),
+    (check_source_options, "kafka.auto.offset.reset", "Spark refuses it"),
+    (check_source_options, "kafka.key.deserializer", "Spark refuses it"),
+    (check_source_options, "kafka.value.deserializer", "Spark refuses it"),
+    (check_source_options, "kafka.enable.auto.commit", "Spark refuses it"),
+    (check_source_options, "kafka.interceptor.classes", "Spark refuses it"),
+    (check_sink_options, "topic", "target_topic_expr"),
+    (check_sink_options, "includeHeaders", "include_headers"),
+    (check_sink_options, "kafka.bootstrap.servers", "target_conn_id"),
+    (check_sink_options, "kafka.key.serializer", "Spark refuses it"),
+    (check_sink_options, "kafka.value.serializer", "Spark refuses it"),
+    (check_sink_options, "kafka.transactional.id", "opens no transaction"),
+    (check_sink_options, "kafka.acks", "acks=all"),
+    (check_sink_options, "kafka.enable.idempotence", "doubling"),
+]
+
+
+@pytest.mark.parametrize(
+    ("check", "name", "reason"),
+    [
+        pytest.param(*case, id=f"{'source' if case[0] is check_source_options else 'sink'}-{case[1]}")
+        for case in _REFUSED
+    ],
+)
+def test_refuses_what_spark_refuses_or_ignores_or_what_is_ours(check: Check, name: str, reason: str) -> None:
+    """Such an option is an error, however it is spelt, with the reason or the parameter to use instead."""
+    for spelling in (name, name.upper()):
+        with pytest.raises(OptionError) as error:
+            check({spelling: "x"})
+        assert f"must not set {spelling!r}" in str(error.value)
+        assert reason in str(error.value)
+
+
+@_BOTH
+@pytest.mark.parametrize(
+    "name",
+    [
+        "kafka.sasl.jaas.config",
+        "kafka.sasl.mechanism",
+        "kafka.ssl.keystore.password",
+        "kafka.ssl.truststore.location",
+        "kafka.security.protocol",
+        "Kafka.SASL.jaas.config",
+    ],
+)
+def test_logins_belong_to_the_connection(check: Check, parameter: str, name: str) -> None:
+    """A secret in a DAG file is refused, and not repeated in the message."""
+    with pytest.raises(OptionError) as error:
+        check({name: "hunter2"})
+
+    assert parameter in str(error.value)
+    assert name in str(error.value)
+    assert "connection" in str(error.value)
+    assert "hunter2" not in str(error.value)
+
+
+def test_an_option_given_twice_is_an_error() -> None:
+    """Spark compares options without regard to case, so one of two spellings would win by chance."""
+    with pytest.raises(OptionError, match="'minPartitions' twice"):
+        check_source_options({"minPartitions": 1, "MINPARTITIONS": 2})
+
+
+@pytest.mark.parametrize("value", [None, {"a": 1}, [1], (1,), {1}, b"5"], ids=repr)
+def test_refuses_a_value_that_is_no_text(value: object) -> None:
+    """Options are text or numbers; the message names option and value."""
+    with pytest.raises(OptionError) as error:
+        check_source_options({"minPartitions": value})
+
+    assert "source_options['minPartitions'] must be text or a number" in str(error.value)
+    assert repr(value) in str(error.value)
+
+
+@_BOTH
+@pytest.mark.parametrize("options", ["minPartitions=5", ["minPartitions"], 5])
+def test_refuses_options_that_are_no_mapping(check: Check, parameter: str, options: Any) -> None:
+    """The message shows the form that is expected."""
+    with pytest.raises(OptionError, match=f"{parameter} must be a mapping such as"):
+        check(options)
+
+
+def test_every_default_that_the_author_may_change_is_a_known_option() -> None:
+    """Each setting that is tuned can be overridden, but for those that make delivery certain."""
+    ours = {"kafka.isolation.level", "kafka.acks", "kafka.enable.idempotence"}
+    source = {k: v for k, v in source_defaults([Span("o", 0, 0, 1)], read_committed=True).items() if k not in ours}
+    sink = {k: v for k, v in sink_defaults().items() if k not in ours}
+
+    assert check_source_options(source) == source
+    assert check_sink_options(sink) == sink

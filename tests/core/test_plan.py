@@ -1,0 +1,429 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_provider_kafka_spark.core.broker_state import ClusterState, PartitionState, TopicState
+from airflow_provider_kafka_spark.core.errors import DataLossError, ProtocolError, TargetError, UnknownTopicError
+from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
+from airflow_provider_kafka_spark.core.plan import ReplayPlan, Target, make_plan
+from airflow_provider_kafka_spark.core.resolve import MissingRange, ResolvedRanges
+
+
+def _topic(name: str, partitions: int = 2, topic_id: str | None = "id-1", **config: str) -> TopicState:
+    return TopicState(
+        name,
+        topic_id,
+        {i: PartitionState(0, 100, 100 + i) for i in range(partitions)},
+        {key.replace("_", "."): value for key, value in config.items()},
+    )
+
+
+def _cluster(*topics: TopicState, cluster_id: str = "A", conn_id: str = "kafka_default") -> ClusterState:
+    return ClusterState(cluster_id, conn_id, 0, {topic.name: topic for topic in topics})
+
+
+def _resolved(*ranges: str) -> ResolvedRanges:
+    return ResolvedRanges(OffsetRanges.parse(ranges or ["orders:0:0:10", "orders:1:0:20"]))
+
+
+def _plan(**changes: Any) -> ReplayPlan:
+    plan = ReplayPlan(
+        source_cluster_id="A",
+        target_cluster_id="B",
+        target=Target("copy"),
+        ranges=OffsetRanges.parse(["orders:0:0:1000", "orders:1:0:2000000"]),
+        missing=(MissingRange(OffsetRange("orders", 0, 0, 5), "aged out"),),
+        topic_ids={"orders": "id-1"},
+        partition_counts={"orders": 2},
+        target_ends={"copy": {0: 7, 11: 8}},
+        spark_partitions=2,
+        warnings=("mind this",),
+    )
+    return replace(plan, **changes)
+
+
+@pytest.mark.parametrize(
+    ("topic", "expression", "got"),
+    [
+        pytest.param(None, None, "got neither", id="neither"),
+        pytest.param("copy", "topic", "target_topic='copy' and target_topic_expr='topic'", id="both"),
+    ],
+)
+def test_a_target_is_exactly_one_of_topic_and_expression(topic: str | None, expression: str | None, got: str) -> None:
+    """Without a target Spark would write records back into their source; with two nobody knows which."""
+    with pytest.raises(TargetError) as error:
+        Target(topic, expression)
+
+    assert "exactly one of target_topic='orders_copy' and target_topic_expr" in str(error.value)
+    assert got in str(error.value)
+
+
+def test_a_plan_holds_what_was_resolved_and_what_the_target_had() -> None:
+    """Ranges, losses, warnings, topic ids, partition counts and target ends are all on record before anything runs."""
+    lost = MissingRange(OffsetRange("orders", 0, 0, 5), "aged out")
+    resolved = ResolvedRanges(OffsetRanges.parse(["orders:0:5:10", "stock:0:0:0"]), (lost,), ("mind this",))
+    source = _cluster(_topic("orders", 3), _topic("stock", 1, None), _topic("other"))
+
+    plan = make_plan(resolved, source, _cluster(_topic("copy"), cluster_id="B"), Target("copy"))
+
+    assert plan == ReplayPlan(
+        source_cluster_id="A",
+        target_cluster_id="B",
+        target=Target("copy"),
+        ranges=resolved.ranges,
+        missing=(lost,),
+        topic_ids={"orders": "id-1"},
+        partition_counts={"orders": 3, "stock": 1},
+        target_ends={"copy": {0: 100, 1: 101}},
+        spark_partitions=1,
+        warnings=("mind this",),
+    )
+
+
+def test_a_plan_counts_spark_partitions_as_they_will_be_cut() -> None:
+    """With a largest size the plan shows the number of tasks that really read."""
+    plan = make_plan(
+        _resolved("orders:0:0:10", "orders:1:0:20"),
+        _cluster(_topic("orders"), _topic("copy")),
+        _cluster(_topic("copy")),
+        Target("copy"),
+        10,
+    )
+
+    assert plan.spark_partitions == 3
+
+
+@pytest.mark.parametrize(
+    ("preserve_order", "tasks"), [pytest.param(True, 1, id="in-order"), pytest.param(False, 100, id="in-any-order")]
+)
+def test_a_plan_counts_spark_partitions_as_they_keep_the_order(preserve_order: bool, tasks: int) -> None:
+    """A hundred pieces of one partition are one task, unless their order does not matter."""
+    clusters = _cluster(_topic("orders")), _cluster(_topic("copy"))
+
+    plan = make_plan(_resolved("orders:0:0:100"), *clusters, Target("copy"), 1, preserve_order)
+
+    assert plan.spark_partitions == tasks
+
+
+def test_an_expression_as_target_is_planned_without_a_topic() -> None:
+    """Where records go is known only row by row, so the target's state is not asked for."""
+    plan = make_plan(_resolved(), _cluster(_topic("orders")), _cluster(), Target(None, "concat(topic, '_copy')"))
+
+    assert plan.target_ends == {}
+    assert plan.planned_records == 30
+
+
+_BAD_TARGETS = [
+    pytest.param(
+        Target("nowhere"),
+        _cluster(_topic("copy"), conn_id="backup"),
+        ["'nowhere' does not exist", "'backup'", "Create it"],
+        id="missing",
+    ),
+    pytest.param(
+        Target("orders"),
+        _cluster(_topic("orders")),
+        ["'orders' is also read", "allow_same_topic=True"],
+        id="is-the-source",
+    ),
+    pytest.param(
+        Target("copy", preserve_partition=True),
+        _cluster(_topic("copy", 1)),
+        ["preserve_partition=True needs at least 2 partitions", "'copy'", "it has 1", "preserve_partition=False"],
+        id="too-few-partitions",
+    ),
+]
+
+
+@pytest.mark.parametrize(("target", "target_cluster", "fragments"), _BAD_TARGETS)
+def test_refuses_a_target_that_cannot_take_the_records(
+    target: Target, target_cluster: ClusterState, fragments: list[str]
+) -> None:
+    """A target that is missing, too small or the source itself is an error before Spark starts."""
+    with pytest.raises(TargetError) as error:
+        make_plan(_resolved(), _cluster(_topic("orders")), target_cluster, target)
+
+    for fragment in fragments:
+        assert fragment in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("target", "target_cluster"),
+    [
+        pytest.param(Target("orders", allow_same_topic=True), _cluster(_topic("orders")), id="same-topic-allowed"),
+        pytest.param(Target("orders"), _cluster(_topic("orders"), cluster_id="B"), id="same-name-on-another-cluster"),
+        pytest.param(Target("copy", preserve_partition=True), _cluster(_topic("copy", 2)), id="just-enough-partitions"),
+        pytest.param(Target("copy"), _cluster(_topic("copy", 1)), id="fewer-partitions-without-preserving"),
+    ],
+)
+def test_takes_a_target_that_can_take_the_records(target: Target, target_cluster: ClusterState) -> None:
+    """What is allowed, or on another cluster, or large enough, is planned without a warning."""
+    assert make_plan(_resolved(), _cluster(_topic("orders")), target_cluster, target).warnings == ()
+
+
+def test_an_idle_partition_needs_none_in_the_target() -> None:
+    """Only partitions with records to write must exist there."""
+    resolved = _resolved("orders:0:0:10", "orders:1:5:5")
+
+    make_plan(
+        resolved, _cluster(_topic("orders")), _cluster(_topic("copy", 1)), Target("copy", preserve_partition=True)
+    )
+
+
+@pytest.mark.parametrize(
+    ("config", "fragments"),
+    [
+        pytest.param({"cleanup_policy": "compact"}, ["'copy' is compacted", "without a key"], id="compacted"),
+        pytest.param({"cleanup_policy": "compact,delete"}, ["'copy' is compacted"], id="compacted-and-deleted"),
+        pytest.param(
+            {"max_message_bytes": "1000000"}, ["at most 1,000,000 bytes", "'orders'", "2,000,000"], id="small-messages"
+        ),
+    ],
+)
+def test_warns_of_a_target_that_may_refuse_records(config: dict[str, str], fragments: list[str]) -> None:
+    """What may go wrong, and need not, is a warning in the plan."""
+    source = _cluster(_topic("orders", max_message_bytes="2000000"))
+    target = _cluster(_topic("copy", **config))
+
+    (warning,) = make_plan(_resolved(), source, target, Target("copy")).warnings
+
+    for fragment in fragments:
+        assert fragment in warning
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        pytest.param({"cleanup_policy": "delete", "max_message_bytes": "2000000"}, id="fits-exactly"),
+        pytest.param({}, id="may-not-read-the-configuration"),
+    ],
+)
+def test_does_not_warn_without_a_reason(config: dict[str, str]) -> None:
+    """A target that fits, or of which nothing is known, gives no warning."""
+    source = _cluster(_topic("orders", max_message_bytes="2000000"))
+
+    assert make_plan(_resolved(), source, _cluster(_topic("copy", **config)), Target("copy")).warnings == ()
+
+
+def test_a_recreated_topic_is_data_loss() -> None:
+    """The same offsets hold other records now; the message names the topic and both ids."""
+    with pytest.raises(DataLossError) as error:
+        _plan().check_topics_unchanged(_cluster(_topic("orders", topic_id="id-2")))
+
+    for fragment in ("'orders' was deleted and created again", "id-1", "id-2", "Clear the task"):
+        assert fragment in str(error.value)
+
+
+@pytest.mark.parametrize("topic_id", [pytest.param("id-1", id="the-same"), pytest.param(None, id="not-told-any-more")])
+def test_an_unchanged_topic_is_no_loss(topic_id: str | None) -> None:
+    """Only another id is proof."""
+    _plan().check_topics_unchanged(_cluster(_topic("orders", topic_id=topic_id)))
+
+
+def test_a_topic_without_a_known_id_is_not_compared() -> None:
+    """A broker that tells no ids when planning cannot be held to one later."""
+    _plan(topic_ids={}).check_topics_unchanged(_cluster(_topic("orders", topic_id="id-2")))
+
+
+def test_a_topic_deleted_since_planning_is_unknown() -> None:
+    """A retry does not start on a topic that is gone."""
+    with pytest.raises(UnknownTopicError, match="'orders'"):
+        _plan().check_topics_unchanged(_cluster())
+
+
+def test_names_partitions_that_appeared_after_planning() -> None:
+    """New partitions are not covered, and that is said."""
+    (words,) = _plan().partitions_added(_cluster(_topic("orders", 4)))
+
+    assert words == "orders: partitions 2 to 3 were added after planning and are not covered"
+
+
+@pytest.mark.parametrize(
+    "cluster",
+    [
+        pytest.param(_cluster(_topic("orders", 2)), id="the-same"),
+        pytest.param(_cluster(_topic("orders", 1)), id="fewer"),
+        pytest.param(_cluster(), id="topic-gone"),
+        pytest.param(_cluster(_topic("orders", 2), _topic("other", 9)), id="another-topic"),
+    ],
+)
+def test_says_nothing_where_no_partition_appeared(cluster: ClusterState) -> None:
+    """Only growth of a planned topic is reported."""
+    assert _plan().partitions_added(cluster) == ()
+
+
+def test_planned_records_are_an_upper_bound() -> None:
+    """All offsets of all ranges; what is missing does not count."""
+    assert _plan().planned_records == 2_001_000
+    assert not _plan().is_empty
+
+
+@pytest.mark.parametrize(
+    "ranges", [pytest.param([], id="no-ranges"), pytest.param(["orders:0:5:5"], id="only-idle-partitions")]
+)
+def test_a_plan_without_records_is_empty(ranges: list[str]) -> None:
+    """There is nothing to start Spark for."""
+    assert _plan(ranges=OffsetRanges.parse(ranges)).is_empty
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({"warnings": ()}, id="warnings"),
+        pytest.param({"missing": ()}, id="missing"),
+        pytest.param({"spark_partitions": 9}, id="spark-partitions"),
+        pytest.param({"target_ends": {}}, id="target-ends"),
+        pytest.param({"partition_counts": {}}, id="partition-counts"),
+        pytest.param(
+            {"ranges": OffsetRanges.parse(["orders:0:0:1000", "orders:1:0:2000000", "orders:2:4:4"])},
+            id="an-idle-partition",
+        ),
+    ],
+)
+def test_the_digest_does_not_change_with_what_is_beside_the_point(changes: dict[str, Any]) -> None:
+    """The same reading and the same target are the same work."""
+    assert _plan(**changes).digest == _plan().digest
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({"ranges": OffsetRanges.parse(["orders:0:0:1000", "orders:1:0:2000001"])}, id="one-offset-more"),
+        pytest.param({"ranges": OffsetRanges.parse(["orders:0:0:1000"])}, id="one-range-fewer"),
+        pytest.param({"source_cluster_id": "C"}, id="source-cluster"),
+        pytest.param({"target_cluster_id": "C"}, id="target-cluster"),
+        pytest.param({"target": Target("copy2")}, id="target-topic"),
+        pytest.param({"target": Target(None, "copy")}, id="target-expression"),
+        pytest.param({"topic_ids": {"orders": "id-2"}}, id="topic-re-created"),
+    ],
+)
+def test_the_digest_changes_with_what_is_read_and_where_it_goes(changes: dict[str, Any]) -> None:
+    """Another reading or another target is other work."""
+    assert _plan(**changes).digest != _plan().digest
+
+
+def test_the_digest_is_the_same_tomorrow() -> None:
+    """It is stored and compared by other processes, so it may not depend on this one: 16 hexadecimal digits."""
+    plan = _plan(topic_ids={"a": "1", "b": "2"})
+
+    assert plan.digest == _plan(topic_ids={"b": "2", "a": "1"}).digest
+    assert len(plan.digest) == 16
+    int(plan.digest, 16)
+
+
+_NAMES = st.text("abc.-_9", min_size=1, max_size=8).filter(lambda name: name not in (".", ".."))
+_COUNTS = st.integers(0, 2**63 - 1)
+
+
+@st.composite
+def _plans(draw: st.DrawFn) -> ReplayPlan:
+    bounds = [sorted(pair) for pair in draw(st.lists(st.tuples(_COUNTS, _COUNTS), max_size=4))]
+    ranges = [OffsetRange(draw(_NAMES), i, *pair) for i, pair in enumerate(bounds)]
+    topic, expression = draw(st.sampled_from([("copy", None), (None, "concat(topic, 'ü')")]))
+    return ReplayPlan(
+        source_cluster_id=draw(st.text()),
+        target_cluster_id=draw(st.text()),
+        target=Target(topic, expression, draw(st.booleans()), draw(st.booleans())),
+        ranges=OffsetRanges(ranges),
+        missing=tuple(MissingRange(r, draw(st.text())) for r in ranges),
+        topic_ids=draw(st.dictionaries(_NAMES, st.text())),
+        partition_counts=draw(st.dictionaries(_NAMES, _COUNTS)),
+        target_ends=draw(
+            st.dictionaries(_NAMES, st.dictionaries(st.integers(0, 2**31 - 1), _COUNTS, max_size=3), max_size=3)
+        ),
+        spark_partitions=draw(st.integers(0, 10_000)),
+        warnings=tuple(draw(st.lists(st.text(), max_size=3))),
+    )
+
+
+@given(_plans())
+def test_a_stored_plan_reads_back(plan: ReplayPlan) -> None:
+    """A retry, in another process, finds the plan that the first try made."""
+    stored = json.loads(json.dumps(plan.to_dict()))
+
+    assert ReplayPlan.from_dict(stored) == plan
+    assert ReplayPlan.from_dict(stored).digest == plan.digest
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({"version": 2}, id="newer-version"),
+        pytest.param({"version": None}, id="no-version"),
+        pytest.param({"ranges": None}, id="ranges-null"),
+        pytest.param({"ranges": ["orders:0:9:1"]}, id="range-reversed"),
+        pytest.param({"ranges": ["orders:0:0:9", "orders:0:1:5"]}, id="ranges-overlap"),
+        pytest.param({"target": {}}, id="target-empty"),
+        pytest.param({"target": {"topic": None}}, id="target-neither"),
+        pytest.param({"target": {"topic": "copy", "color": "red"}}, id="target-unknown-key"),
+        pytest.param({"missing": [["orders:0:0:1"]]}, id="missing-without-reason"),
+        pytest.param({"target_ends": {"copy": {"x": 1}}}, id="target-ends-no-partition"),
+        pytest.param({"target_ends": []}, id="target-ends-a-list"),
+        pytest.param({"topic_ids": 5}, id="topic-ids-a-number"),
+    ],
+)
+def test_refuses_a_damaged_plan(changes: dict[str, Any]) -> None:
+    """What is stored and cannot be understood is one error that says how to get a new plan, not a traceback or a guess."""
+    with pytest.raises(ProtocolError, match="Clear the task"):
+        ReplayPlan.from_dict({**_plan().to_dict(), **changes})
+
+
+@pytest.mark.parametrize("key", sorted(set(_plan().to_dict()) - {"version"}))
+def test_refuses_a_plan_that_lacks_something(key: str) -> None:
+    """No part of a plan has a default."""
+    stored = _plan().to_dict()
+    del stored[key]
+
+    with pytest.raises(ProtocolError, match=key):
+        ReplayPlan.from_dict(stored)
+
+
+@pytest.mark.parametrize("stored", [None, [], "plan", 5, {}])
+def test_refuses_what_is_no_plan(stored: Any) -> None:
+    """Whatever the store gives back, the error is the same one."""
+    with pytest.raises(ProtocolError, match="must be of version 1"):
+        ReplayPlan.from_dict(stored)
+
+
+def test_shows_the_plan_as_a_table() -> None:
+    """Thousands have separators, the columns line up, and totals, target, losses and warnings follow."""
+    plan = _plan()
+
+    assert plan.table().splitlines() == [
+        "topic[partition]  from      until  records at most",
+        "----------------  ----  ---------  ---------------",
+        "orders[0]            0      1,000            1,000",
+        "orders[1]            0  2,000,000        2,000,000",
+        "total                    2 ranges        2,001,000",
+        f"Target: copy. Spark partitions: 2. Digest: {plan.digest}.",
+        "Missing: orders[0] 0 to 5: aged out.",
+        "Warning: mind this",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("count", "hidden"),
+    [
+        pytest.param(40, [], id="all-fit"),
+        pytest.param(41, ["... 1 more 10"], id="one-hidden"),
+        pytest.param(1_240, ["... 1,200 more 12,000"], id="many-hidden"),
+    ],
+)
+def test_a_long_table_is_cut_and_says_what_it_hides(count: int, hidden: list[str]) -> None:
+    """A log line never has a thousand rows, and the total is of all ranges."""
+    lines = _plan(ranges=OffsetRanges(OffsetRange("o", i, 0, 10) for i in range(count))).table().splitlines()
+
+    assert len([line for line in lines if line.startswith("o[")]) == 40
+    assert [" ".join(line.split()) for line in lines if line.startswith("...")] == hidden
+    assert [line.split()[-1] for line in lines if line.startswith("total")] == [f"{count * 10:,}"]
+
+
+def test_an_empty_plan_has_a_table() -> None:
+    """There is a log line also when there is nothing to do."""
+    assert "0 ranges" in _plan(ranges=OffsetRanges(), missing=(), warnings=()).table()

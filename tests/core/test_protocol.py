@@ -1,0 +1,295 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_provider_kafka_spark.core.errors import ProtocolError
+from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
+from airflow_provider_kafka_spark.core.protocol import JobFailure, JobReport, JobRequest, RangeReport, Transform
+from airflow_provider_kafka_spark.core.spans import Span
+
+_SECRET = "hunter2"
+
+_REQUEST = JobRequest(
+    run_id="0123456789abcdef",
+    plan_digest="fedcba9876543210",
+    ranges=("orders:0:0:10", "orders:1:5:9"),
+    spans=(Span("orders", 0, 0, 10), Span("orders", 1, 5, 9, 3)),
+    transform=Transform(where="value is not null", columns={"key": "upper(key)"}, topic="copy"),
+    source_options={"kafka.sasl.jaas.config": f'x required password="{_SECRET}";'},
+    sink_options={"kafka.ssl.key.password": _SECRET},
+    report_uri="report.json",
+    is_retry=True,
+    audit_from={"copy": {"0": 3}},
+    forbidden_targets=("orders",),
+)
+_REPORT = JobReport(
+    run_id="0123456789abcdef",
+    plan_digest="fedcba9876543210",
+    ranges=(RangeReport("orders", 0, 0, 10, 9, 8), RangeReport("orders", 1, 5, 9, 4, 4)),
+    target_topics=("copy",),
+    application_id="local-1",
+    spark_version="4.0.1",
+    seconds=1.5,
+)
+
+_COUNTS = st.integers(0, 2**63 - 1)
+_OPTIONAL_TEXT = st.none() | st.text()
+_OPTIONS = st.dictionaries(st.text(), st.text(), max_size=3)
+_SECONDS = st.floats(0, 1e9)
+_SPANS = st.builds(Span, st.text(), _COUNTS, _COUNTS, _COUNTS, st.integers(1, 99))
+_TRANSFORMS = st.builds(
+    Transform,
+    where=_OPTIONAL_TEXT,
+    columns=_OPTIONS,
+    topic=_OPTIONAL_TEXT,
+    topic_expr=_OPTIONAL_TEXT,
+    preserve_partition=st.booleans(),
+    include_headers=st.booleans(),
+    provenance_headers=st.booleans(),
+    window_start_ms=st.none() | _COUNTS,
+    window_end_ms=st.none() | _COUNTS,
+)
+
+
+def _tuples(items: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[Any, ...]]:
+    return st.lists(items, max_size=3).map(tuple)
+
+
+_REQUESTS = st.builds(
+    JobRequest,
+    run_id=st.text(),
+    plan_digest=st.text(),
+    ranges=_tuples(st.text()),
+    spans=_tuples(_SPANS),
+    transform=_TRANSFORMS,
+    source_options=_OPTIONS,
+    sink_options=_OPTIONS,
+    report_uri=st.text(),
+    read_committed=st.booleans(),
+    fail_on_data_loss=st.booleans(),
+    preserve_order=st.booleans(),
+    is_retry=st.booleans(),
+    audit_from=st.dictionaries(st.text(), st.dictionaries(st.text(), _COUNTS, max_size=3), max_size=3),
+    audit_since_ms=st.none() | _COUNTS,
+    forbidden_targets=_tuples(st.text()),
+    progress_seconds=_SECONDS,
+    owner_pid=st.none() | _COUNTS,
+)
+_REPORTS = st.builds(
+    JobReport,
+    run_id=st.text(),
+    plan_digest=st.text(),
+    ranges=_tuples(st.builds(RangeReport, st.text(), _COUNTS, _COUNTS, _COUNTS, _COUNTS, _COUNTS)),
+    target_topics=_tuples(st.text()),
+    application_id=st.text(),
+    spark_version=st.text(),
+    seconds=_SECONDS,
+    failure=st.none() | st.builds(JobFailure, st.text(), st.text()),
+    delivered_before=_COUNTS,
+    duplicates=_COUNTS,
+    failed_tasks=_COUNTS,
+    ui_url=_OPTIONAL_TEXT,
+)
+
+
+@given(_REQUESTS)
+def test_a_request_reads_back(request: JobRequest) -> None:
+    """The driver gets what the worker sent, whatever characters are in it."""
+    assert JobRequest.from_json(request.to_json()) == request
+
+
+@given(_REPORTS)
+def test_a_report_reads_back(report: JobReport) -> None:
+    """The worker gets what the driver reported."""
+    assert JobReport.from_json(report.to_json()) == report
+
+
+def test_the_wire_form_is_ascii_with_sorted_keys() -> None:
+    """Any file encoding carries it, and the same message is the same bytes."""
+    text = replace(_REQUEST, report_uri="bericht-ü.json").to_json()
+
+    assert text.isascii()
+    assert list(json.loads(text)) == sorted(json.loads(text))
+
+
+def test_a_request_shows_no_secret() -> None:
+    """A request in a log or traceback shows what is copied, and no login."""
+    for shown in (repr(_REQUEST), str(_REQUEST), f"{(_REQUEST,)}"):
+        assert _SECRET not in shown
+        assert "jaas" not in shown
+        assert "orders:0:0:10" in shown
+
+
+def test_the_ranges_of_a_request_are_ranges() -> None:
+    """What crossed as text is an algebra again on the other side."""
+    assert _REQUEST.offset_ranges == OffsetRanges.parse(["orders:0:0:10", "orders:1:5:9"])
+
+
+@pytest.mark.parametrize(
+    ("transform", "drops"),
+    [
+        pytest.param(Transform(), False, id="nothing"),
+        pytest.param(Transform(columns={"key": "null"}, topic_expr="topic"), False, id="columns-and-topic"),
+        pytest.param(Transform(where="true"), True, id="where"),
+        pytest.param(Transform(window_start_ms=0), True, id="window-start"),
+        pytest.param(Transform(window_end_ms=0), True, id="window-end"),
+    ],
+)
+def test_knows_whether_records_may_be_dropped(transform: Transform, drops: bool) -> None:
+    """Only a predicate or an exact window excuses that fewer are written than read; a window may start at 0 ms."""
+    assert transform.drops_records is drops
+
+
+def test_counts_add_up_over_ranges() -> None:
+    """Totals are sums over the ranges, and a gap is an offset without a record."""
+    assert (_REPORT.records_read, _REPORT.records_written) == (13, 12)
+    assert [r.gaps for r in _REPORT.ranges] == [1, 0]
+
+
+_KINDS = pytest.mark.parametrize("message", [pytest.param(_REQUEST, id="request"), pytest.param(_REPORT, id="report")])
+
+
+def _changed(message: JobRequest | JobReport, **changes: Any) -> str:
+    return json.dumps({**json.loads(message.to_json()), **changes})
+
+
+@_KINDS
+@pytest.mark.parametrize("version", [0, 2, "1", None])
+def test_refuses_another_version(message: JobRequest | JobReport, version: object) -> None:
+    """A driver that runs other code must not guess; the message says what both speak and what to do."""
+    with pytest.raises(ProtocolError) as error:
+        type(message).from_json(_changed(message, version=version))
+
+    for fragment in (type(message).__name__, "version 1", f"got {version!r}", "let the operator send its own code"):
+        assert fragment in str(error.value)
+
+
+@_KINDS
+def test_refuses_unknown_keys(message: JobRequest | JobReport) -> None:
+    """An option that the other side does not know would be left out in silence."""
+    with pytest.raises(ProtocolError, match=r"unknown keys \['colour'\]"):
+        type(message).from_json(_changed(message, colour="red"))
+
+
+@_KINDS
+@pytest.mark.parametrize("key", ["run_id", "plan_digest", "ranges"])
+def test_refuses_a_message_that_lacks_something(message: JobRequest | JobReport, key: str) -> None:
+    """What has no default must be there."""
+    value = json.loads(message.to_json())
+    del value[key]
+
+    with pytest.raises(ProtocolError, match=rf"lacks \['{key}'\]"):
+        type(message).from_json(json.dumps(value))
+
+
+@pytest.mark.parametrize(
+    ("message", "changes", "fragment"),
+    [
+        pytest.param(
+            _REQUEST, {"transform": None}, "Transform must be a JSON object; got NoneType", id="transform-null"
+        ),
+        pytest.param(
+            _REQUEST, {"transform": {"wher": "x"}}, "Transform of version 1 has unknown keys ['wher']", id="typo"
+        ),
+        pytest.param(_REQUEST, {"spans": ["orders"]}, "Span must be a JSON object; got str", id="span-as-text"),
+        pytest.param(
+            _REQUEST, {"spans": [{"topic": "o"}]}, "lacks ['from_offset', 'partition', 'until_offset']", id="span-short"
+        ),
+        pytest.param(_REPORT, {"ranges": [[1]]}, "RangeReport must be a JSON object; got list", id="range-as-list"),
+        pytest.param(_REPORT, {"failure": "boom"}, "JobFailure must be a JSON object; got str", id="failure-as-text"),
+        pytest.param(_REPORT, {"failure": {"error": "x"}}, "lacks ['message']", id="failure-short"),
+    ],
+)
+def test_refuses_malformed_parts(message: JobRequest | JobReport, changes: dict[str, Any], fragment: str) -> None:
+    """The parts of a message are held to their shape like the whole, and named."""
+    with pytest.raises(ProtocolError) as error:
+        type(message).from_json(_changed(message, **changes))
+
+    assert fragment in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("message", "changes"),
+    [
+        pytest.param(_REPORT, {"ranges": 5}, id="ranges-a-number"),
+        pytest.param(_REPORT, {"target_topics": None}, id="topics-null"),
+        pytest.param(_REPORT, {"target_topics": "copy"}, id="topics-a-text-becomes-letters"),
+        pytest.param(_REQUEST, {"ranges": "orders:0:0:10"}, id="ranges-a-text-becomes-letters"),
+        pytest.param(_REQUEST, {"spans": None}, id="spans-null"),
+        pytest.param(_REQUEST, {"spans": {}}, id="spans-an-object"),
+        pytest.param(_REQUEST, {"spans": [None]}, id="span-null"),
+        pytest.param(_REQUEST, {"ranges": [5]}, id="ranges-of-numbers"),
+        pytest.param(_REQUEST, {"forbidden_targets": "orders"}, id="forbidden-a-text"),
+        pytest.param(_REQUEST, {"forbidden_targets": [None]}, id="forbidden-null"),
+        pytest.param(_REPORT, {"ranges": ["orders:0:0:10"]}, id="ranges-as-texts"),
+        pytest.param(_REPORT, {"target_topics": [1]}, id="topics-of-numbers"),
+        pytest.param(_REPORT, {"version": True}, id="version-true"),
+        pytest.param(_REQUEST, {"version": True}, id="request-version-true"),
+    ],
+)
+def test_refuses_lists_that_are_none(message: JobRequest | JobReport, changes: dict[str, Any]) -> None:
+    """What should be a list and is not is the same named error."""
+    with pytest.raises(ProtocolError):
+        type(message).from_json(_changed(message, **changes))
+
+
+@_KINDS
+@pytest.mark.parametrize("text", ["[]", "null", "1", '"x"', "{}"])
+def test_refuses_json_that_is_no_message(message: JobRequest | JobReport, text: str) -> None:
+    """Any other JSON is a message of no version."""
+    with pytest.raises(ProtocolError, match="must be of version 1"):
+        type(message).from_json(text)
+
+
+@_KINDS
+@pytest.mark.parametrize("length", [0, 1, 100])
+def test_refuses_half_a_message(message: JobRequest | JobReport, length: int) -> None:
+    """A file that was cut off is said to be, at which character, in a named error."""
+    with pytest.raises(ProtocolError) as error:
+        type(message).from_json(message.to_json()[:length])
+
+    assert "must be JSON" in str(error.value)
+    assert f"of {length}" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(_REQUEST.to_json()[:-1], id="cut-off"),
+        pytest.param(_changed(_REQUEST, version=2), id="other-version"),
+        pytest.param(_changed(_REQUEST, colour="red"), id="unknown-key"),
+        pytest.param(_changed(_REQUEST, transform=_SECRET), id="malformed-part"),
+    ],
+)
+def test_an_unreadable_request_gives_away_no_secret(text: str) -> None:
+    """Neither the message nor a cause that a traceback would show repeats what is in the file."""
+    with pytest.raises(ProtocolError) as error:
+        JobRequest.from_json(text)
+
+    assert _SECRET not in str(error.value)
+    assert error.value.__cause__ is None
+    assert error.value.__context__ is None or error.value.__suppress_context__
+
+
+def test_what_is_left_out_is_the_safe_choice() -> None:
+    """A request that says no more than it must loses nothing, keeps the order, and is a first try."""
+    request = JobRequest("r", "d", (), (), Transform(), {}, {}, "report.json")
+
+    assert request.read_committed
+    assert request.fail_on_data_loss
+    assert request.preserve_order
+    assert not request.is_retry
+    assert request.transform.include_headers
+    assert request.transform.provenance_headers
+    assert not request.transform.preserve_partition
+
+
+def test_a_report_that_says_no_more_claims_nothing() -> None:
+    """No duplicates, no lost tasks and nothing delivered before, unless the job counted some."""
+    assert (_REPORT.delivered_before, _REPORT.duplicates, _REPORT.failed_tasks) == (0, 0, 0)

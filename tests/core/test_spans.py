@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_provider_kafka_spark.core.errors import OffsetRangeError
+from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
+from airflow_provider_kafka_spark.core.spans import (
+    MOST_UNGROUPED_RANGES,
+    SMALL_GAP_OFFSETS,
+    Span,
+    plan_spans,
+    tasks_of,
+)
+
+
+def _spaced(count: int, gap: int, size: int = 10, partition: int = 0) -> list[OffsetRange]:
+    return [OffsetRange("o", partition, i * (size + gap), i * (size + gap) + size) for i in range(count)]
+
+
+@st.composite
+def _many_ranges(draw: st.DrawFn) -> OffsetRanges:
+    """Up to 90 ranges in two partitions, with gaps on both sides of what is read through."""
+    ranges = []
+    for partition in (0, 1):
+        offset = 0
+        for gap, size in draw(
+            st.lists(
+                st.tuples(
+                    st.sampled_from([0, 1, SMALL_GAP_OFFSETS, SMALL_GAP_OFFSETS + 1]), st.sampled_from([0, 1, 10])
+                ),
+                min_size=20,
+                max_size=45,
+            )
+        ):
+            offset += gap + 1
+            ranges.append(OffsetRange("o", partition, offset, offset + size))
+            offset += size
+    return OffsetRanges(ranges)
+
+
+def test_each_range_has_a_spark_partition_of_its_own() -> None:
+    """A handful of ranges is read as createRDD had it, also where they touch."""
+    ranges = OffsetRanges.parse(["o:0:0:10", "o:0:10:20", "p:1:5:6"])
+
+    assert plan_spans(ranges) == (Span("o", 0, 0, 10), Span("o", 0, 10, 20), Span("p", 1, 5, 6))
+
+
+def test_empty_ranges_start_no_task() -> None:
+    """There is nothing to read in them."""
+    assert plan_spans(OffsetRanges.parse(["o:0:5:5", "o:1:0:3", "o:2:9:9"])) == (Span("o", 1, 0, 3),)
+
+
+def test_nothing_to_read_needs_no_task() -> None:
+    """An empty plan has no spans."""
+    assert plan_spans(OffsetRanges()) == ()
+
+
+@pytest.mark.parametrize(
+    ("count", "spans"),
+    [
+        pytest.param(MOST_UNGROUPED_RANGES, MOST_UNGROUPED_RANGES, id="as-many-as-are-left-apart"),
+        pytest.param(MOST_UNGROUPED_RANGES + 1, 1, id="one-more"),
+    ],
+)
+def test_many_close_ranges_are_read_by_one_task(count: int, spans: int) -> None:
+    """Beyond the limit, close ranges share a task."""
+    assert len(plan_spans(OffsetRanges(_spaced(count, gap=1)))) == spans
+
+
+@pytest.mark.parametrize(
+    ("gap", "spans"),
+    [
+        pytest.param(SMALL_GAP_OFFSETS, 1, id="read-through"),
+        pytest.param(SMALL_GAP_OFFSETS + 1, MOST_UNGROUPED_RANGES + 1, id="not-read"),
+    ],
+)
+def test_only_small_gaps_are_read_through(gap: int, spans: int) -> None:
+    """A gap that costs more than a task is never read."""
+    assert len(plan_spans(OffsetRanges(_spaced(MOST_UNGROUPED_RANGES + 1, gap)))) == spans
+
+
+def test_empty_ranges_do_not_count_towards_the_limit() -> None:
+    """Idle partitions do not change how the others are read."""
+    idle = [OffsetRange("idle", i, 0, 0) for i in range(50)]
+
+    assert len(plan_spans(OffsetRanges([*_spaced(MOST_UNGROUPED_RANGES, gap=1), *idle]))) == MOST_UNGROUPED_RANGES
+
+
+@given(_many_ranges())
+def test_spans_cover_all_ranges_and_nothing_but_small_gaps(ranges: OffsetRanges) -> None:
+    """Every offset that is wanted is read, once; what is read beside them lies in small gaps; each span knows its ranges."""
+    spans = plan_spans(ranges)
+    covered = OffsetRanges(OffsetRange(s.topic, s.partition, s.from_offset, s.until_offset) for s in spans)
+
+    assert ranges.subtract(covered) == OffsetRanges()
+    assert all(gap.size <= SMALL_GAP_OFFSETS for gap in covered.subtract(ranges))
+    assert sum(span.ranges for span in spans) == len(ranges.without_empty())
+    for span, whole in zip(sorted(spans), covered, strict=True):
+        assert span.ranges == sum(1 for r in ranges.intersect([whole]))
+
+
+@given(_many_ranges(), st.integers(1, 12))
+def test_a_largest_size_cuts_and_never_merges(ranges: OffsetRanges, largest: int) -> None:
+    """With max_records_per_partition no task reads more offsets than that, and none reads a gap."""
+    spans = plan_spans(ranges, largest)
+
+    assert all(span.until_offset - span.from_offset <= largest for span in spans)
+    assert sum(span.until_offset - span.from_offset for span in spans) == ranges.total
+    assert all(span.ranges == 1 for span in spans)
+
+
+@pytest.mark.parametrize("largest", [0, -5, 2.5, "100", True])
+def test_refuses_a_largest_size_that_cuts_nothing(largest: object) -> None:
+    """A Spark partition has at least one offset."""
+    with pytest.raises(OffsetRangeError):
+        plan_spans(OffsetRanges.parse(["o:0:0:10"]), largest)  # type: ignore[arg-type]
+
+
+def _spans(count: int) -> list[Span]:
+    """So many spans, alternating between two partitions, the later ones first."""
+    return [Span("o", i % 2, i * 100, i * 100 + 10) for i in reversed(range(count))]
+
+
+@pytest.mark.parametrize(
+    ("count", "preserve_order", "tasks"),
+    [
+        pytest.param(MOST_UNGROUPED_RANGES, True, MOST_UNGROUPED_RANGES, id="few-in-order"),
+        pytest.param(MOST_UNGROUPED_RANGES + 1, True, 2, id="many-in-order-share-a-task-per-partition"),
+        pytest.param(MOST_UNGROUPED_RANGES + 1, False, MOST_UNGROUPED_RANGES + 1, id="many-in-any-order-stay-apart"),
+        pytest.param(0, True, 0, id="none"),
+    ],
+)
+def test_many_spans_of_a_partition_share_a_task_to_keep_their_order(
+    count: int, preserve_order: bool, tasks: int
+) -> None:
+    """A span is a task of its own unless there are many and their order matters."""
+    assert len(tasks_of(_spans(count), preserve_order=preserve_order)) == tasks
+
+
+@pytest.mark.parametrize("count", [3, MOST_UNGROUPED_RANGES + 1])
+@pytest.mark.parametrize("preserve_order", [True, False])
+def test_tasks_read_every_span_once_and_in_order(count: int, preserve_order: bool) -> None:
+    """Whatever the order they are given in, a task reads one partition, from its smallest offset on."""
+    tasks = tasks_of(_spans(count), preserve_order=preserve_order)
+
+    assert [span for task in tasks for span in task] == sorted(_spans(count))
+    assert all(len({(span.topic, span.partition) for span in task}) == 1 for task in tasks)
+
+
+def test_order_is_kept_unless_told_otherwise() -> None:
+    """Who says nothing gets the order of the source."""
+    spans = _spans(MOST_UNGROUPED_RANGES + 1)
+
+    assert tasks_of(spans) == tasks_of(spans, preserve_order=True)

@@ -1,0 +1,171 @@
+"""Promises of :meth:`SparkJobHook.check`: what a submission needs is found before anything is planned or started."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_provider_kafka_spark.core.errors import (
+    ConnectionConfigError,
+    JarError,
+    JavaNotFoundError,
+    KafkaSparkError,
+    OptionError,
+    ReportLocationError,
+    SparkSubmitNotFoundError,
+)
+from airflow_provider_kafka_spark.hooks.jars import CACHE_VARIABLE, REPOSITORY_VARIABLE
+from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
+
+Connection = Callable[..., None]
+
+
+@pytest.fixture(autouse=True)
+def local_spark(connection: Connection) -> None:
+    """``spark_default`` leads to a local Spark."""
+    connection("spark_default", conn_type="spark", host="local[2]")
+
+
+def fails(hook: SparkJobHook, kind: type[KafkaSparkError], *says: str) -> None:
+    """Hold the hook to one error that a retry cannot mend, with all these fragments in its message."""
+    with pytest.raises(kind) as raised:
+        hook.check()
+    assert not raised.value.retriable
+    assert [fragment for fragment in says if fragment not in str(raised.value)] == [], str(raised.value)
+
+
+def test_passes_where_all_is_there() -> None:
+    """A local Spark with Java and the fetched connector is fit to submit to."""
+    SparkJobHook().check()
+
+
+def test_no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Without Java on the PATH the message says where it was sought and what to install."""
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    fails(SparkJobHook(), JavaNotFoundError, "Java 17 or newer", str(tmp_path), "Install one")
+
+
+def test_a_wrong_java_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """JAVA_HOME decides, as for spark-submit: an empty one is named, although there is Java on the PATH."""
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+
+    fails(SparkJobHook(), JavaNotFoundError, f"JAVA_HOME={str(tmp_path)!r}", "point JAVA_HOME at one")
+
+
+def test_an_old_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A Java that is too old for this Spark is named with its release."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/java").write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\"' >&2\n")
+    (tmp_path / "bin/java").chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+
+    fails(SparkJobHook(), JavaNotFoundError, "Java 17 or newer", "got Java 11", str(tmp_path / "bin/java"))
+
+
+@pytest.mark.parametrize("by", ["argument", "connection"])
+def test_no_spark_submit(connection: Connection, by: str) -> None:
+    """The binary that the operator or the connection names must be there."""
+    if by == "connection":
+        connection("spark_default", conn_type="spark", host="local", extra={"spark-binary": "spark3-submit"})
+    hook = SparkJobHook(submit_options={"spark_binary": "spark3-submit"} if by == "argument" else {})
+
+    fails(hook, SparkSubmitNotFoundError, "'spark3-submit'", "SPARK_HOME", "Install pyspark")
+
+
+def test_a_missing_spark_connection() -> None:
+    """A connection that is missing does not silently become YARN."""
+    fails(SparkJobHook("nowhere"), ConnectionConfigError, "'nowhere' does not exist", "AIRFLOW_CONN_NOWHERE")
+
+
+@pytest.mark.parametrize("by", ["argument", "connection"])
+def test_cluster_mode_without_report_location(connection: Connection, by: str) -> None:
+    """In cluster mode the report needs a place that both sides reach, and the message gives an example."""
+    extra = {"deploy-mode": "cluster"} if by == "connection" else {}
+    connection("spark_default", conn_type="spark", host="yarn", extra=extra)
+    hook = SparkJobHook(submit_options={"deploy_mode": "cluster"} if by == "argument" else {})
+
+    fails(hook, ReportLocationError, "report_location", "got none", "'spark_default'", "s3a://")
+
+
+def test_cluster_mode_with_report_location_in_the_connection(connection: Connection) -> None:
+    """The connection may name the place for all its tasks."""
+    extra = {"deploy-mode": "cluster", "report-location": "file:///reports"}
+    connection("spark_default", conn_type="spark", host="yarn", extra=extra)
+
+    SparkJobHook().check()
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        pytest.param("spark.speculation", "true", id="speculation"),
+        pytest.param("spark.speculation", True, id="speculation-as-boolean"),
+        pytest.param("spark.task.maxFailures", "4", id="max-failures"),
+        pytest.param("spark.task.maxFailures", 4, id="max-failures-as-number"),
+        pytest.param("spark.yarn.maxAppAttempts", "2", id="yarn-attempts"),
+    ],
+)
+def test_conf_that_would_write_twice(key: str, value: Any) -> None:
+    """Whatever makes Spark run a writing task again is refused with the reason."""
+    hook = SparkJobHook(submit_options={"conf": {key: value}})
+
+    fails(hook, OptionError, f"conf must not set {key}={str(value)!r}", "again", "Leave it out")
+
+
+def test_conf_that_says_the_same_as_we_do() -> None:
+    """What we set anyway may be in the conf, and a conf of other things is the author's own."""
+    SparkJobHook(
+        submit_options={"conf": {"spark.task.maxFailures": 1, "spark.speculation": False, "a.b": None}}
+    ).check()
+
+
+@pytest.mark.parametrize("master", ["local[2,4]", "local[*, 3]"])
+def test_a_local_master_with_attempts(connection: Connection, master: str) -> None:
+    """``local[N,attempts]`` sets the attempts past the conf."""
+    connection("spark_default", conn_type="spark", host=master)
+
+    fails(SparkJobHook(), OptionError, repr(master), "'spark_default'", "Use 'local[N]'")
+
+
+def test_an_empty_connector_folder(tmp_path: Path) -> None:
+    """A folder without the connector is named, with the forms that would do."""
+    hook = SparkJobHook(kafka_connector=str(tmp_path))
+
+    fails(hook, JarError, "kafka_connector", repr(str(tmp_path)), "Maven coordinate", "'provided'")
+
+
+def test_a_connector_folder_in_the_connection(connection: Connection, tmp_path: Path) -> None:
+    """The connection's Extra may name the jars, and is held to the same."""
+    (tmp_path / "unrelated.jar").touch()
+    connection("spark_default", conn_type="spark", host="local", extra={"kafka-connector": f"{tmp_path}/*.jar"})
+
+    fails(SparkJobHook(), JarError, "unrelated.jar", "spark-sql-kafka-0-10")
+
+
+def test_an_unreadable_jar(tmp_path: Path) -> None:
+    """A jar that the worker cannot read is named."""
+    # No file's mode stops root, which tests may run as; a link that leads nowhere stops everybody.
+    jar = tmp_path / "spark-sql-kafka-0-10_2.13-4.0.0.jar"
+    jar.symlink_to(tmp_path / "gone.jar")
+
+    fails(SparkJobHook(kafka_connector=str(tmp_path)), JarError, "must be readable", str(jar), "permissions")
+
+
+def test_a_connector_version_that_does_not_exist(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A coordinate that the repository does not have is named, with the variable for a mirror."""
+    coordinate = "org.apache.spark:spark-sql-kafka-0-10_2.13:9.9.9"
+    (tmp_path / "repository").mkdir()
+    monkeypatch.setenv(REPOSITORY_VARIABLE, (tmp_path / "repository").as_uri())
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
+
+    fails(SparkJobHook(kafka_connector=coordinate), JarError, coordinate, "Check the coordinate", REPOSITORY_VARIABLE)
+
+
+def test_a_provided_connector_is_taken_at_its_word() -> None:
+    """``provided`` fetches nothing."""
+    SparkJobHook(kafka_connector="provided").check()

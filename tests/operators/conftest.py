@@ -1,0 +1,74 @@
+"""A Spark that is never started, and the proof that it was not."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pytest
+
+from airflow_provider_kafka_spark.core.protocol import JobRequest
+from airflow_provider_kafka_spark.hooks.spark_home import find_spark_home
+
+
+@dataclass(frozen=True)
+class RecordingSpark:
+    """A Spark distribution whose ``spark-submit`` keeps the request it is given, says nothing, and ends well."""
+
+    home: Path
+    recorded: Path
+
+    @property
+    def requests(self) -> list[JobRequest]:
+        """The request of each start, in order."""
+        files = sorted(self.recorded.glob("*.json"), key=lambda file: int(file.stem))
+        return [JobRequest.from_json(file.read_text()) for file in files]
+
+
+@pytest.fixture
+def recording_spark(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> RecordingSpark:
+    """``SPARK_HOME`` leads to a :class:`RecordingSpark` of the installed Spark's version."""
+    home, recorded = tmp_path / "spark", tmp_path / "recorded"
+    (home / "bin").mkdir(parents=True)
+    recorded.mkdir()
+    (home / "jars").symlink_to(find_spark_home(environ={}).jars)
+    submit = home / "bin" / "spark-submit"
+    # The request is the last argument.
+    submit.write_text(f'#!/bin/sh\nfor last; do :; done\ncp "$last" {recorded}/$(ls {recorded} | wc -l).json\n')
+    submit.chmod(0o755)
+    monkeypatch.setenv("SPARK_HOME", str(home))
+    return RecordingSpark(home, recorded)
+
+
+@dataclass(frozen=True)
+class Traces:
+    """What a task could leave behind: files in a temporary folder of its own, and processes that know that folder."""
+
+    folder: Path
+
+    @property
+    def files(self) -> list[str]:
+        # Spark's own JVM keeps counters here while it runs; they are gone with it.
+        return sorted(str(path.relative_to(self.folder)) for path in self.folder.rglob("*"))
+
+    @property
+    def processes(self) -> list[str]:
+        found = []
+        for process in psutil.process_iter(["cmdline", "status"]):
+            command = json.dumps(process.info["cmdline"] or [])
+            if str(self.folder) in command and process.info["status"] != psutil.STATUS_ZOMBIE:
+                found.append(command)
+        return found
+
+
+@pytest.fixture
+def traces(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Traces:
+    """Temporary files of this test go to a folder that nobody else uses."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return Traces(folder)

@@ -1,0 +1,382 @@
+"""Promises of the operators from ``execute`` to the target, on a real broker and by real ``spark-submit``."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import Counter
+from typing import Any
+
+import pytest
+from airflow.sdk import DAG, Asset
+from airflow.sdk.bases.operator import BaseOperator
+from airflow.sdk.exceptions import AirflowFailException
+
+from airflow_provider_kafka_spark.core.errors import ExpressionError, JarError, JobKilledError, JobReportMissingError
+from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER, Provenance
+from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
+from airflow_provider_kafka_spark.operators.kafka_to_kafka import KafkaToKafkaOperator
+from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
+from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
+from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
+from tests.airflow_fakes import TaskStateStore, task_context
+from tests.operators.conftest import RecordingSpark, Traces
+
+OPERATORS = [
+    pytest.param(KafkaToKafkaBatchOperator, {"topics": ["orders"]}, id="batch"),
+    pytest.param(ReplayOffsetRangesOperator, {"offset_ranges": ["orders:0:0:1"]}, id="replay"),
+]
+
+
+def run(operator: KafkaToKafkaOperator, context: dict[str, Any]) -> dict[str, Any]:
+    return operator.execute(context)  # type: ignore[arg-type]
+
+
+def provenances(kafka: KafkaBroker, target: str) -> list[Provenance]:
+    """Where each record of the target came from."""
+    headers = [dict(record.headers)[PROVENANCE_HEADER] for record in kafka.consume(target)]
+    return [Provenance.parse(value or b"") for value in headers]
+
+
+@pytest.mark.broker
+@pytest.mark.spark
+def test_a_green_task(kafka: KafkaBroker, topic: TopicFactory, traces: Traces) -> None:
+    """All is delivered; XCom has the documented form; the link, the asset event and the memory are there, and no file or process is."""
+    source, target = topic(2, suffix="source"), topic(2, suffix="target")
+    kafka.produce(source, [Record(b"k%d" % i, b"v%d" % i, (("h", b"1"),), partition=i % 2) for i in range(100)])
+    asset, store = Asset(f"kafka-topic://{target}"), TaskStateStore()
+    context = task_context(store)
+    operator = ReplayOffsetRangesOperator(
+        task_id="task",
+        offset_ranges=[f"{source}:1:0:10", {"topic": source, "partition": 0, "from_offset": 20, "until_offset": 50}],
+        target_topic=target,
+        where="string(key) != 'k1'",
+        outlets=[asset],
+    )
+
+    result = run(operator, context)
+
+    assert json.loads(json.dumps(result)) == result
+    run_id, application_id = result["run_id"], result["application_id"]
+    assert result == {
+        "version": 1,
+        "run_id": run_id,
+        "ranges": [
+            {"topic": source, "partition": 0, "from_offset": 20, "until_offset": 50, "records_read": 30, "records_written": 30},
+            {"topic": source, "partition": 1, "from_offset": 0, "until_offset": 10, "records_read": 10, "records_written": 9},
+        ],
+        "records_read": 40,
+        "records_written": 39,
+        "gaps": 0,
+        "duplicates": 0,
+        "missing": 0,
+        "missing_ranges": [],
+        "delivered_before": 0,
+        "target_topics": [target],
+        "application_id": application_id,
+        "spark_version": result["spark_version"],
+        "seconds": result["seconds"],
+        "warnings": [],
+    }  # fmt: skip
+    assert len(run_id) == 16
+    assert application_id.startswith("local-")
+    assert result["spark_version"].startswith("4.")
+    assert 0 < result["seconds"] < 120
+
+    expected = {(0, offset) for offset in range(20, 50)} | {(1, offset) for offset in range(1, 10)}
+    came_from = provenances(kafka, target)
+    assert sorted((p.partition, p.offset) for p in came_from) == sorted(expected)
+    assert {p.run_id for p in came_from} == {run_id}
+
+    assert context["outlet_events"][asset].extra == {
+        "run_id": run_id,
+        "records_written": 39,
+        "offset_ranges": [f"{source}:0:20:50", f"{source}:1:0:10"],
+    }
+    assert context["ti"].pushed["_link_SparkApplicationLink"].startswith("http://")
+    assert operator.operator_extra_links[0].get_link(operator, ti_key=None).startswith("http://")  # type: ignore[arg-type]
+    assert [state["finished"] for state in store.values.values()] == [True]
+    assert (traces.files, traces.processes) == ([], [])
+
+
+@pytest.mark.broker
+def test_plan_only_starts_nothing(
+    kafka: KafkaBroker, topic: TopicFactory, recording_spark: RecordingSpark, traces: Traces
+) -> None:
+    """``plan_only`` returns what would be read, with aged-out offsets if they are permitted, and starts no Spark."""
+    source, target = topic(2, suffix="source"), topic(suffix="target")
+    kafka.produce(source, [Record(value=b"v", partition=0) for _ in range(30)])
+    kafka.delete_records(source, {0: 10})
+    operator = KafkaToKafkaBatchOperator(
+        task_id="task",
+        topics=[source],
+        starting_offsets={source: {"0": 4, "1": -2}},
+        target_topic=target,
+        fail_on_data_loss=False,
+        plan_only=True,
+    )
+
+    result = run(operator, task_context())
+
+    assert json.loads(json.dumps(result)) == result
+    (missing,) = result["missing_ranges"]
+    assert result == {
+        "version": 1,
+        "run_id": result["run_id"],
+        "ranges": [
+            {"topic": source, "partition": 0, "from_offset": 10, "until_offset": 30, "planned_records": 20},
+            {"topic": source, "partition": 1, "from_offset": 0, "until_offset": 0, "planned_records": 0},
+        ],
+        "planned_records": 20,
+        "missing": 6,
+        "missing_ranges": [{"topic": source, "partition": 0, "from_offset": 4, "until_offset": 10, "reason": missing["reason"]}],
+        "spark_partitions": 1,
+        "target_topics": [target],
+        "digest": result["digest"],
+        "warnings": [],
+    }  # fmt: skip
+    assert "aged out" in missing["reason"]
+    assert recording_spark.requests == []
+    assert traces.files == []
+    assert kafka.consume(target) == []
+
+
+@pytest.mark.broker
+def test_plan_only_needs_no_spark(
+    kafka: KafkaBroker, topic: TopicFactory, monkeypatch: pytest.MonkeyPatch, traces: Traces
+) -> None:
+    """A plan is made on a machine without Java."""
+    source, target = topic(suffix="source"), topic(suffix="target")
+    monkeypatch.setenv("JAVA_HOME", str(traces.folder))
+    operator = KafkaToKafkaBatchOperator(task_id="task", topics=[source], target_topic=target, plan_only=True)
+
+    assert run(operator, task_context())["planned_records"] == 0
+
+
+@pytest.mark.broker
+@pytest.mark.parametrize("empty", ["ranges", "no-ranges", "topic", "window"])
+def test_nothing_to_do_is_green_without_spark(
+    kafka: KafkaBroker, topic: TopicFactory, recording_spark: RecordingSpark, traces: Traces, empty: str
+) -> None:
+    """Empty ranges, topics and windows give a report of zeros, and the asset event says so."""
+    source, target = topic(suffix="source"), topic(suffix="target")
+    asset = Asset(f"kafka-topic://{target}")
+    common: dict[str, Any] = {"task_id": "task", "target_topic": target, "outlets": [asset]}
+    if empty == "window":
+        kafka.produce(source, [Record(value=b"v", timestamp=1_700_000_000_000)])
+    operator: KafkaToKafkaOperator = {
+        "ranges": lambda: ReplayOffsetRangesOperator(offset_ranges=[f"{source}:0:0:0"], **common),
+        "no-ranges": lambda: ReplayOffsetRangesOperator(offset_ranges=[], **common),
+        "topic": lambda: KafkaToKafkaBatchOperator(topics=[source], **common),
+        "window": lambda: KafkaToKafkaBatchOperator(
+            topics=[source],
+            starting_timestamp="2024-01-01T00:00:00Z",
+            ending_timestamp="2024-01-02T00:00:00Z",
+            **common,
+        ),
+    }[empty]()
+    context = task_context()
+
+    result = run(operator, context)
+
+    assert (result["records_read"], result["records_written"], result["gaps"], result["missing"]) == (0, 0, 0, 0)
+    assert (result["application_id"], result["target_topics"]) == ("", [target])
+    assert all(r["from_offset"] == r["until_offset"] and r["records_read"] == 0 for r in result["ranges"])
+    assert context["outlet_events"][asset].extra["records_written"] == 0
+    assert recording_spark.requests == []
+    assert traces.files == []
+
+
+@pytest.mark.broker
+def test_a_retry_uses_the_first_plan(kafka: KafkaBroker, topic: TopicFactory, recording_spark: RecordingSpark) -> None:
+    """Records that arrive between two tries wait for the next run; a clear takes them in. What may have been delivered is searched for."""
+    source, target = topic(suffix="source"), topic(suffix="target")
+    kafka.produce(source, [Record(value=b"v") for _ in range(10)])
+    kafka.produce(target, [Record(value=b"old") for _ in range(3)])
+    store = TaskStateStore()
+
+    def fail_once(**context: Any) -> None:
+        operator = KafkaToKafkaBatchOperator(task_id="task", topics=[source], target_topic=target)
+        with pytest.raises(JobReportMissingError):
+            run(operator, task_context(store, **context))
+
+    fail_once()
+    kafka.produce(source, [Record(value=b"later") for _ in range(5)])
+    kafka.produce(target, [Record(value=b"perhaps ours") for _ in range(2)])
+    fail_once()
+    fail_once(clear_number=1)
+
+    first, retry, cleared = recording_spark.requests
+    assert first.ranges == retry.ranges == (f"{source}:0:0:10",)
+    assert cleared.ranges == (f"{source}:0:0:15",)
+    assert first.run_id == retry.run_id == cleared.run_id
+    assert [request.is_retry for request in (first, retry, cleared)] == [False, True, True]
+    assert retry.audit_from == cleared.audit_from == {target: {"0": 3}}
+
+
+@pytest.mark.broker
+def test_a_retry_refuses_a_recreated_topic(
+    kafka: KafkaBroker, topic: TopicFactory, recording_spark: RecordingSpark
+) -> None:
+    """The offsets of the first plan mean other records in a topic of the same name: that is an error, not a copy."""
+    source, target = topic(suffix="source"), topic(suffix="target")
+    kafka.produce(source, [Record(value=b"v") for _ in range(10)])
+    store = TaskStateStore()
+    operator = KafkaToKafkaBatchOperator(task_id="task", topics=[source], target_topic=target)
+    with pytest.raises(JobReportMissingError):
+        run(operator, task_context(store))
+    kafka.delete_topic(source)
+    kafka.create_topic(source)
+    kafka.produce(source, [Record(value=b"other") for _ in range(10)])
+
+    with pytest.raises(AirflowFailException, match=r"DataLossError: .*deleted and created again.*Clear the task"):
+        run(operator, task_context(store))
+
+    assert len(recording_spark.requests) == 1
+
+
+@pytest.mark.broker
+@pytest.mark.spark
+def test_a_killed_task_fails_and_its_next_try_completes_it(
+    kafka: KafkaBroker, topic: TopicFactory, traces: Traces
+) -> None:
+    """A kill in the middle ends every process and fails the task; then only what is missing is written, and each offset is there once."""
+    records = 6_000
+    source, target = topic(2, suffix="source"), topic(3, suffix="target")
+    kafka.produce(source, [Record(b"k%d" % i, b"v%d" % i, partition=i % 2) for i in range(records)])
+    store = TaskStateStore()
+    # Some milliseconds for each record, so that there is a middle to be killed in.
+    slow = "length(sha2(repeat(string(value), 100000), 256)) = 64"
+
+    def operator(where: str) -> KafkaToKafkaOperator:
+        return KafkaToKafkaBatchOperator(
+            task_id="task", topics=[source], target_topic=target, where=where, sink_options={"kafka.linger.ms": 0}
+        )
+
+    killed = operator(slow)
+
+    def kill_in_the_middle() -> None:
+        deadline = time.monotonic() + 90
+        while sum(end for _, end in kafka.offsets(target).values()) < 100 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        killed.on_kill()
+
+    killer = threading.Thread(target=kill_in_the_middle)
+    killer.start()
+    with pytest.raises(JobKilledError, match="The task was killed"):
+        run(killed, task_context(store))
+    killer.join()
+
+    assert (traces.files, traces.processes) == ([], [])
+    delivered = len(kafka.consume(target))
+    assert 0 < delivered < records
+    time.sleep(1)
+    assert len(kafka.consume(target)) == delivered
+
+    result = run(operator("length(value) > 0"), task_context(store))
+
+    counted = Counter((p.partition, p.offset) for p in provenances(kafka, target))
+    assert counted == Counter((p, offset) for p in range(2) for offset in range(records // 2))
+    assert (result["delivered_before"], result["records_written"]) == (delivered, records)
+    assert (traces.files, traces.processes) == ([], [])
+
+
+@pytest.mark.broker
+@pytest.mark.spark
+def test_a_bad_expression_fails_for_good(kafka: KafkaBroker, topic: TopicFactory, traces: Traces) -> None:
+    """An SQL error names the expression, is not retried, and nothing is written or left behind."""
+    source, target = topic(suffix="source"), topic(suffix="target")
+    kafka.produce(source, [Record(value=b"v")])
+    operator = KafkaToKafkaBatchOperator(task_id="task", topics=[source], target_topic=target, where="amount > 3")
+
+    with pytest.raises(AirflowFailException, match=r"ExpressionError: .*where='amount > 3'") as raised:
+        run(operator, task_context())
+
+    assert isinstance(raised.value.__cause__, ExpressionError)
+    assert kafka.consume(target) == []
+    assert (traces.files, traces.processes) == ([], [])
+
+
+@pytest.mark.broker
+@pytest.mark.spark
+def test_a_connector_that_is_not_there_after_all(kafka: KafkaBroker, topic: TopicFactory) -> None:
+    """``kafka_connector="provided"`` on a Spark without it is named as what it is."""
+    source, target = topic(suffix="source"), topic(suffix="target")
+    kafka.produce(source, [Record(value=b"v")])
+    operator = KafkaToKafkaBatchOperator(
+        task_id="task", topics=[source], target_topic=target, kafka_connector="provided"
+    )
+
+    with pytest.raises(AirflowFailException, match=r"JarError: .*connector") as raised:
+        run(operator, task_context())
+
+    assert isinstance(raised.value.__cause__, JarError)
+
+
+@pytest.mark.broker
+@pytest.mark.spark
+def test_a_driver_that_dies_without_a_report(kafka: KafkaBroker, topic: TopicFactory, traces: Traces) -> None:
+    """Without a report nothing is taken for delivered, however spark-submit ended; the error shows its last words and may be retried."""
+    source, target = topic(suffix="source"), topic(suffix="target")
+    kafka.produce(source, [Record(value=b"v")])
+    operator = KafkaToKafkaBatchOperator(task_id="task", topics=[source], target_topic=target, driver_memory="1")
+
+    with pytest.raises(JobReportMissingError, match="spark-submit ended with") as raised:
+        run(operator, task_context())
+
+    assert "memory" in str(raised.value)
+    assert raised.value.retriable
+    assert (traces.files, traces.processes) == ([], [])
+
+
+@pytest.mark.parametrize(("operator", "arguments"), OPERATORS)
+def test_template_fields_are_as_given(operator: type[KafkaToKafkaOperator], arguments: dict[str, Any]) -> None:
+    """Nothing is checked or changed before rendering: templates and outputs of other tasks may stand in every field."""
+    fields = {name: "{{ " + name + " }}" for name in operator.template_fields}
+
+    task = operator(task_id="task", **fields)  # type: ignore[arg-type]
+
+    assert {name: getattr(task, name) for name in operator.template_fields} == fields
+    assert set(arguments) < set(fields)
+
+
+def test_the_output_of_a_task_is_taken() -> None:
+    """An XComArg as ranges makes the other task an upstream of this one."""
+    with DAG("dag"):
+        find = ReplayOffsetRangesOperator(task_id="find", offset_ranges=[], target_topic="t")
+        replay = ReplayOffsetRangesOperator(task_id="replay", offset_ranges=find.output, target_topic="t")  # type: ignore[arg-type]
+
+    assert replay.upstream_task_ids == {"find"}
+
+
+@pytest.mark.parametrize(("operator", "arguments"), OPERATORS)
+@pytest.mark.filterwarnings("ignore:Task 'other' was never mapped")
+@pytest.mark.parametrize("also", ["target_topic", "where", "spark_conn_id", "conf"])
+def test_expands_over_its_parameters(
+    operator: type[KafkaToKafkaOperator], arguments: dict[str, Any], also: str
+) -> None:
+    """``expand()`` knows the class's own parameters and those of its base, and refuses others."""
+    ((name, value),) = arguments.items()
+    with DAG("dag") as dag:
+        operator.partial(task_id="task").expand(**{name: [value, value], also: ["a", "b"]})
+        with pytest.raises(TypeError, match="misspelt"):
+            operator.partial(task_id="other").expand(misspelt=[1])
+
+    assert dag.get_task("task").is_mapped
+
+
+@pytest.mark.parametrize(("operator", "arguments"), OPERATORS)
+def test_unknown_parameters_are_refused(operator: type[KafkaToKafkaOperator], arguments: dict[str, Any]) -> None:
+    """A misspelt parameter is an error when the DAG is parsed."""
+    with pytest.raises(TypeError, match="target_topik"):
+        operator(task_id="task", target_topik="t", **arguments)
+
+
+@pytest.mark.parametrize(("operator", "arguments"), OPERATORS)
+def test_hides_nothing_of_base_operator(operator: type[KafkaToKafkaOperator], arguments: dict[str, Any]) -> None:
+    """No parameter has the name of one of Airflow's attributes or methods."""
+    task = operator(task_id="task", **arguments)
+
+    ours = set(vars(task)) - set(vars(BaseOperator(task_id="plain")))
+    assert {name for name in ours if hasattr(BaseOperator, name)} == set()

@@ -1,0 +1,155 @@
+"""Promises of the built package: what the wheel holds, and that Airflow finds the provider in a fresh environment."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_provider_kafka_spark import __version__
+from airflow_provider_kafka_spark.provider_info import get_provider_info
+
+pytestmark = [pytest.mark.packaging, pytest.mark.timeout(900)]
+
+_CHECKOUT = Path(__file__).parent.parent
+_PACKAGE = "airflow_provider_kafka_spark"
+_NOT_COPIED = shutil.ignore_patterns(".*", "__pycache__", "build", "dist", "*.egg-info")
+
+# Runs in the fresh environment, where neither the checkout nor its tests are importable.
+_IMPORT_ALL = """
+import importlib, json
+from importlib.metadata import entry_points
+(entry,) = [e for e in entry_points(group="apache_airflow_provider") if e.module.startswith("airflow_provider_kafka_spark")]
+info = entry.load()()
+imported = []
+for key in ("operators", "sensors", "hooks", "triggers"):
+    for item in info.get(key, []):
+        for module in item["python-modules"]:
+            imported.append(importlib.import_module(module).__file__)
+for dotted in [*info.get("extra-links", []), *[c["hook-class-name"] for c in info.get("connection-types", [])]]:
+    module, name = dotted.rsplit(".", 1)
+    getattr(importlib.import_module(module), name)()
+    imported.append(dotted)
+print("RESULT" + json.dumps({"package": entry.dist.name, "info": info, "imported": imported}))
+"""
+
+
+def uv(*arguments: object) -> subprocess.CompletedProcess[str]:
+    """Run uv, with the cache that ``make`` uses, so that nothing is downloaded twice."""
+    environment = {"UV_CACHE_DIR": str(_CHECKOUT / ".cache/uv"), **os.environ}
+    # Set by make for this environment; the fresh one is not this one.
+    environment.pop("VIRTUAL_ENV", None)
+    command = [sys.executable, "-m", "uv", *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd="/", check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of this checkout, built from a copy, since setuptools leaves folders where it builds."""
+    folder = tmp_path_factory.mktemp("build")
+    # With everything that must not be in the wheel.
+    shutil.copytree(_CHECKOUT, folder / "checkout", ignore=_NOT_COPIED)
+    uv("build", "--quiet", "--wheel", "--python", sys.executable, "--out-dir", folder / "dist", folder / "checkout")
+    (built,) = (folder / "dist").glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def fresh(tmp_path_factory: pytest.TempPathFactory, wheel: Path) -> Iterator[Path]:
+    """A new environment that holds the wheel with what it requires, and nothing of this checkout."""
+    folder = tmp_path_factory.mktemp("fresh")
+    uv("venv", "--quiet", "--python", sys.executable, folder / "venv")
+    python = folder / "venv/bin/python"
+    uv("pip", "install", "--quiet", "--python", python, "--constraint", _CHECKOUT / "constraints.txt", wheel)
+    yield folder
+    # Some hundred MB, of which pytest would keep three.
+    shutil.rmtree(folder)
+
+
+def run(fresh: Path, *command: str) -> str:
+    """Run a program of the fresh environment with an Airflow home of its own."""
+    environment = {
+        "PATH": f"{fresh / 'venv/bin'}:/usr/bin:/bin",
+        "HOME": str(fresh),
+        "AIRFLOW_HOME": str(fresh / "airflow"),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+    }
+    program = [str(fresh / "venv/bin" / command[0]), *command[1:]]
+    done = subprocess.run(program, capture_output=True, text=True, env=environment, cwd=fresh, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
+    """Every module of the package is in the wheel; tests, DAGs and benchmarks are not."""
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+
+    assert {name.split("/")[0] for name in names} == {_PACKAGE, f"{_PACKAGE}-{__version__}.dist-info"}
+    copied = wheel.parents[1] / "checkout"
+    modules = {str(file.relative_to(copied)) for file in (copied / _PACKAGE).rglob("*.py")}
+    assert len(modules) > 30
+    assert (copied / "tests").is_dir()
+    assert {name for name in names if name.startswith(f"{_PACKAGE}/")} >= modules
+    assert not [name for name in names if "/test_" in name or "conftest" in name]
+
+
+def test_the_wheel_says_who_may_use_it_and_how(wheel: Path) -> None:
+    """Name, license and the entry point are in the metadata."""
+    with zipfile.ZipFile(wheel) as archive:
+        (folder,) = {name.split("/")[0] for name in archive.namelist() if ".dist-info/" in name}
+        metadata = archive.read(f"{folder}/METADATA").decode()
+        entry_points = archive.read(f"{folder}/entry_points.txt").decode()
+
+    assert "Name: airflow-provider-kafka-spark\n" in metadata
+    assert re.search(r"^License(-Expression)?: Apache-2.0$", metadata, re.MULTILINE)
+    assert "[apache_airflow_provider]" in entry_points
+
+
+def test_airflow_finds_the_provider(fresh: Path) -> None:
+    """``airflow providers list`` shows the provider under its package's name and version."""
+    output = run(fresh, "airflow", "providers", "list", "--output", "json")
+
+    # Airflow may log before the table.
+    providers = json.loads(output[output.index("[{") :])
+    ours = [p for p in providers if p["package_name"] == "airflow-provider-kafka-spark"]
+    assert [p["version"] for p in ours] == [__version__]
+    assert any(p["package_name"] == "apache-airflow-providers-apache-spark" for p in providers)
+
+
+def test_everything_that_the_provider_names_is_there(fresh: Path) -> None:
+    """The modules and classes of the metadata import from the installed wheel, with what the wheel requires and no more."""
+    output = run(fresh, "python", "-c", _IMPORT_ALL)
+
+    result: dict[str, Any] = json.loads(output.partition("RESULT")[2])
+    info = get_provider_info()
+    assert result["package"] == info["package-name"] == "airflow-provider-kafka-spark"
+    assert result["info"] == info
+    named = [m for key in ("operators", "hooks") for item in info[key] for m in item["python-modules"]]
+    assert len(result["imported"]) == len(named) + len(info["extra-links"])
+    assert all(str(fresh) in file for file in result["imported"] if file.endswith(".py"))
+
+
+def test_the_provider_names_every_operator_and_hook_module() -> None:
+    """A module of operators or hooks that users build on is not forgotten in the metadata."""
+    info = get_provider_info()
+    named = {m for key in ("operators", "hooks") for item in info[key] for m in item["python-modules"]}
+    classes = {
+        ".".join(file.relative_to(_CHECKOUT).with_suffix("").parts)
+        for folder in ("operators", "hooks")
+        for file in (_CHECKOUT / _PACKAGE / folder).glob("*.py")
+        if "Operator(KafkaToKafkaOperator)" in file.read_text() or "Hook(BaseHook)" in file.read_text()
+    }
+
+    assert named == classes
