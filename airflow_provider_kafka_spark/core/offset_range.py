@@ -21,6 +21,8 @@ _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,99}")
 _MAX_OFFSET = 2**63 - 1
 _MAX_PARTITION = 2**31 - 1
+#: What the ranges of a plan or a result hold besides, so that a task's ``output["ranges"]`` can be replayed as it is.
+_RESULT_KEYS = frozenset({"planned_records", "records_read", "records_written", "reason"})
 _EXAMPLE = "'orders:0:100:200' or {'topic': 'orders', 'partition': 0, 'from_offset': 100, 'until_offset': 200}"
 
 
@@ -92,6 +94,8 @@ class OffsetRange:
     def parse(cls, value: object) -> OffsetRange:
         """Read a range from ``"topic:partition:from:until"`` or a mapping with exactly the four field names.
 
+        The counts that the ranges of a plan or result hold besides are not looked at.
+
         :raises OffsetRangeError: if it is neither, or any part of it is malformed.
         """
         if isinstance(value, OffsetRange):
@@ -118,6 +122,7 @@ class OffsetRange:
     @classmethod
     def _parse_mapping(cls, mapping: Mapping[Any, Any]) -> OffsetRange:
         expected = {"topic", "partition", "from_offset", "until_offset"}
+        mapping = {key: value for key, value in mapping.items() if key not in _RESULT_KEYS}
         if set(mapping) != expected:
             missing, unknown = sorted(expected - set(mapping)), sorted(map(str, set(mapping) - expected))
             raise OffsetRangeError(

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-#: More layers than these are slower than the internal way.
-_MOST_LAYERS = 8
 _V1_SOURCES = "spark.sql.sources.useV1SourceList"
 
 
@@ -42,19 +40,16 @@ def read_spans(
 ) -> DataFrame:
     """All records in the spans, with Spark's Kafka columns and headers; one Spark partition per task of ``tasks_of``.
 
-    One load can hold one range of each partition, so the k-th span of every partition goes into layer k, and the layers are united. A layer costs some 40 ms and gives each span a task of its own,
-    so a plan of many is given to Spark's own Kafka RDD instead, where this Spark has it.
+    They are read through Spark's own Kafka RDD where this Spark has it as known: it takes any number of spans of a partition, and 10 % less CPU. Else by the public way: one load can hold one
+    range of each partition, so the k-th span of every partition goes into layer k, and the layers are united; each span is then a task of its own, at some 40 ms for each layer.
 
     :param spans: at least one; within a partition they do not overlap.
     :param options: of the source, without the offsets.
     """
-    layers = _layers(spans)
-    tasks = tasks_of(spans, preserve_order=preserve_order)
-    if len(layers) > _MOST_LAYERS or len(tasks) < len(spans):
-        records = read_tasks(spark, tasks, options)
-        if records is not None:
-            return records
-    loads = [_load(spark, layer, options) for layer in layers]
+    records = read_tasks(spark, tasks_of(spans, preserve_order=preserve_order), options)
+    if records is not None:
+        return records
+    loads = [_load(spark, layer, options) for layer in _layers(spans)]
     return reduce(lambda above, below: above.unionAll(below), loads)
 
 

@@ -49,6 +49,8 @@ class Progress:
     ) -> None:
         self._stop.set()
         self._thread.join(timeout=10)
+        if error is None:
+            say(JobProgress(self._planned, self._planned, time.monotonic() - self._started))
 
     def _run(self) -> None:
         said = 0
@@ -65,9 +67,18 @@ class Progress:
 
 
 def _records_read(spark: SparkSession) -> int:
-    """Input records of the running stages, as the Spark UI shows them."""
-    stages = spark.sparkContext._jsc.sc().statusStore().activeStages()
-    return sum(int(stages.apply(i).inputRecords()) for i in range(stages.size()))
+    """Output rows of the scan in the running query, as the Spark UI shows them: no other operator has more."""
+    store = spark._jsparkSession.sharedState().statusStore()
+    count = store.executionsCount()
+    execution = store.executionsList(max(0, count - 1), 1).last()
+    values = store.executionMetrics(execution.executionId())
+    metrics = execution.metrics()
+    rows = [0]
+    for metric in (metrics.apply(i) for i in range(metrics.size())):
+        value = values.get(metric.accumulatorId())
+        if metric.name() == "number of output rows" and value.isDefined():
+            rows.append(int(value.get().replace(",", "")))
+    return max(rows)
 
 
 def end_with_owner(pid: int) -> None:

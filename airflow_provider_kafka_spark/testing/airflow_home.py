@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +24,7 @@ _MIGRATE_SECONDS = 180.0
 _AIRFLOW_PREFIX = "AIRFLOW_"
 
 
+@dataclass(frozen=True, slots=True)
 class AirflowHome:
     """A place where Airflow runs, apart from every other on this machine.
 
@@ -32,21 +37,11 @@ class AirflowHome:
     :param settings: more Airflow settings as environment variables, such as ``{"AIRFLOW__CORE__PARALLELISM": "4"}``.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        dags: Path,
-        scratch: Path,
-        *,
-        connections: Mapping[str, Mapping[str, Any]] | None = None,
-        settings: Mapping[str, str] | None = None,
-    ) -> None:
-        self.folder = folder
-        self.dags = dags
-        self.scratch = scratch
-        self.connections = dict(connections or {})
-        self.settings = dict(settings or {})
-        self.logs.mkdir(parents=True, exist_ok=True)
+    folder: Path
+    dags: Path
+    scratch: Path
+    connections: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    settings: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def logs(self) -> Path:
@@ -84,14 +79,33 @@ class AirflowHome:
             **{f"AIRFLOW_CONN_{name.upper()}": json.dumps(fields) for name, fields in self.connections.items()},
         }
 
+    @property
+    def database(self) -> Path:
+        """The metadata database."""
+        return self.folder / "airflow.db"
+
     def migrate(self) -> None:
         """Make the metadata database, or bring it up to date.
 
         :raises LocalServiceError: it could not be done
         """
-        self.run(
-            [sys.executable, "-m", "airflow", "db", "migrate"], self.logs / "db-migrate.log", timeout=_MIGRATE_SECONDS
+        # Airflow takes seconds to find out that there is nothing to do.
+        marker = self.folder / "migrated"
+        installed = version("apache-airflow")
+        if self.database.exists() and marker.exists() and marker.read_text() == installed:
+            return
+        command = [sys.executable, "-m", "airflow", "db", "migrate"]
+        self.run(command, self.logs / "db-migrate.log", timeout=_MIGRATE_SECONDS)
+        marker.write_text(installed)
+
+    def fail_unfinished_runs(self) -> None:
+        """End what an Airflow that was stopped here has left unfinished, so that the next one does not take it up with another broker's offsets."""
+        unfinished = (
+            "state IS NULL OR state IN ('running', 'queued', 'scheduled', 'up_for_retry', 'deferred', 'restarting')"
         )
+        with closing(sqlite3.connect(self.database, timeout=10.0)) as database, database:
+            for table in ("dag_run", "task_instance"):
+                database.execute(f"UPDATE {table} SET state = 'failed' WHERE {unfinished}")  # noqa: S608 - constants
 
     def test_dag(
         self,
@@ -116,6 +130,7 @@ class AirflowHome:
 
     def process(self, command: Sequence[str], log: Path) -> OwnedProcess:
         """A process of this Airflow, not yet started."""
+        log.parent.mkdir(parents=True, exist_ok=True)
         return OwnedProcess(command, log, name=" ".join(command[2:]), env=self.environment, cwd=self.scratch)
 
     def run(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,8 +10,6 @@ from typing import Any
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, TopicPartition
 from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER, Provenance
 from airflow_provider_kafka_spark.testing.broker_client import Record
-
-_Position = tuple[str, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +58,6 @@ def prove_copy(
         unexpected = sum(len(found) for position, found in arrived.items() if position not in wanted)
         proofs.append(PartitionProof(source, len(wanted), len(once), identical, unexpected))
     return proofs
-
-
-def sources_of(target: Iterable[Record]) -> Counter[_Position]:
-    """How often each source record (topic, partition, offset) is in a target topic, whichever run copied it."""
-    found = (provenance_of(record) for record in target)
-    return Counter((p.topic, p.partition, p.offset) for p in found if p is not None)
 
 
 def provenance_of(record: Record) -> Provenance | None:

@@ -21,7 +21,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 class Stoppable:
     """Runs work in a thread, while the main thread does nothing but wait for its end or for a signal.
 
-    SIGINT, SIGTERM and SIGHUP end all child processes and then this one, with 128 plus the signal's number. The work needs no care for that: a signal is no exception that a
+    From its making on, SIGINT, SIGTERM and SIGHUP end all child processes and then this one, with 128 plus the signal's number. The work needs no care for that: a signal is no exception that a
     callback, a destructor or a clean-up in the middle of its own work could swallow.
 
     .. warning:: Only children are ended. What they started in turn is theirs to end, as an :class:`~airflow_provider_kafka_spark.testing.owned_process.OwnedProcess` does.
@@ -35,6 +35,8 @@ class Stoppable:
         self._failure: BaseException | None = None
         self._code = 0
         self._printing = threading.Lock()
+        for number in _SIGNALS:
+            signal.signal(number, self._told)
 
     def run(self, work: Callable[[], int], clean_up: Callable[[], None]) -> int:
         """Return the work's exit code; after a signal this does not return, the process ends.
@@ -42,8 +44,6 @@ class Stoppable:
         :param work: called in a thread of its own. What it raises is raised here.
         :param clean_up: called in the end, whichever it was, when no child is left.
         """
-        for number in _SIGNALS:
-            signal.signal(number, self._told)
         thread = threading.Thread(target=self._work, args=(work,), name="work", daemon=True)
         thread.start()
         while thread.is_alive() and self._signal is None:

@@ -34,6 +34,7 @@ def spark() -> Iterator[SparkSession]:
         .config("spark.ui.enabled", "false")
         .config("spark.log.level", "ERROR")
         .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.executor.heartbeatInterval", "200ms")
         .getOrCreate()
     )
     yield session

@@ -1,0 +1,138 @@
+"""The whole of Airflow as one process to be started and stopped: scheduler, API server, DAG processor, triggerer and task supervisors."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.request import Request, urlopen
+
+from airflow_provider_kafka_spark.core.errors import LocalServiceError
+from airflow_provider_kafka_spark.testing.airflow_home import AirflowHome
+from airflow_provider_kafka_spark.testing.ports import LOOPBACK, free_ports
+
+_POLL_SECONDS = 0.5
+_REQUEST_SECONDS = 30.0
+_PARTS = ("metadatabase", "scheduler", "dag_processor", "triggerer")
+
+
+class AirflowStandalone:
+    """``airflow standalone``, which is healthy inside ``with`` and gone behind it, with every process that it started.
+
+    It ends with this process, even if that is ended by SIGKILL, and listens on the loopback interface only.
+
+    :param home: where it runs; its database has to be migrated.
+    :param start_timeout: seconds until all parts have to be healthy
+    :raises LocalServiceError: on entering, if they are not in time
+    """
+
+    user = "admin"
+
+    def __init__(self, home: AirflowHome, *, start_timeout: float = 120.0) -> None:
+        api, worker_logs, trigger_logs = free_ports(3)
+        self.url = f"http://{LOOPBACK}:{api}"
+        self.home = replace(
+            home,
+            settings={
+                **home.settings,
+                "AIRFLOW__API__HOST": LOOPBACK,
+                "AIRFLOW__API__PORT": str(api),
+                "AIRFLOW__API__BASE_URL": self.url,
+                "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{self.url}/execution/",
+                "AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT": str(worker_logs),
+                "AIRFLOW__LOGGING__TRIGGER_LOG_SERVER_PORT": str(trigger_logs),
+            },
+        )
+        self.log = self.home.logs / "standalone.log"
+        self._start_timeout = start_timeout
+        self._process = self.home.process([sys.executable, "-m", "airflow", "standalone"], self.log)
+        self._token: str | None = None
+
+    def __enter__(self) -> AirflowStandalone:
+        self.log.unlink(missing_ok=True)
+        self._process.start()
+        try:
+            self._wait_until_healthy()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def running(self) -> bool:
+        """Whether its main process runs; whether all parts are healthy is another question."""
+        return self._process.running
+
+    @property
+    def password(self) -> str:
+        """The password that Airflow made for :attr:`user`."""
+        passwords: Mapping[str, str] = json.loads(self._password_file.read_text())
+        return passwords[self.user]
+
+    def stop(self) -> None:
+        """End all of it. Calling it again does nothing."""
+        self._process.stop()
+
+    def tail(self, lines: int = 60) -> str:
+        """The end of the log, for the message of a failing test."""
+        return self._process.tail(lines)
+
+    def get(self, path: str) -> Any:
+        """Answer of Airflow's REST API.
+
+        :param path: behind ``/api/v2/``.
+        :raises LocalServiceError: the answer was an error, or none
+        """
+        if self._token is None:
+            login = {"username": self.user, "password": self.password}
+            self._token = self._ask("auth/token", json.dumps(login).encode())["access_token"]
+        return self._ask(f"api/v2/{path}")
+
+    def _ask(self, path: str, body: bytes | None = None) -> Any:
+        headers = {"Content-Type": "application/json"}
+        if self._token is not None:
+            headers["Authorization"] = f"Bearer {self._token}"
+        request = Request(f"{self.url}/{path}", body, headers)  # noqa: S310 - an address of our own
+        try:
+            with urlopen(request, timeout=_REQUEST_SECONDS) as answer:  # noqa: S310
+                return json.load(answer)
+        except (HTTPError, URLError, OSError) as error:
+            text = error.read().decode(errors="replace")[:500] if isinstance(error, HTTPError) else ""
+            raise LocalServiceError(
+                f"Expected Airflow's API to answer {path!r} at {self.url}; got {error}. {text}\n{self.tail()}"
+            ) from error
+
+    @property
+    def _password_file(self) -> Path:
+        return self.home.folder / "simple_auth_manager_passwords.json.generated"
+
+    def _wait_until_healthy(self) -> None:
+        deadline = time.monotonic() + self._start_timeout
+        got: object = "no answer"
+        while time.monotonic() < deadline and self.running:
+            try:
+                with urlopen(f"{self.url}/api/v2/monitor/health", timeout=_REQUEST_SECONDS) as answer:  # noqa: S310
+                    health = json.load(answer)
+            except (HTTPError, URLError, OSError) as error:
+                got = error
+            else:
+                got = {part: health.get(part, {}).get("status") for part in _PARTS}
+                if set(got.values()) == {"healthy"} and self._password_file.exists():
+                    return
+            time.sleep(_POLL_SECONDS)
+        if not self.running:
+            got = f"exit code {self._process.returncode}"
+        raise LocalServiceError(
+            f"Expected Airflow to be healthy at {self.url} within {self._start_timeout:g} seconds; got {got}.\n{self.tail()}"
+        )

@@ -1,0 +1,34 @@
+"""Copy each hour of a topic exactly once.
+
+What: every run copies the records of its own hour from ``orders`` to ``orders_copy``, and announces the copied offsets with the asset ``orders_copy``.
+
+Why: the window is cut by offset, so consecutive runs and backfills (``airflow backfill create --dag-id hourly_window_copy --from-date ... --to-date ...``) take every record once.
+``CronDataIntervalTimetable`` gives each run an hour to copy; plain ``schedule="@hourly"`` gives an empty one in Airflow 3.
+
+Prerequisites: the connections ``kafka_default`` and ``spark_default``, and both topics.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+
+from airflow.sdk import DAG, Asset, CronDataIntervalTimetable
+
+from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
+
+with DAG(
+    "hourly_window_copy",
+    schedule=CronDataIntervalTimetable("0 * * * *", timezone="UTC"),
+    start_date=datetime(2026, 1, 1, tzinfo=timezone.utc),
+    catchup=False,
+    doc_md=__doc__,
+    tags=["kafka", "spark"],
+):
+    KafkaToKafkaBatchOperator(
+        task_id="copy",
+        topics=["orders"],
+        starting_timestamp="{{ data_interval_start }}",
+        ending_timestamp="{{ data_interval_end }}",
+        target_topic="orders_copy",
+        outlets=[Asset("orders_copy", uri="x-kafka-spark://orders_copy")],
+    )

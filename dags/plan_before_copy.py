@@ -1,0 +1,32 @@
+"""Look at the plan before anything is copied.
+
+What: ``plan`` resolves what there is to copy into exact offsets and starts no Spark; ``approve`` refuses a plan that is too large or misses records; ``copy`` copies exactly the approved
+offsets, whatever has arrived in the meantime.
+
+Why: a mistake in a start or a pattern is seen before it costs hours of cluster time.
+
+Prerequisites: the connections ``kafka_default`` and ``spark_default``, and the topics ``orders`` and ``orders_copy``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow.sdk import DAG, task
+from airflow.sdk.exceptions import AirflowFailException
+
+from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
+from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
+
+
+@task
+def approve(plan: dict[str, Any], most_records: int = 1_000_000) -> list[str]:
+    """Pass the plan's ranges on, if they may be copied."""
+    if plan["planned_records"] > most_records or plan["missing"]:
+        raise AirflowFailException(f"Not approved: {plan['planned_records']:,} records, {plan['missing']:,} missing.")
+    return ["{topic}:{partition}:{from_offset}:{until_offset}".format(**r) for r in plan["ranges"]]
+
+
+with DAG("plan_before_copy", schedule=None, doc_md=__doc__, tags=["kafka", "spark"]):
+    plan = KafkaToKafkaBatchOperator(task_id="plan", topics=["orders"], target_topic="orders_copy", plan_only=True)
+    ReplayOffsetRangesOperator(task_id="copy", offset_ranges=approve(plan.output), target_topic="orders_copy")

@@ -1,0 +1,28 @@
+"""Replay many lists of ranges, each as a task of its own.
+
+What: dynamic task mapping starts one replay for each list in ``offset_ranges``. The lists may as well be the output of an earlier task.
+
+Why: each replay is retried, cleared and reported by itself, so one that fails does not repeat the others.
+
+Prerequisites: the connections ``kafka_default`` and ``spark_default``, and the topics ``orders`` and ``orders_replay``.
+"""
+
+from __future__ import annotations
+
+from airflow.sdk import DAG
+
+from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
+
+with DAG("replay_expanded", schedule=None, doc_md=__doc__, tags=["kafka", "spark"]):
+    ReplayOffsetRangesOperator.partial(
+        task_id="replay",
+        target_topic="orders_replay",
+        preserve_partition=True,
+        # Each one is a Spark application: how many the cluster takes at a time is decided here.
+        max_active_tis_per_dagrun=1,
+    ).expand(
+        offset_ranges=[
+            ["orders:0:10:20", "orders:1:10:20"],
+            ["orders:2:30:45"],
+        ]
+    )

@@ -1,0 +1,118 @@
+"""A backfill through a real scheduler, API server and task supervisor."""
+
+from __future__ import annotations
+
+import sys
+import time
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from process_mark import ProcessMark
+from shop import Shop
+
+from airflow_provider_kafka_spark.testing.airflow_home import AirflowHome
+from airflow_provider_kafka_spark.testing.airflow_standalone import AirflowStandalone
+from airflow_provider_kafka_spark.testing.copy_proof import prove_copy, provenance_of
+
+DAG = "hourly_window_copy"
+HOURS = 3
+PER_HOUR = 1_000
+_BACKFILL_SECONDS = 180.0
+
+
+@pytest.mark.broker
+@pytest.mark.spark
+@pytest.mark.airflow
+@pytest.mark.timeout(420)
+def test_every_record_of_three_backfilled_hours_lands_in_exactly_one_window(
+    shop: Shop, airflow_home: AirflowHome, marked: ProcessMark
+) -> None:
+    first = shop.end - timedelta(hours=5)
+    with AirflowStandalone(airflow_home) as airflow:
+        runs = _backfill(airflow, first)
+        results = [_xcom(airflow, run, "return_value") for run in runs]
+        links = [_xcom(airflow, run, "_link_SparkApplicationLink") for run in runs]
+        buttons = [airflow.get(f"dags/{DAG}/dagRuns/{run}/taskInstances/copy/links") for run in runs]
+        events = {
+            event["source_run_id"]: event["extra"]
+            for event in airflow.get(f"assets/events?source_dag_id={DAG}")["asset_events"]
+        }
+    assert marked.alive() == []
+
+    # Every record in exactly one window, told by the headers alone.
+    target = shop.broker.consume("orders_copy")
+    ours = {result["run_id"] for result in results}
+    origins = [p for p in map(provenance_of, target) if p is not None and p.run_id in ours]
+    landed = [(p.topic, p.partition, p.offset) for p in origins]
+    assert len(ours) == HOURS
+    assert sorted(landed) == sorted(shop.of_hours(first, HOURS))
+    assert len(landed) == HOURS * PER_HOUR
+
+    for hour, (run, result, link, button) in enumerate(zip(runs, results, links, buttons, strict=True)):
+        proofs = prove_copy(result, {"orders": shop.orders}, target)
+        assert all(p.holds for p in proofs)
+        window = shop.of_hours(first + timedelta(hours=hour), 1)
+        assert {(p.topic, p.partition, p.offset) for p in origins if p.run_id == result["run_id"]} == set(window)
+        _check_result(result)
+        assert link.startswith("http://")
+        assert button["extra_links"] == {"Spark application": link}
+        assert events[run] == {
+            "run_id": result["run_id"],
+            "records_written": PER_HOUR,
+            "offset_ranges": ["{topic}:{partition}:{from_offset}:{until_offset}".format(**r) for r in result["ranges"]],
+        }
+
+
+def _check_result(result: dict[str, Any]) -> None:
+    """The form of the XCom that the documentation promises."""
+    counts = {name: result[name] for name in ("version", "records_read", "records_written", "duplicates", "missing")}
+    assert counts == {
+        "version": 1,
+        "records_read": PER_HOUR,
+        "records_written": PER_HOUR,
+        "duplicates": 0,
+        "missing": 0,
+    }
+    assert [set(r) for r in result["ranges"]] == [
+        {"topic", "partition", "from_offset", "until_offset", "records_read", "records_written"}
+    ] * 4
+    assert result["target_topics"] == ["orders_copy"]
+    assert result["application_id"].startswith("local-")
+    assert result["spark_version"]
+    assert result["seconds"] > 0
+
+
+def _backfill(airflow: AirflowStandalone, first: datetime) -> list[str]:
+    """Backfill the hours and return the ids of their runs, in the order of the hours."""
+    _wait_for_dag(airflow)
+    bounds = [moment.isoformat() for moment in (first, first + timedelta(hours=HOURS - 1))]
+    command = ["backfill", "create", "--dag-id", DAG, "--from-date", bounds[0], "--to-date", bounds[1]]
+    log = airflow.home.logs / "backfill-create.log"
+    airflow.home.run([sys.executable, "-m", "airflow", *command, "--max-active-runs", "2"], log, timeout=60)
+
+    deadline = time.monotonic() + _BACKFILL_SECONDS
+    states: dict[str, str] = {}
+    while time.monotonic() < deadline and not (states and set(states.values()) <= {"success", "failed"}):
+        time.sleep(1.0)
+        found = airflow.get(f"dags/{DAG}/dagRuns?order_by=logical_date&run_type=backfill")["dag_runs"]
+        states = {run["dag_run_id"]: run["state"] for run in found}
+    assert list(states.values()) == ["success"] * HOURS, f"{states}\n{_task_logs(airflow)}\n{airflow.tail()}"
+    return list(states)
+
+
+def _wait_for_dag(airflow: AirflowStandalone) -> None:
+    deadline = time.monotonic() + 60
+    while not any(dag["dag_id"] == DAG for dag in airflow.get("dags")["dags"]):
+        assert time.monotonic() < deadline, f"the DAG processor has not found {DAG}\n{airflow.tail()}"
+        time.sleep(0.5)
+
+
+def _xcom(airflow: AirflowStandalone, run: str, key: str) -> Any:
+    path = f"dags/{DAG}/dagRuns/{run}/taskInstances/copy/xcomEntries/{key}?stringify=false"
+    return airflow.get(path)["value"]
+
+
+def _task_logs(airflow: AirflowStandalone) -> str:
+    logs = sorted(airflow.home.logs.glob(f"dag_id={DAG}/*/*/*.log"))
+    return "\n".join(f"The end of {log}:\n{log.read_text(errors='replace')[-3000:]}" for log in logs[-3:])

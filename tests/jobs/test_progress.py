@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+import pytest
+
+from airflow_provider_kafka_spark.core.job_events import JobProgress, parse_event
+from airflow_provider_kafka_spark.testing.broker_client import Record
+from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
+from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
+from tests.jobs.conftest import Copy
+
+
+@pytest.mark.broker
+@pytest.mark.spark
+def test_says_how_far_the_copy_is(
+    kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """While it runs, the job says how many records were read, never less than before, and at the end that all were."""
+    source, target = topic(2, suffix="source"), topic(2, suffix="target")
+    kafka_broker.produce(source, (Record(value=b"%d" % i, partition=i % 2) for i in range(400_000)))
+
+    # 20 µs for each record make the copy long enough to be watched.
+    run_copy(
+        [f"{source}:0:0:200000", f"{source}:1:0:200000"],
+        topic=target,
+        where="length(repeat(string(value), 2000)) > 0",
+        progress_seconds=0.2,
+    )
+
+    events = [event for line in capfd.readouterr().out.splitlines() if (event := parse_event(line)) is not None]
+    told = [event.records for event in events if isinstance(event, JobProgress)]
+    assert told == sorted(told)
+    assert told[-1] == 400_000
+    assert any(0 < records < 400_000 for records in told)
+
+
+def test_a_job_ends_when_its_worker_is_gone() -> None:
+    """A driver whose worker was killed does not go on writing beside the retry."""
+    worker = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    driver = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            "import sys, time\n"
+            "from airflow_provider_kafka_spark.jobs.progress import end_with_owner\n"
+            "end_with_owner(int(sys.argv[1]))\n"
+            "time.sleep(60)\n",
+            str(worker.pid),
+        ],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    time.sleep(0.5)
+    assert driver.poll() is None
+
+    worker.kill()
+    worker.wait(timeout=10)
+
+    assert driver.wait(timeout=30) == 143
+    assert f"worker process {worker.pid}" in (driver.stderr.read() if driver.stderr else "")
