@@ -20,11 +20,11 @@ from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOper
 
 
 @task
-def approve(plan: dict[str, Any], most_records: int = 1_000_000) -> list[str]:
+def approve(plan: dict[str, Any], most_records: int = 1_000_000) -> list[dict[str, Any]]:
     """Pass the plan's ranges on, if they may be copied."""
     if plan["planned_records"] > most_records or plan["missing"]:
         raise AirflowFailException(f"Not approved: {plan['planned_records']:,} records, {plan['missing']:,} missing.")
-    return ["{topic}:{partition}:{from_offset}:{until_offset}".format(**r) for r in plan["ranges"]]
+    return plan["ranges"]
 
 
 with DAG("plan_before_copy", schedule=None, doc_md=__doc__, tags=["kafka", "spark"]):

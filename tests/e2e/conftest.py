@@ -7,12 +7,12 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
-from process_mark import ProcessMark
-from shop import Shop
 
 from airflow_provider_kafka_spark.testing.airflow_home import AirflowHome
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from airflow_provider_kafka_spark.testing.orders import orders
+from tests.e2e.process_mark import ProcessMark
+from tests.e2e.shop import Shop
 
 DAGS = Path(__file__).resolve().parents[2] / "dags"
 

@@ -8,12 +8,12 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from process_mark import ProcessMark
-from shop import Shop
 
 from airflow_provider_kafka_spark.testing.airflow_home import AirflowHome
 from airflow_provider_kafka_spark.testing.airflow_standalone import AirflowStandalone
 from airflow_provider_kafka_spark.testing.copy_proof import prove_copy, provenance_of
+from tests.e2e.process_mark import ProcessMark
+from tests.e2e.shop import Shop
 
 DAG = "hourly_window_copy"
 HOURS = 3

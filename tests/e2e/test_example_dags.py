@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from shop import Shop
 
 from airflow_provider_kafka_spark.testing.airflow_home import AirflowHome
 from airflow_provider_kafka_spark.testing.copy_proof import prove_copy
+from tests.e2e.shop import Shop
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.airflow]
 

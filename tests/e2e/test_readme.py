@@ -1,0 +1,56 @@
+"""What the README prints, for real."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_kafka_spark.testing.airflow_home import AirflowHome
+from tests.e2e.shop import Shop
+
+README = Path(__file__).resolve().parents[2] / "README.md"
+
+
+def printed_dag() -> str:
+    found = re.search(r"```python\n(.+?)```", README.read_text(), re.DOTALL)
+    assert found is not None
+    return found[1]
+
+
+def test_the_printed_dag_is_short() -> None:
+    """A DAG that a reader takes in at one glance."""
+    assert len(printed_dag().strip().splitlines()) <= 20
+
+
+@pytest.mark.broker
+@pytest.mark.spark
+@pytest.mark.airflow
+def test_the_printed_dag_runs_as_printed(shop: Shop, airflow_home: AirflowHome, tmp_path: Path) -> None:
+    """It copies what it says, with the keys in its result that the README shows."""
+    (tmp_path / "printed.py").write_text(printed_dag())
+
+    left = replace(airflow_home, dags=tmp_path).test_dag("replay_last_night", airflow_home.logs / "readme.log")
+
+    result = left["tasks"]["replay"]["-1"]["xcom"]["return_value"]
+    assert [(r["partition"], r["from_offset"], r["until_offset"]) for r in result["ranges"]] == [
+        (0, 100, 200),
+        (1, 0, 50),
+    ]
+    printed = re.search(r"```json\n(.+?)```", README.read_text(), re.DOTALL)
+    assert printed is not None
+    assert set(re.findall(r'"(\w+)": ', printed[1])) - set(result) == {
+        "topic",
+        "partition",
+        "from_offset",
+        "until_offset",
+    }
+    kept = {("orders", r.partition, r.offset): r for r in shop.orders if r.value is not None}
+    copied = [r for r in shop.broker.consume("orders_replay") if result["run_id"].encode() in (r.headers[-1][1] or b"")]
+    assert (
+        len(copied)
+        == result["records_written"]
+        == sum((("orders", p, o) in kept) for p, a, b in ((0, 100, 200), (1, 0, 50)) for o in range(a, b))
+    )
