@@ -31,7 +31,7 @@ $(READY): setup.cfg constraints.txt
 	@touch $@
 
 java:
-	@sh tests/install_java.sh
+	@sh .ci/install_java
 
 demo: setup ## Run the main job on an embedded broker: an hourly copy and a replay, with the proof that every record arrived
 	@$(BIN)/python -m $(PACKAGE).testing.demo

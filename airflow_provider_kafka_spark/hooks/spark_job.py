@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 from airflow.providers.apache.spark.hooks.spark_submit import (
     ALLOWED_SPARK_BINARIES,
     DEFAULT_SPARK_BINARY,
-    SparkSubmitHook,
 )
 from airflow.sdk import BaseHook, ObjectStoragePath
 from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
@@ -32,15 +29,13 @@ from airflow_provider_kafka_spark.core.errors import (
     ReportLocationError,
     error_named,
 )
-from airflow_provider_kafka_spark.core.job_events import JobEvent, JobStarted, parse_event
 from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest
 from airflow_provider_kafka_spark.core.tuning import is_small, spark_defaults
 from airflow_provider_kafka_spark.hooks.jars import resolve
 from airflow_provider_kafka_spark.hooks.java import find_java
 from airflow_provider_kafka_spark.hooks.job_files import job_folder, job_script, write_code, write_request
 from airflow_provider_kafka_spark.hooks.spark_home import CONNECTOR_EXCLUDES, SparkHome, find_spark_home
-
-OnEvent = Callable[[JobEvent], None]
+from airflow_provider_kafka_spark.hooks.spark_submission import OnEvent, SparkSubmission
 
 #: The connector is on the cluster's class path already.
 PROVIDED = "provided"
@@ -62,7 +57,6 @@ _DEFAULT_CONF = {
 _LOCAL_CONF = {"spark.executor.heartbeatInterval": "2s"}
 #: The first compiler alone starts a JVM in half the time. Read by Spark's launcher beside `spark.driver.extraJavaOptions`, which stays the author's.
 _FAST_START = {"SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1", "SPARK_LAUNCHER_OPTS": "-XX:TieredStopAtLevel=1"}
-_KILL_GRACE_SECONDS = 10.0
 _QUERY_SECONDS = 5.0
 _MOST_QUERY_FAILURES = 5
 
@@ -94,7 +88,7 @@ class SparkJobHook(BaseHook):
         self._kafka_connector = kafka_connector
         self._report_location = report_location
         self._submit_options = dict(submit_options or {})
-        self._submission: _Submission | None = None
+        self._submission: SparkSubmission | None = None
         self._killed = False
 
     def check(self) -> None:
@@ -133,7 +127,7 @@ class SparkJobHook(BaseHook):
             request_file = write_request(
                 folder, replace(request, report_uri=report_uri, owner_pid=None if cluster else os.getpid())
             )
-            submission = self._submission = _Submission(
+            submission = self._submission = SparkSubmission(
                 self.spark_conn_id,
                 self.spark_home,
                 on_event,
@@ -165,7 +159,7 @@ class SparkJobHook(BaseHook):
         """
         if not application_id.startswith("application_"):
             return
-        submission = self._submission = _Submission(
+        submission = self._submission = SparkSubmission(
             self.spark_conn_id,
             self.spark_home,
             lambda _: None,
@@ -300,7 +294,7 @@ class SparkJobHook(BaseHook):
             options["env_vars"] = {"PYSPARK_PYTHON": sys.executable, **(options.get("env_vars") or {})}
         return options
 
-    def _report(self, uri: str, in_cluster: bool, submission: _Submission, failure: Exception | None) -> JobReport:
+    def _report(self, uri: str, in_cluster: bool, submission: SparkSubmission, failure: Exception | None) -> JobReport:
         text = _read_and_remove(uri) if in_cluster else _read_local(uri)
         if text is None:
             raise JobReportMissingError(
@@ -313,133 +307,6 @@ class SparkJobHook(BaseHook):
                 f"The Spark job failed (application {report.application_id}): {report.failure.message}"
             ) from failure
         return report
-
-
-class _Submission(SparkSubmitHook):
-    """``spark-submit`` as the Spark provider runs it, in a process group of its own, with the job's events taken out of its log."""
-
-    def __init__(
-        self,
-        conn_id: str,
-        home: SparkHome,
-        on_event: OnEvent,
-        *,
-        is_killed: Callable[[], bool],
-        environment: Mapping[str, str] | None = None,
-        **options: Any,
-    ) -> None:
-        super().__init__(conn_id=conn_id, **options)
-        self._home = home
-        self._environment = {
-            name: " ".join(filter(None, [value, os.environ.get(name)])) for name, value in (environment or {}).items()
-        }
-        self._on_event = on_event
-        self._is_killed = is_killed
-        self._started_id: str | None = None
-
-    @property
-    def application_id(self) -> str | None:
-        return self._started_id or self._yarn_application_id or self._kubernetes_application_id or self._driver_id
-
-    @property
-    def log_tail(self) -> str:
-        return self._submit_log_tail
-
-    def on_kill(self) -> None:
-        if self._is_yarn_cluster_mode:
-            # First the client, so that nothing is submitted any more.
-            self.end()
-            if self._yarn_application_id:
-                self.kill_application(self._yarn_application_id)
-            return
-        super().on_kill()
-        self.end()
-
-    def kill_application(self, application_id: str) -> None:
-        """Kill an application on YARN by its ResourceManager's REST interface."""
-        # The provider's own way without it is the `yarn` command, which a worker seldom has.
-        self._kill_yarn_application(application_id)
-
-    def end(self) -> None:
-        """Leave no process behind: driver and Python children share the group that ``spark-submit`` leads."""
-        process = self._submit_sp
-        if process is None:
-            return
-        for number, patience in ((signal.SIGTERM, _KILL_GRACE_SECONDS), (signal.SIGKILL, _KILL_GRACE_SECONDS)):
-            if not _signal_group(process.pid, number):
-                return
-            deadline = time.monotonic() + patience
-            while _signal_group(process.pid, 0) and time.monotonic() < deadline:
-                process.poll()
-                time.sleep(0.05)
-
-    def _get_spark_binary_path(self) -> list[str]:
-        return [str(self._home.submit)]
-
-    def _build_spark_common_args(self) -> list[str]:
-        arguments = super()._build_spark_common_args()
-        # Otherwise the script asks the `python3` on the PATH where Spark is, which need not be ours.
-        self._env = {"SPARK_HOME": str(self._home.jars.parent), **self._environment, **(self._env or {})}
-        return arguments
-
-    def _get_yarn_rm_base_url(self) -> str:
-        try:
-            return super()._get_yarn_rm_base_url()
-        except ValueError:
-            address = _rm_address({**os.environ, **(self._env_vars or {})})
-            if address is None:
-                raise
-            self._yarn_rm_base_url = address
-            return address
-
-    def _process_spark_submit_log(self, itr: Iterator[Any]) -> None:
-        # The process has just been started; a kill that came a moment before it found nothing to kill.
-        if self._is_killed():
-            self.on_kill()
-        super()._process_spark_submit_log(self._without_events(itr))
-
-    def _without_events(self, lines: Iterator[str]) -> Iterator[str]:
-        announced: str | None = None
-        for line in lines:
-            event = parse_event(line.strip())
-            if event is None:
-                yield line
-            else:
-                if isinstance(event, JobStarted):
-                    announced = self._started_id = event.application_id
-                self._on_event(event)
-            # YARN gives out the id before the application is submitted.
-            if announced is None and self._yarn_application_id is not None and "Submitted application" in line:
-                announced = self._yarn_application_id
-                self._on_event(JobStarted(announced, f"{self._get_yarn_rm_base_url()}/cluster/app/{announced}"))
-
-
-def _signal_group(group: int, number: int) -> bool:
-    """Send a signal to a process group; 0 sends none.
-
-    :return: whether anything in it still runs.
-    """
-    if not _is_alive(group):
-        return False
-    try:
-        os.killpg(group, number)
-    except (ProcessLookupError, PermissionError):
-        # Gone, or an id that someone else has got in the meantime.
-        return False
-    return True
-
-
-def _is_alive(group: int) -> bool:
-    """Whether the group has a member that is no zombie: spark-submit's shell leaves one, and in a container nobody may reap it."""
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            # The name in brackets may hold anything, spaces and brackets too.
-            state, _, member_of = stat.read_text().rpartition(")")[2].split()[:3]
-        except (OSError, ValueError):
-            continue
-        if int(member_of) == group and state != "Z":
-            return True
-    return False
 
 
 def _readable_jars(wanted: str) -> list[Path]:
@@ -483,25 +350,8 @@ def _read_and_remove(uri: str) -> str | None:
     return str(text)
 
 
-def _cause(submission: _Submission, failure: Exception | None) -> str:
+def _cause(submission: SparkSubmission, failure: Exception | None) -> str:
     tail = submission.log_tail
     if "ClassNotFoundException: org.apache.hadoop" in tail or "HADOOP_CONF_DIR" in tail:
         return f"Spark could not reach its cluster: is HADOOP_CONF_DIR set for the worker?{tail}"
     return f"spark-submit ended with: {failure}" if failure else f"spark-submit ended well.{tail}"
-
-
-def _rm_address(environ: Mapping[str, str]) -> str | None:
-    """The ResourceManager's web address, as the Hadoop configuration of this worker has it."""
-    for variable in ("YARN_CONF_DIR", "HADOOP_CONF_DIR"):
-        site = Path(environ.get(variable, "")) / "yarn-site.xml"
-        if not environ.get(variable) or not site.is_file():
-            continue
-        properties = {
-            (item.findtext("name") or "").strip(): (item.findtext("value") or "").strip()
-            for item in ElementTree.parse(site).iter("property")  # noqa: S314 - the cluster's own configuration
-        }
-        address = properties.get("yarn.resourcemanager.webapp.address")
-        host = properties.get("yarn.resourcemanager.hostname")
-        if address or host:
-            return f"http://{address or f'{host}:8088'}"
-    return None

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider_kafka_spark.core.broker_state import ClusterState
@@ -33,12 +32,10 @@ from airflow_provider_kafka_spark.core.spans import plan_spans
 from airflow_provider_kafka_spark.core.tuning import sink_defaults, source_defaults
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.hooks.run_state import RunState, RunStateStore
-from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
-from airflow_provider_kafka_spark.links.spark_application import SparkApplicationLink
+from airflow_provider_kafka_spark.operators.spark_job import SparkJobOperator
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
-    from requests.auth import AuthBase
 
 T = TypeVar("T")
 
@@ -63,7 +60,7 @@ def fail_for_good(execute: Callable[..., T]) -> Callable[..., T]:
     return wrapped
 
 
-class KafkaToKafkaOperator(BaseOperator):
+class KafkaToKafkaOperator(SparkJobOperator):
     """Copy records from Kafka to Kafka through Spark. Use one of the subclasses, which say what is read.
 
     A green task means that every planned record that exists was read, and that everything that passed ``where`` was written to the target and acknowledged by all in-sync
@@ -93,11 +90,8 @@ class KafkaToKafkaOperator(BaseOperator):
     :param plan_only: resolve, check, return the plan, submit nothing.
     :param kafka_timeout: seconds for each request to a broker.
     :param progress_seconds: seconds between two lines of progress in the log.
-    :param spark_conn_id: Spark connection: master, deploy mode, queue. (templated)
-    :param kafka_connector: where Spark's Kafka connector comes from, see :class:`~airflow_provider_kafka_spark.hooks.spark_job.SparkJobHook`. (templated)
-    :param report_location: folder, as URI, for the report in cluster mode. (templated)
 
-    All further parameters are those of the Spark provider's ``SparkSubmitOperator``, with the same meaning.
+    Further parameters: :class:`~airflow_provider_kafka_spark.operators.spark_job.SparkJobOperator`.
     """
 
     template_fields: Sequence[str] = (
@@ -109,26 +103,9 @@ class KafkaToKafkaOperator(BaseOperator):
         "columns",
         "source_options",
         "sink_options",
-        "spark_conn_id",
-        "kafka_connector",
-        "report_location",
-        "conf",
-        "files",
-        "py_files",
-        "jars",
-        "driver_class_path",
-        "packages",
-        "exclude_packages",
-        "keytab",
-        "principal",
-        "proxy_user",
-        "name",
-        "env_vars",
-        "post_submit_commands",
-        "properties_file",
+        *SparkJobOperator.template_fields,
     )
     template_fields_renderers = {"where": "sql", "columns": "json", "source_options": "json", "sink_options": "json"}  # noqa: RUF012 - Airflow's
-    operator_extra_links = (SparkApplicationLink(),)
     ui_color = "#f5e3d0"
 
     def __init__(
@@ -154,39 +131,6 @@ class KafkaToKafkaOperator(BaseOperator):
         plan_only: bool = False,
         kafka_timeout: float = 30.0,
         progress_seconds: float = 5.0,
-        spark_conn_id: str = "spark_default",
-        kafka_connector: str | None = None,
-        report_location: str | None = None,
-        conf: dict[str, Any] | None = None,
-        files: str | None = None,
-        py_files: str | None = None,
-        archives: str | None = None,
-        driver_class_path: str | None = None,
-        jars: str | None = None,
-        packages: str | None = None,
-        exclude_packages: str | None = None,
-        repositories: str | None = None,
-        total_executor_cores: int | None = None,
-        executor_cores: int | None = None,
-        executor_memory: str | None = None,
-        driver_memory: str | None = None,
-        keytab: str | None = None,
-        principal: str | None = None,
-        proxy_user: str | None = None,
-        name: str = "{{ task_instance_key_str }}",
-        num_executors: int | None = None,
-        status_poll_interval: int = 1,
-        env_vars: dict[str, Any] | None = None,
-        verbose: bool = False,
-        spark_binary: str | None = None,
-        properties_file: str | None = None,
-        yarn_queue: str | None = None,
-        deploy_mode: str | None = None,
-        use_krb5ccache: bool = False,
-        post_submit_commands: list[str] | None = None,
-        track_driver_via_k8s_api: bool = False,
-        yarn_track_via_rm_api: bool = False,
-        yarn_rm_auth: AuthBase | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -210,41 +154,6 @@ class KafkaToKafkaOperator(BaseOperator):
         self.plan_only = plan_only
         self.kafka_timeout = kafka_timeout
         self.progress_seconds = progress_seconds
-        self.spark_conn_id = spark_conn_id
-        self.kafka_connector = kafka_connector
-        self.report_location = report_location
-        self.conf = conf
-        self.files = files
-        self.py_files = py_files
-        self.archives = archives
-        self.driver_class_path = driver_class_path
-        self.jars = jars
-        self.packages = packages
-        self.exclude_packages = exclude_packages
-        self.repositories = repositories
-        self.total_executor_cores = total_executor_cores
-        self.executor_cores = executor_cores
-        self.executor_memory = executor_memory
-        self.driver_memory = driver_memory
-        self.keytab = keytab
-        self.principal = principal
-        self.proxy_user = proxy_user
-        self.name = name
-        self.num_executors = num_executors
-        self.status_poll_interval = status_poll_interval
-        self.env_vars = env_vars
-        self.verbose = verbose
-        self.spark_binary = spark_binary
-        self.properties_file = properties_file
-        self.yarn_queue = yarn_queue
-        self.deploy_mode = deploy_mode
-        self.use_krb5ccache = use_krb5ccache
-        self.post_submit_commands = post_submit_commands
-        self.track_driver_via_k8s_api = track_driver_via_k8s_api
-        self.yarn_track_via_rm_api = yarn_track_via_rm_api
-        self.yarn_rm_auth = yarn_rm_auth
-        self.spark_application_url: str | None = None
-        self._spark_hook: SparkJobHook | None = None
 
     @abstractmethod
     def _wish(self) -> dict[str, Any]:
@@ -267,12 +176,7 @@ class KafkaToKafkaOperator(BaseOperator):
         :raises KafkaSparkError: for what it can.
         """
         rules, target, transform = self._check_parameters()
-        spark = self._spark_hook = SparkJobHook(
-            self.spark_conn_id,
-            kafka_connector=self.kafka_connector,
-            report_location=self.report_location,
-            submit_options=self._submit_options(),
-        )
+        spark = self._new_spark_hook(context)
         if not self.plan_only:
             spark.check()
         store = RunStateStore(
@@ -307,11 +211,6 @@ class KafkaToKafkaOperator(BaseOperator):
             warnings = self._look_again(source, report, plan, rules)
         store.finished(state)
         return self._done(context, result_of_run(report, plan, warnings))
-
-    def on_kill(self) -> None:
-        """Stop the Spark job wherever it runs; ``execute`` then fails."""
-        if self._spark_hook is not None:
-            self._spark_hook.kill()
 
     def _check_parameters(self) -> tuple[ReadRules, Target, Transform]:
         self._check_types()
@@ -370,12 +269,7 @@ class KafkaToKafkaOperator(BaseOperator):
             raise InvalidInputError(
                 f"columns must map columns to SQL expressions, such as {{'value': 'upper(string(value))'}}; got {self.columns!r}."
             )
-        if not isinstance(self.conf or {}, Mapping):
-            raise OptionError(
-                f"conf must map Spark properties to values, such as {{'spark.executor.memory': '2g'}}; got {self.conf!r}."
-            )
-        if self.deploy_mode not in (None, "client", "cluster"):
-            raise OptionError(f"deploy_mode must be 'client' or 'cluster'; got {self.deploy_mode!r}.")
+        self._check_submit_types()
         largest = self.max_records_per_partition
         if largest is not None and (isinstance(largest, bool) or not isinstance(largest, int) or largest < 1):
             raise OptionError(
@@ -463,14 +357,10 @@ class KafkaToKafkaOperator(BaseOperator):
         return {self.target_topic: {str(number): before.get(number, 0) for number in partitions}}
 
     def _on_event(self, context: Context, event: JobEvent) -> None:
-        if not isinstance(event, JobStarted):
+        if isinstance(event, JobStarted):
+            self._announce_application(context, event)
+        else:
             self.log.info("Progress: %s", event)
-            return
-        self.log.info("Spark application %s is running: %s", event.application_id, event.ui_url or "(no UI)")
-        if event.ui_url:
-            self.spark_application_url = event.ui_url
-            for link in self.operator_extra_links:
-                context["ti"].xcom_push(key=link.xcom_key, value=event.ui_url)
 
     def _look_again(self, source: KafkaHook, report: JobReport, plan: ReplayPlan, rules: ReadRules) -> tuple[str, ...]:
         """Compare with the broker after the copy: gaps must be gaps there too, and new partitions are not covered."""
@@ -505,12 +395,3 @@ class KafkaToKafkaOperator(BaseOperator):
             json.dumps({name: value for name, value in result.items() if name != "ranges"}),
         )
         return result
-
-    def _submit_options(self) -> dict[str, Any]:
-        """The parameters that go to the Spark provider's hook as they are."""
-        names = (
-            "conf files py_files archives driver_class_path jars packages exclude_packages repositories total_executor_cores executor_cores "
-            "executor_memory driver_memory keytab principal proxy_user name num_executors status_poll_interval env_vars verbose spark_binary "
-            "properties_file yarn_queue deploy_mode use_krb5ccache post_submit_commands track_driver_via_k8s_api yarn_track_via_rm_api yarn_rm_auth"
-        )
-        return {name: getattr(self, name) for name in names.split()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -37,6 +38,8 @@ def spark() -> Iterator[SparkSession]:
         .config("spark.executor.heartbeatInterval", "200ms")
         .getOrCreate()
     )
+    # It says goodbye at exit, when pytest has closed what it would say it to.
+    logging.getLogger("py4j").setLevel(logging.WARNING)
     yield session
     session.stop()
 

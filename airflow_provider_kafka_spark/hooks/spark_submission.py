@@ -1,0 +1,125 @@
+"""One run of ``spark-submit``, as the Spark provider does it, with what that leaves to be wished for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
+
+from airflow_provider_kafka_spark.core.job_events import JobEvent, JobStarted, parse_event
+from airflow_provider_kafka_spark.hooks.process_group import end_group
+from airflow_provider_kafka_spark.hooks.spark_home import SparkHome
+
+OnEvent = Callable[[JobEvent], None]
+
+
+class SparkSubmission(SparkSubmitHook):
+    """``spark-submit`` as the Spark provider runs it, in a process group of its own, with the job's events taken out of its log."""
+
+    def __init__(
+        self,
+        conn_id: str,
+        home: SparkHome,
+        on_event: OnEvent,
+        *,
+        is_killed: Callable[[], bool],
+        environment: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(conn_id=conn_id, **options)
+        self._home = home
+        self._environment = {
+            name: " ".join(filter(None, [value, os.environ.get(name)])) for name, value in (environment or {}).items()
+        }
+        self._on_event = on_event
+        self._is_killed = is_killed
+        self._started_id: str | None = None
+
+    @property
+    def application_id(self) -> str | None:
+        return self._started_id or self._yarn_application_id or self._kubernetes_application_id or self._driver_id
+
+    @property
+    def log_tail(self) -> str:
+        return self._submit_log_tail
+
+    def on_kill(self) -> None:
+        if self._is_yarn_cluster_mode:
+            # First the client, so that nothing is submitted any more.
+            self.end()
+            if self._yarn_application_id:
+                self.kill_application(self._yarn_application_id)
+            return
+        super().on_kill()
+        self.end()
+
+    def kill_application(self, application_id: str) -> None:
+        """Kill an application on YARN by its ResourceManager's REST interface."""
+        # The provider's own way without it is the `yarn` command, which a worker seldom has.
+        self._kill_yarn_application(application_id)
+
+    def end(self) -> None:
+        """Leave no process behind: driver and Python children share the group that ``spark-submit`` leads."""
+        if self._submit_sp is not None:
+            end_group(self._submit_sp.pid)
+
+    def _get_spark_binary_path(self) -> list[str]:
+        return [str(self._home.submit)]
+
+    def _build_spark_common_args(self) -> list[str]:
+        arguments = super()._build_spark_common_args()
+        # Otherwise the script asks the `python3` on the PATH where Spark is, which need not be ours.
+        self._env = {"SPARK_HOME": str(self._home.jars.parent), **self._environment, **(self._env or {})}
+        return arguments
+
+    def _get_yarn_rm_base_url(self) -> str:
+        try:
+            return super()._get_yarn_rm_base_url()
+        except ValueError:
+            address = _rm_address({**os.environ, **(self._env_vars or {})})
+            if address is None:
+                raise
+            self._yarn_rm_base_url = address
+            return address
+
+    def _process_spark_submit_log(self, itr: Iterator[Any]) -> None:
+        # The process has just been started; a kill that came a moment before it found nothing to kill.
+        if self._is_killed():
+            self.on_kill()
+        super()._process_spark_submit_log(self._without_events(itr))
+
+    def _without_events(self, lines: Iterator[str]) -> Iterator[str]:
+        announced: str | None = None
+        for line in lines:
+            event = parse_event(line.strip())
+            if event is None:
+                yield line
+            else:
+                if isinstance(event, JobStarted):
+                    announced = self._started_id = event.application_id
+                self._on_event(event)
+            # YARN gives out the id before the application is submitted.
+            if announced is None and self._yarn_application_id is not None and "Submitted application" in line:
+                announced = self._yarn_application_id
+                self._on_event(JobStarted(announced, f"{self._get_yarn_rm_base_url()}/cluster/app/{announced}"))
+
+
+def _rm_address(environ: Mapping[str, str]) -> str | None:
+    """The ResourceManager's web address, as the Hadoop configuration of this worker has it."""
+    for variable in ("YARN_CONF_DIR", "HADOOP_CONF_DIR"):
+        site = Path(environ.get(variable, "")) / "yarn-site.xml"
+        if not environ.get(variable) or not site.is_file():
+            continue
+        properties = {
+            (item.findtext("name") or "").strip(): (item.findtext("value") or "").strip()
+            for item in ElementTree.parse(site).iter("property")  # noqa: S314 - the cluster's own configuration
+        }
+        address = properties.get("yarn.resourcemanager.webapp.address")
+        host = properties.get("yarn.resourcemanager.hostname")
+        if address or host:
+            return f"http://{address or f'{host}:8088'}"
+    return None

@@ -1,0 +1,188 @@
+"""What every operator of this package that runs a Spark job shares: the submit options, the link, the kill."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.common.compat.openlineage.utils.spark import (
+    inject_parent_job_information_into_spark_properties,
+    inject_transport_information_into_spark_properties,
+)
+from airflow.sdk import BaseOperator
+from airflow.sdk.configuration import conf
+
+from airflow_provider_kafka_spark.core.errors import OptionError
+from airflow_provider_kafka_spark.core.job_events import JobStarted
+from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
+from airflow_provider_kafka_spark.links.spark_application import SparkApplicationLink
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+    from requests.auth import AuthBase
+
+#: Parameters that go to the Spark provider's hook as they are.
+_SUBMIT_OPTIONS = (
+    "conf files py_files archives driver_class_path jars packages exclude_packages "
+    "repositories total_executor_cores executor_cores executor_memory driver_memory keytab principal proxy_user "
+    "name num_executors status_poll_interval env_vars verbose spark_binary properties_file yarn_queue "
+    "deploy_mode use_krb5ccache post_submit_commands track_driver_via_k8s_api yarn_track_via_rm_api yarn_rm_auth "
+).split()
+
+
+class SparkJobOperator(BaseOperator):
+    """Submit a job of this package to the cluster of a Spark connection.
+
+    :param spark_conn_id: Spark connection: master, deploy mode, queue. (templated)
+    :param kafka_connector: where Spark's Kafka connector comes from, see :class:`~airflow_provider_kafka_spark.hooks.spark_job.SparkJobHook`. (templated)
+    :param report_location: folder, as URI, for the report in cluster mode. (templated)
+
+    All further parameters are those of the Spark provider's ``SparkSubmitOperator``, with the same meaning.
+    """
+
+    template_fields: Sequence[str] = (
+        "spark_conn_id",
+        "kafka_connector",
+        "report_location",
+        "conf",
+        "files",
+        "py_files",
+        "jars",
+        "driver_class_path",
+        "packages",
+        "exclude_packages",
+        "keytab",
+        "principal",
+        "proxy_user",
+        "name",
+        "env_vars",
+        "post_submit_commands",
+        "properties_file",
+    )
+    operator_extra_links = (SparkApplicationLink(),)
+
+    def __init__(
+        self,
+        *,
+        spark_conn_id: str = "spark_default",
+        kafka_connector: str | None = None,
+        report_location: str | None = None,
+        conf: dict[str, Any] | None = None,
+        files: str | None = None,
+        py_files: str | None = None,
+        archives: str | None = None,
+        driver_class_path: str | None = None,
+        jars: str | None = None,
+        packages: str | None = None,
+        exclude_packages: str | None = None,
+        repositories: str | None = None,
+        total_executor_cores: int | None = None,
+        executor_cores: int | None = None,
+        executor_memory: str | None = None,
+        driver_memory: str | None = None,
+        keytab: str | None = None,
+        principal: str | None = None,
+        proxy_user: str | None = None,
+        name: str = "{{ task_instance_key_str }}",
+        num_executors: int | None = None,
+        status_poll_interval: int = 1,
+        env_vars: dict[str, Any] | None = None,
+        verbose: bool = False,
+        spark_binary: str | None = None,
+        properties_file: str | None = None,
+        yarn_queue: str | None = None,
+        deploy_mode: str | None = None,
+        use_krb5ccache: bool = False,
+        post_submit_commands: list[str] | None = None,
+        track_driver_via_k8s_api: bool = False,
+        yarn_track_via_rm_api: bool = False,
+        yarn_rm_auth: AuthBase | None = None,
+        openlineage_inject_parent_job_info: bool | None = None,
+        openlineage_inject_transport_info: bool | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.spark_conn_id = spark_conn_id
+        self.kafka_connector = kafka_connector
+        self.report_location = report_location
+        self.conf = conf
+        self.files = files
+        self.py_files = py_files
+        self.archives = archives
+        self.driver_class_path = driver_class_path
+        self.jars = jars
+        self.packages = packages
+        self.exclude_packages = exclude_packages
+        self.repositories = repositories
+        self.total_executor_cores = total_executor_cores
+        self.executor_cores = executor_cores
+        self.executor_memory = executor_memory
+        self.driver_memory = driver_memory
+        self.keytab = keytab
+        self.principal = principal
+        self.proxy_user = proxy_user
+        self.name = name
+        self.num_executors = num_executors
+        self.status_poll_interval = status_poll_interval
+        self.env_vars = env_vars
+        self.verbose = verbose
+        self.spark_binary = spark_binary
+        self.properties_file = properties_file
+        self.yarn_queue = yarn_queue
+        self.deploy_mode = deploy_mode
+        self.use_krb5ccache = use_krb5ccache
+        self.post_submit_commands = post_submit_commands
+        self.track_driver_via_k8s_api = track_driver_via_k8s_api
+        self.yarn_track_via_rm_api = yarn_track_via_rm_api
+        self.yarn_rm_auth = yarn_rm_auth
+        self.openlineage_inject_parent_job_info = openlineage_inject_parent_job_info
+        self.openlineage_inject_transport_info = openlineage_inject_transport_info
+        self.spark_application_url: str | None = None
+        self._spark_hook: SparkJobHook | None = None
+
+    def on_kill(self) -> None:
+        """Stop the Spark job wherever it runs; ``execute`` then fails."""
+        if self._spark_hook is not None:
+            self._spark_hook.kill()
+
+    def _new_spark_hook(self, context: Context) -> SparkJobHook:
+        options = {name: getattr(self, name) for name in _SUBMIT_OPTIONS}
+        self._spark_hook = SparkJobHook(
+            self.spark_conn_id,
+            kafka_connector=self.kafka_connector,
+            report_location=self.report_location,
+            submit_options={**options, "conf": self._with_lineage(dict(self.conf or {}), context)},
+        )
+        return self._spark_hook
+
+    def _with_lineage(self, properties: dict[str, Any], context: Context) -> dict[str, Any]:
+        """Spark properties by which OpenLineage ties the job to this task, where the author or Airflow's configuration wants that."""
+        wanted = (
+            (
+                self.openlineage_inject_parent_job_info,
+                "parent_job",
+                inject_parent_job_information_into_spark_properties,
+            ),
+            (self.openlineage_inject_transport_info, "transport", inject_transport_information_into_spark_properties),
+        )
+        for given, kind, inject in wanted:
+            if conf.getboolean("openlineage", f"spark_inject_{kind}_info", fallback=False) if given is None else given:
+                properties = inject(properties, context)
+        return properties
+
+    def _check_submit_types(self) -> None:
+        """Refuse what a template may have rendered to, and what a caller without type checks may have given."""
+        if not isinstance(self.conf or {}, Mapping):
+            raise OptionError(
+                f"conf must map Spark properties to values, such as {{'spark.executor.memory': '2g'}}; got {self.conf!r}."
+            )
+        if self.deploy_mode not in (None, "client", "cluster"):
+            raise OptionError(f"deploy_mode must be 'client' or 'cluster'; got {self.deploy_mode!r}.")
+
+    def _announce_application(self, context: Context, started: JobStarted) -> None:
+        """Show the application while it runs; Airflow itself shows links only when a task has ended."""
+        self.log.info("Spark application %s is running: %s", started.application_id, started.ui_url or "(no UI)")
+        if started.ui_url:
+            self.spark_application_url = started.ui_url
+            for link in self.operator_extra_links:
+                context["ti"].xcom_push(key=link.xcom_key, value=started.ui_url)
