@@ -105,7 +105,15 @@ class SparkSubmission(SparkSubmitHook):
             # YARN gives out the id before the application is submitted.
             if announced is None and self._yarn_application_id is not None and "Submitted application" in line:
                 announced = self._yarn_application_id
-                self._on_event(JobStarted(announced, f"{self._get_yarn_rm_base_url()}/cluster/app/{announced}"))
+                self._on_event(JobStarted(announced, self._yarn_page(announced)))
+
+    def _yarn_page(self, application_id: str) -> str | None:
+        """The application's page on YARN, or None where the worker does not know YARN's address."""
+        try:
+            return f"{self._get_yarn_rm_base_url()}/cluster/app/{application_id}"
+        except ValueError as error:
+            self.log.warning("No link to the application, and no way to stop it from here: %s", error)
+            return None
 
 
 def _rm_address(environ: Mapping[str, str]) -> str | None:

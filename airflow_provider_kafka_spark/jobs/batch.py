@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 from airflow_provider_kafka_spark.core.errors import KafkaSparkError
 from airflow_provider_kafka_spark.core.failure_causes import find_cause, redact
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
 #: Executors stamp what they write by their own clocks.
 _CLOCK_SKEW_MS = 10 * 60 * 1000
-_JOB_GROUP = "airflow-kafka-spark-copy"
 _CONNECTION_OPTIONS = ("kafka.bootstrap.", "kafka.security.", "kafka.sasl.", "kafka.ssl.")
 
 
@@ -124,19 +124,20 @@ def _write(
 ) -> tuple[Counter[int], Counter[int], int]:
     counts = RangeCounts(len(request.ranges) + len(spans), drops_records=request.transform.drops_records)
     target = to_target(counts.observe(records).where(KEEP), request.transform, request.run_id)
-    spark.sparkContext.setJobGroup(_JOB_GROUP, "Copy from Kafka to Kafka")
+    group = f"copy-{uuid4()}"
+    spark.sparkContext.setJobGroup(group, f"Copy of run {request.run_id}")
     offsets = sum(span.until_offset - span.from_offset for span in spans)
     with Progress(spark, offsets, request.progress_seconds):
         target.write.format("kafka").options(**request.sink_options).mode("append").save()
-    return *counts.get(), _failed_tasks(spark)
+    return *counts.get(), _failed_tasks(spark, group)
 
 
-def _failed_tasks(spark: SparkSession) -> int:
+def _failed_tasks(spark: SparkSession, group: str) -> int:
     """Tasks of the write that failed or were lost, although the write succeeded: each may have written before."""
     tracker: Any = spark.sparkContext.statusTracker()
     stages = {
         stage
-        for job in tracker.getJobIdsForGroup(_JOB_GROUP)
+        for job in tracker.getJobIdsForGroup(group)
         if (info := tracker.getJobInfo(job)) is not None
         for stage in info.stageIds
     }
@@ -194,17 +195,13 @@ def _report_failure(request: JobRequest, error: Exception, spark: SparkSession |
 
 
 def _full_text(error: Exception) -> str:
-    """The message with the Java stack trace, which names the causes; PySpark's own text often leaves them out."""
-    trace = getattr(error, "getStackTrace", None) or getattr(error, "_stackTrace", None)
+    """The message with those of all its causes on the Java side, which PySpark's own text often leaves out."""
     text = str(error)
-    if isinstance(trace, str) and trace not in text:
-        text = f"{text}\n{trace}"
-    origin = getattr(error, "_origin", None) or getattr(error, "java_exception", None)
-    if origin is not None:
-        writer = origin  # a py4j JavaObject of a Throwable
-        while writer is not None:
-            text += f"\nCaused by: {writer.toString()}"
-            writer = writer.getCause()
+    # PySpark's name for the Throwable, and py4j's.
+    cause: Any = getattr(error, "_origin", None) or getattr(error, "java_exception", None)
+    while cause is not None:
+        text += f"\nCaused by: {cause.toString()}"
+        cause = cause.getCause()
     return text
 
 
