@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from airflow_provider_kafka_spark.core.tuning import spark_defaults
 from airflow_provider_kafka_spark.hooks.jars import resolve
 from airflow_provider_kafka_spark.hooks.spark_home import CONNECTOR_EXCLUDES, find_spark_home
 from benchmarks.surroundings import MASTER
@@ -26,9 +27,11 @@ def warm_session() -> Iterator[SparkSession]:
     """A local session that has the connector on its class path and is stopped afterwards."""
     from pyspark.sql import SparkSession
 
+    builder = SparkSession.builder.master(MASTER)
+    for name, value in spark_defaults().items():
+        builder = builder.config(name, value)
     spark = (
-        SparkSession.builder.master(MASTER)
-        .appName("benchmarks")
+        builder.appName("benchmarks")
         .config("spark.driver.extraClassPath", os.pathsep.join(map(str, connector_jars())))
         .config("spark.task.maxFailures", "1")
         .config("spark.speculation", "false")
