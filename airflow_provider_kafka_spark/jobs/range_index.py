@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, TopicPartition
 from airflow_provider_kafka_spark.core.spans import Span
+from airflow_provider_kafka_spark.jobs.local_table import local_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -44,9 +45,8 @@ def _join(
     mean_size = sum(r.size for r in ranges) // len(ranges)
     block = max(_SMALLEST_BLOCK, min(_LARGEST_BLOCK, 1 << mean_size.bit_length()))
     number = {partition: i for i, partition in enumerate(partitions)}
-    table = spark.createDataFrame(
-        list(_blocks(ranges, number, block)), f"_block long, _from long, _until long, {RANGE_INDEX} int"
-    )
+    columns = {"_block": "bigint", "_from": "bigint", "_until": "bigint", RANGE_INDEX: "int"}
+    table = local_table(spark, columns, _blocks(ranges, number, block))
     # One long as the key, so that Spark can use its hash map for longs.
     keyed = records.selectExpr(
         "*", f"shiftleft(bigint({_by_partition_sql(number)}), 44) + (offset div {block}) as _key"

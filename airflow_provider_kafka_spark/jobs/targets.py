@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_kafka_spark.core.errors import TargetError
 from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
 from airflow_provider_kafka_spark.core.protocol import Transform
+from airflow_provider_kafka_spark.jobs.local_table import local_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -31,9 +32,8 @@ def find_targets(
     if transform.topic is not None:
         return (transform.topic,)
     expression = f"({transform.topic_expr}) as target"
-    planned = spark.createDataFrame(
-        [(p.topic, p.partition) for p in ranges.without_empty().topic_partitions], "topic string, partition int"
-    )
+    partitions = ((p.topic, p.partition) for p in ranges.without_empty().topic_partitions)
+    planned = local_table(spark, {"topic": "string", "partition": "int"}, partitions)
     try:
         targets = planned.selectExpr(expression)
     except PySparkException:

@@ -33,6 +33,8 @@ def spark() -> Iterator[SparkSession]:
     session = (
         builder.config("spark.driver.extraClassPath", ":".join(map(str, jars)))
         .config("spark.ui.enabled", "false")
+        # A copy needs no Python on the executors.
+        .config("spark.pyspark.python", "/bin/false")
         .config("spark.log.level", "ERROR")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.executor.heartbeatInterval", "200ms")
