@@ -54,6 +54,11 @@ _CAUSES = (
         "Spark has no Kafka connector of its own version on its class path: leave kafka_connector out to have it fetched, or name its jars.",
     ),
     (
+        r"CAST_INVALID_INPUT|CAST_OVERFLOW|INVALID_ARRAY_INDEX|DIVIDE_BY_ZERO|ARITHMETIC_OVERFLOW|USER_RAISED_EXCEPTION",
+        "ExpressionError",
+        "An expression in where, columns or target_topic_expr fails on the data of a record, and would fail again: use try_cast, get or coalesce, or leave such records out with where.",
+    ),
+    (
         r"UNSUPPORTED.{0,40}NULL.{0,40}topic|null topic present in the data",
         "TargetError",
         "target_topic_expr gave null for a record.",

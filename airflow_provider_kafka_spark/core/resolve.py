@@ -139,8 +139,8 @@ def check_window(window: TimeWindow, now_ms: int) -> None:
     if window.end_ms is not None and window.end_ms > now_ms:
         raise BoundError(
             f"ending_timestamp must not lie in the future, or records that arrive until then would be left out of a finished copy; got "
-            f"{iso(window.end_ms)}, and now it is {iso(now_ms)}. Wait for the window to close (KafkaTimestampReachedSensor, or a schedule with a data "
-            f"interval), or leave ending_timestamp out to copy what is there."
+            f"{iso(window.end_ms)}, and now it is {iso(now_ms)}. Wait for the window to close, as a schedule with a data "
+            f"interval does, or leave ending_timestamp out to copy what is there."
         )
 
 

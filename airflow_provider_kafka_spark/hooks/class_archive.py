@@ -124,6 +124,8 @@ class ClassArchive:
                 "SPARK_HOME": str(self.home.jars.parent),
                 "SPARK_SUBMIT_OPTS": f'"-XX:SharedArchiveFile={made}" {_QUIET}',
             },
+            # A JVM that crashes leaves its report where it runs.
+            cwd=made.parent,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from airflow_provider_kafka_spark.core.broker_state import ClusterState
@@ -19,7 +19,8 @@ class ReplayOffsetRangesOperator(KafkaToKafkaOperator):
 
     Each range is read by one Spark partition, in order, as ``createRDD`` had it; more than 64 ranges are merged into spans where that is cheaper.
 
-    :param offset_ranges: a list of ``{"topic", "partition", "from_offset", "until_offset"}`` or of ``"orders:0:100:200"``, in any order; or that list as JSON text. (templated)
+    :param offset_ranges: a list of ``{"topic", "partition", "from_offset", "until_offset"}`` or of ``"orders:0:100:200"``, in any order; that list as JSON text; or the
+        whole result or plan of another task, ``copy.output``. (templated)
     :param merge_overlaps: write the records of overlapping ranges once, in place of refusing them.
 
     Further parameters: :class:`~airflow_provider_kafka_spark.operators.kafka_to_kafka.KafkaToKafkaOperator`.
@@ -29,7 +30,11 @@ class ReplayOffsetRangesOperator(KafkaToKafkaOperator):
     template_fields_renderers = {**KafkaToKafkaOperator.template_fields_renderers, "offset_ranges": "json"}  # noqa: RUF012 - Airflow's
 
     def __init__(
-        self, *, offset_ranges: list[dict[str, Any] | str] | str, merge_overlaps: bool = False, **kwargs: Any
+        self,
+        *,
+        offset_ranges: list[dict[str, Any] | str] | dict[str, Any] | str,
+        merge_overlaps: bool = False,
+        **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.offset_ranges = offset_ranges
@@ -45,6 +50,8 @@ class ReplayOffsetRangesOperator(KafkaToKafkaOperator):
 
     def _ranges(self) -> OffsetRanges:
         values: object = self.offset_ranges
+        if isinstance(values, Mapping) and "ranges" in values:
+            values = values["ranges"]
         if isinstance(values, str) and values.lstrip().startswith("["):
             try:
                 values = json.loads(values)

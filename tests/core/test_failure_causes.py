@@ -9,6 +9,12 @@ from airflow_provider_kafka_spark.core.failure_causes import find_cause, redact
 
 _KNOWN = [
     pytest.param(
+        "org.apache.spark.SparkNumberFormatException: [CAST_INVALID_INPUT] The value 'x' of the type \"STRING\" cannot be cast",
+        "ExpressionError",
+        "try_cast",
+        id="expression-fails-on-the-data",
+    ),
+    pytest.param(
         "java.lang.IllegalStateException: Cannot fetch offset 5. Some data may have been lost because they are not available in Kafka any more",
         "DataLossError",
         "fail_on_data_loss=False",

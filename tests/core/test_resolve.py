@@ -677,7 +677,7 @@ def test_an_end_in_the_future_is_an_error() -> None:
         "ending_timestamp must not lie in the future",
         "got 2026-11-20T10:00:00.000Z",
         "now it is 2026-11-20T09:59:59.999Z",
-        "KafkaTimestampReachedSensor",
+        "a schedule with a data interval",
         "leave ending_timestamp out",
     ):
         assert fragment in str(error.value)

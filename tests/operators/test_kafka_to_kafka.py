@@ -380,3 +380,21 @@ def test_hides_nothing_of_base_operator(operator: type[KafkaToKafkaOperator], ar
 
     ours = set(vars(task)) - set(vars(BaseOperator(task_id="plain")))
     assert {name for name in ours if hasattr(BaseOperator, name)} == set()
+
+
+@pytest.mark.broker
+@pytest.mark.parametrize("whole", [pytest.param(True, id="the-whole-plan"), pytest.param(False, id="its-ranges")])
+def test_what_another_task_returned_can_be_replayed_as_it_is(
+    kafka: KafkaBroker, topic: TopicFactory, whole: bool
+) -> None:
+    """A plan or result, or its ranges, is a list of ranges: ``offset_ranges=copy.output``."""
+    source, target = topic(2, suffix="source"), topic(suffix="target")
+    kafka.produce(source, [Record(value=b"v", partition=i % 2) for i in range(10)])
+    first = KafkaToKafkaBatchOperator(task_id="first", topics=[source], target_topic=target, plan_only=True)
+    plan = first.execute(task_context())  # type: ignore[arg-type]
+
+    again = ReplayOffsetRangesOperator(
+        task_id="again", offset_ranges=plan if whole else plan["ranges"], target_topic=target, plan_only=True
+    )
+
+    assert again.execute(task_context())["ranges"] == plan["ranges"]  # type: ignore[arg-type]
