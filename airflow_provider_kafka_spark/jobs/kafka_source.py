@@ -49,7 +49,7 @@ def read_spans(
     records = read_tasks(spark, tasks_of(spans, preserve_order=preserve_order), options)
     if records is not None:
         return records
-    loads = [_load(spark, layer, options) for layer in _layers(spans)]
+    loads = [_load_layer(spark, layer, options) for layer in _layers(spans)]
     return reduce(lambda above, below: above.unionAll(below), loads)
 
 
@@ -59,14 +59,12 @@ def read_from(spark: SparkSession, starts: Mapping[str, Mapping[str, int]], opti
     :param starts: offsets by topic and partition.
     """
     assign = {topic: sorted(map(int, offsets)) for topic, offsets in starts.items()}
-    return (
-        spark.read.format("kafka")
-        .options(**options)
-        .option("includeHeaders", "true")
-        .option("assign", json.dumps(assign, sort_keys=True))
-        .option("startingOffsets", json.dumps(starts, sort_keys=True))
-        .option("endingOffsets", "latest")
-        .load()
+    return _load(
+        spark,
+        options,
+        assign=json.dumps(assign, sort_keys=True),
+        startingOffsets=json.dumps(starts, sort_keys=True),
+        endingOffsets="latest",
     )
 
 
@@ -75,16 +73,14 @@ def read_since(spark: SparkSession, topics: Iterable[str], since_ms: int, option
 
     :param since_ms: in ms since 1970.
     """
-    return (
-        spark.read.format("kafka")
-        .options(**options)
-        .option("includeHeaders", "true")
-        .option("subscribe", ",".join(topics))
-        .option("startingTimestamp", str(since_ms))
+    return _load(
+        spark,
+        options,
+        subscribe=",".join(topics),
+        startingTimestamp=str(since_ms),
         # A partition without newer records has nothing of ours; the default would fail the query for it.
-        .option("startingOffsetsByTimestampStrategy", "latest")
-        .option("endingOffsets", "latest")
-        .load()
+        startingOffsetsByTimestampStrategy="latest",
+        endingOffsets="latest",
     )
 
 
@@ -98,7 +94,7 @@ def _layers(spans: Iterable[Span]) -> list[list[Span]]:
     return layers
 
 
-def _load(spark: SparkSession, layer: Sequence[Span], options: Mapping[str, str]) -> DataFrame:
+def _load_layer(spark: SparkSession, layer: Sequence[Span], options: Mapping[str, str]) -> DataFrame:
     assign: dict[str, list[int]] = {}
     starts: dict[str, dict[str, int]] = {}
     ends: dict[str, dict[str, int]] = {}
@@ -106,12 +102,15 @@ def _load(spark: SparkSession, layer: Sequence[Span], options: Mapping[str, str]
         assign.setdefault(span.topic, []).append(span.partition)
         starts.setdefault(span.topic, {})[str(span.partition)] = span.from_offset
         ends.setdefault(span.topic, {})[str(span.partition)] = span.until_offset
-    return (
-        spark.read.format("kafka")
-        .options(**options)
-        .option("includeHeaders", "true")
-        .option("assign", json.dumps(assign, sort_keys=True))
-        .option("startingOffsets", json.dumps(starts, sort_keys=True))
-        .option("endingOffsets", json.dumps(ends, sort_keys=True))
-        .load()
+    return _load(
+        spark,
+        options,
+        assign=json.dumps(assign, sort_keys=True),
+        startingOffsets=json.dumps(starts, sort_keys=True),
+        endingOffsets=json.dumps(ends, sort_keys=True),
     )
+
+
+def _load(spark: SparkSession, options: Mapping[str, str], **position: str) -> DataFrame:
+    """What is at a position of Kafka, as Spark's options name it; with headers, which Spark leaves out by default."""
+    return spark.read.format("kafka").options(**options).options(includeHeaders="true", **position).load()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from functools import partial
 from typing import Any
 
 from airflow_provider_kafka_spark.core.bounds import AtTimestamp, Bound, TimeWindow, parse_bound, parse_timestamp
@@ -87,9 +86,9 @@ class KafkaToKafkaBatchOperator(KafkaToKafkaOperator):
         }
 
     def _time_window(self) -> TimeWindow:
-        read = partial(_read_timestamp)
         return TimeWindow(
-            read(self.starting_timestamp, "starting_timestamp"), read(self.ending_timestamp, "ending_timestamp")
+            _read_timestamp(self.starting_timestamp, "starting_timestamp"),
+            _read_timestamp(self.ending_timestamp, "ending_timestamp"),
         )
 
     def _window(self) -> tuple[int | None, int | None]:
