@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -20,6 +22,9 @@ os.environ.update(
 )
 
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker  # noqa: E402
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 pytest_plugins = ["airflow_provider_kafka_spark.testing.pytest_plugin"]
 
@@ -40,3 +45,33 @@ def kafka(kafka_broker: KafkaBroker, connection: Callable[..., None]) -> KafkaBr
     connection("kafka_default", extra={"bootstrap.servers": kafka_broker.bootstrap_servers})
     connection("spark_default", conn_type="spark", host="local[2]")
     return kafka_broker
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """A local Spark of two cores with the Kafka connector, in the tests' own process: what a driver has, without the start of one for every test."""
+    from pyspark.sql import SparkSession
+
+    from airflow_provider_kafka_spark.core.tuning import spark_defaults
+    from airflow_provider_kafka_spark.hooks.jars import resolve
+    from airflow_provider_kafka_spark.hooks.spark_home import CONNECTOR_EXCLUDES, find_spark_home
+
+    jars = resolve(find_spark_home().connector_coordinates, excludes=CONNECTOR_EXCLUDES)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    builder = SparkSession.builder.master("local[2]")
+    for name, value in spark_defaults().items():
+        builder = builder.config(name, value)
+    session = (
+        builder.config("spark.driver.extraClassPath", ":".join(map(str, jars)))
+        .config("spark.ui.enabled", "false")
+        # A copy needs no Python on the executors.
+        .config("spark.pyspark.python", "/bin/false")
+        .config("spark.log.level", "ERROR")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.executor.heartbeatInterval", "200ms")
+        .getOrCreate()
+    )
+    # It says goodbye at exit, when pytest has closed what it would say it to.
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+    yield session
+    session.stop()

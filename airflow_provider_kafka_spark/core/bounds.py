@@ -23,7 +23,7 @@ _LARGEST_EPOCH_MS = 10**14
 
 _EPOCH_TEXT = re.compile(r"-?[0-9]{1,30}")
 
-Side = Literal["start", "end"]
+Side = Literal["start", "end", "stream start"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +80,29 @@ class Bound:
         return wish
 
 
+def parse_start(value: object, name: str) -> Bound:
+    """Read where a stream starts: ``"earliest"``, ``"latest"``, Spark's offsets, or a moment.
+
+    >>> parse_start("2026-11-20T10:00:00Z", "starting_offsets").default
+    AtTimestamp(epoch_ms=1795168800000)
+
+    :param value: as :func:`parse_bound` takes it, where ``"latest"`` and -1 are allowed too, or as :func:`parse_timestamp` does.
+    :param name: what the message should call it.
+    :raises BoundError: if it is none of them.
+    """
+    text = value.strip() if isinstance(value, str) else None
+    if text is not None and text.lower() == "latest":
+        return Bound.everywhere(Latest())
+    if isinstance(value, (Mapping, Bound)) or (text is not None and (text.lower() == "earliest" or text[:1] == "{")):
+        return parse_bound(value, "stream start")
+    try:
+        return Bound.everywhere(AtTimestamp(parse_timestamp(value, name)))
+    except BoundError as error:
+        raise BoundError(
+            f"{name} must be 'earliest', 'latest', offsets such as {{'orders': {{'0': 23}}}}, or a moment such as '2026-11-20T10:00:00Z'; got {value!r}. As a moment: {error}"
+        ) from error
+
+
 def parse_bound(value: object, side: Side) -> Bound:
     """Read ``starting_offsets`` or ``ending_offsets``: Spark's words, or Spark's offsets by topic and partition.
 
@@ -89,11 +112,11 @@ def parse_bound(value: object, side: Side) -> Bound:
     AtOffset(offset=23)
 
     :param value: ``"earliest"``, ``"latest"``, ``{"orders": {"0": 23}}``, or that as JSON text.
-    :param side: which end of the range it is; a batch cannot start at the latest offset or end at the earliest.
+    :param side: which end of the range it is; a batch cannot start at the latest offset or end at the earliest, a stream can start anywhere.
     :raises BoundError: if it is anything else, names an offset that is no integer, or a key twice.
     """
-    name = "starting_offsets" if side == "start" else "ending_offsets"
-    allowed = "'earliest'" if side == "start" else "'latest'"
+    name = "ending_offsets" if side == "end" else "starting_offsets"
+    allowed = "'latest'" if side == "end" else "'earliest'"
     if isinstance(value, Bound):
         return value
     if isinstance(value, str) and value.strip().lower() in ("earliest", "latest"):
@@ -234,13 +257,15 @@ def _parse_partition(value: object, name: str, topic: object) -> int:
 
 
 def _parse_offset(value: object, side: Side, name: str, where: TopicPartition) -> Wish:
-    sentinels: dict[int, Wish] = {-2: Earliest()} if side == "start" else {-1: Latest()}
+    sentinels: dict[int, Wish] = {} if side == "end" else {-2: Earliest()}
+    if side != "start":
+        sentinels[-1] = Latest()
     if isinstance(value, int) and not isinstance(value, bool):
         if value >= 0:
             return AtOffset(value)
         if value in sentinels:
             return sentinels[value]
-    word = "-2 for the earliest" if side == "start" else "-1 for the latest"
+    word = "-1 for the latest" if side == "end" else "-2 for the earliest"
     raise BoundError(
         f"{name} must give an integer offset >= 0, or {word}, for {where}; got {value!r} of type {type(value).__name__}. "
         f"Spark would read null as 0."

@@ -140,7 +140,7 @@ class Selection:
         :raises UnknownTopicError: if a named topic does not exist, or the pattern matches none.
         """
         if self.pattern is not None:
-            matched = [name for name in existing if re.fullmatch(self.pattern, name) and not name.startswith("__")]
+            matched = self.matching(existing)
             if not matched:
                 raise UnknownTopicError(
                     f"topic_pattern {self.pattern!r} matches none of the cluster's {len(existing)} topics. It must match the whole "
@@ -152,6 +152,15 @@ class Selection:
             if name not in existing:
                 raise UnknownTopicError(f"The topic {name!r} does not exist.{_did_you_mean(name, existing)}")
         return tuple(sorted(wanted))
+
+    def matching(self, existing: Collection[str]) -> frozenset[str]:
+        """Those of the topics to read that exist; it may be none."""
+        if self.pattern is not None:
+            return frozenset(name for name in existing if self._matches(name))
+        return frozenset(self.topics if self.topics is not None else self.assign or ()) & frozenset(existing)
+
+    def _matches(self, name: str) -> bool:
+        return re.fullmatch(self.pattern or "", name) is not None and not name.startswith("__")
 
     def partitions(self, cluster: ClusterState) -> tuple[TopicPartition, ...]:
         """Every partition to read, sorted.

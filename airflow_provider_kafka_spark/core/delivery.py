@@ -36,6 +36,13 @@ def check_delivery(report: JobReport, plan: ReplayPlan, run_id: str, transform: 
         faults.append(f"{len(report.ranges) - len(reported)} ranges are reported more than once")
     if report.failure is not None:
         faults.append(f"the job reports a failure: {report.failure.error}: {report.failure.message}")
+    faults += faults_of_counts(reported, transform)
+    refuse_faults(faults, report, plan)
+
+
+def faults_of_counts(reported: Mapping[OffsetRange, RangeReport], transform: Transform) -> list[str]:
+    """Ranges whose counts cannot be those of a whole copy, in words."""
+    faults = []
     for r, counts in sorted(reported.items()):
         if not 0 <= counts.records_written <= counts.records_read <= r.size:
             faults.append(
@@ -43,13 +50,19 @@ def check_delivery(report: JobReport, plan: ReplayPlan, run_id: str, transform: 
             )
         elif counts.records_written < counts.records_read and not transform.drops_records:
             faults.append(f"{r}: {counts.records_read:,} read, only {counts.records_written:,} written")
-    if faults:
-        shown = "; ".join(faults[:10]) + (f"; and {len(faults) - 10} more" if len(faults) > 10 else "")
-        raise DeliveryError(
-            f"The job's report does not match the plan (application {report.application_id}): {shown}. "
-            f"Planned {plan.planned_records:,} records at most, read {report.records_read:,}, written {report.records_written:,}. "
-            f"A retry of this task writes only what is missing where provenance_headers=True."
-        )
+    return faults
+
+
+def refuse_faults(faults: list[str], report: JobReport, plan: ReplayPlan) -> None:
+    """:raises DeliveryError: naming the faults, if there are any."""
+    if not faults:
+        return
+    shown = "; ".join(faults[:10]) + (f"; and {len(faults) - 10} more" if len(faults) > 10 else "")
+    raise DeliveryError(
+        f"The job's report does not match the plan (application {report.application_id}): {shown}. "
+        f"Planned {plan.planned_records:,} records at most, read {report.records_read:,}, written {report.records_written:,}. "
+        f"A retry of this task writes only what is missing where provenance_headers=True."
+    )
 
 
 def check_duplicates(report: JobReport, transform: Transform) -> None:
@@ -95,13 +108,13 @@ def result_of_run(report: JobReport, plan: ReplayPlan, warnings: tuple[str, ...]
     return {
         "version": RESULT_VERSION,
         "run_id": report.run_id,
-        "ranges": [_range_result(r) for r in _with_empty(report, plan)],
+        "ranges": [range_result(r) for r in _with_empty(report, plan)],
         "records_read": report.records_read,
         "records_written": report.records_written,
         "gaps": sum(r.gaps for r in report.ranges),
         "duplicates": report.duplicates,
         "missing": sum(m.offset_range.size for m in plan.missing),
-        "missing_ranges": _missing_result(plan),
+        "missing_ranges": missing_result(plan),
         "delivered_before": report.delivered_before,
         "target_topics": list(report.target_topics),
         "application_id": report.application_id,
@@ -133,7 +146,7 @@ def result_of_plan(plan: ReplayPlan, run_id: str) -> dict[str, Any]:
         "ranges": [{**r.to_dict(), "planned_records": r.size} for r in plan.ranges],
         "planned_records": plan.planned_records,
         "missing": sum(m.offset_range.size for m in plan.missing),
-        "missing_ranges": _missing_result(plan),
+        "missing_ranges": missing_result(plan),
         "spark_partitions": plan.spark_partitions,
         "target_topics": [plan.target.topic] if plan.target.topic else [],
         "digest": plan.digest,
@@ -141,7 +154,8 @@ def result_of_plan(plan: ReplayPlan, run_id: str) -> dict[str, Any]:
     }
 
 
-def _missing_result(plan: ReplayPlan) -> list[dict[str, Any]]:
+def missing_result(plan: ReplayPlan) -> list[dict[str, Any]]:
+    """What the broker no longer had, for a result."""
     return [{**m.offset_range.to_dict(), "reason": m.reason} for m in plan.missing]
 
 
@@ -150,7 +164,8 @@ def _with_empty(report: JobReport, plan: ReplayPlan) -> list[RangeReport]:
     return sorted([*report.ranges, *empty], key=lambda r: (r.topic, r.partition, r.from_offset, r.until_offset))
 
 
-def _range_result(r: RangeReport) -> dict[str, Any]:
+def range_result(r: RangeReport) -> dict[str, Any]:
+    """One range of a result."""
     return {
         "topic": r.topic,
         "partition": r.partition,

@@ -13,6 +13,9 @@
     ├── PlanError                    the broker does not hold what the plan asks for
     │   ├── UnknownTopicError        a topic or partition does not exist
     │   └── DataLossError            records in the wish are gone (aged out), or the topic was re-created
+    ├── CheckpointError              a checkpoint is damaged, out of reach, or belongs to another job
+    │   └── CheckpointInUseError     another run is using it now                                      (retriable)
+    ├── ConsumerGroupError           a consumer group is in use, or took not all offsets              (retriable)
     ├── BrokerError                  the broker did not answer as it should
     │   ├── BrokerUnavailableError   no answer within the time-out                                    (retriable)
     │   ├── BrokerAuthenticationError  the broker refused the login
@@ -83,6 +86,22 @@ class UnknownTopicError(PlanError):
 
 class DataLossError(PlanError):
     """Records that the wish names are gone: aged out by retention, or the topic was re-created."""
+
+
+class CheckpointError(KafkaSparkError):
+    """A checkpoint is damaged, out of reach, or belongs to another job."""
+
+
+class CheckpointInUseError(CheckpointError):
+    """Another run is using the checkpoint now."""
+
+    retriable = True
+
+
+class ConsumerGroupError(KafkaSparkError):
+    """A consumer group has members, or did not take all offsets."""
+
+    retriable = True
 
 
 class BrokerError(KafkaSparkError):

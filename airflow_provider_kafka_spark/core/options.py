@@ -15,11 +15,10 @@ from airflow_provider_kafka_spark.core.errors import OptionError
 _OURS = "the plan sets it"
 _LOGIN = "the Airflow connection sets it"
 
-#: Options of a batch source that the author may set. Keys in lower case, as Spark compares them.
+#: Options of a source that the author may set. Keys in lower case, as Spark compares them.
 _SOURCE = {
     name.lower(): name
     for name in (
-        "minPartitions",
         "kafkaConsumer.pollTimeoutMs",
         "fetchOffset.numRetries",
         "fetchOffset.retryIntervalMs",
@@ -40,6 +39,7 @@ _SOURCE_REFUSED = {
     "startingoffsetsbytimestampstrategy": f"{_OURS}; a partition without records in the window is an empty range",
     "failondataloss": "use fail_on_data_loss",
     "includeheaders": "use include_headers",
+    "minpartitions": "with it Spark splits partitions and loses their order; use max_records_per_partition with preserve_order=False",
     "maxrecordsperpartition": "use max_records_per_partition",
     "maxoffsetspertrigger": "Spark ignores it in a batch; it belongs to KafkaToKafkaAvailableNowOperator",
     "minoffsetspertrigger": "Spark ignores it in a batch",
@@ -54,9 +54,25 @@ _SOURCE_REFUSED = {
     "kafka.enable.auto.commit": "Spark refuses it: nobody commits to Kafka",
     "kafka.interceptor.classes": "Spark refuses it",
 }
+#: What is otherwise for a stream.
+_STREAM_REFUSED = {
+    **_SOURCE_REFUSED,
+    "endingoffsets": "Spark refuses it: a run ends where the topics end when it starts",
+    "endingtimestamp": "Spark ignores it in a stream; a run ends where the topics end when it starts",
+    "endingoffsetsbytimestamp": "Spark refuses it: a run ends where the topics end when it starts",
+    "startingtimestamp": "use starting_offsets, which takes a moment too",
+    "startingoffsetsbytimestamp": "use starting_offsets, which takes a moment too",
+    "startingoffsetsbytimestampstrategy": "use starting_offsets; a partition without records from then on starts at its end",
+    "maxoffsetspertrigger": "use max_offsets_per_trigger",
+    "minoffsetspertrigger": "an availableNow stream would end successfully with a tail unread",
+    "maxtriggerdelay": "an availableNow stream would end successfully with a tail unread",
+    "minpartitions": "with it Spark splits partitions and loses their order",
+    "maxrecordsperpartition": "with it Spark splits partitions and loses their order",
+}
 _SINK: dict[str, str] = {}
 _SINK_REFUSED = {
     "topic": "use target_topic or target_topic_expr",
+    "checkpointlocation": "use checkpoint_location",
     "includeheaders": "use include_headers",
     "kafka.bootstrap.servers": f"{_LOGIN}; use target_conn_id",
     "kafka.key.serializer": "Spark refuses it: keys are bytes; use columns to change them",
@@ -86,12 +102,13 @@ _PRODUCER = _CLIENT_COMMON | frozenset(
 )
 
 
-def check_source_options(options: Mapping[str, Any] | None) -> dict[str, str]:
+def check_source_options(options: Mapping[str, Any] | None, *, stream: bool = False) -> dict[str, str]:
     """The source options to hand to Spark, spelt as Spark spells them.
 
+    :param stream: of an availableNow stream, in place of a batch.
     :raises OptionError: if one is misspelt, belongs elsewhere, would be ignored or is refused by Spark, or is given twice.
     """
-    return _check(options, "source_options", _SOURCE, _SOURCE_REFUSED, _CONSUMER)
+    return _check(options, "source_options", _SOURCE, _STREAM_REFUSED if stream else _SOURCE_REFUSED, _CONSUMER)
 
 
 def check_sink_options(options: Mapping[str, Any] | None) -> dict[str, str]:

@@ -15,7 +15,7 @@ from airflow_provider_kafka_spark.core.errors import ProtocolError
 from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
 from airflow_provider_kafka_spark.core.spans import Span
 
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = 2
 
 #: What JSON makes of a field's annotation; the others are read by functions of their own.
 _PLAIN_TYPES: Mapping[str, tuple[type, ...]] = {
@@ -61,6 +61,44 @@ class Transform:
 
 
 @dataclass(frozen=True, slots=True)
+class StreamOrder:
+    """What a stream needs besides: the checkpoint, and what to do with it.
+
+    :param stream_id: goes into the provenance header of what the stream writes.
+    :param planned: from where the stream stands to the end of the log at planning time, as ``topic:partition:from:until``.
+    :param source: the option that says what is subscribed to, for Spark's source.
+    :param starting_offsets: Spark's JSON; counts only until Spark has written its own.
+    :param checkpoint: folder of the generation, as URI.
+    :param record: text of our own record of the generation.
+    :param last_batch: number of the last batch that was begun when the worker looked, -1 for none. Another one now means that another run came between.
+    :param uncommitted_batch: number of the batch that ``JobRequest.ranges`` finish first, or None.
+    :param uncommitted_checkpoint: folder where that batch is to be committed, as URI.
+    :param lock: file that a run holds while it uses the checkpoint, as URI.
+    :param stale_lock: text of a lock whose owner is gone, and that may be taken over.
+    :param owner: the task's run, for the lock.
+    :param max_offsets_per_trigger: of one micro-batch, over all partitions; None for no limit.
+    """
+
+    stream_id: str
+    planned: tuple[str, ...]
+    source: Mapping[str, str]
+    starting_offsets: str
+    checkpoint: str
+    record: str
+    last_batch: int
+    lock: str
+    owner: str
+    stale_lock: str | None = None
+    uncommitted_batch: int | None = None
+    uncommitted_checkpoint: str | None = None
+    max_offsets_per_trigger: int | None = None
+
+    @property
+    def planned_ranges(self) -> OffsetRanges:
+        return OffsetRanges.parse(self.planned)
+
+
+@dataclass(frozen=True, slots=True)
 class JobRequest:
     """Everything the job needs to know.
 
@@ -77,6 +115,7 @@ class JobRequest:
     :param audit_since_ms: the same by time, in ms since 1970, where ``topic_expr`` decides on the target.
     :param forbidden_targets: topics that are being read and that ``topic_expr`` must not lead to.
     :param progress_seconds: seconds between two lines of progress.
+    :param stream: what a stream needs besides; None for a bounded copy.
     :param owner_pid: process on the driver's own machine whose death ends the job, or None in cluster mode. A worker that was killed cannot stop its
         job, and its task's retry would write beside it.
     """
@@ -89,7 +128,6 @@ class JobRequest:
     source_options: Mapping[str, str] = field(repr=False)
     sink_options: Mapping[str, str] = field(repr=False)
     report_uri: str
-    read_committed: bool = True
     fail_on_data_loss: bool = True
     preserve_order: bool = True
     is_retry: bool = False
@@ -98,11 +136,19 @@ class JobRequest:
     forbidden_targets: tuple[str, ...] = ()
     progress_seconds: float = 5.0
     owner_pid: int | None = None
+    stream: StreamOrder | None = None
     version: int = PROTOCOL_VERSION
 
     @property
     def offset_ranges(self) -> OffsetRanges:
         return OffsetRanges.parse(self.ranges)
+
+    @property
+    def planned_offsets(self) -> int:
+        """Offsets to be read at most, or for a stream at least."""
+        if self.stream is not None:
+            return self.stream.planned_ranges.total
+        return sum(span.until_offset - span.from_offset for span in self.spans)
 
     def to_json(self) -> str:
         return json.dumps(dataclasses.asdict(self), sort_keys=True)
@@ -118,8 +164,14 @@ class JobRequest:
                 "spans": tuple(_build(Span, span) for span in _list(value, "spans")),
                 "transform": _build(Transform, value["transform"]),
                 "forbidden_targets": _texts(value, "forbidden_targets"),
+                "stream": None if value.get("stream") is None else _stream_order(value["stream"]),
             }
         )
+
+
+def _stream_order(value: object) -> StreamOrder:
+    order: StreamOrder = _build(StreamOrder, value)
+    return dataclasses.replace(order, planned=_texts({"planned": order.planned}, "planned"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +196,23 @@ class RangeReport:
 
 
 @dataclass(frozen=True, slots=True)
+class BatchReport:
+    """What happened in one micro-batch of a stream.
+
+    :param batch: its number in the checkpoint.
+    :param replayed: it was begun by an earlier run and finished by this one.
+    :param delivered_before: of its records, those that the earlier run had delivered and this one left out.
+    """
+
+    batch: int
+    records_read: int
+    records_written: int
+    seconds: float
+    replayed: bool = False
+    delivered_before: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class JobFailure:
     """Why the job failed, in words a person can act on.
 
@@ -163,6 +232,7 @@ class JobReport:
     :param delivered_before: records that earlier tries had delivered and this one therefore left out.
     :param duplicates: records of this run found more than once in the target, where that was looked for.
     :param failed_tasks: Spark tasks that failed, or were lost and ran again, while the job succeeded.
+    :param batches: of a stream, in order; those without records are left out.
     :param ui_url: address of the Spark UI while the job ran, or None.
     :param seconds: from the driver's start to the end of the write.
     """
@@ -178,6 +248,7 @@ class JobReport:
     delivered_before: int = 0
     duplicates: int = 0
     failed_tasks: int = 0
+    batches: tuple[BatchReport, ...] = ()
     ui_url: str | None = None
     version: int = PROTOCOL_VERSION
 
@@ -202,6 +273,7 @@ class JobReport:
                 **value,
                 "ranges": tuple(_build(RangeReport, item) for item in _list(value, "ranges")),
                 "target_topics": _texts(value, "target_topics"),
+                "batches": tuple(_build(BatchReport, item) for item in _list(value, "batches")),
                 "failure": None if failure is None else _build(JobFailure, failure),
             }
         )

@@ -91,7 +91,7 @@ def resolve_window(
         ranges.append(OffsetRange(partition.topic, partition.partition, start, end))
         wish = ending.wish_for(partition)
         if isinstance(wish, Latest):
-            warnings += _open_transaction(partition, state, rules)
+            warnings += open_transaction(partition, state, rules)
         if isinstance(wish, AtTimestamp) and start < end and cluster.first_at[(partition, wish.epoch_ms)] is None:
             open_ended.append(partition)
     if open_ended:
@@ -99,7 +99,7 @@ def resolve_window(
             f"No record at or after the window's end has arrived yet in {_shortened(tuple(open_ended), str)}, so the window is cut at the end of the log there: late records of this window that arrive "
             f"before the next one's first record will be in neither."
         )
-    return ResolvedRanges(OffsetRanges(ranges), _permit(missing, rules), tuple(warnings))
+    return ResolvedRanges(OffsetRanges(ranges), permit(missing, rules), tuple(warnings))
 
 
 def resolve_replay(wanted: OffsetRanges, cluster: ClusterState, rules: ReadRules) -> ResolvedRanges:
@@ -113,14 +113,14 @@ def resolve_replay(wanted: OffsetRanges, cluster: ClusterState, rules: ReadRules
     missing: list[MissingRange] = []
     for r in wanted:
         state = cluster.partition(r.topic_partition)
-        _check_end(r.until_offset, r.topic_partition, state, rules)
+        check_end(r.until_offset, r.topic_partition, state, rules)
         start = min(max(r.from_offset, state.log_start), r.until_offset)
         if start > r.from_offset:
             gone = OffsetRange(r.topic, r.partition, r.from_offset, start)
             missing.append(MissingRange(gone, f"aged out: the log now starts at {state.log_start}"))
         kept.append(OffsetRange(r.topic, r.partition, start, r.until_offset))
     # Two ranges that have wholly aged out may both have become the same empty one.
-    return ResolvedRanges(OffsetRanges(set(kept)), _permit(missing, rules))
+    return ResolvedRanges(OffsetRanges(set(kept)), permit(missing, rules))
 
 
 def timestamps_in(*bounds: Bound) -> tuple[int, ...]:
@@ -154,7 +154,7 @@ def _resolve_start(
         return end, [MissingRange(gone, f"aged out: the log now starts at {state.log_start}")]
     if isinstance(wish, AtOffset):
         if wish.offset > rules.end_of(state):
-            _check_end(wish.offset, partition, state, rules)
+            check_end(wish.offset, partition, state, rules)
         start = max(wish.offset, min(state.log_start, end))
         if start == wish.offset:
             return start, []
@@ -173,7 +173,7 @@ def _resolve_start(
                 f"may have aged out: the log now starts at {state.log_start}, and no record before {iso(wish.epoch_ms)} is left to show that the window is whole",
             )
         ]
-    raise BoundError(f"A bounded copy cannot start at the latest offset; got {wish!r} for {partition}.")
+    return end, []
 
 
 def _may_have_aged_out(
@@ -202,7 +202,7 @@ def _resolve_end(
     if isinstance(wish, Latest):
         return rules.end_of(state)
     if isinstance(wish, AtOffset):
-        _check_end(wish.offset, partition, state, rules)
+        check_end(wish.offset, partition, state, rules)
         return wish.offset
     if isinstance(wish, AtTimestamp):
         first = cluster.first_at[(partition, wish.epoch_ms)]
@@ -214,7 +214,8 @@ def _resolve_end(
     raise BoundError(f"A bounded copy cannot end at the earliest offset; got {wish!r} for {partition}.")
 
 
-def _check_end(end: int, partition: TopicPartition, state: PartitionState, rules: ReadRules) -> None:
+def check_end(end: int, partition: TopicPartition, state: PartitionState, rules: ReadRules) -> None:
+    """:raises PlanError: if an end lies beyond the log, or beyond what an open transaction lets be read."""
     if end > state.high_watermark:
         raise PlanError(
             f"An offset of a bounded copy must not lie beyond the log; got {end} for {partition}, which ends at {state.high_watermark}. Correct the "
@@ -232,7 +233,8 @@ def _beyond_last_stable(end: int, partition: TopicPartition, state: PartitionSta
     )
 
 
-def _open_transaction(partition: TopicPartition, state: PartitionState, rules: ReadRules) -> list[str]:
+def open_transaction(partition: TopicPartition, state: PartitionState, rules: ReadRules) -> list[str]:
+    """A warning where a transaction hides the end of the log."""
     hidden = state.high_watermark - rules.end_of(state)
     if not hidden:
         return []
@@ -250,7 +252,8 @@ def _refuse_unselected(bound: Bound, name: str, partitions: tuple[TopicPartition
         )
 
 
-def _permit(missing: list[MissingRange], rules: ReadRules) -> tuple[MissingRange, ...]:
+def permit(missing: list[MissingRange], rules: ReadRules) -> tuple[MissingRange, ...]:
+    """:raises DataLossError: if anything is missing that ``rules`` does not permit to be."""
     if missing and rules.fail_on_data_loss:
         raise DataLossError(
             "Records of the wish are gone: "

@@ -31,9 +31,9 @@ def spark_defaults() -> dict[str, str]:
     }
 
 
-def is_small(spans: Sequence[Span]) -> bool:
-    """Whether the start of the JVM outweighs the copy."""
-    return sum(span.until_offset - span.from_offset for span in spans) <= _SMALL_JOB_OFFSETS
+def is_small(offsets: int) -> bool:
+    """Whether the start of the JVM outweighs a copy of so many offsets."""
+    return offsets <= _SMALL_JOB_OFFSETS
 
 
 def source_defaults(spans: Sequence[Span], *, read_committed: bool) -> dict[str, str]:

@@ -239,7 +239,11 @@ class KafkaHook(BaseHook):
         }
 
     @property
-    def _client(self) -> AdminClient:
+    def client(self) -> AdminClient:
+        """The one client of this hook.
+
+        :raises ConnectionConfigError: if librdkafka refuses the configuration.
+        """
         if self._admin is None:
             try:
                 self._admin = AdminClient(self._client_settings())
@@ -252,7 +256,7 @@ class KafkaHook(BaseHook):
 
     def _metadata(self) -> Any:
         """Cluster metadata; refused logins are noticed while waiting, not only at the time-out."""
-        client, deadline = self._client, time.monotonic() + self.timeout
+        client, deadline = self.client, time.monotonic() + self.timeout
         while True:
             try:
                 return client.list_topics(timeout=min(1.0, self.timeout))
@@ -266,9 +270,9 @@ class KafkaHook(BaseHook):
         if not names:
             return
         collection = confluent_kafka.TopicCollection(sorted(names))
-        for name, future in self._client.describe_topics(collection, request_timeout=self.timeout).items():
+        for name, future in self.client.describe_topics(collection, request_timeout=self.timeout).items():
             try:
-                self._result(future, f"describing topic {name!r}")
+                self.result(future, f"describing topic {name!r}")
             except BrokerAuthorizationError:
                 raise
             except (BrokerError, UnknownTopicError):
@@ -286,10 +290,10 @@ class KafkaHook(BaseHook):
             return {}
         deadline = time.monotonic() + self.timeout
         while True:
-            futures = self._client.list_offsets(request, isolation_level=isolation, request_timeout=self.timeout)
+            futures = self.client.list_offsets(request, isolation_level=isolation, request_timeout=self.timeout)
             try:
                 return {
-                    TopicPartition(p.topic, p.partition): self._result(
+                    TopicPartition(p.topic, p.partition): self.result(
                         future, f"listing offsets of {p.topic}[{p.partition}]"
                     ).offset
                     for p, future in futures.items()
@@ -303,8 +307,8 @@ class KafkaHook(BaseHook):
         if not topics:
             return {}
         collection = confluent_kafka.TopicCollection(list(topics))
-        futures = self._client.describe_topics(collection, request_timeout=self.timeout)
-        described = {name: self._result(future, f"describing topic {name!r}") for name, future in futures.items()}
+        futures = self.client.describe_topics(collection, request_timeout=self.timeout)
+        described = {name: self.result(future, f"describing topic {name!r}") for name, future in futures.items()}
         return {name: str(topic.topic_id) for name, topic in described.items() if topic.topic_id is not None}
 
     def _configs(self, topics: Collection[str]) -> dict[str, dict[str, str]]:
@@ -313,9 +317,9 @@ class KafkaHook(BaseHook):
             return {}
         resources = [ConfigResource(ResourceType.TOPIC, name) for name in topics]
         configs: dict[str, dict[str, str]] = {}
-        for resource, future in self._client.describe_configs(resources, request_timeout=self.timeout).items():
+        for resource, future in self.client.describe_configs(resources, request_timeout=self.timeout).items():
             try:
-                entries = self._result(future, f"reading the configuration of {resource.name!r}")
+                entries = self.result(future, f"reading the configuration of {resource.name!r}")
             except BrokerAuthorizationError:
                 self.log.info(
                     "No permission to read the configuration of topic %s; checks that need it are left out.",
@@ -325,7 +329,12 @@ class KafkaHook(BaseHook):
             configs[resource.name] = {name: entry.value for name, entry in entries.items() if entry.value is not None}
         return configs
 
-    def _result(self, future: Future[T], doing: str) -> T:
+    def result(self, future: Future[T], doing: str) -> T:
+        """Wait for an answer of the client.
+
+        :param doing: what was asked, for the message.
+        :raises KafkaSparkError: by the name in the error tree that fits.
+        """
         try:
             # librdkafka bounds the request itself; the margin only guards against a future that is never resolved.
             return future.result(timeout=self.timeout + 5)

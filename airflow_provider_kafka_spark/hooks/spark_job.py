@@ -16,7 +16,7 @@ from airflow.providers.apache.spark.hooks.spark_submit import (
     ALLOWED_SPARK_BINARIES,
     DEFAULT_SPARK_BINARY,
 )
-from airflow.sdk import BaseHook, ObjectStoragePath
+from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
 
 from airflow_provider_kafka_spark.core.errors import (
@@ -35,6 +35,7 @@ from airflow_provider_kafka_spark.hooks.class_archive import ClassArchive
 from airflow_provider_kafka_spark.hooks.jars import resolve
 from airflow_provider_kafka_spark.hooks.java import find_java
 from airflow_provider_kafka_spark.hooks.job_files import job_folder, job_script, write_code, write_request
+from airflow_provider_kafka_spark.hooks.remote_path import shared_path
 from airflow_provider_kafka_spark.hooks.spark_home import CONNECTOR_EXCLUDES, SparkHome, find_spark_home
 from airflow_provider_kafka_spark.hooks.spark_submission import OnEvent, SparkSubmission
 
@@ -318,7 +319,7 @@ class SparkJobHook(BaseHook):
         """
         if not self.is_local:
             return {}
-        options = [_FIRST_COMPILER] if is_small(request.spans) else []
+        options = [_FIRST_COMPILER] if is_small(request.planned_offsets) else []
         if archive is not None:
             options.append(archive.jvm_options(folder))
         return {"SPARK_SUBMIT_OPTS": " ".join(filter(None, options)), "SPARK_LAUNCHER_OPTS": _FIRST_COMPILER}
@@ -364,8 +365,7 @@ def _read_local(path: str) -> str | None:
 
 
 def _read_and_remove(uri: str) -> str | None:
-    # Hadoop calls it s3a, Airflow's object storage s3.
-    path = ObjectStoragePath(re.sub(r"^s3[an]:", "s3:", uri))
+    path = shared_path(uri)
     try:
         text = path.read_text()
         path.unlink()

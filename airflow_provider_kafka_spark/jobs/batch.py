@@ -9,22 +9,18 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from airflow_provider_kafka_spark.core.errors import KafkaSparkError
-from airflow_provider_kafka_spark.core.failure_causes import find_cause, redact
-from airflow_provider_kafka_spark.core.job_events import JobStarted
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
-from airflow_provider_kafka_spark.core.protocol import JobFailure, JobReport, JobRequest, RangeReport
+from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest, RangeReport
 from airflow_provider_kafka_spark.core.spans import Span, plan_spans
 from airflow_provider_kafka_spark.jobs.audit import Delivered, find_delivered
 from airflow_provider_kafka_spark.jobs.counting import RangeCounts
+from airflow_provider_kafka_spark.jobs.driver import run_job
 from airflow_provider_kafka_spark.jobs.kafka_source import kafka_by_v2, read_from, read_since, read_spans
-from airflow_provider_kafka_spark.jobs.progress import Progress, end_with_owner, say
+from airflow_provider_kafka_spark.jobs.progress import Progress, records_read
 from airflow_provider_kafka_spark.jobs.range_index import with_range_index
-from airflow_provider_kafka_spark.jobs.report_file import write_report
 from airflow_provider_kafka_spark.jobs.targets import check_targets, find_targets
 from airflow_provider_kafka_spark.jobs.transform import KEEP, check_expressions, mark_kept, to_target
 
@@ -48,20 +44,19 @@ def copy(spark: SparkSession, request: JobRequest) -> JobReport:
     check_expressions(spark, transform)
     with kafka_by_v2(spark):
         planned = request.offset_ranges.without_empty()
-        whole = {r: i for i, r in enumerate(planned)}
         targets = find_targets(
-            spark, transform, planned, lambda: _read(spark, request, whole, request.spans).where(KEEP)
+            spark, transform, planned, lambda: read_planned(spark, request, planned, request.spans).where(KEEP)
         )
         if transform.topic_expr is not None:
             check_targets(spark, targets, transform, planned, request.sink_options, request.forbidden_targets)
         audits = transform.provenance_headers
-        delivered = _delivered(spark, request, targets) if request.is_retry and audits else Delivered()
+        delivered = find_written(spark, request, targets) if request.is_retry and audits else Delivered()
         remaining, spans = _remaining(request, planned, delivered)
-        read, kept, failed_tasks = Counter[int](), Counter[int](), 0
+        read, kept, failed = Counter[int](), Counter[int](), 0
         if remaining:
             records = _read(spark, request, remaining, spans)
-            read, kept, failed_tasks = _write(spark, request, records, spans)
-        duplicates = _delivered(spark, request, targets).duplicates if failed_tasks and audits else delivered.duplicates
+            read, kept, failed = _write(spark, request, records, spans)
+        duplicates = find_written(spark, request, targets).duplicates if failed and audits else delivered.duplicates
     before = _per_range(planned, delivered.ranges)
     return JobReport(
         run_id=request.run_id,
@@ -76,12 +71,20 @@ def copy(spark: SparkSession, request: JobRequest) -> JobReport:
         seconds=time.monotonic() - started,
         delivered_before=before.total(),
         duplicates=duplicates,
-        failed_tasks=failed_tasks,
+        failed_tasks=failed,
         ui_url=spark.sparkContext.uiWebUrl,
     )
 
 
-def _delivered(spark: SparkSession, request: JobRequest, targets: Sequence[str]) -> Delivered:
+def read_planned(
+    spark: SparkSession, request: JobRequest, planned: OffsetRanges, spans: Sequence[Span] | None = None
+) -> DataFrame:
+    """All records of ranges, marked whether they are kept."""
+    whole = {r: i for i, r in enumerate(planned)}
+    return _read(spark, request, whole, spans if spans is not None else plan_spans(planned))
+
+
+def find_written(spark: SparkSession, request: JobRequest, targets: Sequence[str]) -> Delivered:
     """What all tries of this run have written until now."""
     options = {
         **{name: value for name, value in request.sink_options.items() if name.startswith(_CONNECTION_OPTIONS)},
@@ -127,13 +130,13 @@ def _write(
     group = f"copy-{uuid4()}"
     spark.sparkContext.setJobGroup(group, f"Copy of run {request.run_id}")
     offsets = sum(span.until_offset - span.from_offset for span in spans)
-    with Progress(spark, offsets, request.progress_seconds):
+    with Progress(offsets, request.progress_seconds, lambda: records_read(spark)):
         target.write.format("kafka").options(**request.sink_options).mode("append").save()
-    return *counts.get(), _failed_tasks(spark, group)
+    return *counts.get(), failed_tasks(spark, group)
 
 
-def _failed_tasks(spark: SparkSession, group: str) -> int:
-    """Tasks of the write that failed or were lost, although the write succeeded: each may have written before."""
+def failed_tasks(spark: SparkSession, group: str) -> int:
+    """Tasks of a job group that failed or were lost, although the write succeeded: each may have written before."""
     tracker: Any = spark.sparkContext.statusTracker()
     stages = {
         stage
@@ -154,55 +157,7 @@ def _per_range(planned: OffsetRanges, delivered: OffsetRanges) -> Counter[int]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the request in the file that the first argument names; the report says how it went."""
-    from pyspark.sql import SparkSession
-
-    (request_file,) = sys.argv[1:] if argv is None else argv
-    request = JobRequest.from_json(Path(request_file).read_text())
-    if request.owner_pid is not None:
-        end_with_owner(request.owner_pid)
-    started = time.monotonic()
-    spark: SparkSession | None = None
-    try:
-        spark = SparkSession.builder.appName("kafka-to-kafka").getOrCreate()
-        say(JobStarted(spark.sparkContext.applicationId, spark.sparkContext.uiWebUrl))
-        report = copy(spark, request)
-    except Exception as error:  # noqa: BLE001 - whatever it was, the worker must learn of it
-        report = _report_failure(request, error, spark, time.monotonic() - started)
-    write_report(report, request.report_uri, spark)
-    if spark is not None:
-        spark.stop()
-    return 0 if report.failure is None else 1
-
-
-def _report_failure(request: JobRequest, error: Exception, spark: SparkSession | None, seconds: float) -> JobReport:
-    # First the secrets go, then the text is shortened: a cut could leave half of one.
-    text = redact(
-        str(error) if isinstance(error, KafkaSparkError) else _full_text(error),
-        (request.source_options, request.sink_options),
-    )
-    failure = JobFailure(type(error).__name__, text) if isinstance(error, KafkaSparkError) else find_cause(text)
-    return JobReport(
-        run_id=request.run_id,
-        plan_digest=request.plan_digest,
-        ranges=(),
-        target_topics=(),
-        application_id=spark.sparkContext.applicationId if spark else "",
-        spark_version=spark.version if spark else "",
-        seconds=seconds,
-        failure=failure,
-        ui_url=spark.sparkContext.uiWebUrl if spark else None,
-    )
-
-
-def _full_text(error: Exception) -> str:
-    """The message with those of all its causes on the Java side, which PySpark's own text often leaves out."""
-    text = str(error)
-    # PySpark's name for the Throwable, and py4j's.
-    cause: Any = getattr(error, "_origin", None) or getattr(error, "java_exception", None)
-    while cause is not None:
-        text += f"\nCaused by: {cause.toString()}"
-        cause = cause.getCause()
-    return text
+    return run_job(copy, argv)
 
 
 if __name__ == "__main__":

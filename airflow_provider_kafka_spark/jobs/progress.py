@@ -6,6 +6,7 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -30,10 +31,11 @@ class Progress:
 
     :param planned: records to be read at most.
     :param seconds: between two lines.
+    :param read: tells how many were read until now.
     """
 
-    def __init__(self, spark: SparkSession, planned: int, seconds: float) -> None:
-        self._spark = spark
+    def __init__(self, planned: int, seconds: float, read: Callable[[], int]) -> None:
+        self._read = read
         self._planned = planned
         self._seconds = seconds
         self._stop = threading.Event()
@@ -56,7 +58,7 @@ class Progress:
         said = 0
         while not self._stop.wait(self._seconds):
             try:
-                records = _records_read(self._spark)
+                records = self._read()
             except Exception as error:  # noqa: BLE001 - progress is a courtesy; the copy must not fail for it
                 sys.stderr.write(f"No progress can be told: {error}\n")
                 return
@@ -66,11 +68,16 @@ class Progress:
                 say(JobProgress(min(records, self._planned), self._planned, time.monotonic() - self._started))
 
 
-def _records_read(spark: SparkSession) -> int:
-    """Output rows of the scan in the running query, as the Spark UI shows them: no other operator has more."""
+def records_read(spark: SparkSession, *, unfinished: bool = False) -> int:
+    """Output rows of the scan in the latest query, as the Spark UI shows them: no other operator has more.
+
+    :param unfinished: 0 if the query is finished.
+    """
     store = spark._jsparkSession.sharedState().statusStore()
     count = store.executionsCount()
     execution = store.executionsList(max(0, count - 1), 1).last()
+    if unfinished and execution.completionTime().isDefined():
+        return 0
     values = store.executionMetrics(execution.executionId())
     metrics = execution.metrics()
     rows = [0]

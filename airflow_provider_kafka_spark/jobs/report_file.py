@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from airflow_provider_kafka_spark.core.protocol import JobReport
+from airflow_provider_kafka_spark.jobs.hadoop_files import write_whole
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,16 +26,4 @@ def write_report(report: JobReport, uri: str, spark: SparkSession | None) -> Non
         return
     if spark is None:
         raise RuntimeError(f"No Spark session, so the report cannot be written to {uri}.")
-    jvm = spark.sparkContext._jvm
-    hadoop = jvm.org.apache.hadoop.fs  # type: ignore[union-attr]
-    path, partial_path = hadoop.Path(uri), hadoop.Path(f"{uri}.partial")
-    file_system = path.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration())
-    # A local folder would get a hidden checksum file beside the report, which nobody removes.
-    file_system.setWriteChecksum(False)
-    stream = file_system.create(partial_path, True)
-    try:
-        stream.write(bytearray(report.to_json().encode()))
-    finally:
-        stream.close()
-    if not file_system.rename(partial_path, path):
-        raise RuntimeError(f"The report could not be moved to {uri}: does it exist already?")
+    write_whole(spark, uri, report.to_json())

@@ -17,12 +17,12 @@ from airflow_provider_kafka_spark.core.resolve import (
     timestamps_in,
 )
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
-from airflow_provider_kafka_spark.operators.kafka_to_kafka import KafkaToKafkaOperator
+from airflow_provider_kafka_spark.operators.bounded_copy import BoundedCopyOperator
 
 Timestamp = str | int | datetime
 
 
-class KafkaToKafkaBatchOperator(KafkaToKafkaOperator):
+class KafkaToKafkaBatchOperator(BoundedCopyOperator):
     """Copy what topics hold between a start and an end.
 
     Windows of timestamps are half-open and cut by offset: the first offset at or after the start, up to the first at or after the end. So consecutive windows take every record exactly
@@ -37,7 +37,7 @@ class KafkaToKafkaBatchOperator(KafkaToKafkaOperator):
     :param ending_timestamp: the same for the end, exclusive. (templated)
     :param exact_window: also leave out records whose own timestamp is outside of the window; with out-of-order timestamps some may then be in no window.
 
-    Further parameters: :class:`~airflow_provider_kafka_spark.operators.kafka_to_kafka.KafkaToKafkaOperator`.
+    Further parameters: :class:`~airflow_provider_kafka_spark.operators.bounded_copy.BoundedCopyOperator`.
     """
 
     template_fields: Sequence[str] = (
@@ -48,7 +48,7 @@ class KafkaToKafkaBatchOperator(KafkaToKafkaOperator):
         "ending_offsets",
         "starting_timestamp",
         "ending_timestamp",
-        *KafkaToKafkaOperator.template_fields,
+        *BoundedCopyOperator.template_fields,
     )
 
     def __init__(

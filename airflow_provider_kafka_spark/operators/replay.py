@@ -11,10 +11,10 @@ from airflow_provider_kafka_spark.core.errors import OffsetRangeError
 from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
 from airflow_provider_kafka_spark.core.resolve import ReadRules, ResolvedRanges, resolve_replay
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
-from airflow_provider_kafka_spark.operators.kafka_to_kafka import KafkaToKafkaOperator
+from airflow_provider_kafka_spark.operators.bounded_copy import BoundedCopyOperator
 
 
-class ReplayOffsetRangesOperator(KafkaToKafkaOperator):
+class ReplayOffsetRangesOperator(BoundedCopyOperator):
     """Copy exactly the given offset ranges, any number of each partition.
 
     Each range is read by one Spark partition, in order, as ``createRDD`` had it; more than 64 ranges are merged into spans where that is cheaper.
@@ -23,11 +23,11 @@ class ReplayOffsetRangesOperator(KafkaToKafkaOperator):
         whole result or plan of another task, ``copy.output``. (templated)
     :param merge_overlaps: write the records of overlapping ranges once, in place of refusing them.
 
-    Further parameters: :class:`~airflow_provider_kafka_spark.operators.kafka_to_kafka.KafkaToKafkaOperator`.
+    Further parameters: :class:`~airflow_provider_kafka_spark.operators.bounded_copy.BoundedCopyOperator`.
     """
 
-    template_fields: Sequence[str] = ("offset_ranges", *KafkaToKafkaOperator.template_fields)
-    template_fields_renderers = {**KafkaToKafkaOperator.template_fields_renderers, "offset_ranges": "json"}  # noqa: RUF012 - Airflow's
+    template_fields: Sequence[str] = ("offset_ranges", *BoundedCopyOperator.template_fields)
+    template_fields_renderers = {**BoundedCopyOperator.template_fields_renderers, "offset_ranges": "json"}  # noqa: RUF012 - Airflow's
 
     def __init__(
         self,

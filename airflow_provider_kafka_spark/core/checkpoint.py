@@ -1,0 +1,234 @@
+"""What a stream's checkpoint says: what it is for, how far it got, and which batch was begun and not finished. No I/O.
+
+Spark keeps a numbered file per micro-batch in ``offsets`` (written before the batch; exclusive ends) and in ``commits`` (written after it), and where it began in
+``sources/0/0`` (``OffsetSeqLog``, ``CommitLog``, ``KafkaSourceInitialOffsetWriter``). So what is finished are the offsets of the last *commit*; a batch in ``offsets`` without a commit
+may have written some of its records, or all, or none.
+
+Beside them lies our own record of what the checkpoint is for. A reset begins a new generation: a folder of its own, and the old one stays.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from airflow_provider_kafka_spark.core.errors import CheckpointError, KafkaSparkError
+from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition
+
+RECORD_VERSION = 1
+#: Versions of Spark's log files that are understood (4.0 writes the first).
+_LOG_VERSION = "v1"
+
+Offsets = Mapping[TopicPartition, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """What a checkpoint is for. A job that differs in any of it would, with Spark alone, copy nothing or the wrong records and succeed.
+
+    :param selection: the topics, the pattern or the assignment, as text.
+    :param target_topic: or None, when ``target_topic_expr`` decides.
+    """
+
+    source_cluster_id: str
+    selection: str
+    target_cluster_id: str
+    target_topic: str | None
+    target_topic_expr: str | None = None
+    where: str | None = None
+    columns: str = "{}"
+    preserve_partition: bool = False
+
+    def differences(self, other: Binding) -> list[str]:
+        """What the other one has otherwise, in words."""
+        mine, theirs = asdict(self), asdict(other)
+        return [f"{name} is {theirs[name]!r} and was {mine[name]!r}" for name in mine if mine[name] != theirs[name]]
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """Our record of one generation of a checkpoint.
+
+    :param stream_id: goes into the provenance header of every record; 16 hexadecimal digits.
+    :param starting: where it began, for every partition there was.
+    :param topic_ids: id of each source topic (KIP-516), where the broker tells it.
+    :param reset_to: what ``reset_checkpoint_to`` said, or None for the first generation.
+    :param reset_by: the DAG run that said it.
+    """
+
+    binding: Binding
+    stream_id: str
+    starting: Offsets
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+    reset_to: str | None = None
+    reset_by: str | None = None
+
+    def to_json(self) -> str:
+        """:meth:`from_json` reads it back."""
+        content = {
+            "version": RECORD_VERSION,
+            "binding": asdict(self.binding),
+            "stream_id": self.stream_id,
+            "starting": offsets_dict(self.starting),
+            "topic_ids": dict(self.topic_ids),
+            "reset_to": self.reset_to,
+            "reset_by": self.reset_by,
+        }
+        return json.dumps(content, indent=1, sort_keys=True) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str, name: str) -> Generation:
+        """:param name: of the file, for the message.
+        :raises CheckpointError: if it is not a whole record of this version.
+        """
+        try:
+            content = json.loads(text)
+            version = content.pop("version")
+            if version != RECORD_VERSION:
+                raise CheckpointError(
+                    f"{name} must be of version {RECORD_VERSION}; got {version!r}. It was written by another version of airflow-provider-kafka-spark: use that one, or another checkpoint_location."
+                )
+            return cls(
+                **{
+                    **content,
+                    "binding": Binding(**content["binding"]),
+                    "starting": parse_offsets(content["starting"], name),
+                }
+            )
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            raise _damaged(name, text, error) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A micro-batch, as ``offsets/N`` has it.
+
+    :param ends: exclusive end of each partition.
+    :param timestamp_ms: when the driver planned it, in ms since 1970, by the driver's clock.
+    """
+
+    number: int
+    ends: Offsets
+    timestamp_ms: int
+
+    @classmethod
+    def parse(cls, text: str, number: int, name: str) -> Batch:
+        """Read ``offsets/N``: a version, a line of metadata, a line of offsets for the one source.
+
+        :raises CheckpointError: if it is cut off, of another version, or of a stream of several sources.
+        """
+        lines = text.rstrip("\n").split("\n")
+        _check_log_version(lines[0], name)
+        if len(lines) != 3:
+            raise _damaged(
+                name, text, f"a version, metadata and the offsets of one source are three lines; it has {len(lines)}"
+            )
+        try:
+            return cls(number, parse_offsets(json.loads(lines[2]), name), int(json.loads(lines[1])["batchTimestampMs"]))
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            raise _damaged(name, text, error) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """One generation, as it was read.
+
+    :param number: of the generation, from 0.
+    :param record: None where the checkpoint is one of Spark's own, not made by this package.
+    :param committed: the last batch that has a commit.
+    :param uncommitted: the batch after it, begun and not finished.
+    :param initial: where Spark began; None until its first start.
+    """
+
+    number: int
+    record: Generation | None
+    committed: Batch | None = None
+    uncommitted: Batch | None = None
+    initial: Offsets | None = None
+
+    @property
+    def finished(self) -> Offsets:
+        """How far every partition is done; a partition that is not named has not been seen yet."""
+        begun: Offsets = self.initial or (self.record.starting if self.record is not None else {})
+        return {**begun, **(self.committed.ends if self.committed is not None else {})}
+
+    @property
+    def uncommitted_ranges(self) -> OffsetRanges:
+        """What the unfinished batch reads; a partition that was new to it begins at 0."""
+        if self.uncommitted is None:
+            return OffsetRanges()
+        done = self.finished
+        return OffsetRanges(
+            OffsetRange(p.topic, p.partition, min(done.get(p, 0), end), end)
+            for p, end in self.uncommitted.ends.items()
+            if done.get(p, 0) < end
+        )
+
+
+def parse_initial(text: str, name: str) -> Offsets:
+    """Read ``sources/0/0``: a NUL byte (Spark 2.1 needs it, SPARK-19517), a version and the offsets.
+
+    :raises CheckpointError: if it is cut off or of another version.
+    """
+    version, _, offsets = text.lstrip("\0").partition("\n")
+    _check_log_version(version, name)
+    try:
+        return parse_offsets(json.loads(offsets), name)
+    except (ValueError, RecursionError) as error:
+        raise _damaged(name, text, error) from error
+
+
+def parse_offsets(value: Any, name: str) -> dict[TopicPartition, int]:
+    """Read Spark's offsets by topic and partition.
+
+    >>> parse_offsets({"orders": {"0": 23}}, "offsets/0")
+    {TopicPartition(topic='orders', partition=0): 23}
+
+    :raises CheckpointError: if it is anything else.
+    """
+    try:
+        offsets = {
+            TopicPartition(topic, int(partition)): offset
+            for topic, partitions in value.items()
+            for partition, offset in partitions.items()
+        }
+    except (AttributeError, TypeError, ValueError, KafkaSparkError) as error:
+        raise _damaged(name, str(value), error) from error
+    wrong = [offset for offset in offsets.values() if type(offset) is not int or offset < 0]
+    if wrong:
+        raise _damaged(name, str(value), f"offsets are integers of at least 0, not {wrong[0]!r}")
+    return offsets
+
+
+def offsets_dict(offsets: Offsets) -> dict[str, dict[str, int]]:
+    """Spark's form of offsets, sorted; :func:`parse_offsets` reads it back.
+
+    >>> offsets_dict({TopicPartition("orders", 0): 23})
+    {'orders': {'0': 23}}
+    """
+    by_topic: dict[str, dict[str, int]] = {}
+    for p in sorted(offsets):
+        by_topic.setdefault(p.topic, {})[str(p.partition)] = offsets[p]
+    return by_topic
+
+
+def commit_text() -> str:
+    """What Spark writes into ``commits/N`` of a query that keeps no state (``CommitMetadata``)."""
+    return f'{_LOG_VERSION}\n{{"nextBatchWatermarkMs":0}}'
+
+
+def _check_log_version(version: str, name: str) -> None:
+    if version.strip() != _LOG_VERSION:
+        raise CheckpointError(
+            f"The checkpoint file {name} must begin with {_LOG_VERSION!r}; got {version[:20]!r}. It is damaged, or written by a Spark version whose checkpoints this package does not know. "
+            f"Restore it from a backup, or pass another checkpoint_location with starting_offsets."
+        )
+
+
+def _damaged(name: str, text: str, why: object) -> CheckpointError:
+    return CheckpointError(
+        f"The checkpoint file {name} must be whole; its {len(text):,} characters do not make sense: {why}. It may be cut off. Restore it from a backup, or pass reset_checkpoint_to= with the "
+        f"offsets to go on from (the results of former runs name them)."
+    )

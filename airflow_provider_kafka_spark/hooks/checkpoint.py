@@ -1,0 +1,205 @@
+"""Read the checkpoint of a stream, from wherever worker and driver both reach it. Only the driver writes there."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from airflow.sdk import ObjectStoragePath
+
+from airflow_provider_kafka_spark.core.checkpoint import Batch, Checkpoint, Generation, parse_initial
+from airflow_provider_kafka_spark.core.checkpoint_layout import (
+    BEAT_SECONDS,
+    GENERATION_PREFIX,
+    LOCK_NAME,
+    RECORD_NAME,
+    Lock,
+)
+from airflow_provider_kafka_spark.core.errors import CheckpointError, CheckpointInUseError
+from airflow_provider_kafka_spark.core.offset_range import TopicPartition
+from airflow_provider_kafka_spark.hooks.remote_path import hadoop_uri, shared_path
+
+log = logging.getLogger(__name__)
+
+#: A lock that did not change for so long has no living owner.
+_STALE_SECONDS = 5 * BEAT_SECONDS
+
+
+def finished_offsets(location: str) -> Mapping[TopicPartition, int]:
+    """How far the stream with this checkpoint is done, partition by partition: one of this package's, or any checkpoint of a Spark stream with one Kafka source.
+
+    :raises CheckpointError: if there is none, or it is damaged or out of reach.
+    """
+    checkpoint = CheckpointFolder(location).read()
+    if checkpoint is None:
+        raise CheckpointError(
+            f"There must be a checkpoint at {location!r}, with a folder '{GENERATION_PREFIX}0' or Spark's own 'offsets'; there is none. Correct the location, or run the stream first."
+        )
+    return checkpoint.finished
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointFolder:
+    """The folder that ``checkpoint_location`` names.
+
+    It holds a folder for each generation, ``generation-0`` and so on, in which Spark keeps its own files beside our record; and a lock while a run uses it.
+
+    :param location: an absolute path, or a URI that Hadoop's file systems and Airflow's ``ObjectStoragePath`` both reach.
+    :raises CheckpointError: if it is neither.
+    """
+
+    location: str
+
+    def __post_init__(self) -> None:
+        location = self.location
+        if not isinstance(location, str) or not re.match(r"/|[a-z][a-z0-9+.-]*:/", location.strip()):
+            raise CheckpointError(
+                f"checkpoint_location must be an absolute path or a URI, such as '/data/checkpoints/orders' or 's3a://bucket/checkpoints/orders'; got {location!r}."
+            )
+        object.__setattr__(self, "location", location.strip().rstrip("/"))
+
+    @property
+    def is_local(self) -> bool:
+        return isinstance(self._path, Path)
+
+    @property
+    def lock_uri(self) -> str:
+        return f"{hadoop_uri(self.location)}/{LOCK_NAME}"
+
+    def generation_uri(self, number: int) -> str:
+        return f"{hadoop_uri(self.location)}/{GENERATION_PREFIX}{number}"
+
+    def check_writable(self) -> None:
+        """Find out on this machine's disk what the driver would only find out later.
+
+        :raises CheckpointError: if the folder, or the one it would be made in, cannot be written.
+        """
+        path = self._path
+        if not isinstance(path, Path):
+            return
+        existing = next(folder for folder in (path, *path.parents) if folder.exists())
+        if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
+            raise CheckpointError(
+                f"checkpoint_location {self.location!r} must be a folder that can be written; {str(existing)!r} {'cannot be written by this user' if existing.is_dir() else 'is no folder'}. "
+                f"Correct its permissions, or name another."
+            )
+
+    def read(self) -> Checkpoint | None:
+        """The newest generation, or a checkpoint of Spark's own; None if there is nothing.
+
+        :raises CheckpointError: if a file is damaged or cannot be read.
+        """
+        try:
+            names = _names(self._path)
+            numbers = [
+                int(name.removeprefix(GENERATION_PREFIX)) for name in names if name.startswith(GENERATION_PREFIX)
+            ]
+            for number in sorted(numbers, reverse=True):
+                folder = self._path / f"{GENERATION_PREFIX}{number}"
+                text = _text(folder / RECORD_NAME)
+                # The record is written first. Without it nothing else was.
+                if text is not None:
+                    return _read_generation(
+                        folder, number, Generation.from_json(text, f"{folder.name}/{RECORD_NAME} in {self.location}")
+                    )
+            return _read_generation(self._path, 0, None) if {"offsets", "metadata"} & names else None
+        except (OSError, ImportError, UnicodeDecodeError) as error:
+            raise CheckpointError(
+                f"The checkpoint at {self.location!r} must be readable by the worker, through Airflow's ObjectStoragePath where it is a URI; got {error!r}. Correct its permissions, or install the "
+                f"provider of that storage."
+            ) from error
+
+    def stale_lock(self) -> str | None:
+        """Look whether another run uses the checkpoint: its lock changes every few seconds as long as it lives.
+
+        :return: the text of a lock whose owner is gone, or None if there is none.
+        :raises CheckpointInUseError: if its owner lives.
+        """
+        seen = self._lock_text()
+        if seen is None:
+            return None
+        log.info("The checkpoint has a lock of another run; watching whether its owner lives.")
+        deadline = time.monotonic() + _STALE_SECONDS
+        while time.monotonic() < deadline:
+            time.sleep(1.0)
+            text = self._lock_text()
+            if text is None:
+                return None
+            if text != seen:
+                owner = Lock.parse(text) or Lock.parse(seen)
+                raise CheckpointInUseError(
+                    f"Only one run may use a checkpoint at a time; {self.location!r} is in use by {owner or 'another run'}. Set max_active_runs=1 for the DAG (or max_active_tis_per_dag=1 "
+                    f"for the task), or give each task a checkpoint_location of its own."
+                )
+        log.warning("The run that locked the checkpoint is gone (%s); its lock is taken over.", Lock.parse(seen))
+        return seen
+
+    def locked_by(self) -> Lock | None:
+        """Who holds the lock, dead or alive."""
+        return Lock.parse(self._lock_text() or "")
+
+    @property
+    def _path(self) -> Path | ObjectStoragePath:
+        return shared_path(self.location)
+
+    def _lock_text(self) -> str | None:
+        try:
+            return _text(self._path / LOCK_NAME)
+        except OSError:
+            # Object stores may fail a read that meets a write.
+            return ""
+
+
+def _read_generation(folder: Path | ObjectStoragePath, number: int, record: Generation | None) -> Checkpoint:
+    where = f"of {folder}"
+    initial = _text(folder / "sources" / "0" / "0")
+    commits, offsets = _numbers(folder / "commits"), _numbers(folder / "offsets")
+    committed = uncommitted = None
+    if commits:
+        last = max(commits)
+        if last not in offsets:
+            raise CheckpointError(
+                f"The checkpoint file offsets/{last} {where} is missing, and commits/{last} is there."
+            )
+        committed = _read_batch(folder, last)
+    if offsets and (not commits or max(offsets) > max(commits)):
+        uncommitted = _read_batch(folder, max(offsets))
+        if uncommitted.number != max(commits, default=-1) + 1:
+            raise CheckpointError(
+                f"The checkpoint {where} must have a commit for every batch but the last; batch {uncommitted.number} follows {f'the committed batch {max(commits)}' if commits else 'no committed batch'}. "
+                f"Files are missing; restore them."
+            )
+    return Checkpoint(
+        number,
+        record,
+        committed,
+        uncommitted,
+        parse_initial(initial, f"sources/0/0 {where}") if initial is not None else None,
+    )
+
+
+def _read_batch(folder: Path | ObjectStoragePath, number: int) -> Batch:
+    return Batch.parse(_text(folder / "offsets" / str(number)) or "", number, f"offsets/{number} of {folder}")
+
+
+def _names(folder: Path | ObjectStoragePath) -> set[str]:
+    try:
+        return {entry.name for entry in folder.iterdir()}
+    except FileNotFoundError:
+        return set()
+
+
+def _numbers(folder: Path | ObjectStoragePath) -> set[int]:
+    return {int(name) for name in _names(folder) if name.isascii() and name.isdigit()}
+
+
+def _text(path: Path | ObjectStoragePath) -> str | None:
+    try:
+        return str(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None

@@ -1,0 +1,112 @@
+"""The committed offsets of a consumer group that nobody is a member of."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import Future
+from typing import TypeVar
+
+import confluent_kafka
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException
+from confluent_kafka.admin import ConsumerGroupDescription
+
+from airflow_provider_kafka_spark.core.errors import BrokerError, ConsumerGroupError
+from airflow_provider_kafka_spark.core.offset_range import TopicPartition
+from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
+
+T = TypeVar("T")
+
+#: What a broker answers for a moment while the group's coordinator moves, or is set up for the first group of a cluster.
+_MOVING = frozenset(
+    {
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    }
+)
+
+
+class ConsumerGroup:
+    """Offsets that are committed for others to see: lag monitors, and sensors that wait for them.
+
+    :param hook: to the group's cluster.
+    :param group_id: its name; it need not exist yet.
+    """
+
+    def __init__(self, hook: KafkaHook, group_id: str) -> None:
+        self._hook = hook
+        self.group_id = group_id
+
+    def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """The committed offset of each partition that has one.
+
+        :raises BrokerError: if the broker does not tell.
+        """
+        if not partitions:
+            return {}
+        request = ConsumerGroupTopicPartitions(
+            self.group_id, [confluent_kafka.TopicPartition(p.topic, p.partition) for p in sorted(partitions)]
+        )
+        answer: ConsumerGroupTopicPartitions = self._ask(
+            lambda: self._hook.client.list_consumer_group_offsets([request], request_timeout=self._hook.timeout),
+            f"reading the offsets of group {self.group_id!r}",
+        )
+        found = answer.topic_partitions or []
+        self._refuse_errors(found, "told no offset")
+        return {TopicPartition(p.topic, p.partition): p.offset for p in found if p.offset >= 0}
+
+    def refuse_members(self) -> None:
+        """:raises ConsumerGroupError: if anybody consumes with this group: its own commits and ours would overwrite each other."""
+        description: ConsumerGroupDescription = self._ask(
+            lambda: self._hook.client.describe_consumer_groups([self.group_id], request_timeout=self._hook.timeout),
+            f"describing group {self.group_id!r}",
+        )
+        if description.members:
+            clients = sorted({f"{member.client_id} at {member.host}" for member in description.members})
+            raise ConsumerGroupError(
+                f"The group {self.group_id!r} must have no members, since brokers take offsets of a group only from its members while it has any; it is {description.state.name} with "
+                f"{len(description.members)}: {', '.join(clients[:5])}. Name a group of its own for this, such as 'copy-of-orders'."
+            )
+
+    def commit(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Commit offsets, forwards only: a partition whose commit is at its offset or beyond stays as it is.
+
+        :return: what was committed.
+        :raises ConsumerGroupError: naming every partition that was not taken.
+        """
+        before = self.committed(list(offsets))
+        ahead = {p: offset for p, offset in sorted(offsets.items()) if offset > before.get(p, -1)}
+        if not ahead:
+            return {}
+        self.refuse_members()
+        request = ConsumerGroupTopicPartitions(
+            self.group_id, [confluent_kafka.TopicPartition(p.topic, p.partition, offset) for p, offset in ahead.items()]
+        )
+        answer: ConsumerGroupTopicPartitions = self._ask(
+            lambda: self._hook.client.alter_consumer_group_offsets([request], request_timeout=self._hook.timeout),
+            f"committing offsets of group {self.group_id!r}",
+        )
+        self._refuse_errors(answer.topic_partitions or [], "did not take the offset")
+        return ahead
+
+    def _ask(self, request: Callable[[], Mapping[str, Future[T]]], doing: str) -> T:
+        deadline = time.monotonic() + self._hook.timeout
+        while True:
+            (future,) = request().values()
+            try:
+                return self._hook.result(future, doing)
+            except BrokerError as error:
+                cause = error.__cause__
+                code = cause.args[0].code() if isinstance(cause, KafkaException) else None
+                if code not in _MOVING or time.monotonic() >= deadline:
+                    raise
+                time.sleep(0.2)
+
+    def _refuse_errors(self, partitions: Collection[confluent_kafka.TopicPartition], what: str) -> None:
+        # A group with members refuses here only, while the request as a whole succeeds.
+        refused = [f"{p.topic}[{p.partition}]: {p.error.str()}" for p in partitions if p.error is not None]
+        if refused:
+            raise ConsumerGroupError(
+                f"The group {self.group_id!r} {what} of {len(refused)} partitions: {'; '.join(refused[:10])}. If it got members meanwhile, name a group of its own."
+            )

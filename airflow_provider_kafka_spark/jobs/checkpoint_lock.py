@@ -1,0 +1,70 @@
+"""One run at a time on a checkpoint: a file that is there, and changes, as long as its owner lives."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from airflow_provider_kafka_spark.core.checkpoint_layout import BEAT_SECONDS, Lock
+from airflow_provider_kafka_spark.core.errors import CheckpointError, CheckpointInUseError
+from airflow_provider_kafka_spark.jobs import hadoop_files
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_EXIT_CODE_LOST_LOCK = 75
+
+
+@contextmanager
+def checkpoint_lock(spark: SparkSession, uri: str, owner: str, stale: str | None) -> Iterator[None]:
+    """Hold the lock.
+
+    A driver that was suspended so long that another run took its lock ends itself at once when it wakes: nothing it still wrote would be accounted for.
+
+    :param stale: text of a lock that may be taken over, because it was seen not to change.
+    :raises CheckpointInUseError: if another run holds it.
+    :raises CheckpointError: if it cannot be written.
+    """
+    lock = Lock(owner, spark.sparkContext.applicationId, 0)
+    try:
+        if stale is not None and hadoop_files.read(spark, uri) == stale:
+            hadoop_files.delete(spark, uri)
+        taken = hadoop_files.create(spark, uri, lock.format())
+    except OSError as error:
+        raise CheckpointError(
+            f"checkpoint_location must be a folder that the Spark driver can write; it cannot: {error}. Correct its permissions, or name another."
+        ) from error
+    if not taken:
+        other = Lock.parse(hadoop_files.read(spark, uri) or "")
+        raise CheckpointInUseError(
+            f"Only one run may use a checkpoint at a time; {uri} is held by {other or 'another run'}. Set max_active_runs=1 for the DAG, or give each task a checkpoint_location of its own."
+        )
+    stop = threading.Event()
+    beats = threading.Thread(target=_beat, args=(spark, uri, lock, stop), name="checkpoint-lock", daemon=True)
+    beats.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        beats.join(timeout=30)
+        hadoop_files.delete(spark, uri)
+
+
+def _beat(spark: SparkSession, uri: str, lock: Lock, stop: threading.Event) -> None:
+    beat = 0
+    while not stop.wait(BEAT_SECONDS):
+        beat += 1
+        try:
+            seen = Lock.parse(hadoop_files.read(spark, uri) or "")
+            if seen is None or (seen.owner, seen.application_id) != (lock.owner, lock.application_id):
+                sys.stderr.write(f"The lock {uri} is now held by {seen}, so this job ends.\n")
+                # Not sys.exit: only the whole process takes the JVM, and its tasks, with it.
+                os._exit(_EXIT_CODE_LOST_LOCK)
+            hadoop_files.overwrite(spark, uri, Lock(lock.owner, lock.application_id, beat).format())
+        except OSError as error:
+            # The store may be away for a moment. If it stays away, the stream fails at its own files.
+            sys.stderr.write(f"The lock {uri} cannot be renewed: {error}\n")

@@ -1,0 +1,124 @@
+"""Small files on whatever Hadoop's file systems reach, through the driver's JVM."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from py4j.protocol import Py4JJavaError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def write_whole(spark: SparkSession, uri: str, text: str) -> None:
+    """Write a new file whole or not at all: a reader must never meet half of it.
+
+    :raises OSError: if it is there already, or cannot be written.
+    """
+    file_system, path = _open(spark, uri)
+    _, partial = _open(spark, f"{uri}.partial")
+    try:
+        _write(file_system, partial, text, overwrite=True)
+        renamed = file_system.rename(partial, path)
+    except Py4JJavaError as error:
+        raise _named(error, f"writing {uri}") from error
+    if not renamed:
+        raise FileExistsError(f"{uri} could not be written: does it exist already?")
+
+
+def overwrite(spark: SparkSession, uri: str, text: str) -> None:
+    """Write a file in place of what is there. A reader may meet a part of it.
+
+    :raises OSError: if it cannot be written.
+    """
+    file_system, path = _open(spark, uri)
+    try:
+        _write(file_system, path, text, overwrite=True)
+    except Py4JJavaError as error:
+        raise _named(error, f"writing {uri}") from error
+
+
+def create(spark: SparkSession, uri: str, text: str) -> bool:
+    """Write a file if it is not there, and say whether it was not.
+
+    HDFS and local disks decide that in one step; object stores may not.
+
+    :raises OSError: if it cannot be written.
+    """
+    file_system, path = _open(spark, uri)
+    try:
+        _write(file_system, path, text, overwrite=False)
+    except Py4JJavaError as error:
+        if "FileAlreadyExistsException" in str(error.java_exception) or "already exists" in str(error.java_exception):
+            return False
+        raise _named(error, f"writing {uri}") from error
+    return True
+
+
+def read(spark: SparkSession, uri: str) -> str | None:
+    """The text of a file, or None if there is none.
+
+    :raises OSError: if it cannot be read.
+    """
+    file_system, path = _open(spark, uri)
+    jvm: Any = spark.sparkContext._jvm
+    try:
+        if not file_system.exists(path):
+            return None
+        stream = file_system.open(path)
+        try:
+            return str(jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
+        finally:
+            stream.close()
+    except Py4JJavaError as error:
+        raise _named(error, f"reading {uri}") from error
+
+
+def delete(spark: SparkSession, uri: str) -> None:
+    """Delete a file, if it is there.
+
+    :raises OSError: if it is there and cannot be deleted.
+    """
+    file_system, path = _open(spark, uri)
+    try:
+        file_system.delete(path, False)
+    except Py4JJavaError as error:
+        raise _named(error, f"deleting {uri}") from error
+
+
+def names(spark: SparkSession, uri: str) -> list[str]:
+    """Names of what is in a folder; none if there is no such folder.
+
+    :raises OSError: if it cannot be read.
+    """
+    file_system, path = _open(spark, uri)
+    try:
+        if not file_system.exists(path):
+            return []
+        return [status.getPath().getName() for status in file_system.listStatus(path)]
+    except Py4JJavaError as error:
+        raise _named(error, f"listing {uri}") from error
+
+
+def _open(spark: SparkSession, uri: str) -> tuple[Any, Any]:
+    jvm: Any = spark.sparkContext._jvm
+    path = jvm.org.apache.hadoop.fs.Path(uri)
+    try:
+        file_system = path.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration())
+    except Py4JJavaError as error:
+        raise _named(error, f"reaching {uri}") from error
+    # A local folder would get a hidden checksum file beside each of ours, which nobody removes.
+    file_system.setWriteChecksum(False)
+    return file_system, path
+
+
+def _write(file_system: Any, path: Any, text: str, *, overwrite: bool) -> None:
+    stream = file_system.create(path, overwrite)
+    try:
+        stream.write(bytearray(text.encode()))
+    finally:
+        stream.close()
+
+
+def _named(error: Py4JJavaError, doing: str) -> OSError:
+    return OSError(f"{doing} failed: {error.java_exception}")

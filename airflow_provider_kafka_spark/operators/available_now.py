@@ -1,0 +1,345 @@
+"""A stream that catches up with what is there and stops; the next run goes on where it stopped."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, ClassVar
+from uuid import uuid4
+
+from airflow_provider_kafka_spark.core.bounds import Bound, parse_start
+from airflow_provider_kafka_spark.core.broker_state import ClusterState, Selection
+from airflow_provider_kafka_spark.core.catch_up import CatchUp, Reset, resolve_catch_up
+from airflow_provider_kafka_spark.core.checkpoint import Binding, Checkpoint
+from airflow_provider_kafka_spark.core.delivery import check_duplicates, result_of_plan
+from airflow_provider_kafka_spark.core.errors import CheckpointError, InvalidInputError, OptionError
+from airflow_provider_kafka_spark.core.offset_range import TopicPartition
+from airflow_provider_kafka_spark.core.plan import ReplayPlan, Target, make_plan
+from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest, StreamOrder, Transform
+from airflow_provider_kafka_spark.core.resolve import ReadRules, timestamps_in
+from airflow_provider_kafka_spark.core.spans import plan_spans
+from airflow_provider_kafka_spark.core.spark_faults import faults_of
+from airflow_provider_kafka_spark.core.stream_delivery import (
+    behind,
+    check_catch_up,
+    report_of_nothing,
+    result_of_catch_up,
+)
+from airflow_provider_kafka_spark.hooks.checkpoint import CheckpointFolder, finished_offsets
+from airflow_provider_kafka_spark.hooks.consumer_group import ConsumerGroup
+from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
+from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
+from airflow_provider_kafka_spark.operators.kafka_to_kafka import KafkaToKafkaOperator, fail_for_good
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+Start = str | int | datetime | dict[str, Any]
+
+
+class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
+    """Copy everything that is in topics when the run starts, in micro-batches, and stop. The next run goes on where this one stopped.
+
+    The driver decides the offsets and keeps them in a checkpoint, executors follow, and nothing is read back from Kafka. A batch that a crash left unfinished is finished first, with exactly its
+    offsets; by the provenance header only what is not yet at the target is written.
+
+    .. warning::
+        One checkpoint is for one job and one run at a time. A job that differs in topics, clusters, target or expressions is refused; so is a second run while one is at work. Use ``max_active_runs=1``.
+
+    :param topics: names of topics. (templated)
+    :param topic_pattern: a regular expression that matches whole names; topics that match later are taken in. (templated)
+    :param assign: partitions by topic, ``{"orders": [0, 1]}``; exactly one of the three. (templated)
+    :param checkpoint_location: a folder of this task alone: an absolute path, or a URI that both Hadoop's file systems and Airflow's ``ObjectStoragePath`` reach. (templated)
+    :param starting_offsets: where the very first run starts: ``"earliest"``, ``"latest"``, offsets as ``{"orders": {"0": 23}}``, or a moment. Later runs have the checkpoint. (templated)
+    :param max_offsets_per_trigger: offsets of one micro-batch at most, over all partitions; all in one batch when None.
+    :param commit_group_id: a consumer group without members to which the finished offsets are committed after success, forwards only, for lag monitors. It is never read back. (templated)
+    :param reset_checkpoint_to: start again, from offsets or a moment as in ``starting_offsets``, with a new generation of the checkpoint; the old one is kept. Done once for each DAG run. (templated)
+
+    Further parameters: :class:`~airflow_provider_kafka_spark.operators.kafka_to_kafka.KafkaToKafkaOperator`.
+    """
+
+    template_fields: Sequence[str] = (
+        "topics",
+        "topic_pattern",
+        "assign",
+        "checkpoint_location",
+        "starting_offsets",
+        "commit_group_id",
+        "reset_checkpoint_to",
+        *KafkaToKafkaOperator.template_fields,
+    )
+    _is_stream: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        *,
+        checkpoint_location: str,
+        topics: list[str] | None = None,
+        topic_pattern: str | None = None,
+        assign: dict[str, list[int]] | None = None,
+        starting_offsets: Start | None = None,
+        max_offsets_per_trigger: int | None = None,
+        commit_group_id: str | None = None,
+        reset_checkpoint_to: Start | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.checkpoint_location = checkpoint_location
+        self.topics = topics
+        self.topic_pattern = topic_pattern
+        self.assign = assign
+        self.starting_offsets = starting_offsets
+        self.max_offsets_per_trigger = max_offsets_per_trigger
+        self.commit_group_id = commit_group_id
+        self.reset_checkpoint_to = reset_checkpoint_to
+
+    @fail_for_good
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Read the checkpoint, resolve, check, submit, and hold the report against plan and checkpoint.
+
+        :return: the result, as the documentation gives it.
+        :raises AirflowFailException: for what a retry cannot mend.
+        :raises KafkaSparkError: for what it can.
+        """
+        rules, target, transform = self._check_parameters()
+        folder = CheckpointFolder(self.checkpoint_location)
+        spark = self._new_spark_hook(context)
+        stale_lock = None
+        if not self.plan_only:
+            self._check_submission(spark, folder)
+            stale_lock = self._free_checkpoint(spark, folder, context)
+        checkpoint = folder.read()
+        with KafkaHook(self.source_conn_id, self.kafka_timeout) as source, self._target_hook(source) as sink:
+            group = None if self.commit_group_id is None else ConsumerGroup(source, self.commit_group_id)
+            if group is not None:
+                group.refuse_members()
+            catch_up, plan = self._plan(context, source, sink, checkpoint, rules, target)
+            self._announce(checkpoint, catch_up, plan)
+            if self.plan_only:
+                return {
+                    **result_of_plan(plan, catch_up.record.stream_id),
+                    "uncommitted": catch_up.uncommitted.format(),
+                    "added_partitions": list(map(str, catch_up.added)),
+                    "generation": catch_up.generation,
+                }
+            report, warnings = report_of_nothing(plan, catch_up.record.stream_id), list[str]()
+            finished = checkpoint.finished if checkpoint is not None else {}
+            if catch_up.has_work:
+                request = self._request(
+                    context, source, sink, folder, stale_lock, checkpoint, catch_up, plan, transform, rules
+                )
+                report = spark.run(request, "available_now", lambda event: self._on_event(context, event))
+                finished = finished_offsets(folder.location)
+                self._check_report(report, plan, finished, catch_up, transform)
+                warnings = self._recount_gaps(source, report, rules)
+            else:
+                self.log.info("Nothing to do: the stream is at the end of every partition. Spark is not started.")
+            lags = behind(finished, source.state({p.topic for p in finished} & source.topic_names()), rules)
+            committed = None if group is None else group.commit(finished)
+        for warning in warnings:
+            self.log.warning("%s", warning)
+        return self._done(context, result_of_catch_up(report, plan, catch_up, lags, committed, tuple(warnings)))
+
+    def _check_parameters(self) -> tuple[ReadRules, Target, Transform]:
+        checked = super()._check_parameters()
+        limit = self.max_offsets_per_trigger
+        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
+            raise OptionError(
+                f"max_offsets_per_trigger must be an integer of at least 1, such as 1000000; got {limit!r}."
+            )
+        group_id = self.commit_group_id
+        if group_id is not None and (not isinstance(group_id, str) or not group_id.strip()):
+            raise InvalidInputError(f"commit_group_id must be the name of a consumer group; got {group_id!r}.")
+        # Malformed ones are found before anybody is asked.
+        self._starting()
+        if (reset := self._reset_text()) is not None:
+            parse_start(reset, "reset_checkpoint_to")
+        return checked
+
+    def _check_submission(self, spark: SparkJobHook, folder: CheckpointFolder) -> None:
+        spark.check()
+        if spark.is_cluster_mode and folder.is_local and "file:" not in folder.location:
+            raise CheckpointError(
+                f"In cluster mode the driver runs on another machine, so checkpoint_location must be a URI that both sides reach, such as 's3a://bucket/checkpoints/orders'; got {folder.location!r}."
+            )
+        if not spark.is_cluster_mode:
+            folder.check_writable()
+        for fault in faults_of(spark.spark_home.spark_version):
+            self.log.warning("Known fault of this Spark: %s", fault)
+
+    def _free_checkpoint(self, spark: SparkJobHook, folder: CheckpointFolder, context: Context) -> str | None:
+        """Wait for the end of an earlier try of this very task, and refuse any other run that is at work.
+
+        :return: the lock of a run that is gone, to be taken over.
+        """
+        lock = folder.locked_by()
+        if lock is not None and lock.owner == _owner(context):
+            spark.wait_for_earlier(lock.application_id)
+        return folder.stale_lock()
+
+    def _starting(self) -> Bound | None:
+        text = self.starting_offsets
+        if text is None or (isinstance(text, str) and text.strip() in ("", "None")):
+            return None
+        return parse_start(text, "starting_offsets")
+
+    def _reset_text(self) -> str | None:
+        """One text for one wish, since the checkpoint remembers it."""
+        to = self.reset_checkpoint_to
+        if to is None or (isinstance(to, str) and to.strip() in ("", "None")):
+            return None
+        if isinstance(to, Mapping):
+            return json.dumps(to, sort_keys=True)
+        return to.isoformat() if isinstance(to, datetime) else str(to).strip()
+
+    def _plan(
+        self,
+        context: Context,
+        source: KafkaHook,
+        sink: KafkaHook,
+        checkpoint: Checkpoint | None,
+        rules: ReadRules,
+        target: Target,
+    ) -> tuple[CatchUp, ReplayPlan]:
+        selection = Selection(self.topics, self.topic_pattern, self.assign)
+        text = self._reset_text()
+        reset = None if text is None else Reset(text, context["ti"].run_id)
+        begin = self._starting() if reset is None else parse_start(reset.to, "reset_checkpoint_to")
+        known = {p.topic for p in checkpoint.finished} if checkpoint is not None else set()
+        cluster = self._source_state(source, selection, known, begin)
+        target_state = sink.state([target.topic] if target.topic else [])
+        binding = Binding(
+            source_cluster_id=cluster.cluster_id,
+            selection=json.dumps([sorted(self.topics or ()), self.topic_pattern, self.assign], sort_keys=True),
+            target_cluster_id=target_state.cluster_id,
+            target_topic=target.topic,
+            target_topic_expr=target.topic_expr,
+            where=self.where,
+            columns=json.dumps(self.columns or {}, sort_keys=True),
+            preserve_partition=self.preserve_partition,
+        )
+        catch_up = resolve_catch_up(
+            checkpoint, binding, selection, self._starting(), reset, cluster, rules, uuid4().hex[:16]
+        )
+        return catch_up, make_plan(catch_up.resolved, cluster, target_state, target)
+
+    def _source_state(
+        self, source: KafkaHook, selection: Selection, known: set[str], begin: Bound | None
+    ) -> ClusterState:
+        """The topics that are selected or in the checkpoint, as far as they exist."""
+        existing = source.topic_names(self.topics or self.assign or ())
+        # In a checkpoint's topics, one that is not there any more is told apart from a misspelt one later.
+        selected = selection.matching(existing) if known else frozenset(selection.topic_names(existing))
+        return source.state((selected | known) & existing, timestamps_in(begin) if begin is not None else ())
+
+    def _announce(self, checkpoint: Checkpoint | None, catch_up: CatchUp, plan: ReplayPlan) -> None:
+        self.log.info("The plan of stream %s:\n%s", catch_up.record.stream_id, plan.table())
+        if checkpoint is not None and not catch_up.is_new and self.starting_offsets is not None:
+            self.log.info(
+                "starting_offsets=%r is moot: the checkpoint says where to go on.",
+                self.starting_offsets,
+            )
+        if checkpoint is not None and catch_up.is_new:
+            self.log.warning(
+                "A new generation of the checkpoint begins, number %s; generation %s is kept as it is.",
+                catch_up.generation,
+                checkpoint.number,
+            )
+        if catch_up.uncommitted and checkpoint is not None and checkpoint.uncommitted is not None:
+            self.log.warning(
+                "Batch %s was begun by an earlier run and not finished: %s. It is finished first, with exactly these offsets; %s.",
+                checkpoint.uncommitted.number,
+                ", ".join(catch_up.uncommitted.format()),
+                "what is at the target already is not written again"
+                if self.provenance_headers
+                else "all of it is written again, since provenance_headers=False leaves no way to tell what is at the target already",
+            )
+        if catch_up.added:
+            self.log.info("New to the stream, and read from their beginning: %s.", ", ".join(map(str, catch_up.added)))
+
+    def _request(
+        self,
+        context: Context,
+        source: KafkaHook,
+        sink: KafkaHook,
+        folder: CheckpointFolder,
+        stale_lock: str | None,
+        checkpoint: Checkpoint | None,
+        catch_up: CatchUp,
+        plan: ReplayPlan,
+        transform: Transform,
+        rules: ReadRules,
+    ) -> JobRequest:
+        begun = checkpoint.uncommitted if checkpoint is not None and catch_up.uncommitted_batch is not None else None
+        record = checkpoint.record if checkpoint is not None and begun is not None else None
+        last = checkpoint.committed if checkpoint is not None and not catch_up.is_new else None
+        folder_of_begun = None if checkpoint is None or begun is None else folder.generation_uri(checkpoint.number)
+        return JobRequest(
+            run_id=record.stream_id if record is not None else catch_up.record.stream_id,
+            plan_digest=plan.digest,
+            ranges=tuple(catch_up.uncommitted.format()),
+            spans=plan_spans(catch_up.uncommitted),
+            transform=transform,
+            source_options=self._source_options(source, plan_spans(plan.ranges), rules),
+            sink_options=self._sink_options(sink),
+            report_uri="",
+            fail_on_data_loss=rules.fail_on_data_loss,
+            is_retry=begun is not None,
+            audit_since_ms=begun.timestamp_ms if begun is not None else int(time.time() * 1000),
+            forbidden_targets=self._forbidden_targets(plan),
+            progress_seconds=self.progress_seconds,
+            stream=StreamOrder(
+                stream_id=catch_up.record.stream_id,
+                planned=tuple(plan.ranges.format()),
+                source=self._subscription(plan),
+                starting_offsets=_starting_json(catch_up, plan),
+                checkpoint=folder.generation_uri(catch_up.generation),
+                record=catch_up.record.to_json(),
+                last_batch=begun.number if begun is not None else last.number if last is not None else -1,
+                lock=folder.lock_uri,
+                stale_lock=stale_lock,
+                owner=_owner(context),
+                uncommitted_batch=catch_up.uncommitted_batch,
+                uncommitted_checkpoint=folder_of_begun,
+                max_offsets_per_trigger=self.max_offsets_per_trigger,
+            ),
+        )
+
+    def _subscription(self, plan: ReplayPlan) -> dict[str, str]:
+        """Names that were matched by us: Spark's own pattern is an unanchored search."""
+        topics = sorted({r.topic for r in plan.ranges})
+        if self.assign is None:
+            return {"subscribe": ",".join(topics)}
+        assign = {topic: [r.partition for r in plan.ranges if r.topic == topic] for topic in topics}
+        return {"assign": json.dumps(assign)}
+
+    def _check_report(
+        self,
+        report: JobReport,
+        plan: ReplayPlan,
+        finished: Mapping[TopicPartition, int],
+        catch_up: CatchUp,
+        transform: Transform,
+    ) -> None:
+        check_catch_up(report, plan, catch_up.record.stream_id, finished, transform)
+        if not self.allow_duplicates:
+            check_duplicates(report, transform)
+
+
+def _owner(context: Context) -> str:
+    """This task's run, the same for all its tries."""
+    ti = context["ti"]
+    return f"task {ti.task_id!r} of DAG {ti.dag_id!r}, run {ti.run_id!r}" + (
+        f", map index {ti.map_index}" if ti.map_index is not None and ti.map_index >= 0 else ""
+    )
+
+
+def _starting_json(catch_up: CatchUp, plan: ReplayPlan) -> str:
+    """Where Spark begins if it has not begun yet; a partition that came after this was decided begins at its earliest offset, -2."""
+    starting = catch_up.record.starting
+    by_topic: dict[str, dict[str, int]] = {}
+    for r in plan.ranges:
+        by_topic.setdefault(r.topic, {})[str(r.partition)] = starting.get(r.topic_partition, -2)
+    return json.dumps(by_topic)

@@ -1,0 +1,184 @@
+"""What batch copies and replays share: the exact offsets are fixed before Spark starts, and a retry uses them again."""
+
+from __future__ import annotations
+
+import time
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_kafka_spark.core.broker_state import ClusterState
+from airflow_provider_kafka_spark.core.delivery import (
+    check_delivery,
+    check_duplicates,
+    result_of_empty_plan,
+    result_of_plan,
+    result_of_run,
+)
+from airflow_provider_kafka_spark.core.errors import OptionError
+from airflow_provider_kafka_spark.core.job_events import JobEvent, JobStarted
+from airflow_provider_kafka_spark.core.plan import ReplayPlan, Target, make_plan
+from airflow_provider_kafka_spark.core.protocol import JobRequest, Transform
+from airflow_provider_kafka_spark.core.resolve import ReadRules, ResolvedRanges
+from airflow_provider_kafka_spark.core.spans import plan_spans
+from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
+from airflow_provider_kafka_spark.hooks.run_state import RunState, RunStateStore
+from airflow_provider_kafka_spark.operators.kafka_to_kafka import KafkaToKafkaOperator, fail_for_good
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+
+class BoundedCopyOperator(KafkaToKafkaOperator):
+    """Copy from a start to an end. Use one of the subclasses, which say what is read.
+
+    :param max_records_per_partition: cut ranges into Spark partitions of at most so many offsets; needs ``preserve_order=False``.
+    :param preserve_order: keep the order of each range.
+
+    Further parameters: :class:`~airflow_provider_kafka_spark.operators.kafka_to_kafka.KafkaToKafkaOperator`.
+    """
+
+    def __init__(
+        self,
+        *,
+        max_records_per_partition: int | None = None,
+        preserve_order: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.max_records_per_partition = max_records_per_partition
+        self.preserve_order = preserve_order
+
+    @abstractmethod
+    def _wish(self) -> dict[str, Any]:
+        """What is to be read, as plain JSON: the identity of the run."""
+
+    @abstractmethod
+    def _resolve(self, hook: KafkaHook, rules: ReadRules) -> tuple[ResolvedRanges, ClusterState]:
+        """The exact offsets, and the broker state they were resolved against."""
+
+    @fail_for_good
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Resolve, check, submit, and hold the report against the plan.
+
+        :return: the result, as the documentation gives it.
+        :raises AirflowFailException: for what a retry cannot mend.
+        :raises KafkaSparkError: for what it can.
+        """
+        rules, target, transform = self._check_parameters()
+        spark = self._new_spark_hook(context)
+        if not self.plan_only:
+            spark.check()
+        store = RunStateStore(
+            context, {**self._wish(), "target": [self.target_conn_id, self.target_topic, self.target_topic_expr]}
+        )
+        state = store.load()
+        with KafkaHook(self.source_conn_id, self.kafka_timeout) as source, self._target_hook(source) as sink:
+            plan = self._plan(source, sink, state, rules, target)
+            self.log.info("The plan of run %s:\n%s", state.run_id, plan.table())
+            if self.plan_only:
+                return result_of_plan(plan, state.run_id)
+            if plan.is_empty:
+                self.log.info("Nothing to do: there are no records in the wish. Spark is not started.")
+                return self._done(context, result_of_empty_plan(plan, state.run_id))
+            if state.application_id is not None:
+                spark.wait_for_earlier(state.application_id)
+            is_retry = state.has_submitted
+            if is_retry:
+                self._announce_retry()
+            state = store.submitting(state, plan, int(time.time() * 1000))
+            request = self._request(source, sink, state, plan, transform, rules, is_retry=is_retry)
+
+            def on_event(event: JobEvent) -> None:
+                if isinstance(event, JobStarted):
+                    store.started(state, event.application_id)
+                self._on_event(context, event)
+
+            report = spark.run(request, "batch", on_event)
+            check_delivery(report, plan, state.run_id, transform)
+            if not self.allow_duplicates:
+                check_duplicates(report, transform)
+            warnings = [
+                *plan.partitions_added(source.state(plan.partition_counts)),
+                *self._recount_gaps(source, report, rules),
+            ]
+        for warning in warnings:
+            self.log.warning("%s", warning)
+        store.finished(state)
+        return self._done(context, result_of_run(report, plan, tuple(warnings)))
+
+    def _check_parameters(self) -> tuple[ReadRules, Target, Transform]:
+        checked = super()._check_parameters()
+        if self.max_records_per_partition is not None and self.preserve_order:
+            raise OptionError(
+                f"max_records_per_partition={self.max_records_per_partition!r} splits a partition over several Spark tasks, which write at the same time, so the order of its records is lost. "
+                f"Pass preserve_order=False if that is right for the target."
+            )
+        return checked
+
+    def _check_types(self) -> None:
+        super()._check_types()
+        largest = self.max_records_per_partition
+        if largest is not None and (isinstance(largest, bool) or not isinstance(largest, int) or largest < 1):
+            raise OptionError(
+                f"max_records_per_partition must be an integer of at least 1, such as 1000000; got {largest!r}."
+            )
+
+    def _plan(
+        self, source: KafkaHook, sink: KafkaHook, state: RunState, rules: ReadRules, target: Target
+    ) -> ReplayPlan:
+        if state.plan is not None:
+            self.log.info("An earlier try of this run made a plan; it is used again.")
+            if rules.fail_on_data_loss:
+                state.plan.check_topics_unchanged(source.state(state.plan.topic_ids))
+            return state.plan
+        resolved, cluster = self._resolve(source, rules)
+        target_state = sink.state([target.topic] if target.topic else [])
+        return make_plan(resolved, cluster, target_state, target, self.max_records_per_partition, self.preserve_order)
+
+    def _request(
+        self,
+        source: KafkaHook,
+        sink: KafkaHook,
+        state: RunState,
+        plan: ReplayPlan,
+        transform: Transform,
+        rules: ReadRules,
+        *,
+        is_retry: bool,
+    ) -> JobRequest:
+        spans = plan_spans(plan.ranges, self.max_records_per_partition)
+        return JobRequest(
+            run_id=state.run_id,
+            plan_digest=plan.digest,
+            ranges=tuple(plan.ranges.without_empty().format()),
+            spans=spans,
+            transform=transform,
+            source_options=self._source_options(source, spans, rules),
+            sink_options=self._sink_options(sink),
+            report_uri="",
+            fail_on_data_loss=rules.fail_on_data_loss,
+            preserve_order=self.preserve_order,
+            is_retry=is_retry,
+            audit_from=self._target_ends(sink, state),
+            audit_since_ms=state.submitted_at_ms,
+            forbidden_targets=self._forbidden_targets(plan),
+            progress_seconds=self.progress_seconds,
+        )
+
+    def _announce_retry(self) -> None:
+        if self.provenance_headers:
+            self.log.info(
+                "An earlier try of this run may have delivered records: the target is searched for them first."
+            )
+        else:
+            self.log.warning(
+                "An earlier try of this run may have delivered records, and provenance_headers=False leaves no way to tell which: they are written again."
+            )
+
+    def _target_ends(self, sink: KafkaHook, state: RunState) -> dict[str, dict[str, int]]:
+        """Where the target ended before the run's first submission; what this run delivered lies behind."""
+        if self.target_topic is None:
+            return {}
+        before = (state.target_ends or {}).get(self.target_topic, {})
+        partitions = sink.state([self.target_topic]).topic(self.target_topic).partitions
+        return {self.target_topic: {str(number): before.get(number, 0) for number in partitions}}
