@@ -45,8 +45,8 @@ class CatchUp:
     :param generation: number of the checkpoint's generation.
     :param record: of that generation, as it should be from now on.
     :param is_new: whether the run begins this generation.
-    :param uncommitted: what of a begun and unfinished batch is to be finished first.
-    :param uncommitted_batch: number of that batch, or None.
+    :param unfinished: what was begun and is not known to be finished: it is finished first.
+    :param unfinished_batch: number of the last batch of that, or None.
     :param added: partitions that were not there at the run before.
     """
 
@@ -54,8 +54,8 @@ class CatchUp:
     generation: int
     record: Generation
     is_new: bool
-    uncommitted: OffsetRanges = field(default_factory=OffsetRanges)
-    uncommitted_batch: int | None = None
+    unfinished: OffsetRanges = field(default_factory=OffsetRanges)
+    unfinished_batch: int | None = None
     added: tuple[TopicPartition, ...] = ()
 
     @property
@@ -189,8 +189,8 @@ def _go_on(
         ranges.append(OffsetRange(p.topic, p.partition, starts[p], max(starts[p], rules.end_of(state))))
         warnings += open_transaction(p, state, rules)
     resolved = ResolvedRanges(OffsetRanges(ranges), permit(missing, rules), tuple(warnings))
-    pending = _readable([r for r in checkpoint.uncommitted_ranges if r.topic_partition not in lost], cluster, rules)
-    number = checkpoint.uncommitted.number if checkpoint.uncommitted is not None else None
+    pending = _readable([r for r in checkpoint.unfinished_ranges if r.topic_partition not in lost], cluster, rules)
+    number = checkpoint.unfinished.number if checkpoint.unfinished is not None else None
     topic_ids = {**record.topic_ids, **_topic_ids(resolved.ranges, cluster)}
     if not lost:
         return CatchUp(resolved, checkpoint.number, replace(record, topic_ids=topic_ids), False, pending, number, added)

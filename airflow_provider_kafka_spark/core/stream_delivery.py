@@ -113,7 +113,7 @@ def result_of_catch_up(
         "missing_ranges": missing_result(plan),
         "delivered_before": report.delivered_before,
         "batches": [_batch_result(b) for b in report.batches],
-        "uncommitted": catch_up.uncommitted.format(),
+        "unfinished": catch_up.unfinished.format(),
         "added_partitions": list(map(str, catch_up.added)),
         "behind": {str(p): lag for p, lag in lags.items() if lag},
         "records_behind": sum(lags.values()),

@@ -16,8 +16,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_kafka_spark.core.checkpoint import Generation, commit_text, parse_offsets
-from airflow_provider_kafka_spark.core.checkpoint_layout import RECORD_NAME
+from airflow_provider_kafka_spark.core.checkpoint import Generation, Unverified, commit_text, parse_offsets
+from airflow_provider_kafka_spark.core.checkpoint_layout import RECORD_NAME, UNVERIFIED_NAME
 from airflow_provider_kafka_spark.core.errors import CheckpointInUseError, DeliveryError
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition
 from airflow_provider_kafka_spark.core.protocol import BatchReport, JobReport, JobRequest, RangeReport, StreamOrder
@@ -28,6 +28,7 @@ from airflow_provider_kafka_spark.jobs.driver import run_job
 from airflow_provider_kafka_spark.jobs.kafka_source import kafka_by_v2
 from airflow_provider_kafka_spark.jobs.progress import Progress, records_read
 from airflow_provider_kafka_spark.jobs.range_index import RANGE_INDEX
+from airflow_provider_kafka_spark.jobs.target_growth import TargetGrowth, fitting_batches
 from airflow_provider_kafka_spark.jobs.targets import check_targets, find_targets
 from airflow_provider_kafka_spark.jobs.transform import KEEP, check_expressions, mark_kept, to_target
 
@@ -58,11 +59,11 @@ def catch_up(spark: SparkSession, request: JobRequest) -> JobReport:
         targets = _targets(spark, request, order)
         account = _Account.of(order)
         failed_tasks = duplicates = 0
-        if order.uncommitted_batch is not None:
+        if order.unfinished_batch is not None:
             finished = _finish(spark, request, order, account)
             failed_tasks, duplicates = finished.failed_tasks, finished.duplicates
         _write_record(spark, order)
-        failed_tasks += _stream(spark, request, order, account)
+        failed_tasks += _stream(spark, request, order, account, targets)
         if failed_tasks and request.transform.provenance_headers:
             duplicates = batch.find_written(spark, replace(request, run_id=order.stream_id), targets).duplicates
     return JobReport(
@@ -134,7 +135,7 @@ class _Account:
 
 def _refuse_moved(spark: SparkSession, order: StreamOrder) -> None:
     """Refuse a plan that was made before another run moved the checkpoint on."""
-    began = order.uncommitted_checkpoint or order.checkpoint
+    began = order.unfinished_checkpoint or order.checkpoint
     offsets = [int(name) for name in hadoop_files.names(spark, f"{began}/offsets") if name.isdecimal()]
     if max(offsets, default=-1) != order.last_batch:
         raise CheckpointInUseError(
@@ -156,10 +157,13 @@ def _targets(spark: SparkSession, request: JobRequest, order: StreamOrder) -> tu
 
 
 def _finish(spark: SparkSession, request: JobRequest, order: StreamOrder, account: _Account) -> JobReport:
-    """Finish the batch that an earlier run began, and commit it."""
+    """Finish what an earlier run began, and commit it."""
     report = batch.copy(spark, request)
-    number = order.uncommitted_batch
-    hadoop_files.write_whole(spark, f"{order.uncommitted_checkpoint}/commits/{number}", commit_text())
+    number = order.unfinished_batch
+    commit = f"{order.unfinished_checkpoint}/commits/{number}"
+    if hadoop_files.read(spark, commit) is None:
+        hadoop_files.write_whole(spark, commit, commit_text())
+    hadoop_files.delete(spark, f"{order.unfinished_checkpoint}/{UNVERIFIED_NAME}")
     for r in report.ranges:
         p = TopicPartition(r.topic, r.partition)
         account.read[p] += r.records_read
@@ -191,10 +195,13 @@ def _write_record(spark: SparkSession, order: StreamOrder) -> None:
         hadoop_files.overwrite(spark, uri, order.record)
 
 
-def _stream(spark: SparkSession, request: JobRequest, order: StreamOrder, account: _Account) -> int:
-    """Run the stream to its end.
+def _stream(
+    spark: SparkSession, request: JobRequest, order: StreamOrder, account: _Account, targets: Sequence[str]
+) -> int:
+    """Run the stream to its end, and see its records arrive.
 
     :return: number of Spark tasks that were lost and ran again.
+    :raises DeliveryError: if the target has not grown by what was written; the next run then finishes it.
     """
     drops = request.transform.drops_records
     records = mark_kept(_source(spark, request, order), request.transform)
@@ -204,26 +211,36 @@ def _stream(spark: SparkSession, request: JobRequest, order: StreamOrder, accoun
     )
     target = to_target(counted.where(KEEP), request.transform, order.stream_id)
     spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", str(_KEPT_PROGRESS))
-    writer = (
+    growth = TargetGrowth(spark, targets, request.sink_options)
+    note = f"{order.checkpoint}/{UNVERIFIED_NAME}"
+    _write_note(spark, note, account)
+    written_before = account.written.total()
+    query = (
         target.writeStream.format("kafka")
-        .options(**request.sink_options)
+        .options(**fitting_batches(spark, targets, request.sink_options))
         .option("checkpointLocation", order.checkpoint)
         .trigger(availableNow=True)
+        .start()
     )
-    query = writer.start()
     collected = _Collected(query, lambda progress: account.add_progress(progress, drops_records=drops))
-    planned = order.planned_ranges.total - sum(b.records_read for b in account.batches)
-    with Progress(
-        max(0, planned), request.progress_seconds, lambda: collected.records + records_read(spark, unfinished=True)
-    ):
+    planned = max(0, order.planned_ranges.total - sum(b.records_read for b in account.batches))
+    with Progress(planned, request.progress_seconds, lambda: collected.records + records_read(spark, unfinished=True)):
         try:
             while not query.awaitTermination(_COLLECT_SECONDS):
-                collected.collect()
+                if collected.collect() and growth.holds(account.written.total() - written_before):
+                    _write_note(spark, note, account)
         finally:
             if query.isActive:
                 query.stop()
     collected.collect()
+    growth.wait_for(account.written.total() - written_before)
+    hadoop_files.delete(spark, note)
     return batch.failed_tasks(spark, str(query.runId))
+
+
+def _write_note(spark: SparkSession, uri: str, account: _Account) -> None:
+    """Note how far all is proved, for the case that this run does not get to its end."""
+    hadoop_files.overwrite(spark, uri, Unverified(account.ends, int(time.time() * 1000)).to_json())
 
 
 def _source(spark: SparkSession, request: JobRequest, order: StreamOrder) -> DataFrame:
@@ -249,7 +266,9 @@ class _Collected:
         self._seen: set[tuple[int, str]] = set()
         self.records = 0
 
-    def collect(self) -> None:
+    def collect(self) -> bool:
+        """Hand over what is new, and say whether there was anything."""
+        before = len(self._seen)
         for progress in self._query.recentProgress:
             # A trigger that found nothing reports the number of the batch that would have been.
             key = (progress["batchId"], progress["timestamp"])
@@ -257,6 +276,7 @@ class _Collected:
                 self._seen.add(key)
                 self.records += progress["numInputRows"]
                 self._add(json.loads(progress.json))
+        return len(self._seen) > before
 
 
 def main(argv: Sequence[str] | None = None) -> int:

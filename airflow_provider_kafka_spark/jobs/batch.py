@@ -9,6 +9,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -18,9 +19,11 @@ from airflow_provider_kafka_spark.core.spans import Span, plan_spans
 from airflow_provider_kafka_spark.jobs.audit import Delivered, find_delivered
 from airflow_provider_kafka_spark.jobs.counting import RangeCounts
 from airflow_provider_kafka_spark.jobs.driver import run_job
+from airflow_provider_kafka_spark.jobs.kafka_admin import login_options
 from airflow_provider_kafka_spark.jobs.kafka_source import kafka_by_v2, read_from, read_since, read_spans
 from airflow_provider_kafka_spark.jobs.progress import Progress, records_read
 from airflow_provider_kafka_spark.jobs.range_index import with_range_index
+from airflow_provider_kafka_spark.jobs.target_growth import TargetGrowth, fitting_batches
 from airflow_provider_kafka_spark.jobs.targets import check_targets, find_targets
 from airflow_provider_kafka_spark.jobs.transform import KEEP, check_expressions, mark_kept, to_target
 
@@ -29,7 +32,6 @@ if TYPE_CHECKING:
 
 #: Executors stamp what they write by their own clocks.
 _CLOCK_SKEW_MS = 10 * 60 * 1000
-_CONNECTION_OPTIONS = ("kafka.bootstrap.", "kafka.security.", "kafka.sasl.", "kafka.ssl.")
 
 
 def copy(spark: SparkSession, request: JobRequest) -> JobReport:
@@ -55,7 +57,10 @@ def copy(spark: SparkSession, request: JobRequest) -> JobReport:
         read, kept, failed = Counter[int](), Counter[int](), 0
         if remaining:
             records = _read(spark, request, remaining, spans)
-            read, kept, failed = _write(spark, request, records, spans)
+            growth = TargetGrowth(spark, targets, request.sink_options)
+            sink_options = fitting_batches(spark, targets, request.sink_options)
+            read, kept, failed = _write(spark, replace(request, sink_options=sink_options), records, spans)
+            growth.wait_for(kept.total())
         duplicates = find_written(spark, request, targets).duplicates if failed and audits else delivered.duplicates
     before = _per_range(planned, delivered.ranges)
     return JobReport(
@@ -87,7 +92,7 @@ def read_planned(
 def find_written(spark: SparkSession, request: JobRequest, targets: Sequence[str]) -> Delivered:
     """What all tries of this run have written until now."""
     options = {
-        **{name: value for name, value in request.sink_options.items() if name.startswith(_CONNECTION_OPTIONS)},
+        **login_options(request.sink_options),
         # It was written without a transaction, so no open transaction of others may hide it.
         "kafka.isolation.level": "read_uncommitted",
         "failOnDataLoss": "false",

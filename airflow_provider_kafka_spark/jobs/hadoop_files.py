@@ -27,13 +27,21 @@ def write_whole(spark: SparkSession, uri: str, text: str) -> None:
 
 
 def overwrite(spark: SparkSession, uri: str, text: str) -> None:
-    """Write a file in place of what is there. A reader may meet a part of it.
+    """Write a file in place of what is there, in one step where the file system can: HDFS and local disks do.
 
     :raises OSError: if it cannot be written.
     """
     file_system, path = _open(spark, uri)
+    _, partial = _open(spark, f"{uri}.partial")
+    gateway, jvm = spark.sparkContext._gateway, spark.sparkContext._jvm
+    rename: Any = getattr(jvm, "org.apache.hadoop.fs.Options$Rename")
+    options = gateway.new_array(rename, 1)  # type: ignore[union-attr]
+    options[0] = rename.OVERWRITE
+    conf = spark.sparkContext._jsc.hadoopConfiguration()
     try:
-        _write(file_system, path, text, overwrite=True)
+        _write(file_system, partial, text, overwrite=True)
+        # FileSystem.rename() refuses a target that is there.
+        jvm.org.apache.hadoop.fs.FileContext.getFileContext(path.toUri(), conf).rename(partial, path, options)  # type: ignore[union-attr]
     except Py4JJavaError as error:
         raise _named(error, f"writing {uri}") from error
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from airflow_provider_kafka_spark.core.errors import TargetError
 from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
 from airflow_provider_kafka_spark.core.protocol import Transform
+from airflow_provider_kafka_spark.jobs.kafka_admin import kafka_admin
 from airflow_provider_kafka_spark.jobs.local_table import local_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_ADMIN_TIMEOUT_MS = 30_000
 _MOST_TOPICS = 1_000
 
 
@@ -69,7 +69,8 @@ def check_targets(
         raise TargetError(
             f"target_topic_expr={transform.topic_expr!r} leads back into {into_source}, which is being read. Correct it, or pass allow_same_topic=True."
         )
-    partitions = _partition_counts(spark, targets, sink_options)
+    with kafka_admin(spark, sink_options) as admin:
+        partitions = admin.partition_counts(targets)
     missing = [name for name in targets if name not in partitions]
     if missing:
         raise TargetError(
@@ -81,26 +82,3 @@ def check_targets(
         raise TargetError(
             f"preserve_partition=True needs at least {needed} partitions in every target topic; these have fewer: {small}."
         )
-
-
-def _partition_counts(spark: SparkSession, topics: Sequence[str], sink_options: Mapping[str, str]) -> dict[str, int]:
-    """Number of partitions of each topic that exists, asked by the Java client with the job's own login."""
-    jvm: Any = spark.sparkContext._jvm
-    config = jvm.java.util.HashMap()
-    for name, value in sink_options.items():
-        if name.startswith("kafka.") and name.removeprefix("kafka.").startswith(
-            ("bootstrap.", "security.", "sasl.", "ssl.")
-        ):
-            config.put(name.removeprefix("kafka."), value)
-    admin = jvm.org.apache.kafka.clients.admin.AdminClient.create(config)
-    try:
-        milliseconds = jvm.java.util.concurrent.TimeUnit.MILLISECONDS
-        existing = set(admin.listTopics().names().get(_ADMIN_TIMEOUT_MS, milliseconds))
-        wanted = jvm.java.util.ArrayList()
-        for topic in topics:
-            if topic in existing:
-                wanted.add(topic)
-        described = admin.describeTopics(wanted).allTopicNames().get(_ADMIN_TIMEOUT_MS, milliseconds)
-        return {name: described[name].partitions().size() for name in described}
-    finally:
-        admin.close()

@@ -120,7 +120,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
             if self.plan_only:
                 return {
                     **result_of_plan(plan, catch_up.record.stream_id),
-                    "uncommitted": catch_up.uncommitted.format(),
+                    "unfinished": catch_up.unfinished.format(),
                     "added_partitions": list(map(str, catch_up.added)),
                     "generation": catch_up.generation,
                 }
@@ -247,11 +247,11 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
                 catch_up.generation,
                 checkpoint.number,
             )
-        if catch_up.uncommitted and checkpoint is not None and checkpoint.uncommitted is not None:
+        if catch_up.unfinished and checkpoint is not None and checkpoint.unfinished is not None:
             self.log.warning(
-                "Batch %s was begun by an earlier run and not finished: %s. It is finished first, with exactly these offsets; %s.",
-                checkpoint.uncommitted.number,
-                ", ".join(catch_up.uncommitted.format()),
+                "An earlier run ended before batch %s was known to be finished: %s. These offsets are finished first; %s.",
+                checkpoint.unfinished.number,
+                ", ".join(catch_up.unfinished.format()),
                 "what is at the target already is not written again"
                 if self.provenance_headers
                 else "all of it is written again, since provenance_headers=False leaves no way to tell what is at the target already",
@@ -272,22 +272,24 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         transform: Transform,
         rules: ReadRules,
     ) -> JobRequest:
-        begun = checkpoint.uncommitted if checkpoint is not None and catch_up.uncommitted_batch is not None else None
+        begun = checkpoint.unfinished if checkpoint is not None and catch_up.unfinished_batch is not None else None
         record = checkpoint.record if checkpoint is not None and begun is not None else None
         last = checkpoint.committed if checkpoint is not None and not catch_up.is_new else None
         folder_of_begun = None if checkpoint is None or begun is None else folder.generation_uri(checkpoint.number)
         return JobRequest(
             run_id=record.stream_id if record is not None else catch_up.record.stream_id,
             plan_digest=plan.digest,
-            ranges=tuple(catch_up.uncommitted.format()),
-            spans=plan_spans(catch_up.uncommitted),
+            ranges=tuple(catch_up.unfinished.format()),
+            spans=plan_spans(catch_up.unfinished),
             transform=transform,
             source_options=self._source_options(source, plan_spans(plan.ranges), rules),
             sink_options=self._sink_options(sink),
             report_uri="",
             fail_on_data_loss=rules.fail_on_data_loss,
             is_retry=begun is not None,
-            audit_since_ms=begun.timestamp_ms if begun is not None else int(time.time() * 1000),
+            audit_since_ms=checkpoint.unfinished_since_ms
+            if checkpoint is not None and begun is not None
+            else int(time.time() * 1000),
             forbidden_targets=self._forbidden_targets(plan),
             progress_seconds=self.progress_seconds,
             stream=StreamOrder(
@@ -301,8 +303,8 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
                 lock=folder.lock_uri,
                 stale_lock=stale_lock,
                 owner=_owner(context),
-                uncommitted_batch=catch_up.uncommitted_batch,
-                uncommitted_checkpoint=folder_of_begun,
+                unfinished_batch=catch_up.unfinished_batch,
+                unfinished_checkpoint=folder_of_begun,
                 max_offsets_per_trigger=self.max_offsets_per_trigger,
             ),
         )

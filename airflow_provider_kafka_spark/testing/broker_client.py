@@ -1,9 +1,10 @@
-"""What tests do to a broker: make topics, write records, read them all back, age some out."""
+"""What tests do to a broker: make and change topics, write records, read them all back, age some out, join a group."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from uuid import uuid4
 
@@ -33,6 +34,20 @@ class Record(NamedTuple):
     timestamp: int | None = None
     partition: int | None = None
     offset: int | None = None
+
+
+class OpenTransaction:
+    """A transaction whose records are written and neither committed nor aborted."""
+
+    def __init__(self, producer: Producer, timeout: float) -> None:
+        self._producer = producer
+        self._timeout = timeout
+        self.is_committed = False
+
+    def commit(self) -> None:
+        """Make its records visible to everyone."""
+        self._producer.commit_transaction(self._timeout)
+        self.is_committed = True
 
 
 class BrokerClient:
@@ -78,6 +93,37 @@ class BrokerClient:
         while name in self._metadata(admin).topics:
             self._wait(deadline, f"topic {name!r} to be gone")
 
+    def alter_topic(self, name: str, config: Mapping[str, str]) -> None:
+        """Change properties of a topic; the others stay.
+
+        :param config: such as ``{"max.message.bytes": "1000000"}``
+        :raises LocalServiceError: the broker refused it
+        """
+        from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+
+        admin = self._admin()
+        entries = [
+            ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET) for key, value in config.items()
+        ]
+        resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=entries)
+        self._settle(admin.incremental_alter_configs([resource]), f"to set {dict(config)!r} of topic {name!r}")
+
+    def add_partitions(self, name: str, total: int) -> None:
+        """Add partitions to a topic and return once every one has a leader.
+
+        :param total: how many it has then
+        :raises LocalServiceError: the broker refused it, for instance because it has more already
+        """
+        from confluent_kafka.admin import NewPartitions
+
+        admin = self._admin()
+        self._settle(
+            admin.create_partitions([NewPartitions(name, total)]), f"to add partitions to {name!r}, up to {total}"
+        )
+        deadline = time.monotonic() + self.timeout
+        while len(self._leaders(admin, name)) < total:
+            self._wait(deadline, f"a leader for all {total} partitions of topic {name!r}")
+
     def topics(self) -> set[str]:
         """Return the names of all topics, the broker's internal ones included."""
         return set(self._metadata(self._admin()).topics)
@@ -104,18 +150,55 @@ class BrokerClient:
 
         :raises LocalServiceError: as :meth:`produce`; the transaction is then aborted
         """
+        with self.open_transaction(topic, records) as transaction:
+            if commit:
+                transaction.commit()
+
+    @contextmanager
+    def open_transaction(self, topic: str, records: Iterable[Record]) -> Iterator[OpenTransaction]:
+        """Write all records in a transaction that stays open inside ``with``; at its end it is aborted unless it was committed.
+
+        :raises LocalServiceError: as :meth:`produce`
+        """
         producer = self._producer({"transactional.id": f"testing-{uuid4()}", "message.send.max.retries": 10})
         producer.init_transactions(self.timeout)
         producer.begin_transaction()
+        transaction = OpenTransaction(producer, self.timeout)
         try:
             self._produce(producer, topic, records)
-        except BaseException:
-            producer.abort_transaction(self.timeout)
-            raise
-        if commit:
-            producer.commit_transaction(self.timeout)
-        else:
-            producer.abort_transaction(self.timeout)
+            yield transaction
+        finally:
+            if not transaction.is_committed:
+                producer.abort_transaction(self.timeout)
+
+    def committed(self, group_id: str, topic: str) -> dict[int, int]:
+        """Return the committed offset of every partition of a topic that has one."""
+        from confluent_kafka import TopicPartition
+
+        consumer = self._consumer("read_committed", {"group.id": group_id})
+        try:
+            partitions = [TopicPartition(topic, number) for number in self._offsets(consumer, topic)]
+            found = consumer.committed(partitions, timeout=self.timeout)
+        finally:
+            consumer.close()
+        return {p.partition: p.offset for p in found if p.offset >= 0}
+
+    @contextmanager
+    def group_member(self, group_id: str, topic: str) -> Iterator[None]:
+        """Consume a topic as a member of a group inside ``with``.
+
+        :raises LocalServiceError: it was given no partition within the time-out
+        """
+        consumer = self._consumer("read_committed", {"group.id": group_id, "auto.offset.reset": "earliest"})
+        try:
+            consumer.subscribe([topic])
+            deadline = time.monotonic() + self.timeout
+            while not consumer.assignment():
+                consumer.poll(0.1)
+                self._wait(deadline, f"a partition of {topic!r} for a member of group {group_id!r}")
+            yield
+        finally:
+            consumer.close()
 
     def consume(
         self, topic: str, *, isolation_level: str = "read_committed", config: Mapping[str, Any] | None = None

@@ -50,6 +50,8 @@ def server_properties(
         "share.coordinator.state.topic.replication.factor": "1",
         "share.coordinator.state.topic.min.isr": "1",
         "group.initial.rebalance.delay.ms": "0",
+        # A test of a compacted topic does not wait for the default of 15 s.
+        "log.cleaner.backoff.ms": "200",
         "delegation.token.secret.key": "for-tests-only",
         "controlled.shutdown.enable": "false",
     }

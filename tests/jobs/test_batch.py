@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import random
 
 import pytest
@@ -278,3 +279,26 @@ def test_reads_many_ranges_with_huge_gaps_without_the_gaps(
     values = [int(r.value or b"") for r in kafka_broker.consume(target)]
     assert values == [start + i for start in range(0, 1_830_000, 6_100) for i in range(10)]
     assert [r.records_read for r in report.ranges] == [10] * 300
+
+
+def test_a_record_that_the_target_refuses_is_not_lost_in_silence(
+    kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy
+) -> None:
+    """The Kafka client splits a batch that is too large, and its flush then forgets it: the job would count 1,001 records as written, and none would arrive."""
+    source, target = topic(2, suffix="source"), topic(suffix="target", config={"max.message.bytes": "20000"})
+    # It does not compress.
+    large = Record(b"k", os.urandom(50_000), partition=1)
+    kafka_broker.produce(source, [*(Record(b"k%d" % i, b"v", partition=i % 2) for i in range(1000)), large])
+
+    with pytest.raises(Exception, match=r"RecordTooLargeException|larger than|the rest is lost"):
+        run_copy([f"{source}:0:0:500", f"{source}:1:0:501"], topic=target)
+
+
+def test_batches_that_are_too_large_are_not_lost(
+    kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy
+) -> None:
+    """Small records whose batches would be larger than the target takes arrive all the same."""
+    source, target = topic(suffix="source"), topic(suffix="target", config={"max.message.bytes": "20000"})
+    kafka_broker.produce(source, [Record(b"k%d" % i, os.urandom(1000)) for i in range(1000)])
+    report = run_copy([f"{source}:0:0:1000"], topic=target)
+    assert report.records_written == 1000 == len(kafka_broker.consume(target))

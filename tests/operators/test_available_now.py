@@ -6,14 +6,24 @@ Most tests hand the operator's request to the job in a Spark of this process, in
 from __future__ import annotations
 
 import json
+import os
+import time
+from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from airflow.sdk.exceptions import AirflowFailException
 
+from airflow_provider_kafka_spark.core.checkpoint_layout import Lock
+from airflow_provider_kafka_spark.core.errors import CheckpointInUseError, ConsumerGroupError, DeliveryError
 from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest
+from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER, Provenance
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
+from airflow_provider_kafka_spark.jobs import available_now, target_growth
+from airflow_provider_kafka_spark.jobs.checkpoint_lock import checkpoint_lock
 from airflow_provider_kafka_spark.operators.available_now import KafkaToKafkaAvailableNowOperator
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
@@ -91,3 +101,422 @@ def test_three_runs_with_production_in_between(
     assert len(requests) == 2
     assert first["run_id"] == second["run_id"] == third["run_id"]
     assert third["records_behind"] == 0
+
+
+def test_no_batch_is_larger_than_asked(kafka: KafkaBroker, topic: TopicFactory, stream: Stream) -> None:
+    """``max_offsets_per_trigger`` bounds every micro-batch, and the counts of the batches add up."""
+    source, target = topic(2, suffix="source"), topic(suffix="target")
+    kafka.produce(source, numbered(0, 100, 2))
+    result = stream(topics=[source], target_topic=target, max_offsets_per_trigger=30)
+    assert [b["batch"] for b in result["batches"]] == [0, 1, 2, 3]
+    assert [b["records_written"] for b in result["batches"]] == [30, 30, 30, 10]
+    assert {(r["records_read"], r["records_written"]) for r in result["ranges"]} == {(50, 50)}
+    assert values(kafka, target) == expected(0, 100)
+
+
+def test_transforms_are_those_of_a_batch(kafka: KafkaBroker, topic: TopicFactory, stream: Stream) -> None:
+    """where, columns, a topic per row, headers and provenance work as in a bounded copy, and kept records are counted apart."""
+    source = topic(2, suffix="source")
+    targets = [topic(suffix="even"), topic(suffix="odd")]
+    kafka.produce(source, numbered(0, 20, 2))
+    result = stream(
+        topics=[source],
+        target_topic_expr=f"if(partition = 0, '{targets[0]}', '{targets[1]}')",
+        where="string(key) <> 'k3'",
+        columns={"value": "upper(string(value))"},
+    )
+    assert (result["records_read"], result["records_written"]) == (20, 19)
+    assert sorted(result["target_topics"]) == sorted(targets)
+    odd = kafka.consume(targets[1])
+    assert sorted(str(record.value, "ascii") for record in odd if record.value) == [
+        f"V{i:05d}" for i in range(1, 20, 2) if i != 3
+    ]
+    headers = dict(odd[0].headers)
+    assert headers["h"] == b"1"
+    provenance = Provenance.parse(headers[PROVENANCE_HEADER] or b"")
+    assert (provenance.run_id, provenance.topic, provenance.partition) == (result["run_id"], source, 1)
+
+
+def test_the_first_run_says_where_to_start(kafka: KafkaBroker, topic: TopicFactory, stream: Stream) -> None:
+    """Without starting_offsets Spark would start at the end and call it a success."""
+    source, target = topic(suffix="source"), topic(suffix="target")
+    kafka.produce(source, numbered(0, 10))
+    with pytest.raises(AirflowFailException, match=r"first run .* starting_offsets must say where to start"):
+        stream(topics=[source], target_topic=target, starting_offsets=None)
+
+
+def test_latest_stays_where_it_was_on_the_first_run(kafka: KafkaBroker, topic: TopicFactory, stream: Stream) -> None:
+    """A first run that finds nothing pins its start: what comes before the second run is not skipped."""
+    source, target = topic(suffix="source"), topic(suffix="target")
+    kafka.produce(source, numbered(0, 10))
+    first = stream(topics=[source], target_topic=target, starting_offsets="latest")
+    kafka.produce(source, numbered(10, 15))
+    second = stream(topics=[source], target_topic=target, starting_offsets="latest")
+    assert (first["records_written"], second["records_written"]) == (0, 5)
+    assert values(kafka, target) == expected(10, 15)
+
+
+def test_a_batch_without_its_commit_is_finished_and_not_doubled(
+    kafka: KafkaBroker, topic: TopicFactory, stream: Stream, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A crash after the batch was written and before its commit: the same offsets are read again, and nothing is written twice."""
+    source, target = topic(2, suffix="source"), topic(suffix="target")
+    kafka.produce(source, numbered(0, 100, 2))
+    stream(topics=[source], target_topic=target)
+    kafka.produce(source, numbered(100, 140, 2))
+    stream(topics=[source], target_topic=target)
+    (tmp_path / "checkpoint" / "generation-0" / "commits" / "1").unlink()
+    kafka.produce(source, numbered(140, 150, 2))
+
+    result = stream(topics=[source], target_topic=target)
+
+    assert values(kafka, target) == expected(0, 150)
+    assert result["unfinished"] == [f"{source}:0:50:70", f"{source}:1:50:70"]
+    assert [(b["batch"], b["replayed"], b["delivered_before"]) for b in result["batches"]] == [
+        (1, True, 40),
+        (2, False, 0),
+    ]
+    assert (result["records_written"], result["delivered_before"]) == (50, 40)
+    assert "An earlier run ended before batch 1 was known to be finished" in capsys.readouterr().out
+
+
+def test_a_batch_that_was_written_in_part_is_finished(kafka: KafkaBroker, topic: TopicFactory, stream: Stream) -> None:
+    """The batch fails at a record that the target refuses; when that is mended, the retry writes just what is missing."""
+    source, target = topic(2, suffix="source"), topic(suffix="target", config={"max.message.bytes": "20000"})
+    # They do not compress.
+    large = Record(b"k", os.urandom(50_000), partition=1)
+    kafka.produce(source, [*numbered(0, 1000, 2), large])
+    with pytest.raises(Exception, match="RecordTooLargeException"):
+        stream(topics=[source], target_topic=target)
+    before = len(kafka.consume(target))
+    kafka.alter_topic(target, {"max.message.bytes": "1000000"})
+
+    result = stream(topics=[source], target_topic=target)
+
+    assert before > 0
+    assert result["delivered_before"] == before
+    assert sorted(Counter(values(kafka, target)).values()) == [1] * 1001
+
+
+def test_records_that_spark_takes_for_written_and_that_did_not_arrive(
+    kafka: KafkaBroker, topic: TopicFactory, stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The Kafka client splits a batch that is too large and forgets it, while Spark commits: the task fails, and its retry finds what is missing."""
+    source, target = topic(2, suffix="source"), topic(suffix="target", config={"max.message.bytes": "20000"})
+    large = Record(b"k", os.urandom(50_000), partition=1)
+    kafka.produce(source, [*numbered(0, 1000, 2), large])
+    with monkeypatch.context() as patch:
+        # As it was before batches were made to fit the target.
+        patch.setattr(available_now, "fitting_batches", lambda *arguments: arguments[-1])
+        patch.setattr(target_growth, "_MARGIN_SECONDS", 1.0)
+        options = {"kafka.delivery.timeout.ms": "3000", "kafka.request.timeout.ms": "2000"}
+        with pytest.raises(DeliveryError, match=r"1,001 records as written .* the rest is lost"):
+            stream(topics=[source], target_topic=target, sink_options=options, max_offsets_per_trigger=2000)
+    kafka.alter_topic(target, {"max.message.bytes": "1000000"})
+    kafka.produce(source, numbered(1000, 1010, 2))
+
+    result = stream(topics=[source], target_topic=target)
+
+    assert result["unfinished"] == [f"{source}:0:0:500", f"{source}:1:0:501"]
+    assert sorted(Counter(values(kafka, target)).values()) == [1] * 1011
+
+
+def test_partitions_that_are_added_are_read_from_their_beginning(
+    kafka: KafkaBroker, topic: TopicFactory, stream: Stream
+) -> None:
+    """And named in the result."""
+    source, target = topic(1, suffix="source"), topic(suffix="target")
+    kafka.produce(source, numbered(0, 10))
+    stream(topics=[source], target_topic=target)
+    kafka.add_partitions(source, 3)
+    kafka.produce(source, [Record(b"k", b"v%05d" % i, partition=i % 3) for i in range(10, 40)])
+    result = stream(topics=[source], target_topic=target)
+    assert result["added_partitions"] == [f"{source}[1]", f"{source}[2]"]
+    assert values(kafka, target) == expected(0, 40)
+
+
+def test_partitions_added_after_a_crash(
+    kafka: KafkaBroker, topic: TopicFactory, stream: Stream, tmp_path: Path
+) -> None:
+    """An unfinished batch and a change in the number of partitions: Spark up to 4.0.1 would fail at every restart."""
+    source, target = topic(1, suffix="source"), topic(suffix="target")
+    kafka.produce(source, numbered(0, 10))
+    stream(topics=[source], target_topic=target)
+    (tmp_path / "checkpoint" / "generation-0" / "commits" / "0").unlink()
+    kafka.add_partitions(source, 2)
+    kafka.produce(source, [Record(b"k", b"v%05d" % i, partition=i % 2) for i in range(10, 20)])
+    result = stream(topics=[source], target_topic=target)
+    assert values(kafka, target) == expected(0, 20)
+    assert result["delivered_before"] == 10
+
+
+def test_a_topic_that_was_created_again_is_an_error(kafka: KafkaBroker, topic: TopicFactory, stream: Stream) -> None:
+    """Spark would read what lies behind the old offset and say nothing; permitted, the new topic is read whole and the gap is told."""
+    source, target = topic(suffix="source"), topic(suffix="target")
+    kafka.produce(source, numbered(0, 30))
+    stream(topics=[source], target_topic=target)
+    kafka.delete_topic(source)
+    kafka.create_topic(source, 1)
+    kafka.produce(source, numbered(100, 140))
+
+    with pytest.raises(AirflowFailException, match=r"deleted and created again .* up to offset 30"):
+        stream(topics=[source], target_topic=target)
+    result = stream(topics=[source], target_topic=target, fail_on_data_loss=False)
+
+    assert "created again" in result["missing_ranges"][0]["reason"]
+    assert (result["generation"], result["records_written"]) == (1, 40)
+    assert values(kafka, target) == [*expected(0, 30), *expected(100, 140)]
+    assert stream(topics=[source], target_topic=target)["records_written"] == 0
+
+
+def test_a_deleted_topic_is_an_error(kafka: KafkaBroker, topic: TopicFactory, stream: Stream) -> None:
+    """Permitted, the others go on and the gap is told."""
+    gone, stays, target = topic(suffix="gone"), topic(suffix="stays"), topic(suffix="target")
+    kafka.produce(gone, numbered(0, 5))
+    kafka.produce(stays, numbered(5, 10))
+    stream(topics=[gone, stays], target_topic=target)
+    kafka.delete_topic(gone)
+    kafka.produce(stays, numbered(10, 15))
+    with pytest.raises(AirflowFailException, match=r"the topic was deleted; the stream had read it up to offset 5"):
+        stream(topics=[gone, stays], target_topic=target)
+    for first, last in ((10, 15), (15, 20)):
+        result = stream(topics=[gone, stays], target_topic=target, fail_on_data_loss=False)
+        assert result["records_written"] == 5
+        assert values(kafka, target) == expected(0, last)
+        kafka.produce(stays, numbered(first + 5, last + 5))
+
+
+def test_retention_moved_past_the_checkpoint(kafka: KafkaBroker, topic: TopicFactory, stream: Stream) -> None:
+    """What aged out unread is named; permitted, the rest is copied and the gap is in the result."""
+    source, target = topic(suffix="source"), topic(suffix="target")
+    kafka.produce(source, numbered(0, 10))
+    stream(topics=[source], target_topic=target)
+    kafka.produce(source, numbered(10, 30))
+    kafka.delete_records(source, {0: 15})
+    with pytest.raises(AirflowFailException, match=r"\[0\].*aged out: the log now starts at 15"):
+        stream(topics=[source], target_topic=target)
+    result = stream(topics=[source], target_topic=target, fail_on_data_loss=False)
+    assert [(m["from_offset"], m["until_offset"]) for m in result["missing_ranges"]] == [(10, 15)]
+    assert values(kafka, target) == [*expected(0, 10), *expected(15, 30)]
+
+
+def test_transactions(kafka: KafkaBroker, topic: TopicFactory, stream: Stream) -> None:
+    """Aborted records stay out, what is open comes when it is committed, and gaps do not look like a loss."""
+    source, target = topic(suffix="source"), topic(suffix="target")
+    kafka.produce(source, numbered(0, 5))
+    kafka.produce_transaction(source, numbered(50, 55), commit=False)
+    kafka.produce_transaction(source, numbered(5, 10), commit=True)
+    with kafka.open_transaction(source, numbered(10, 15)) as transaction:
+        first = stream(topics=[source], target_topic=target)
+        transaction.commit()
+    second = stream(topics=[source], target_topic=target)
+    assert (first["records_written"], second["records_written"]) == (10, 5)
+    assert first["gaps"] == 7
+    assert "open transaction" in " ".join(first["warnings"])
+    assert values(kafka, target) == expected(0, 15)
+
+
+def test_only_aborted_records(kafka: KafkaBroker, topic: TopicFactory, stream: Stream) -> None:
+    """A batch of offsets without a record moves the stream on."""
+    source, target = topic(suffix="source"), topic(suffix="target")
+    kafka.produce_transaction(source, numbered(0, 5), commit=False)
+    result = stream(topics=[source], target_topic=target)
+    assert (result["records_read"], result["gaps"], result["records_behind"]) == (0, 6, 0)
+
+
+def test_a_compacted_topic(kafka: KafkaBroker, topic: TopicFactory, stream: Stream) -> None:
+    """Offsets that compaction took are gaps, counted by a second client."""
+    at_once = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.001", "segment.ms": "100"}
+    source, target = topic(suffix="source", config=at_once), topic(suffix="target")
+    kafka.produce(source, [Record(b"k%d" % (i % 5), b"v%05d" % i) for i in range(50)])
+    deadline = time.monotonic() + 60
+    while len(kafka.consume(source)) >= 50:
+        assert time.monotonic() < deadline
+        # The segment that is being written is not compacted, and a new one begins with a record.
+        kafka.produce(source, [Record(b"last", b"last")])
+        time.sleep(0.2)
+
+    result = stream(topics=[source], target_topic=target)
+
+    assert result["gaps"] > 0
+    assert [r.value for r in kafka.consume(target)][-1] == b"last"
+    assert result["records_written"] == len(kafka.consume(target))
+
+
+@pytest.mark.parametrize(
+    ("changed", "named"),
+    [
+        pytest.param({"target": "other"}, "target_topic is", id="target"),
+        pytest.param({"where": "partition = 0"}, "where is 'partition = 0' and was None", id="where"),
+        pytest.param({"columns": {"value": "key"}}, "columns is", id="columns"),
+        pytest.param({"preserve_partition": True}, "preserve_partition is True and was False", id="partitions"),
+    ],
+)
+def test_a_checkpoint_of_another_job_is_refused(
+    kafka: KafkaBroker,
+    topic: TopicFactory,
+    stream: Stream,
+    requests: list[JobRequest],
+    changed: dict[str, Any],
+    named: str,
+) -> None:
+    """Spark would copy nothing, or something else, and succeed. The message says how to go on."""
+    source, target = topic(suffix="source"), topic(suffix="target")
+    kafka.produce(source, numbered(0, 10))
+    stream(topics=[source], target_topic=target)
+    kafka.produce(source, numbered(10, 15))
+    changed = dict(changed)
+    target = topic(suffix="other") if changed.pop("target", None) else target
+
+    with pytest.raises(AirflowFailException, match="belongs to another job") as error:
+        stream(topics=[source], target_topic=target, **changed)
+    assert named in str(error.value)
+    assert f"reset_checkpoint_to={{'{source}': {{'0': 10}}}}" in str(error.value)
+    assert len(requests) == 1
+
+    result = stream(topics=[source], target_topic=target, reset_checkpoint_to={source: {"0": 10}}, **changed)
+    assert (result["records_read"], result["generation"]) == (5, 1)
+
+
+def test_a_reset_starts_again_once(kafka: KafkaBroker, topic: TopicFactory, stream: Stream, tmp_path: Path) -> None:
+    """The old generation is kept, a retry of the run does not reset again, and a reset that stays in the DAG is an error."""
+    source, target = topic(suffix="source"), topic(suffix="target")
+    kafka.produce(source, numbered(0, 10))
+    parameters = {"topics": [source], "target_topic": target}
+    stream("monday", **parameters)
+    again = stream("tuesday", **parameters, reset_checkpoint_to={source: {"0": 4}})
+    retried = stream("tuesday", **parameters, reset_checkpoint_to={source: {"0": 4}})
+    with pytest.raises(AirflowFailException, match="was done already, by the DAG run 'tuesday'"):
+        stream("wednesday", **parameters, reset_checkpoint_to={source: {"0": 4}})
+    assert [again["records_written"], retried["records_written"]] == [6, 0]
+    assert stream("wednesday", **parameters)["records_written"] == 0
+    assert {path.name for path in (tmp_path / "checkpoint").iterdir()} == {"generation-0", "generation-1"}
+    later = stream("thursday", **parameters, reset_checkpoint_to="earliest")
+    assert (later["records_written"], later["generation"]) == (10, 2)
+
+
+def test_plan_only_shows_from_where_to_where(
+    kafka: KafkaBroker, topic: TopicFactory, stream: Stream, requests: list[JobRequest]
+) -> None:
+    """With the lag of each partition, and nothing started or written."""
+    source, target = topic(2, suffix="source"), topic(suffix="target")
+    kafka.produce(source, numbered(0, 10, 2))
+    stream(topics=[source], target_topic=target)
+    kafka.produce(source, [Record(b"k", b"v", partition=1)] * 3)
+    plan = stream(topics=[source], target_topic=target, plan_only=True)
+    assert [(r["partition"], r["from_offset"], r["until_offset"], r["planned_records"]) for r in plan["ranges"]] == [
+        (0, 5, 5, 0),
+        (1, 5, 8, 3),
+    ]
+    assert len(requests) == 1
+
+
+def test_finished_offsets_are_committed_for_lag_monitors(
+    kafka: KafkaBroker, topic: TopicFactory, stream: Stream
+) -> None:
+    """After success, forwards only, and also by a run that has nothing to copy."""
+    source, target = topic(2, suffix="source"), topic(suffix="target")
+    group = f"lag-of-{source}"
+    kafka.produce(source, numbered(0, 10, 2))
+    parameters = {"topics": [source], "target_topic": target}
+    assert stream(**parameters)["group_committed"] is None
+    result = stream(**parameters, commit_group_id=group)
+    again = stream(**parameters, commit_group_id=group)
+    assert result["group_committed"] == {f"{source}[0]": 5, f"{source}[1]": 5}
+    assert again["group_committed"] == {}
+    assert kafka.committed(group, source) == {0: 5, 1: 5}
+
+
+def test_a_group_with_members_is_refused_before_anything_starts(
+    kafka: KafkaBroker, topic: TopicFactory, stream: Stream, requests: list[JobRequest]
+) -> None:
+    """Its members' commits and ours would overwrite each other."""
+    source, target = topic(suffix="source"), topic(suffix="target")
+    kafka.produce(source, numbered(0, 10))
+    with kafka.group_member("busy-" + source, source), pytest.raises(ConsumerGroupError, match="must have no members"):
+        stream(topics=[source], target_topic=target, commit_group_id="busy-" + source)
+    assert not requests
+
+
+def test_two_runs_at_once_are_refused(
+    kafka: KafkaBroker, topic: TopicFactory, stream: Stream, spark: SparkSession, tmp_path: Path
+) -> None:
+    """As long as the lock beats, the second one does not start."""
+    source, target = topic(suffix="source"), topic(suffix="target")
+    kafka.produce(source, numbered(0, 10))
+    lock = f"file://{tmp_path}/checkpoint/lock.json"
+    with (
+        checkpoint_lock(spark, lock, "task 'other'", None),
+        pytest.raises(CheckpointInUseError, match="in use by task 'other'"),
+    ):
+        stream(topics=[source], target_topic=target)
+    assert stream(topics=[source], target_topic=target)["records_written"] == 10
+
+
+def test_the_lock_of_a_dead_run_is_taken_over(
+    kafka: KafkaBroker, topic: TopicFactory, stream: Stream, tmp_path: Path
+) -> None:
+    """A driver that was killed leaves its lock, which does not change any more."""
+    source, target = topic(suffix="source"), topic(suffix="target")
+    kafka.produce(source, numbered(0, 10))
+    (tmp_path / "checkpoint").mkdir()
+    (tmp_path / "checkpoint" / "lock.json").write_text(Lock("task 'dead'", "local-1", 7).format())
+    assert stream(topics=[source], target_topic=target)["records_written"] == 10
+    assert not (tmp_path / "checkpoint" / "lock.json").exists()
+
+
+def test_what_is_behind_is_told_by_the_real_end(
+    kafka: KafkaBroker, topic: TopicFactory, stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark's own lag counts to the end fixed at the start, so it is always 0."""
+    source, target = topic(suffix="source"), topic(suffix="target")
+    kafka.produce(source, numbered(0, 10))
+    run = SparkJobHook.run
+
+    def run_and_produce(*args: Any) -> JobReport:
+        report = run(*args)
+        kafka.produce(source, numbered(10, 17))
+        return report
+
+    monkeypatch.setattr(SparkJobHook, "run", run_and_produce)
+    result = stream(topics=[source], target_topic=target)
+    assert (result["records_behind"], result["behind"]) == (7, {f"{source}[0]": 7})
+
+
+def test_a_pattern_takes_in_topics_that_come_later(kafka: KafkaBroker, topic: TopicFactory, stream: Stream) -> None:
+    """By the whole name, from their beginning."""
+    first = topic(suffix="in")
+    prefix, target = first[:-8], topic(suffix="target")
+    kafka.produce(first, numbered(0, 5))
+    stream(topic_pattern=f"{prefix}.*", target_topic=target)
+    second = topic(suffix="in")
+    kafka.produce(second, numbered(5, 9))
+    result = stream(topic_pattern=f"{prefix}.*", target_topic=target)
+    assert result["added_partitions"] == [f"{second}[0]"]
+    assert values(kafka, target) == expected(0, 9)
+
+
+def test_assigned_partitions_only(kafka: KafkaBroker, topic: TopicFactory, stream: Stream) -> None:
+    """``assign`` reads the named partitions and no other."""
+    source, target = topic(3, suffix="source"), topic(suffix="target")
+    kafka.produce(source, numbered(0, 30, 3))
+    result = stream(assign={source: [0, 2]}, target_topic=target)
+    assert [r["partition"] for r in result["ranges"]] == [0, 2]
+    assert result["records_written"] == 20
+
+
+def test_a_missing_count_is_not_green(
+    kafka: KafkaBroker, topic: TopicFactory, stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A report that says less than the checkpoint fails the task."""
+    source, target = topic(suffix="source"), topic(suffix="target")
+    kafka.produce(source, numbered(0, 10))
+    run = SparkJobHook.run
+
+    def lie(*args: Any) -> JobReport:
+        report = run(*args)
+        return replace(report, ranges=tuple(replace(r, until_offset=r.until_offset - 1) for r in report.ranges))
+
+    monkeypatch.setattr(SparkJobHook, "run", lie)
+    with pytest.raises(DeliveryError, match=r"the stream went from 0 to 9.*reported up to 9, committed up to 10"):
+        stream(topics=[source], target_topic=target)
