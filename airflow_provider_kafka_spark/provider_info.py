@@ -28,7 +28,11 @@ def get_provider_info() -> dict[str, Any]:
         "operators": [
             {
                 "integration-name": _INTEGRATION,
-                "python-modules": [f"{_PACKAGE}.operators.batch", f"{_PACKAGE}.operators.replay"],
+                "python-modules": [
+                    f"{_PACKAGE}.operators.available_now",
+                    f"{_PACKAGE}.operators.batch",
+                    f"{_PACKAGE}.operators.replay",
+                ],
             }
         ],
         "hooks": [

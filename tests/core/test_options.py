@@ -26,7 +26,7 @@ _BOTH = pytest.mark.parametrize(
     [
         pytest.param(None, {}, id="none-given"),
         pytest.param({}, {}, id="empty"),
-        pytest.param({"minpartitions": 8}, {"minPartitions": "8"}, id="spelt-as-spark-does"),
+        pytest.param({"fetchoffset.numretries": 8}, {"fetchOffset.numRetries": "8"}, id="spelt-as-spark-does"),
         pytest.param({"KAFKA.Max.Poll.Records": 500}, {"kafka.max.poll.records": "500"}, id="case-of-kafkas"),
         pytest.param({"kafka.check.crcs": False}, {"kafka.check.crcs": "false"}, id="java-boolean"),
         pytest.param({"kafka.client.id": "copy"}, {"kafka.client.id": "copy"}, id="text"),
@@ -47,8 +47,8 @@ def test_the_sink_has_options_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("check", "given", "meant"),
     [
-        pytest.param(check_source_options, "minPartition", "minPartitions", id="spark"),
-        pytest.param(check_source_options, "min_partitions", "minPartitions", id="snake-case"),
+        pytest.param(check_source_options, "groupIdPrefx", "groupIdPrefix", id="spark"),
+        pytest.param(check_source_options, "group_id_prefix", "groupIdPrefix", id="snake-case"),
         pytest.param(check_source_options, "kafka.max.poll.record", "kafka.max.poll.records", id="kafka"),
         pytest.param(check_source_options, "max.poll.records", "kafka.max.poll.records", id="prefix-left-out"),
         pytest.param(check_sink_options, "kafka.lingerms", "kafka.linger.ms", id="dot-left-out"),
@@ -153,17 +153,17 @@ def test_logins_belong_to_the_connection(check: Check, parameter: str, name: str
 
 def test_an_option_given_twice_is_an_error() -> None:
     """Spark compares options without regard to case, so one of two spellings would win by chance."""
-    with pytest.raises(OptionError, match="'minPartitions' twice"):
-        check_source_options({"minPartitions": 1, "MINPARTITIONS": 2})
+    with pytest.raises(OptionError, match="'groupIdPrefix' twice"):
+        check_source_options({"groupIdPrefix": 1, "GROUPIDPREFIX": 2})
 
 
 @pytest.mark.parametrize("value", [None, {"a": 1}, [1], (1,), {1}, b"5"], ids=repr)
 def test_refuses_a_value_that_is_no_text(value: object) -> None:
     """Options are text or numbers; the message names option and value."""
     with pytest.raises(OptionError) as error:
-        check_source_options({"minPartitions": value})
+        check_source_options({"groupIdPrefix": value})
 
-    assert "source_options['minPartitions'] must be text or a number" in str(error.value)
+    assert "source_options['groupIdPrefix'] must be text or a number" in str(error.value)
     assert repr(value) in str(error.value)
 
 
@@ -183,3 +183,28 @@ def test_every_default_that_the_author_may_change_is_a_known_option() -> None:
 
     assert check_source_options(source) == source
     assert check_sink_options(sink) == sink
+
+
+@pytest.mark.parametrize(
+    ("option", "reason"),
+    [
+        pytest.param("minOffsetsPerTrigger", "a tail unread", id="ends-early"),
+        pytest.param("maxTriggerDelay", "a tail unread", id="ends-early-by-time"),
+        pytest.param("endingTimestamp", "ignores it in a stream", id="ignored"),
+        pytest.param("endingOffsets", "a run ends where the topics end", id="refused-by-spark"),
+        pytest.param("startingTimestamp", "use starting_offsets, which takes a moment too", id="start"),
+        pytest.param("maxOffsetsPerTrigger", "use max_offsets_per_trigger", id="parameter"),
+        pytest.param("minPartitions", "loses their order", id="order"),
+        pytest.param("maxRecordsPerPartition", "loses their order", id="order-by-size"),
+    ],
+)
+def test_a_stream_has_rules_of_its_own(option: str, reason: str) -> None:
+    """What availableNow ignores, and what makes it end early, is refused with the reason."""
+    with pytest.raises(OptionError, match=reason):
+        check_source_options({option: 5}, stream=True)
+
+
+def test_a_checkpoint_is_no_sink_option() -> None:
+    """It would be another one than the one that is checked."""
+    with pytest.raises(OptionError, match="use checkpoint_location"):
+        check_sink_options({"checkpointLocation": "/data"})

@@ -10,7 +10,15 @@ from hypothesis import strategies as st
 
 from airflow_provider_kafka_spark.core.errors import ProtocolError
 from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
-from airflow_provider_kafka_spark.core.protocol import JobFailure, JobReport, JobRequest, RangeReport, Transform
+from airflow_provider_kafka_spark.core.protocol import (
+    BatchReport,
+    JobFailure,
+    JobReport,
+    JobRequest,
+    RangeReport,
+    StreamOrder,
+    Transform,
+)
 from airflow_provider_kafka_spark.core.spans import Span
 
 _SECRET = "hunter2"
@@ -61,6 +69,22 @@ def _tuples(items: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[Any, ...]]
     return st.lists(items, max_size=3).map(tuple)
 
 
+_ORDERS = st.builds(
+    StreamOrder,
+    stream_id=st.text(),
+    planned=_tuples(st.text()),
+    source=_OPTIONS,
+    starting_offsets=st.text(),
+    checkpoint=st.text(),
+    record=st.text(),
+    last_batch=st.integers(-1, 2**31),
+    lock=st.text(),
+    owner=st.text(),
+    stale_lock=_OPTIONAL_TEXT,
+    unfinished_batch=st.none() | _COUNTS,
+    unfinished_checkpoint=_OPTIONAL_TEXT,
+    max_offsets_per_trigger=st.none() | _COUNTS,
+)
 _REQUESTS = st.builds(
     JobRequest,
     run_id=st.text(),
@@ -71,7 +95,6 @@ _REQUESTS = st.builds(
     source_options=_OPTIONS,
     sink_options=_OPTIONS,
     report_uri=st.text(),
-    read_committed=st.booleans(),
     fail_on_data_loss=st.booleans(),
     preserve_order=st.booleans(),
     is_retry=st.booleans(),
@@ -80,6 +103,7 @@ _REQUESTS = st.builds(
     forbidden_targets=_tuples(st.text()),
     progress_seconds=_SECONDS,
     owner_pid=st.none() | _COUNTS,
+    stream=st.none() | _ORDERS,
 )
 _REPORTS = st.builds(
     JobReport,
@@ -94,6 +118,7 @@ _REPORTS = st.builds(
     delivered_before=_COUNTS,
     duplicates=_COUNTS,
     failed_tasks=_COUNTS,
+    batches=_tuples(st.builds(BatchReport, _COUNTS, _COUNTS, _COUNTS, _SECONDS, st.booleans(), _COUNTS)),
     ui_url=_OPTIONAL_TEXT,
 )
 
@@ -160,13 +185,13 @@ def _changed(message: JobRequest | JobReport, **changes: Any) -> str:
 
 
 @_KINDS
-@pytest.mark.parametrize("version", [0, 2, "1", None])
+@pytest.mark.parametrize("version", [0, 1, "2", None])
 def test_refuses_another_version(message: JobRequest | JobReport, version: object) -> None:
     """A driver that runs other code must not guess; the message says what both speak and what to do."""
     with pytest.raises(ProtocolError) as error:
         type(message).from_json(_changed(message, version=version))
 
-    for fragment in (type(message).__name__, "version 1", f"got {version!r}", "let the operator send its own code"):
+    for fragment in (type(message).__name__, "version 2", f"got {version!r}", "let the operator send its own code"):
         assert fragment in str(error.value)
 
 
@@ -195,7 +220,7 @@ def test_refuses_a_message_that_lacks_something(message: JobRequest | JobReport,
             _REQUEST, {"transform": None}, "Transform must be a JSON object; got NoneType", id="transform-null"
         ),
         pytest.param(
-            _REQUEST, {"transform": {"wher": "x"}}, "Transform of version 1 has unknown keys ['wher']", id="typo"
+            _REQUEST, {"transform": {"wher": "x"}}, "Transform of version 2 has unknown keys ['wher']", id="typo"
         ),
         pytest.param(_REQUEST, {"spans": ["orders"]}, "Span must be a JSON object; got str", id="span-as-text"),
         pytest.param(
@@ -243,7 +268,7 @@ def test_refuses_lists_that_are_none(message: JobRequest | JobReport, changes: d
 @pytest.mark.parametrize("text", ["[]", "null", "1", '"x"', "{}"])
 def test_refuses_json_that_is_no_message(message: JobRequest | JobReport, text: str) -> None:
     """Any other JSON is a message of no version."""
-    with pytest.raises(ProtocolError, match="must be of version 1"):
+    with pytest.raises(ProtocolError, match="must be of version 2"):
         type(message).from_json(text)
 
 
@@ -262,7 +287,7 @@ def test_refuses_half_a_message(message: JobRequest | JobReport, length: int) ->
     "text",
     [
         pytest.param(_REQUEST.to_json()[:-1], id="cut-off"),
-        pytest.param(_changed(_REQUEST, version=2), id="other-version"),
+        pytest.param(_changed(_REQUEST, version=1), id="other-version"),
         pytest.param(_changed(_REQUEST, colour="red"), id="unknown-key"),
         pytest.param(_changed(_REQUEST, transform=_SECRET), id="malformed-part"),
     ],
@@ -281,7 +306,6 @@ def test_what_is_left_out_is_the_safe_choice() -> None:
     """A request that says no more than it must loses nothing, keeps the order, and is a first try."""
     request = JobRequest("r", "d", (), (), Transform(), {}, {}, "report.json")
 
-    assert request.read_committed
     assert request.fail_on_data_loss
     assert request.preserve_order
     assert not request.is_retry

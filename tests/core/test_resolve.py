@@ -511,7 +511,6 @@ def test_a_last_stable_offset_beyond_the_log_is_cut_at_its_end(rules: ReadRules)
         pytest.param(
             AtOffset(60), AtTimestamp(_T2), {_T2: 50}, ["o[0]", "start at 60", "end at 50"], id="offset-and-time"
         ),
-        pytest.param(Latest(), Latest(), {}, ["cannot start at the latest", "o[0]"], id="start-at-latest"),
         pytest.param(Earliest(), Earliest(), {}, ["cannot end at the earliest", "o[0]"], id="end-at-earliest"),
     ],
 )
