@@ -45,8 +45,8 @@ class CatchUp:
     :param generation: number of the checkpoint's generation.
     :param record: of that generation, as it should be from now on.
     :param is_new: whether the run begins this generation.
-    :param unfinished: what was begun and is not known to be finished: it is finished first.
-    :param unfinished_batch: number of the last batch of that, or None.
+    :param unfinished: what of a begun and uncommitted batch is to be finished first.
+    :param unfinished_batch: number of that batch, or None.
     :param added: partitions that were not there at the run before.
     """
 
@@ -190,7 +190,7 @@ def _go_on(
         warnings += open_transaction(p, state, rules)
     resolved = ResolvedRanges(OffsetRanges(ranges), permit(missing, rules), tuple(warnings))
     pending = _readable([r for r in checkpoint.unfinished_ranges if r.topic_partition not in lost], cluster, rules)
-    number = checkpoint.unfinished.number if checkpoint.unfinished is not None else None
+    number = checkpoint.uncommitted.number if checkpoint.uncommitted is not None else None
     topic_ids = {**record.topic_ids, **_topic_ids(resolved.ranges, cluster)}
     if not lost:
         return CatchUp(resolved, checkpoint.number, replace(record, topic_ids=topic_ids), False, pending, number, added)

@@ -132,33 +132,6 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
-class Unverified:
-    """A note of a run that its batches have not yet been seen to arrive. Spark's commit alone is no proof of that (``jobs.target_growth``), and a crash leaves the note behind.
-
-    :param finished: how far every partition was done and proved when the note was written.
-    :param timestamp_ms: when that was, in ms since 1970, by the driver's clock.
-    """
-
-    finished: Offsets
-    timestamp_ms: int
-
-    def to_json(self) -> str:
-        """:meth:`from_json` reads it back."""
-        return json.dumps({"finished": offsets_dict(self.finished), "timestamp_ms": self.timestamp_ms}) + "\n"
-
-    @classmethod
-    def from_json(cls, text: str, name: str) -> Unverified:
-        """:param name: of the file, for the message.
-        :raises CheckpointError: if it is cut off.
-        """
-        try:
-            content = json.loads(text)
-            return cls(parse_offsets(content["finished"], name), int(content["timestamp_ms"]))
-        except (ValueError, TypeError, KeyError, RecursionError) as error:
-            raise _damaged(name, text, error) from error
-
-
-@dataclass(frozen=True, slots=True)
 class Checkpoint:
     """One generation, as it was read.
 
@@ -174,40 +147,28 @@ class Checkpoint:
     committed: Batch | None = None
     uncommitted: Batch | None = None
     initial: Offsets | None = None
-    unverified: Unverified | None = None
 
     @property
     def finished(self) -> Offsets:
-        """How far every partition is done, as far as that is proved; a partition that is not named has not been seen yet."""
-        if self.unverified is not None:
-            return self.unverified.finished
+        """How far every partition is done; a partition that is not named has not been seen yet."""
         begun: Offsets = self.initial or (self.record.starting if self.record is not None else {})
         return {**begun, **(self.committed.ends if self.committed is not None else {})}
 
     @property
-    def unfinished(self) -> Batch | None:
-        """The last batch, where it has no commit or it is not proved that what it and others wrote has arrived."""
-        return self.uncommitted or (self.committed if self.unverified is not None and self.unfinished_ranges else None)
-
-    @property
     def unfinished_ranges(self) -> OffsetRanges:
-        """What was begun and is not known to be finished; a partition that was new to it begins at 0."""
-        last = self.uncommitted or (self.committed if self.unverified is not None else None)
-        if last is None:
+        """What the uncommitted batch reads; a partition that was new to it begins at 0."""
+        if self.uncommitted is None:
             return OffsetRanges()
-        done = self.finished
-        return OffsetRanges(
-            OffsetRange(p.topic, p.partition, done.get(p, 0), end)
-            for p, end in last.ends.items()
-            if done.get(p, 0) < end
-        )
+        return batch_ranges(self.finished, self.uncommitted.ends)
 
-    @property
-    def unfinished_since_ms(self) -> int | None:
-        """When the first of what is not finished was begun, in ms since 1970, by the driver's clock."""
-        if self.unverified is not None:
-            return self.unverified.timestamp_ms
-        return self.uncommitted.timestamp_ms if self.uncommitted is not None else None
+
+def batch_ranges(finished: Offsets, ends: Offsets) -> OffsetRanges:
+    """What a batch reads that begins where others finished; empty ranges are left out."""
+    return OffsetRanges(
+        OffsetRange(p.topic, p.partition, finished.get(p, 0), end)
+        for p, end in ends.items()
+        if finished.get(p, 0) < end
+    )
 
 
 def parse_initial(text: str, name: str) -> Offsets:

@@ -8,8 +8,6 @@ from dataclasses import asdict, dataclass
 GENERATION_PREFIX = "generation-"
 #: Our record, in the folder of each generation.
 RECORD_NAME = "stream.json"
-#: Beside it while a run's batches are not yet seen to have arrived.
-UNVERIFIED_NAME = "unverified.json"
 LOCK_NAME = "lock.json"
 #: Between two beats of a lock, in seconds.
 BEAT_SECONDS = 2.0

@@ -71,7 +71,7 @@ class StreamOrder:
     :param checkpoint: folder of the generation, as URI.
     :param record: text of our own record of the generation.
     :param last_batch: number of the last batch that was begun when the worker looked, -1 for none. Another one now means that another run came between.
-    :param unfinished_batch: number of the last batch that ``JobRequest.ranges`` finish first, or None.
+    :param unfinished_batch: number of the batch that ``JobRequest.ranges`` finish first, or None.
     :param unfinished_checkpoint: folder of the generation that it belongs to, as URI.
     :param lock: file that a run holds while it uses the checkpoint, as URI.
     :param stale_lock: text of a lock whose owner is gone, and that may be taken over.

@@ -82,7 +82,7 @@ def resolve_window(
     for partition in partitions:
         state = cluster.partition(partition)
         end = _resolve_end(ending.wish_for(partition), partition, state, cluster, rules)
-        start, lost = _resolve_start(starting.wish_for(partition), partition, state, cluster, rules, end)
+        start, lost = resolve_start(starting.wish_for(partition), partition, state, cluster, rules, end)
         if start > end:
             raise BoundError(
                 f"The start must not lie after the end; {partition} would start at {start} and end at {end}. Correct the offsets of this partition."
@@ -144,7 +144,7 @@ def check_window(window: TimeWindow, now_ms: int) -> None:
         )
 
 
-def _resolve_start(
+def resolve_start(
     wish: Wish, partition: TopicPartition, state: PartitionState, cluster: ClusterState, rules: ReadRules, end: int
 ) -> tuple[int, list[MissingRange]]:
     if isinstance(wish, Earliest):

@@ -12,13 +12,12 @@ from pathlib import Path
 
 from airflow.sdk import ObjectStoragePath
 
-from airflow_provider_kafka_spark.core.checkpoint import Batch, Checkpoint, Generation, Unverified, parse_initial
+from airflow_provider_kafka_spark.core.checkpoint import Batch, Checkpoint, Generation, parse_initial
 from airflow_provider_kafka_spark.core.checkpoint_layout import (
     BEAT_SECONDS,
     GENERATION_PREFIX,
     LOCK_NAME,
     RECORD_NAME,
-    UNVERIFIED_NAME,
     Lock,
 )
 from airflow_provider_kafka_spark.core.errors import CheckpointError, CheckpointInUseError
@@ -158,7 +157,7 @@ class CheckpointFolder:
 
 def _read_generation(folder: Path | ObjectStoragePath, number: int, record: Generation | None) -> Checkpoint:
     where = f"of {folder}"
-    initial, unverified = _text(folder / "sources" / "0" / "0"), _text(folder / UNVERIFIED_NAME)
+    initial = _text(folder / "sources" / "0" / "0")
     commits, offsets = _numbers(folder / "commits"), _numbers(folder / "offsets")
     committed = uncommitted = None
     if commits:
@@ -181,7 +180,6 @@ def _read_generation(folder: Path | ObjectStoragePath, number: int, record: Gene
         committed,
         uncommitted,
         parse_initial(initial, f"sources/0/0 {where}") if initial is not None else None,
-        Unverified.from_json(unverified, f"{UNVERIFIED_NAME} {where}") if unverified is not None else None,
     )
 
 

@@ -11,7 +11,7 @@ import confluent_kafka
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException
 from confluent_kafka.admin import ConsumerGroupDescription
 
-from airflow_provider_kafka_spark.core.errors import BrokerError, ConsumerGroupError
+from airflow_provider_kafka_spark.core.errors import BrokerError, BrokerUnavailableError, ConsumerGroupError
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 
@@ -99,8 +99,12 @@ class ConsumerGroup:
             except BrokerError as error:
                 cause = error.__cause__
                 code = cause.args[0].code() if isinstance(cause, KafkaException) else None
-                if code not in _MOVING or time.monotonic() >= deadline:
+                if code not in _MOVING:
                     raise
+                if time.monotonic() >= deadline:
+                    raise BrokerUnavailableError(
+                        f"The group {self.group_id!r} had no coordinator within {self._hook.timeout:.0f} s while {doing}: {error}"
+                    ) from error
                 time.sleep(0.2)
 
     def _refuse_errors(self, partitions: Collection[confluent_kafka.TopicPartition], what: str) -> None:

@@ -10,9 +10,9 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 import confluent_kafka
-from airflow.sdk import BaseHook
+from airflow.sdk import BaseHook, Connection
 from airflow.sdk.exceptions import AirflowNotFoundException
-from airflow.sdk.log import mask_secret
+from airflow.sdk.log import amask_secret, mask_secret
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, ResourceType
 
@@ -90,6 +90,10 @@ class KafkaHook(BaseHook):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the client. Calling it again does nothing."""
         # confluent-kafka closes an AdminClient when the last reference goes.
         self._admin = None
 
@@ -102,19 +106,39 @@ class KafkaHook(BaseHook):
         try:
             connection = self.get_connection(self.conn_id)
         except AirflowNotFoundException as error:
-            raise ConnectionConfigError(
-                f"The Kafka connection {self.conn_id!r} does not exist. Add it under Admin > Connections (type 'kafka'), or set "
-                f'AIRFLOW_CONN_{self.conn_id.upper()}=\'{{"conn_type": "kafka", "extra": {{"bootstrap.servers": "broker-1:9092"}}}}\'.'
-            ) from error
+            raise self._missing_connection() from error
+        config = self._translated(connection)
+        for secret in config.secrets:
+            mask_secret(secret)
+        return config
+
+    async def load_config(self) -> None:
+        """Fetch the connection without blocking the event loop; :attr:`config` then has it.
+
+        :raises ConnectionConfigError: as :attr:`config`.
+        """
+        try:
+            connection = await self.aget_connection(self.conn_id)
+        except AirflowNotFoundException as error:
+            raise self._missing_connection() from error
+        config = self._translated(connection)
+        for secret in config.secrets:
+            await amask_secret(secret)
+        self.config = config
+
+    def _missing_connection(self) -> ConnectionConfigError:
+        return ConnectionConfigError(
+            f"The Kafka connection {self.conn_id!r} does not exist. Add it under Admin > Connections (type 'kafka'), or set "
+            f'AIRFLOW_CONN_{self.conn_id.upper()}=\'{{"conn_type": "kafka", "extra": {{"bootstrap.servers": "broker-1:9092"}}}}\'.'
+        )
+
+    def _translated(self, connection: Connection) -> KafkaClientConfig:
         extra = connection.extra_dejson
         if not isinstance(extra, dict):
             raise ConnectionConfigError(
                 f'The Extra of connection {self.conn_id!r} must be a JSON object such as {{"bootstrap.servers": "broker-1:9092"}}; got a {type(extra).__name__}. Correct it.'
             )
-        config = translate(self.conn_id, extra)
-        for secret in config.secrets:
-            mask_secret(secret)
-        return config
+        return translate(self.conn_id, extra)
 
     def topic_names(self, named: Iterable[str] = ()) -> frozenset[str]:
         """The names of all topics that the login may see.
@@ -122,7 +146,7 @@ class KafkaHook(BaseHook):
         :param named: topics that are wanted by name.
         :raises BrokerAuthorizationError: if one of those is hidden from the login.
         """
-        names = frozenset(self._metadata().topics)
+        names = frozenset(self.metadata().topics)
         self._refuse_hidden(set(named) - names)
         return names
 
@@ -137,12 +161,12 @@ class KafkaHook(BaseHook):
         :raises BrokerAuthenticationError: if the login is refused.
         :raises BrokerAuthorizationError: if the login may not describe a topic.
         """
-        metadata, names = self._metadata(), sorted(set(topics))
+        metadata, names = self.metadata(), sorted(set(topics))
         wanted = {name: metadata.topics[name] for name in names if name in metadata.topics}
         self._refuse_hidden(set(names) - set(wanted))
         for name, topic in wanted.items():
             if topic.error is not None and topic.error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
-                raise self._named(KafkaException(topic.error), f"describing topic {name!r}")
+                raise self.named(KafkaException(topic.error), f"describing topic {name!r}")
         partitions = [TopicPartition(name, number) for name, topic in wanted.items() for number in topic.partitions]
         # The order matters on a live topic, where what is asked for later is further on. A window that is closed now stays closed. A record behind the window that arrives after the end was
         # asked for must not be counted into it. A last stable offset that is asked for after all ends does not look like an open transaction. And what retention deletes
@@ -155,7 +179,7 @@ class KafkaHook(BaseHook):
             first_at |= {(p, epoch_ms): offset if offset >= 0 else None for p, offset in found.items()}
         committed_end = self._list_offsets(partitions, OffsetSpec.latest(), IsolationLevel.READ_COMMITTED)
         earliest = self._list_offsets(partitions, OffsetSpec.earliest())
-        ids, configs = self._topic_ids(wanted), self._configs(wanted)
+        ids, configs = self._topic_ids(wanted), self.configs(wanted)
         return ClusterState(
             cluster_id=metadata.cluster_id or "",
             conn_id=self.conn_id,
@@ -199,7 +223,7 @@ class KafkaHook(BaseHook):
             for message in consumer.consume(num_messages=10_000, timeout=0.2):
                 error = message.error()
                 if error is not None:
-                    raise self._named(KafkaException(error), f"counting records of {r}")
+                    raise self.named(KafkaException(error), f"counting records of {r}")
                 offset = message.offset()
                 if offset is not None and offset < r.until_offset:
                     count += 1
@@ -254,7 +278,12 @@ class KafkaHook(BaseHook):
                 ) from error
         return self._admin
 
-    def _metadata(self) -> Any:
+    def forget_errors(self) -> None:
+        """What went wrong with the client before is not the cause of what goes wrong from now on. For a client that lives long."""
+        self.client.poll(0)
+        self._client_errors.clear()
+
+    def metadata(self) -> Any:
         """Cluster metadata; refused logins are noticed while waiting, not only at the time-out."""
         client, deadline = self.client, time.monotonic() + self.timeout
         while True:
@@ -263,21 +292,28 @@ class KafkaHook(BaseHook):
             except KafkaException as error:
                 client.poll(0)
                 if any(e.code() in _AUTHENTICATION for e in self._client_errors) or time.monotonic() >= deadline:
-                    raise self._named(error, "reading metadata") from error
+                    raise self.named(error, "reading metadata") from error
 
     def _refuse_hidden(self, names: Collection[str]) -> None:
         """Brokers leave what a login may not see out of their lists, as if it did not exist; asked by name, they tell."""
+        for refusal in self.hidden(names).values():
+            raise refusal
+
+    def hidden(self, names: Collection[str]) -> dict[str, BrokerAuthorizationError]:
+        """Those of the names that are not listed because the login may not see them, with the refusal."""
+        refusals: dict[str, BrokerAuthorizationError] = {}
         if not names:
-            return
+            return refusals
         collection = confluent_kafka.TopicCollection(sorted(names))
         for name, future in self.client.describe_topics(collection, request_timeout=self.timeout).items():
             try:
                 self.result(future, f"describing topic {name!r}")
-            except BrokerAuthorizationError:
-                raise
+            except BrokerAuthorizationError as refusal:
+                refusals[name] = refusal
             except (BrokerError, UnknownTopicError):
                 # It does not exist, or its name is none: the caller says so in its own words.
                 continue
+        return refusals
 
     def _list_offsets(
         self,
@@ -311,7 +347,7 @@ class KafkaHook(BaseHook):
         described = {name: self.result(future, f"describing topic {name!r}") for name, future in futures.items()}
         return {name: str(topic.topic_id) for name, topic in described.items() if topic.topic_id is not None}
 
-    def _configs(self, topics: Collection[str]) -> dict[str, dict[str, str]]:
+    def configs(self, topics: Collection[str]) -> dict[str, dict[str, str]]:
         """Configurations, where the login may read them; a plan can do without."""
         if not topics:
             return {}
@@ -339,9 +375,9 @@ class KafkaHook(BaseHook):
             # librdkafka bounds the request itself; the margin only guards against a future that is never resolved.
             return future.result(timeout=self.timeout + 5)
         except (KafkaException, TimeoutError) as error:
-            raise self._named(error, doing) from error
+            raise self.named(error, doing) from error
 
-    def _named(self, error: Exception, doing: str) -> BrokerError | UnknownTopicError:
+    def named(self, error: Exception, doing: str) -> BrokerError | UnknownTopicError:
         """The failure, under its name in the error tree."""
         code = _code(error)
         where = f"{self.config.bootstrap_servers} (connection {self.conn_id!r})"
@@ -368,6 +404,11 @@ class KafkaHook(BaseHook):
                 f"{where} had no leader for it within {self.timeout:.0f} s while {doing}: {said}. Check that the brokers are up; the task may be tried again."
             )
         return BrokerError(f"{where} failed while {doing}: {said}.")
+
+
+def is_passing(error: BrokerError) -> bool:
+    """Whether brokers only have no leader for it at the moment, as in a rolling restart or just after a topic was created."""
+    return _code(error.__cause__) in _MOVING
 
 
 def _code(error: BaseException | None) -> int:

@@ -2,46 +2,36 @@
 
 ``spark-submit`` starts this file with the path of a request as its only argument.
 
-A batch that an earlier run began and did not finish is not left to Spark, which would write all of it again: its exact offsets are copied by the batch job, which leaves out what is at the target
-already, and it is then committed in Spark's own way. Two faults of Spark's own replay are passed by with it (``core.spark_faults``).
+Spark's availableNow stream decides the offsets of each batch and keeps them in the checkpoint; the copy itself is that of :mod:`jobs.batch <airflow_provider_kafka_spark.jobs.batch>`, for exactly
+these offsets. So a batch is committed only when its records were counted and seen to arrive, which Spark's own streaming sink does not wait for, and there is one way of copying.
+
+A batch that an earlier run began and did not finish is not left to Spark, which would write all of it again, and in some versions fail at it (``core.spark_faults``): it is finished first, without
+what is at the target already, and committed in Spark's own way.
 """
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from airflow_provider_kafka_spark.core.checkpoint import Generation, Unverified, commit_text, parse_offsets
-from airflow_provider_kafka_spark.core.checkpoint_layout import RECORD_NAME, UNVERIFIED_NAME
-from airflow_provider_kafka_spark.core.errors import CheckpointInUseError, DeliveryError
+from airflow_provider_kafka_spark.core.checkpoint import Batch, Generation, batch_ranges, commit_text
+from airflow_provider_kafka_spark.core.checkpoint_layout import RECORD_NAME
+from airflow_provider_kafka_spark.core.errors import CheckpointInUseError
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition
 from airflow_provider_kafka_spark.core.protocol import BatchReport, JobReport, JobRequest, RangeReport, StreamOrder
+from airflow_provider_kafka_spark.core.spans import plan_spans
 from airflow_provider_kafka_spark.jobs import batch, hadoop_files
 from airflow_provider_kafka_spark.jobs.checkpoint_lock import checkpoint_lock
-from airflow_provider_kafka_spark.jobs.counting import count_metrics, observed_counts
 from airflow_provider_kafka_spark.jobs.driver import run_job
-from airflow_provider_kafka_spark.jobs.kafka_source import kafka_by_v2
-from airflow_provider_kafka_spark.jobs.progress import Progress, records_read
-from airflow_provider_kafka_spark.jobs.range_index import RANGE_INDEX
-from airflow_provider_kafka_spark.jobs.target_growth import TargetGrowth, fitting_batches
-from airflow_provider_kafka_spark.jobs.targets import check_targets, find_targets
-from airflow_provider_kafka_spark.jobs.transform import KEEP, check_expressions, mark_kept, to_target
+from airflow_provider_kafka_spark.jobs.progress import Whole
+from airflow_provider_kafka_spark.jobs.transform import check_expressions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
-
-_COUNTS = "counts"
-#: A range index is ``number of the topic * this + partition``: partitions that are added meanwhile have one too.
-_PARTITIONS_PER_TOPIC = 1 << 20
-#: Batches are collected more often than Spark forgets this many of them.
-_KEPT_PROGRESS = 10_000
-_COLLECT_SECONDS = 1
 
 
 def catch_up(spark: SparkSession, request: JobRequest) -> JobReport:
@@ -56,27 +46,22 @@ def catch_up(spark: SparkSession, request: JobRequest) -> JobReport:
     check_expressions(spark, request.transform)
     with checkpoint_lock(spark, order.lock, order.owner, order.stale_lock):
         _refuse_moved(spark, order)
-        targets = _targets(spark, request, order)
         account = _Account.of(order)
-        failed_tasks = duplicates = 0
         if order.unfinished_batch is not None:
-            finished = _finish(spark, request, order, account)
-            failed_tasks, duplicates = finished.failed_tasks, finished.duplicates
+            _finish(spark, request, order, order.unfinished_batch, account)
         _write_record(spark, order)
-        failed_tasks += _stream(spark, request, order, account, targets)
-        if failed_tasks and request.transform.provenance_headers:
-            duplicates = batch.find_written(spark, replace(request, run_id=order.stream_id), targets).duplicates
+        _stream(spark, request, order, account)
     return JobReport(
         run_id=order.stream_id,
         plan_digest=request.plan_digest,
         ranges=account.ranges(),
-        target_topics=targets,
+        target_topics=account.target_topics(request),
         application_id=spark.sparkContext.applicationId,
         spark_version=spark.version,
         seconds=time.monotonic() - started,
-        delivered_before=sum(b.delivered_before for b in account.batches),
-        duplicates=duplicates,
-        failed_tasks=failed_tasks,
+        delivered_before=sum(report.delivered_before for report in account.reports),
+        duplicates=sum(report.duplicates for report in account.reports),
+        failed_tasks=sum(report.failed_tasks for report in account.reports),
         batches=tuple(account.batches),
         ui_url=spark.sparkContext.uiWebUrl,
     )
@@ -86,51 +71,48 @@ def catch_up(spark: SparkSession, request: JobRequest) -> JobReport:
 class _Account:
     """What was read and written until now, by partition and by batch."""
 
-    topics: tuple[str, ...]
     starts: dict[TopicPartition, int]
     ends: dict[TopicPartition, int]
+    planned: int
     read: Counter[TopicPartition] = field(default_factory=Counter)
     written: Counter[TopicPartition] = field(default_factory=Counter)
     batches: list[BatchReport] = field(default_factory=list)
+    reports: list[JobReport] = field(default_factory=list)
 
     @classmethod
     def of(cls, order: StreamOrder) -> _Account:
         starts = {r.topic_partition: r.from_offset for r in order.planned_ranges}
-        return cls(tuple(sorted({p.topic for p in starts})), starts, dict(starts))
+        return cls(starts, dict(starts), order.planned_ranges.total)
+
+    @property
+    def progress(self) -> Whole:
+        """How far all is, for the next batch."""
+        return Whole(sum(self.ends[p] - self.starts.get(p, 0) for p in self.ends), self.planned)
+
+    def add(self, number: int, report: JobReport, ends: dict[TopicPartition, int], *, replayed: bool = False) -> None:
+        """Account for a batch.
+
+        :param ends: where it ends, also where it has no records.
+        """
+        for r in report.ranges:
+            p = TopicPartition(r.topic, r.partition)
+            self.read[p] += r.records_read
+            self.written[p] += r.records_written
+        self.ends.update(ends)
+        self.reports.append(report)
+        counts = report.records_read, report.records_written, report.seconds
+        self.batches.append(BatchReport(number, *counts, replayed, report.delivered_before))
 
     def ranges(self) -> tuple[RangeReport, ...]:
-        """A partition that was added meanwhile begins at 0."""
+        """What was done, partition by partition; one that was added meanwhile begins at 0."""
         return tuple(
             RangeReport(p.topic, p.partition, self.starts.get(p, 0), end, self.read[p], self.written[p])
             for p, end in sorted(self.ends.items())
         )
 
-    def index_sql(self) -> str:
-        """An expression for the range index of a record."""
-        cases = " ".join(f"when '{topic}' then {number}" for number, topic in enumerate(self.topics))
-        return f"(case topic {cases} end) * {_PARTITIONS_PER_TOPIC} + partition"
-
-    def partition_at(self, index: int) -> TopicPartition:
-        topic, partition = divmod(index, _PARTITIONS_PER_TOPIC)
-        return TopicPartition(self.topics[topic], partition)
-
-    def add_progress(self, progress: dict[str, Any], *, drops_records: bool) -> None:
-        """Account for a micro-batch that Spark reports as done."""
-        number, end = progress["batchId"], progress["sources"][0].get("endOffset")
-        if end:
-            # Also of a batch without records: its offsets may be aborted records and markers only.
-            self.ends.update(parse_offsets(end, f"the end of batch {number}"))
-        if not progress["numInputRows"]:
-            return
-        observed = progress.get("observedMetrics", {}).get(_COUNTS)
-        if observed is None:
-            raise DeliveryError(
-                f"Spark must count the records of every batch; it did not for batch {number} of {progress['numInputRows']:,} records. This is a fault of this package; please report it."
-            )
-        read, kept = observed_counts(observed, drops_records=drops_records)
-        self.read.update({self.partition_at(i): count for i, count in read.items()})
-        self.written.update({self.partition_at(i): count for i, count in kept.items()})
-        self.batches.append(BatchReport(number, read.total(), kept.total(), progress["batchDuration"] / 1000))
+    def target_topics(self, request: JobRequest) -> tuple[str, ...]:
+        one = {request.transform.topic} if request.transform.topic is not None else set[str]()
+        return tuple(sorted(one | {topic for report in self.reports for topic in report.target_topics}))
 
 
 def _refuse_moved(spark: SparkSession, order: StreamOrder) -> None:
@@ -143,43 +125,12 @@ def _refuse_moved(spark: SparkSession, order: StreamOrder) -> None:
         )
 
 
-def _targets(spark: SparkSession, request: JobRequest, order: StreamOrder) -> tuple[str, ...]:
-    transform, planned = request.transform, order.planned_ranges
-
-    def kept() -> DataFrame:
-        return batch.read_planned(spark, request, planned.without_empty()).where(KEEP)
-
-    with kafka_by_v2(spark):
-        targets = find_targets(spark, transform, planned, kept)
-    if transform.topic_expr is not None:
-        check_targets(spark, targets, transform, planned, request.sink_options, request.forbidden_targets)
-    return targets
-
-
-def _finish(spark: SparkSession, request: JobRequest, order: StreamOrder, account: _Account) -> JobReport:
-    """Finish what an earlier run began, and commit it."""
-    report = batch.copy(spark, request)
-    number = order.unfinished_batch
-    commit = f"{order.unfinished_checkpoint}/commits/{number}"
-    if hadoop_files.read(spark, commit) is None:
-        hadoop_files.write_whole(spark, commit, commit_text())
-    hadoop_files.delete(spark, f"{order.unfinished_checkpoint}/{UNVERIFIED_NAME}")
-    for r in report.ranges:
-        p = TopicPartition(r.topic, r.partition)
-        account.read[p] += r.records_read
-        account.written[p] += r.records_written
-        account.ends[p] = r.until_offset
-    account.batches.append(
-        BatchReport(
-            number or 0,
-            report.records_read,
-            report.records_written,
-            report.seconds,
-            replayed=True,
-            delivered_before=report.delivered_before,
-        )
-    )
-    return report
+def _finish(spark: SparkSession, request: JobRequest, order: StreamOrder, number: int, account: _Account) -> None:
+    """Finish the batch that an earlier run began, and commit it."""
+    report = batch.copy(spark, request, account.progress)
+    hadoop_files.write_whole(spark, f"{order.unfinished_checkpoint}/commits/{number}", commit_text())
+    ends = {TopicPartition(r.topic, r.partition): r.until_offset for r in report.ranges}
+    account.add(number, report, ends, replayed=True)
 
 
 def _write_record(spark: SparkSession, order: StreamOrder) -> None:
@@ -195,52 +146,51 @@ def _write_record(spark: SparkSession, order: StreamOrder) -> None:
         hadoop_files.overwrite(spark, uri, order.record)
 
 
-def _stream(
-    spark: SparkSession, request: JobRequest, order: StreamOrder, account: _Account, targets: Sequence[str]
-) -> int:
-    """Run the stream to its end, and see its records arrive.
+def _stream(spark: SparkSession, request: JobRequest, order: StreamOrder, account: _Account) -> None:
+    """Run the stream to its end."""
+    failures: list[Exception] = []
 
-    :return: number of Spark tasks that were lost and ran again.
-    :raises DeliveryError: if the target has not grown by what was written; the next run then finishes it.
-    """
-    drops = request.transform.drops_records
-    records = mark_kept(_source(spark, request, order), request.transform)
-    bins = 2 * len(account.starts) + 64
-    counted = records.selectExpr("*", f"{account.index_sql()} as {RANGE_INDEX}").observe(
-        _COUNTS, *count_metrics(bins, drops_records=drops)
-    )
-    target = to_target(counted.where(KEEP), request.transform, order.stream_id)
-    spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", str(_KEPT_PROGRESS))
-    growth = TargetGrowth(spark, targets, request.sink_options)
-    note = f"{order.checkpoint}/{UNVERIFIED_NAME}"
-    _write_note(spark, note, account)
-    written_before = account.written.total()
+    def copy_batch(_: DataFrame, number: int) -> None:
+        try:
+            _copy_batch(spark, request, order, number, account)
+        except Exception as error:
+            # Spark would only pass its text on.
+            failures.append(error)
+            raise
+
     query = (
-        target.writeStream.format("kafka")
-        .options(**fitting_batches(spark, targets, request.sink_options))
+        _source(spark, request, order)
+        .writeStream.foreachBatch(copy_batch)
         .option("checkpointLocation", order.checkpoint)
         .trigger(availableNow=True)
         .start()
     )
-    collected = _Collected(query, lambda progress: account.add_progress(progress, drops_records=drops))
-    planned = max(0, order.planned_ranges.total - sum(b.records_read for b in account.batches))
-    with Progress(planned, request.progress_seconds, lambda: collected.records + records_read(spark, unfinished=True)):
-        try:
-            while not query.awaitTermination(_COLLECT_SECONDS):
-                if collected.collect() and growth.holds(account.written.total() - written_before):
-                    _write_note(spark, note, account)
-        finally:
-            if query.isActive:
-                query.stop()
-    collected.collect()
-    growth.wait_for(account.written.total() - written_before)
-    hadoop_files.delete(spark, note)
-    return batch.failed_tasks(spark, str(query.runId))
+    try:
+        query.awaitTermination()
+    except Exception as error:
+        if failures:
+            raise failures[0] from error
+        raise
+    finally:
+        if query.isActive:
+            query.stop()
 
 
-def _write_note(spark: SparkSession, uri: str, account: _Account) -> None:
-    """Note how far all is proved, for the case that this run does not get to its end."""
-    hadoop_files.overwrite(spark, uri, Unverified(account.ends, int(time.time() * 1000)).to_json())
+def _copy_batch(spark: SparkSession, request: JobRequest, order: StreamOrder, number: int, account: _Account) -> None:
+    """Copy the offsets that Spark has written down for a batch. It commits the batch when this returns."""
+    name = f"offsets/{number}"
+    begun = Batch.parse(hadoop_files.read(spark, f"{order.checkpoint}/{name}") or "", number, name)
+    ranges = batch_ranges(account.ends, begun.ends)
+    part = replace(
+        request,
+        run_id=order.stream_id,
+        ranges=tuple(ranges.format()),
+        spans=plan_spans(ranges),
+        is_retry=False,
+        audit_since_ms=begun.timestamp_ms,
+        stream=None,
+    )
+    account.add(number, batch.copy(spark, part, account.progress), dict(begun.ends))
 
 
 def _source(spark: SparkSession, request: JobRequest, order: StreamOrder) -> DataFrame:
@@ -250,33 +200,10 @@ def _source(spark: SparkSession, request: JobRequest, order: StreamOrder) -> Dat
         .options(**order.source)
         .option("startingOffsets", order.starting_offsets)
         .option("failOnDataLoss", str(request.fail_on_data_loss).lower())
-        .option("includeHeaders", "true")
     )
     if order.max_offsets_per_trigger is not None:
         reader = reader.option("maxOffsetsPerTrigger", str(order.max_offsets_per_trigger))
     return reader.load()
-
-
-class _Collected:
-    """The micro-batches that are done, each handed over once."""
-
-    def __init__(self, query: StreamingQuery, add: Callable[[dict[str, Any]], None]) -> None:
-        self._query = query
-        self._add = add
-        self._seen: set[tuple[int, str]] = set()
-        self.records = 0
-
-    def collect(self) -> bool:
-        """Hand over what is new, and say whether there was anything."""
-        before = len(self._seen)
-        for progress in self._query.recentProgress:
-            # A trigger that found nothing reports the number of the batch that would have been.
-            key = (progress["batchId"], progress["timestamp"])
-            if key not in self._seen:
-                self._seen.add(key)
-                self.records += progress["numInputRows"]
-                self._add(json.loads(progress.json))
-        return len(self._seen) > before
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -21,7 +21,7 @@ from airflow_provider_kafka_spark.jobs.counting import RangeCounts
 from airflow_provider_kafka_spark.jobs.driver import run_job
 from airflow_provider_kafka_spark.jobs.kafka_admin import login_options
 from airflow_provider_kafka_spark.jobs.kafka_source import kafka_by_v2, read_from, read_since, read_spans
-from airflow_provider_kafka_spark.jobs.progress import Progress, records_read
+from airflow_provider_kafka_spark.jobs.progress import Progress, Whole
 from airflow_provider_kafka_spark.jobs.range_index import with_range_index
 from airflow_provider_kafka_spark.jobs.target_growth import TargetGrowth, fitting_batches
 from airflow_provider_kafka_spark.jobs.targets import check_targets, find_targets
@@ -34,11 +34,12 @@ if TYPE_CHECKING:
 _CLOCK_SKEW_MS = 10 * 60 * 1000
 
 
-def copy(spark: SparkSession, request: JobRequest) -> JobReport:
+def copy(spark: SparkSession, request: JobRequest, whole: Whole | None = None) -> JobReport:
     """Copy what the request names, and account for it.
 
     Nothing is written before all expressions, targets and earlier deliveries are known.
 
+    :param whole: if this is one of several parts, for the progress.
     :raises KafkaSparkError: if the request cannot be carried out as it stands.
     """
     started = time.monotonic()
@@ -46,22 +47,23 @@ def copy(spark: SparkSession, request: JobRequest) -> JobReport:
     check_expressions(spark, transform)
     with kafka_by_v2(spark):
         planned = request.offset_ranges.without_empty()
+        every = {r: i for i, r in enumerate(planned)}
         targets = find_targets(
-            spark, transform, planned, lambda: read_planned(spark, request, planned, request.spans).where(KEEP)
+            spark, transform, planned, lambda: _read(spark, request, every, request.spans).where(KEEP)
         )
         if transform.topic_expr is not None:
             check_targets(spark, targets, transform, planned, request.sink_options, request.forbidden_targets)
         audits = transform.provenance_headers
-        delivered = find_written(spark, request, targets) if request.is_retry and audits else Delivered()
+        delivered = _find_written(spark, request, targets) if request.is_retry and audits else Delivered()
         remaining, spans = _remaining(request, planned, delivered)
         read, kept, failed = Counter[int](), Counter[int](), 0
         if remaining:
             records = _read(spark, request, remaining, spans)
             growth = TargetGrowth(spark, targets, request.sink_options)
             sink_options = fitting_batches(spark, targets, request.sink_options)
-            read, kept, failed = _write(spark, replace(request, sink_options=sink_options), records, spans)
+            read, kept, failed = _write(spark, replace(request, sink_options=sink_options), records, spans, whole)
             growth.wait_for(kept.total())
-        duplicates = find_written(spark, request, targets).duplicates if failed and audits else delivered.duplicates
+        duplicates = _find_written(spark, request, targets).duplicates if failed and audits else delivered.duplicates
     before = _per_range(planned, delivered.ranges)
     return JobReport(
         run_id=request.run_id,
@@ -81,15 +83,7 @@ def copy(spark: SparkSession, request: JobRequest) -> JobReport:
     )
 
 
-def read_planned(
-    spark: SparkSession, request: JobRequest, planned: OffsetRanges, spans: Sequence[Span] | None = None
-) -> DataFrame:
-    """All records of ranges, marked whether they are kept."""
-    whole = {r: i for i, r in enumerate(planned)}
-    return _read(spark, request, whole, spans if spans is not None else plan_spans(planned))
-
-
-def find_written(spark: SparkSession, request: JobRequest, targets: Sequence[str]) -> Delivered:
+def _find_written(spark: SparkSession, request: JobRequest, targets: Sequence[str]) -> Delivered:
     """What all tries of this run have written until now."""
     options = {
         **login_options(request.sink_options),
@@ -128,20 +122,20 @@ def _read(
 
 
 def _write(
-    spark: SparkSession, request: JobRequest, records: DataFrame, spans: Sequence[Span]
+    spark: SparkSession, request: JobRequest, records: DataFrame, spans: Sequence[Span], whole: Whole | None
 ) -> tuple[Counter[int], Counter[int], int]:
     counts = RangeCounts(len(request.ranges) + len(spans), drops_records=request.transform.drops_records)
     target = to_target(counts.observe(records).where(KEEP), request.transform, request.run_id)
     group = f"copy-{uuid4()}"
     spark.sparkContext.setJobGroup(group, f"Copy of run {request.run_id}")
     offsets = sum(span.until_offset - span.from_offset for span in spans)
-    with Progress(offsets, request.progress_seconds, lambda: records_read(spark)):
+    with Progress(spark, offsets, request.progress_seconds, whole):
         target.write.format("kafka").options(**request.sink_options).mode("append").save()
-    return *counts.get(), failed_tasks(spark, group)
+    return *counts.get(), _failed_tasks(spark, group)
 
 
-def failed_tasks(spark: SparkSession, group: str) -> int:
-    """Tasks of a job group that failed or were lost, although the write succeeded: each may have written before."""
+def _failed_tasks(spark: SparkSession, group: str) -> int:
+    """Tasks of the write that failed or were lost, although the write succeeded: each may have written before."""
     tracker: Any = spark.sparkContext.statusTracker()
     stages = {
         stage

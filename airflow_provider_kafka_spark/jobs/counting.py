@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
 from concurrent.futures import Future, TimeoutError
 from threading import Thread
 from typing import TYPE_CHECKING, Any
@@ -20,8 +19,8 @@ if TYPE_CHECKING:
 _OBSERVATION_SECONDS = 60.0
 
 
-def count_metrics(bins: int, *, drops_records: bool) -> list[Column]:
-    """What to observe of records: how many are read, and among them kept, in all and for each ``_range_index``.
+class RangeCounts:
+    """Counts of records per range, from Spark's observed metrics: accumulators that only finished tasks add to.
 
     A grouped count cannot be observed, so a histogram stands in: ``histogram_numeric`` keeps one exact bin per distinct value as long as the bins suffice, and a range is read
     by one task, or by one for each piece it is split into.
@@ -29,52 +28,39 @@ def count_metrics(bins: int, *, drops_records: bool) -> list[Column]:
     :param bins: at least the number of pieces that ranges are read in.
     :param drops_records: whether some may be left out; otherwise what is read is kept, and need not be counted again.
     """
-    from pyspark.sql import functions as F
-
-    def by_range(index: str) -> Column:
-        return F.expr(f"to_json(histogram_numeric(double({index}), {max(2, bins)}))")
-
-    metrics = [F.expr("count(*)").alias("read"), by_range(RANGE_INDEX).alias("read_by_range")]
-    if drops_records:
-        metrics += [
-            F.expr(f"count_if({KEEP})").alias("kept"),
-            by_range(f"if({KEEP}, {RANGE_INDEX}, null)").alias("kept_by_range"),
-        ]
-    return metrics
-
-
-def observed_counts(observed: Mapping[str, Any], *, drops_records: bool) -> tuple[Counter[int], Counter[int]]:
-    """Records read and records kept, by range index, of what :func:`count_metrics` observed.
-
-    :raises DeliveryError: if those of the ranges do not add up to the whole.
-    """
-    read = _counts(observed["read_by_range"], observed["read"])
-    return read, _counts(observed["kept_by_range"], observed["kept"]) if drops_records else read
-
-
-class RangeCounts:
-    """Counts of a batch by range, from Spark's observed metrics: accumulators that only finished tasks add to.
-
-    :param bins: as for :func:`count_metrics`, as is ``drops_records``.
-    """
 
     def __init__(self, bins: int, *, drops_records: bool) -> None:
         from pyspark.sql import Observation
 
-        self._bins = bins
+        self._bins = max(2, bins)
         self._drops_records = drops_records
         self._observation: Observation = Observation()
 
     def observe(self, records: DataFrame) -> DataFrame:
         """Count the records that pass here: those that are read, and among them those that are kept."""
-        return records.observe(self._observation, *count_metrics(self._bins, drops_records=self._drops_records))
+        from pyspark.sql import functions as F
+
+        metrics = [F.expr("count(*)").alias("read"), self._by_range(RANGE_INDEX).alias("read_by_range")]
+        if self._drops_records:
+            metrics += [
+                F.expr(f"count_if({KEEP})").alias("kept"),
+                self._by_range(f"if({KEEP}, {RANGE_INDEX}, null)").alias("kept_by_range"),
+            ]
+        return records.observe(self._observation, *metrics)
+
+    def _by_range(self, index: str) -> Column:
+        from pyspark.sql import functions as F
+
+        return F.expr(f"to_json(histogram_numeric(double({index}), {self._bins}))")
 
     def get(self) -> tuple[Counter[int], Counter[int]]:
         """Records read and records kept, by range index. Only after the write has succeeded: a failed one leaves partial counts, without an error.
 
         :raises DeliveryError: if there are no counts, or those of the ranges do not add up to the whole.
         """
-        return observed_counts(self._observed(), drops_records=self._drops_records)
+        observed = self._observed()
+        read = _counts(observed["read_by_range"], observed["read"])
+        return read, _counts(observed["kept_by_range"], observed["kept"]) if self._drops_records else read
 
     def _observed(self) -> dict[str, Any]:
         """What Spark observed; it has no time limit of its own, and would wait for ever for a write that does not report (V1)."""

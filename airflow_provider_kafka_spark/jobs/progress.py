@@ -6,7 +6,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable
+from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -26,17 +26,30 @@ def say(event: JobEvent) -> None:
     sys.stdout.flush()
 
 
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """The copy that a job is a part of.
+
+    :param done: records that were read before this part.
+    :param planned: records to be read at most, in all parts.
+    """
+
+    done: int
+    planned: int
+
+
 class Progress:
     """Says at a bounded rate how many records were read, inside ``with``.
 
     :param planned: records to be read at most.
     :param seconds: between two lines.
-    :param read: tells how many were read until now.
+    :param whole: if this is one of several parts; progress is then told of the whole.
     """
 
-    def __init__(self, planned: int, seconds: float, read: Callable[[], int]) -> None:
-        self._read = read
+    def __init__(self, spark: SparkSession, planned: int, seconds: float, whole: Whole | None = None) -> None:
+        self._spark = spark
         self._planned = planned
+        self._whole = whole or Whole(0, planned)
         self._seconds = seconds
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="progress", daemon=True)
@@ -52,32 +65,31 @@ class Progress:
         self._stop.set()
         self._thread.join(timeout=10)
         if error is None:
-            say(JobProgress(self._planned, self._planned, time.monotonic() - self._started))
+            self._say(self._planned)
 
     def _run(self) -> None:
         said = 0
         while not self._stop.wait(self._seconds):
             try:
-                records = self._read()
+                records = _records_read(self._spark)
             except Exception as error:  # noqa: BLE001 - progress is a courtesy; the copy must not fail for it
                 sys.stderr.write(f"No progress can be told: {error}\n")
                 return
             # Executors report with their heartbeats, which may be slower than we are.
             if records > said:
                 said = records
-                say(JobProgress(min(records, self._planned), self._planned, time.monotonic() - self._started))
+                self._say(min(records, self._planned))
+
+    def _say(self, records: int) -> None:
+        done = self._whole.done + records
+        say(JobProgress(done, max(done, self._whole.planned), time.monotonic() - self._started))
 
 
-def records_read(spark: SparkSession, *, unfinished: bool = False) -> int:
-    """Output rows of the scan in the latest query, as the Spark UI shows them: no other operator has more.
-
-    :param unfinished: 0 if the query is finished.
-    """
+def _records_read(spark: SparkSession) -> int:
+    """Output rows of the scan in the latest query, as the Spark UI shows them: no other operator has more."""
     store = spark._jsparkSession.sharedState().statusStore()
     count = store.executionsCount()
     execution = store.executionsList(max(0, count - 1), 1).last()
-    if unfinished and execution.completionTime().isDefined():
-        return 0
     values = store.executionMetrics(execution.executionId())
     metrics = execution.metrics()
     rows = [0]

@@ -247,10 +247,10 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
                 catch_up.generation,
                 checkpoint.number,
             )
-        if catch_up.unfinished and checkpoint is not None and checkpoint.unfinished is not None:
+        if catch_up.unfinished and checkpoint is not None and checkpoint.uncommitted is not None:
             self.log.warning(
-                "An earlier run ended before batch %s was known to be finished: %s. These offsets are finished first; %s.",
-                checkpoint.unfinished.number,
+                "Batch %s was begun by an earlier run and not finished: %s. It is finished first, with exactly these offsets; %s.",
+                checkpoint.uncommitted.number,
                 ", ".join(catch_up.unfinished.format()),
                 "what is at the target already is not written again"
                 if self.provenance_headers
@@ -272,7 +272,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         transform: Transform,
         rules: ReadRules,
     ) -> JobRequest:
-        begun = checkpoint.unfinished if checkpoint is not None and catch_up.unfinished_batch is not None else None
+        begun = checkpoint.uncommitted if checkpoint is not None and catch_up.unfinished_batch is not None else None
         record = checkpoint.record if checkpoint is not None and begun is not None else None
         last = checkpoint.committed if checkpoint is not None and not catch_up.is_new else None
         folder_of_begun = None if checkpoint is None or begun is None else folder.generation_uri(checkpoint.number)
@@ -287,9 +287,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
             report_uri="",
             fail_on_data_loss=rules.fail_on_data_loss,
             is_retry=begun is not None,
-            audit_since_ms=checkpoint.unfinished_since_ms
-            if checkpoint is not None and begun is not None
-            else int(time.time() * 1000),
+            audit_since_ms=begun.timestamp_ms if begun is not None else int(time.time() * 1000),
             forbidden_targets=self._forbidden_targets(plan),
             progress_seconds=self.progress_seconds,
             stream=StreamOrder(

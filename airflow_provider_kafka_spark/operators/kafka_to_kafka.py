@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from functools import wraps
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
-
-from airflow.sdk.exceptions import AirflowFailException
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_provider_kafka_spark.core.delivery import (
     check_gaps,
     ranges_with_gaps,
 )
-from airflow_provider_kafka_spark.core.errors import InvalidInputError, KafkaSparkError, OptionError
+from airflow_provider_kafka_spark.core.errors import InvalidInputError, OptionError
 from airflow_provider_kafka_spark.core.job_events import JobEvent, JobStarted
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange
 from airflow_provider_kafka_spark.core.options import check_sink_options, check_source_options
@@ -22,33 +19,17 @@ from airflow_provider_kafka_spark.core.protocol import JobReport, Transform
 from airflow_provider_kafka_spark.core.resolve import ReadRules
 from airflow_provider_kafka_spark.core.spans import Span
 from airflow_provider_kafka_spark.core.tuning import sink_defaults, source_defaults
+from airflow_provider_kafka_spark.hooks.failure import fail_for_good as fail_for_good
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.operators.spark_job import SparkJobOperator
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-T = TypeVar("T")
-
 _COLUMNS = ("key", "value", "headers", "partition")
 _ISOLATION_LEVELS = ("read_committed", "read_uncommitted")
 #: Ranges with gaps are counted by a second client if they have no more offsets than this.
 _MOST_RECOUNTED_OFFSETS = 1_000_000
-
-
-def fail_for_good(execute: Callable[..., T]) -> Callable[..., T]:
-    """Make Airflow retry only what a retry can mend."""
-
-    @wraps(execute)
-    def wrapped(*args: Any, **kwargs: Any) -> T:
-        try:
-            return execute(*args, **kwargs)
-        except KafkaSparkError as error:
-            if error.retriable:
-                raise
-            raise AirflowFailException(f"{type(error).__name__}: {error}") from error
-
-    return wrapped
 
 
 class KafkaToKafkaOperator(SparkJobOperator):

@@ -22,7 +22,7 @@ from airflow_provider_kafka_spark.core.errors import CheckpointInUseError, Consu
 from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest
 from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER, Provenance
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
-from airflow_provider_kafka_spark.jobs import available_now, target_growth
+from airflow_provider_kafka_spark.jobs import batch, target_growth
 from airflow_provider_kafka_spark.jobs.checkpoint_lock import checkpoint_lock
 from airflow_provider_kafka_spark.operators.available_now import KafkaToKafkaAvailableNowOperator
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
@@ -177,7 +177,7 @@ def test_a_batch_without_its_commit_is_finished_and_not_doubled(
         (2, False, 0),
     ]
     assert (result["records_written"], result["delivered_before"]) == (50, 40)
-    assert "An earlier run ended before batch 1 was known to be finished" in capsys.readouterr().out
+    assert "Batch 1 was begun by an earlier run and not finished" in capsys.readouterr().out
 
 
 def test_a_batch_that_was_written_in_part_is_finished(kafka: KafkaBroker, topic: TopicFactory, stream: Stream) -> None:
@@ -207,7 +207,7 @@ def test_records_that_spark_takes_for_written_and_that_did_not_arrive(
     kafka.produce(source, [*numbered(0, 1000, 2), large])
     with monkeypatch.context() as patch:
         # As it was before batches were made to fit the target.
-        patch.setattr(available_now, "fitting_batches", lambda *arguments: arguments[-1])
+        patch.setattr(batch, "fitting_batches", lambda *arguments: arguments[-1])
         patch.setattr(target_growth, "_MARGIN_SECONDS", 1.0)
         options = {"kafka.delivery.timeout.ms": "3000", "kafka.request.timeout.ms": "2000"}
         with pytest.raises(DeliveryError, match=r"1,001 records as written .* the rest is lost"):

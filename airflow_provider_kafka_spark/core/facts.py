@@ -1,0 +1,126 @@
+"""What sensors ask of a cluster, and what it answered: one round of requests serves any number of them. No I/O, no clock."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+
+from airflow_provider_kafka_spark.core.broker_state import ClusterState, PartitionState, Selection, TopicState
+from airflow_provider_kafka_spark.core.errors import InvalidInputError, KafkaSparkError, UnknownTopicError
+from airflow_provider_kafka_spark.core.offset_range import TopicPartition
+
+MISSING_TOPIC = ("fail", "wait")
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What one sensor needs to know. Equal needs are asked for once.
+
+    :param topics: names of topics; None where there is a pattern.
+    :param pattern: a regular expression of whole names.
+    :param timestamps: in ms; the first offset at or after each is wanted for every partition.
+    :param newest: the largest timestamp of every partition is wanted.
+    :param retention: what retention may have deleted is wanted: the topics' configurations.
+    :param identity: the ids of the topics are wanted.
+    :param group_id: a consumer group whose commits are wanted.
+    :param checkpoint_location: a checkpoint whose finished offsets are wanted.
+    """
+
+    topics: tuple[str, ...] | None = None
+    pattern: str | None = None
+    timestamps: frozenset[int] = frozenset()
+    newest: bool = False
+    retention: bool = False
+    identity: bool = False
+    group_id: str | None = None
+    checkpoint_location: str | None = None
+
+    @property
+    def selection(self) -> Selection:
+        return Selection(self.topics, self.pattern, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a cluster held at one moment, of all that was asked for.
+
+    What failed for one topic, group or checkpoint fails only who asks about it.
+
+    :param names: all topics that the login may see.
+    :param newest: the largest timestamp in a partition, in ms; None if it is empty.
+    :param committed: by group.
+    :param finished: by checkpoint location.
+    :param failures: by what was asked about: ``("topic", "orders")``, ``("group", ...)``, ``("checkpoint", ...)``.
+    """
+
+    cluster: ClusterState
+    names: frozenset[str] = frozenset()
+    newest: Mapping[TopicPartition, int | None] = field(default_factory=dict)
+    committed: Mapping[str, Mapping[TopicPartition, int]] = field(default_factory=dict)
+    finished: Mapping[str, Mapping[TopicPartition, int]] = field(default_factory=dict)
+    failures: Mapping[tuple[str, str], KafkaSparkError] = field(default_factory=dict)
+
+    @property
+    def now_ms(self) -> int:
+        return self.cluster.now_ms
+
+    def topic(self, name: str) -> TopicState:
+        """:raises KafkaSparkError: what failed when it was asked about."""
+        self._raise_failure("topic", name)
+        return self.cluster.topic(name)
+
+    def partitions(self, names: Collection[str]) -> dict[TopicPartition, PartitionState]:
+        """:raises KafkaSparkError: what failed when one of them was asked about."""
+        return {
+            TopicPartition(name, number): state
+            for name in sorted(names)
+            for number, state in sorted(self.topic(name).partitions.items())
+        }
+
+    def group(self, group_id: str) -> Mapping[TopicPartition, int]:
+        """:raises KafkaSparkError: what failed when it was asked about."""
+        self._raise_failure("group", group_id)
+        return self.committed[group_id]
+
+    def checkpoint(self, location: str) -> Mapping[TopicPartition, int]:
+        """:raises KafkaSparkError: what failed when it was asked about."""
+        self._raise_failure("checkpoint", location)
+        return self.finished[location]
+
+    def with_checkpoint(self, location: str, finished: Mapping[TopicPartition, int] | KafkaSparkError) -> Facts:
+        """These facts, and how far the stream with that checkpoint is done, or why that cannot be told."""
+        if isinstance(finished, KafkaSparkError):
+            return replace(self, failures={**self.failures, ("checkpoint", location): finished})
+        return replace(self, finished={**self.finished, location: finished})
+
+    def _raise_failure(self, kind: str, name: str) -> None:
+        failure = self.failures.get((kind, name))
+        if failure is not None:
+            # It may be raised by many, and would gather a traceback of each.
+            raise failure.with_traceback(None)
+
+
+def check_missing_topic(value: object) -> str:
+    """:raises InvalidInputError: if it is neither of the two words."""
+    if value not in MISSING_TOPIC:
+        raise InvalidInputError(
+            f"missing_topic must be 'fail' or 'wait'; got {value!r}. With 'wait' a topic that does not exist yet is waited for."
+        )
+    return str(value)
+
+
+def present_topics(selection: Selection, facts: Facts, missing_topic: str) -> tuple[str, ...] | str:
+    """The topics to look at, or in words what is being waited for.
+
+    :raises UnknownTopicError: if a topic does not exist, or a pattern matches none, and that is not to be waited for.
+    """
+    # A topic that failed is known to exist, or hidden; asking about it tells.
+    hidden = {name for kind, name in facts.failures if kind == "topic"}
+    try:
+        return selection.topic_names(facts.names | hidden)
+    except UnknownTopicError as error:
+        if missing_topic == "wait":
+            return str(error)
+        raise UnknownTopicError(
+            f"{error} (connection {facts.cluster.conn_id!r}) Create it, or pass missing_topic='wait' to wait until it is there."
+        ) from error

@@ -1,0 +1,29 @@
+"""One line for each outage of a broker, however often it is asked meanwhile. No I/O."""
+
+from __future__ import annotations
+
+
+class Outage:
+    """Whether the broker is away, as seen by one who keeps asking.
+
+    >>> outage = Outage()
+    >>> outage.began(OSError("no answer")), outage.began(OSError("no answer")), outage.ended(), outage.ended()
+    (['The broker does not answer; it is asked again until the time-out of the task. no answer'], [], ['The broker answers again.'], [])
+    """
+
+    def __init__(self) -> None:
+        self._is_out = False
+
+    def began(self, error: Exception) -> list[str]:
+        """What is to be said about a failed attempt: nothing but the first time."""
+        if self._is_out:
+            return []
+        self._is_out = True
+        return [f"The broker does not answer; it is asked again until the time-out of the task. {error}"]
+
+    def ended(self) -> list[str]:
+        """What is to be said about an attempt that succeeded: nothing but after a failed one."""
+        if not self._is_out:
+            return []
+        self._is_out = False
+        return ["The broker answers again."]

@@ -1,0 +1,178 @@
+"""What ``since`` means to a sensor: from where on records are new. No I/O, no clock.
+
+A parsed ``since`` is one of :class:`SinceOffsets`, :class:`SinceTimestamp`, :class:`SinceGroup`, :class:`SinceCheckpoint`. Each has the JSON form that :func:`parse_since`
+reads back, so that it can travel to the triggerer.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from airflow_provider_kafka_spark.core.bounds import AtOffset, Bound, Earliest, parse_bound, parse_timestamp
+from airflow_provider_kafka_spark.core.errors import BoundError, KafkaSparkError
+from airflow_provider_kafka_spark.core.offset_range import OffsetRange, TopicPartition
+
+_GROUP_PREFIX = "group:"
+_EXAMPLE = (
+    "{'offsets': {'orders': {'0': 23}}}, the result of another task, {'checkpoint_location': '/data/checkpoints/orders'}, {'group_id': 'copy-of-orders'} or "
+    "{'timestamp': '2026-11-20T10:00:00Z'}"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SinceOffsets:
+    """From these offsets on; a partition that is not named counts from its beginning."""
+
+    bound: Bound
+
+    def to_json(self) -> dict[str, Any]:
+        if not self.bound.by_partition:
+            return {"offsets": "earliest"}
+        offsets: dict[str, dict[str, int]] = {}
+        for partition, wish in sorted(self.bound.by_partition.items()):
+            offset = wish.offset if isinstance(wish, AtOffset) else -2
+            offsets.setdefault(partition.topic, {})[str(partition.partition)] = offset
+        return {"offsets": offsets}
+
+
+@dataclass(frozen=True, slots=True)
+class SinceTimestamp:
+    """From the first record at or after a moment on, in ms since 1970."""
+
+    epoch_ms: int
+
+    def to_json(self) -> dict[str, Any]:
+        return {"timestamp": self.epoch_ms}
+
+
+@dataclass(frozen=True, slots=True)
+class SinceGroup:
+    """From what a consumer group has committed on; a partition without a commit counts from its beginning."""
+
+    group_id: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {"group_id": self.group_id}
+
+
+@dataclass(frozen=True, slots=True)
+class SinceCheckpoint:
+    """From where the stream with this checkpoint is done on; a partition that it does not know counts from its beginning."""
+
+    location: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {"checkpoint_location": self.location}
+
+
+Since = SinceOffsets | SinceTimestamp | SinceGroup | SinceCheckpoint
+
+
+def parse_since(value: object) -> Since:
+    """Read ``since`` in any of its forms.
+
+    >>> parse_since("group:copy-of-orders")
+    SinceGroup(group_id='copy-of-orders')
+    >>> parse_since([{"topic": "orders", "partition": 0, "from_offset": 10, "until_offset": 23}]).to_json()
+    {'offsets': {'orders': {'0': 23}}}
+
+    :param value: a mapping with one of the keys ``offsets``, ``timestamp``, ``group_id``, ``checkpoint_location``; offsets as Spark has them; a list of ranges or the whole result of a task, whose
+        ``until_offset``\\ s are where new records start; any of these as JSON text; ``"earliest"``; ``"group:NAME"``; the location of a checkpoint; or a moment.
+    :raises BoundError: if it is none of them.
+    """
+    try:
+        return _parse(value)
+    except KafkaSparkError as error:
+        raise BoundError(
+            f"since must be {_EXAMPLE}; got {value!r}: {error} If a template stands there, look at what it rendered to; for an XCom, pass the task's output itself."
+        ) from error
+
+
+def _parse(value: object) -> Since:
+    if isinstance(value, str):
+        return _parse_text(value.strip())
+    if isinstance(value, Mapping):
+        return _parse_mapping(value)
+    if isinstance(value, (datetime, int)) and not isinstance(value, bool):
+        return SinceTimestamp(parse_timestamp(value, "since"))
+    if isinstance(value, Iterable):
+        return _after_ranges(value)
+    raise BoundError(f"A {type(value).__name__} is none of these.")
+
+
+def _parse_text(text: str) -> Since:
+    if text.lower() == "earliest":
+        return SinceOffsets(Bound(Earliest(), {}))
+    if text[:1] in ("{", "["):
+        try:
+            return _parse(_no_repeated_keys(text))
+        except (ValueError, RecursionError) as error:
+            raise BoundError(f"It is not JSON: {error}.") from error
+    if text.startswith(_GROUP_PREFIX):
+        return _group(text.removeprefix(_GROUP_PREFIX))
+    if text.startswith("/") or "://" in text:
+        return SinceCheckpoint(text)
+    return SinceTimestamp(parse_timestamp(text, "since"))
+
+
+def _parse_mapping(value: Mapping[Any, Any]) -> Since:
+    if len(value) == 1:
+        ((key, inner),) = value.items()
+        # A topic may have one of these names; its offsets are a mapping.
+        if key == "offsets" and isinstance(inner, Mapping) and all(isinstance(v, Mapping) for v in inner.values()):
+            return _offsets(inner)
+        if not isinstance(inner, Mapping):
+            if key == "offsets":
+                return _parse(inner)
+            if key == "group_id":
+                return _group(inner)
+            if key == "checkpoint_location":
+                return _checkpoint(inner)
+            if key == "timestamp":
+                return SinceTimestamp(parse_timestamp(inner, "since"))
+    ranges = value.get("ranges")
+    if isinstance(ranges, (list, tuple)):
+        return _after_ranges(ranges)
+    return _offsets(value)
+
+
+def _offsets(value: Mapping[Any, Any]) -> SinceOffsets:
+    bound = parse_bound(value, "start")
+    return SinceOffsets(Bound(Earliest(), bound.by_partition))
+
+
+def _after_ranges(values: Iterable[object]) -> SinceOffsets:
+    ends: dict[TopicPartition, int] = {}
+    for value in values:
+        r = OffsetRange.parse(value)
+        ends[r.topic_partition] = max(r.until_offset, ends.get(r.topic_partition, 0))
+    if not ends:
+        # Every partition would count from its beginning, which nobody meant who passed on what a task returned.
+        raise BoundError("A list of ranges must name at least one; 'earliest' is everything that is there.")
+    return SinceOffsets(Bound(Earliest(), {partition: AtOffset(end) for partition, end in ends.items()}))
+
+
+def _group(value: object) -> SinceGroup:
+    if not isinstance(value, str) or not value.strip():
+        raise BoundError(f"group_id must be the name of a consumer group; got {value!r}.")
+    return SinceGroup(value.strip())
+
+
+def _checkpoint(value: object) -> SinceCheckpoint:
+    if not isinstance(value, str) or not value.strip():
+        raise BoundError(f"checkpoint_location must be a folder or URI; got {value!r}.")
+    return SinceCheckpoint(value.strip())
+
+
+def _no_repeated_keys(text: str) -> object:
+    def pairs(found: list[tuple[str, Any]]) -> dict[str, Any]:
+        repeated = sorted({key for key, _ in found if [k for k, _ in found].count(key) > 1})
+        if repeated:
+            raise BoundError(f"It names {repeated} twice.")
+        return dict(found)
+
+    return json.loads(text, object_pairs_hook=pairs)

@@ -1,0 +1,282 @@
+"""Sensors that look at offsets: new records, a window that is complete, a consumer group that has caught up."""
+
+from __future__ import annotations
+
+import time
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseSensorOperator, PokeReturnValue
+from airflow.sdk.configuration import conf
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+
+from airflow_provider_kafka_spark.core.conditions import Condition, GroupLag, NewRecords, TimestampReached, Verdict
+from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError, InvalidInputError, OptionError
+from airflow_provider_kafka_spark.core.facts import Facts, Needs
+from airflow_provider_kafka_spark.core.outage import Outage
+from airflow_provider_kafka_spark.hooks.broker_poll import ask_broker, read_checkpoint
+from airflow_provider_kafka_spark.hooks.failure import fail_for_good
+from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
+from airflow_provider_kafka_spark.triggers.condition import KafkaConditionTrigger, verdict_of_event
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+
+class KafkaOffsetsSensor(BaseSensorOperator):
+    """Wait for something that a Kafka cluster tells about its offsets. Use one of the subclasses, which say what.
+
+    Poking, rescheduling and deferring give the same answer: each look judges by what the broker tells then, and nothing is kept in between. A look is one round of requests for all partitions;
+    it starts no Spark and commits nothing. A broker that does not answer is asked again until ``timeout``; a refused login or permission fails the task at once and for good.
+
+    :param source_conn_id: Kafka connection. (templated)
+    :param isolation_level: ``read_committed`` looks as far as the last stable offset, before the oldest open transaction; ``read_uncommitted`` to the end of the log.
+    :param missing_topic: ``"fail"``, or ``"wait"`` until every topic exists.
+    :param kafka_timeout: seconds for each request to a broker.
+    :param deferrable: wait in the triggerer, where all sensors with one connection share one client.
+    :param kwargs: of Airflow's sensors. ``poke_interval``, ``timeout`` and ``soft_fail`` mean the same when it is deferred; ``exponential_backoff`` and ``max_wait`` have no effect then.
+    """
+
+    template_fields: Sequence[str] = ("source_conn_id",)
+    ui_color = "#e0ecf5"
+
+    def __init__(
+        self,
+        *,
+        source_conn_id: str = "kafka_default",
+        isolation_level: str = "read_committed",
+        missing_topic: str = "fail",
+        kafka_timeout: float = 30.0,
+        deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.source_conn_id = source_conn_id
+        self.isolation_level = isolation_level
+        self.missing_topic = missing_topic
+        self.kafka_timeout = kafka_timeout
+        self.deferrable = deferrable
+        self._outage = Outage()
+        self._said = ""
+
+    @abstractmethod
+    def _condition(self) -> Condition:
+        """:raises InvalidInputError: naming the parameter that cannot be right."""
+
+    def execute(self, context: Context) -> Any:
+        if not self.deferrable:
+            return super().execute(context)
+        try:
+            # The same first look as when poking, with the same consequences.
+            found = self.poke(context)
+        except AirflowFailException as error:
+            if self.soft_fail or self.never_fail:
+                raise AirflowSkipException(f"Skipping instead of failing: {error}") from error
+            raise
+        if isinstance(found, PokeReturnValue):
+            return found.xcom_value
+        self.log.info("Waiting in the triggerer, with a look every %g s.", self.poke_interval)
+        trigger = KafkaConditionTrigger(
+            self.source_conn_id, self._condition().to_json(), self.poke_interval, self.kafka_timeout
+        )
+        return self.defer(trigger=trigger, method_name="execute_complete", timeout=timedelta(seconds=self.timeout))
+
+    @fail_for_good
+    def poke(self, context: Context) -> bool | PokeReturnValue:
+        self._check_parameters()
+        condition, now_ms = self._condition(), int(time.time() * 1000)
+        try:
+            verdict = condition.check(self._ask(condition.needs(now_ms)), now_ms)
+        except BrokerUnavailableError as error:
+            for line in self._outage.began(error):
+                self.log.warning("%s", line)
+            return False
+        for line in self._outage.ended():
+            self.log.info("%s", line)
+        if verdict.met:
+            return PokeReturnValue(True, self._done(context, verdict))
+        if verdict.text != self._said:
+            self.log.info("Not yet: %s.", verdict.text.rstrip("."))
+            self._said = verdict.text
+        return False
+
+    @fail_for_good
+    def execute_complete(self, context: Context, event: object = None) -> Any:
+        """What the trigger found is what the task returns.
+
+        :raises KafkaSparkError: what the trigger met with, or a :class:`~airflow_provider_kafka_spark.core.errors.ProtocolError` for an event that is none of ours.
+        """
+        return self._done(context, verdict_of_event(event))
+
+    def _done(self, context: Context, verdict: Verdict) -> Any:
+        self.log.info("%s.", verdict.text)
+        for warning in verdict.warnings:
+            self.log.warning("%s", warning)
+        for key, value in verdict.xcoms.items():
+            context["ti"].xcom_push(key=key, value=value)
+        return verdict.value
+
+    def _ask(self, needs: Needs) -> Facts:
+        location = needs.checkpoint_location
+        # Before the broker is asked, or what the stream finishes meanwhile would lie beyond the end.
+        finished = None if location is None else read_checkpoint(location)
+        with KafkaHook(self.source_conn_id, self.kafka_timeout) as hook:
+            facts = ask_broker(hook, [replace(needs, checkpoint_location=None)])
+        return facts if location is None or finished is None else facts.with_checkpoint(location, finished)
+
+    def _check_parameters(self) -> None:
+        if not isinstance(self.source_conn_id, str) or not self.source_conn_id.strip():
+            raise InvalidInputError(
+                f"source_conn_id must be the id of a Kafka connection; got {self.source_conn_id!r}. If a template stands there, look at what it rendered to."
+            )
+        # A timeout of 0 is one look for a poking sensor; a deferred one would never be woken by it.
+        for name in ("poke_interval", "kafka_timeout", *(("timeout",) if self.deferrable else ())):
+            seconds = getattr(self, name)
+            if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not seconds > 0:
+                raise OptionError(f"{name} must be a number of seconds greater than 0, such as 30; got {seconds!r}.")
+
+
+class KafkaNewRecordsSensor(KafkaOffsetsSensor):
+    """Wait until there are records that are new since some point, and return where they are.
+
+    The task returns a list of ``{"topic", "partition", "from_offset", "until_offset"}``, as
+    :class:`~airflow_provider_kafka_spark.operators.replay.ReplayOffsetRangesOperator` takes it, and pushes as XCom ``offsets`` the end of *every* partition, as the next ``since``.
+
+    .. warning::
+        Records are counted by offsets: transaction markers, aborted and compacted records count.
+
+    :param topics: names of topics. (templated)
+    :param topic_pattern: a regular expression that matches whole names; exactly one of the two. (templated)
+    :param since: offsets ``{"offsets": {"orders": {"0": 23}}}``, the result of another task of this package (``copy.output``), ``{"checkpoint_location": ...}``, ``{"group_id": ...}`` or
+        ``{"timestamp": ...}``; see ``docs/sensors.md`` for shorter forms. A partition that it does not know counts from its beginning. (templated)
+    :param min_records: how many are enough. (templated)
+    :param max_wait_for_min: seconds after the timestamp of the first new record, or a timedelta, after which fewer are enough.
+    :param fail_on_data_loss: records since then that have aged out fail the task; otherwise a warning names them.
+
+    Further parameters: :class:`KafkaOffsetsSensor`.
+    """
+
+    template_fields: Sequence[str] = (
+        "topics",
+        "topic_pattern",
+        "since",
+        "min_records",
+        *KafkaOffsetsSensor.template_fields,
+    )
+    template_fields_renderers = {"since": "json"}  # noqa: RUF012 - Airflow's
+
+    def __init__(
+        self,
+        *,
+        topics: list[str] | None = None,
+        topic_pattern: str | None = None,
+        since: Any,
+        min_records: int = 1,
+        max_wait_for_min: float | timedelta | None = None,
+        fail_on_data_loss: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.topics = topics
+        self.topic_pattern = topic_pattern
+        self.since = since
+        self.min_records = min_records
+        self.max_wait_for_min = max_wait_for_min
+        self.fail_on_data_loss = fail_on_data_loss
+
+    def _condition(self) -> NewRecords:
+        return NewRecords.parse(
+            topics=self.topics,
+            topic_pattern=self.topic_pattern,
+            since=self.since,
+            min_records=self.min_records,
+            max_wait_for_min=self.max_wait_for_min,
+            isolation_level=self.isolation_level,
+            fail_on_data_loss=self.fail_on_data_loss,
+            missing_topic=self.missing_topic,
+        )
+
+
+class KafkaTimestampReachedSensor(KafkaOffsetsSensor):
+    """Wait until every partition has a record at or after a moment, so that a window which ends there is complete.
+
+    The task returns the offset of that record for every partition, ``{"orders": {"0": 1200}}``, as ``ending_offsets`` takes it.
+
+    .. warning::
+        Kafka knows no lateness: a producer may still write an older timestamp behind a newer one.
+
+    :param topics: names of topics. (templated)
+    :param timestamp: ISO 8601 with a time zone, an aware ``datetime``, or epoch ms; it may lie in the future. (templated)
+    :param idle_after: a partition without such a record counts as complete, and the log names it, when both the moment and the newest timestamp in it are so many seconds (or a timedelta) old.
+        Without it, an idle partition is waited for.
+
+    Further parameters: :class:`KafkaOffsetsSensor`.
+    """
+
+    template_fields: Sequence[str] = ("topics", "timestamp", *KafkaOffsetsSensor.template_fields)
+
+    def __init__(
+        self,
+        *,
+        topics: list[str],
+        timestamp: str | datetime | int,
+        idle_after: float | timedelta | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.topics = topics
+        self.timestamp = timestamp
+        self.idle_after = idle_after
+
+    def _condition(self) -> TimestampReached:
+        return TimestampReached.parse(
+            topics=self.topics,
+            timestamp=self.timestamp,
+            idle_after=self.idle_after,
+            isolation_level=self.isolation_level,
+            missing_topic=self.missing_topic,
+        )
+
+
+class ConsumerGroupLagSensor(KafkaOffsetsSensor):
+    """Wait until a consumer group is close enough to the end.
+
+    The task returns the lag of every partition, ``{"orders": {"0": 5}}``. A partition without a commit counts from the start of its log.
+
+    :param group_id: name of the group; one that does not exist has committed nothing. (templated)
+    :param topics: names of topics. (templated)
+    :param max_lag: how many offsets it may be behind, at least 0. (templated)
+    :param per_partition: every partition, in place of all of them together.
+
+    Further parameters: :class:`KafkaOffsetsSensor`.
+    """
+
+    template_fields: Sequence[str] = ("group_id", "topics", "max_lag", *KafkaOffsetsSensor.template_fields)
+
+    def __init__(
+        self,
+        *,
+        group_id: str,
+        topics: list[str],
+        max_lag: int,
+        per_partition: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.group_id = group_id
+        self.topics = topics
+        self.max_lag = max_lag
+        self.per_partition = per_partition
+
+    def _condition(self) -> GroupLag:
+        return GroupLag.parse(
+            topics=self.topics,
+            group_id=self.group_id,
+            max_lag=self.max_lag,
+            per_partition=self.per_partition,
+            isolation_level=self.isolation_level,
+            missing_topic=self.missing_topic,
+        )

@@ -1,0 +1,106 @@
+"""Waits in the triggerer until a sensor's condition holds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+from airflow.triggers.base import BaseTrigger, TriggerEvent
+
+from airflow_provider_kafka_spark.core.conditions import Verdict, parse_condition
+from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError, KafkaSparkError, ProtocolError, error_named
+from airflow_provider_kafka_spark.core.outage import Outage
+from airflow_provider_kafka_spark.triggers.shared_poll import Poller, shared_poller, until_next_tick
+
+
+class KafkaConditionTrigger(BaseTrigger):
+    """Fires one event when a condition holds, or when it never can.
+
+    However many of these wait, those with one connection share one client, and those with equal intervals one round of requests per interval. Nothing is committed, nothing runs elsewhere, so
+    there is nothing to do in ``on_kill``; a trigger that ends or is cancelled leaves the others as they are.
+
+    :param conn_id: Kafka connection; its secrets stay there.
+    :param condition: as its ``to_json`` gives it.
+    :param poll_interval: seconds between two looks.
+    :param kafka_timeout: seconds for each request to a broker.
+    """
+
+    def __init__(self, conn_id: str, condition: dict[str, Any], poll_interval: float, kafka_timeout: float) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.conn_id = conn_id
+        self.condition = condition
+        self.poll_interval = poll_interval
+        self.kafka_timeout = kafka_timeout
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        return (
+            f"{type(self).__module__}.{type(self).__qualname__}",
+            {
+                "conn_id": self.conn_id,
+                "condition": self.condition,
+                "poll_interval": self.poll_interval,
+                "kafka_timeout": self.kafka_timeout,
+            },
+        )
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        try:
+            async with shared_poller(self.conn_id, self.kafka_timeout) as poller:
+                verdict = await self._wait(poller)
+        except KafkaSparkError as error:
+            yield TriggerEvent(event_of_error(error))  # type: ignore[no-untyped-call]
+        else:
+            yield TriggerEvent(event_of_verdict(verdict))  # type: ignore[no-untyped-call]
+
+    async def _wait(self, poller: Poller) -> Verdict:
+        condition, outage = parse_condition(self.condition), Outage()
+        while True:
+            await until_next_tick(self.poll_interval)
+            now_ms = int(time.time() * 1000)
+            try:
+                verdict = condition.check(await poller.ask(condition.needs(now_ms)), now_ms)
+            except BrokerUnavailableError as error:
+                for line in outage.began(error):
+                    self.log.warning("%s", line)
+                continue
+            for line in outage.ended():
+                self.log.info("%s", line)
+            if verdict.met:
+                return verdict
+
+
+def event_of_verdict(verdict: Verdict) -> dict[str, Any]:
+    return {
+        "status": "met",
+        "text": verdict.text,
+        "value": verdict.value,
+        "xcoms": dict(verdict.xcoms),
+        "warnings": list(verdict.warnings),
+    }
+
+
+def event_of_error(error: KafkaSparkError) -> dict[str, Any]:
+    return {"status": "error", "error": type(error).__name__, "message": str(error)}
+
+
+def verdict_of_event(event: object) -> Verdict:
+    """Read back what the trigger sent.
+
+    :raises KafkaSparkError: what the trigger met with.
+    :raises ProtocolError: if it is no event of this trigger.
+    """
+    if isinstance(event, dict) and event.get("status") == "error":
+        raise error_named(str(event.get("error")), KafkaSparkError)(str(event.get("message")))
+    try:
+        if isinstance(event, dict) and event["status"] == "met":
+            return Verdict(True, event["text"], event["value"], event["xcoms"], tuple(event["warnings"]))
+    except (KeyError, TypeError) as error:
+        raise _unknown(event) from error
+    raise _unknown(event)
+
+
+def _unknown(event: object) -> ProtocolError:
+    return ProtocolError(
+        f"The trigger must send an event with the status 'met' or 'error'; got {event!r}. Were worker and triggerer upgraded together?"
+    )

@@ -1,0 +1,166 @@
+"""One Kafka client for all triggers of a process that use one connection, and one round of requests for all that ask at the same time.
+
+The triggers of a process run in one event loop. A :class:`Poller` belongs to a loop and a connection, lives as long as a trigger uses it, and makes its client anew after a failure, so that
+what breaks one round breaks nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import TypeVar
+from weakref import WeakKeyDictionary
+
+from airflow_provider_kafka_spark.core.errors import KafkaSparkError
+from airflow_provider_kafka_spark.core.facts import Facts, Needs
+from airflow_provider_kafka_spark.core.offset_range import TopicPartition
+from airflow_provider_kafka_spark.hooks.broker_poll import ask_broker, read_checkpoint
+from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
+
+T = TypeVar("T")
+
+#: What asks within this time shares a round, in seconds.
+GATHER_SECONDS = 0.05
+
+
+@asynccontextmanager
+async def shared_poller(conn_id: str, timeout: float) -> AsyncIterator[Poller]:
+    """The poller of this event loop for a connection. The last one to leave closes its client.
+
+    :param timeout: seconds for each request; where users differ, the longest counts.
+    """
+    pollers = _POLLERS.setdefault(asyncio.get_running_loop(), {})
+    poller = pollers.get(conn_id)
+    if poller is None:
+        poller = pollers[conn_id] = Poller(conn_id)
+    member = poller.join(timeout)
+    try:
+        yield poller
+    finally:
+        if poller.leave(member):
+            # Before anything is awaited, so that nobody joins one that is being closed.
+            del pollers[conn_id]
+            await poller.close()
+
+
+async def until_next_tick(interval: float) -> None:
+    """Sleep until the clock is at a multiple of the interval: those that wait with equal intervals wake together, whenever they began.
+
+    :param interval: in seconds.
+    """
+    now = time.monotonic()
+    await asyncio.sleep(interval - now % interval)
+
+
+class Poller:
+    """Asks the brokers of one connection for everybody who waits in one event loop."""
+
+    def __init__(self, conn_id: str) -> None:
+        self.conn_id = conn_id
+        #: Rounds that were made, for tests and benchmarks.
+        self.rounds = 0
+        self._members: dict[object, float] = {}
+        self._waiting: list[tuple[Needs, asyncio.Future[Facts]]] = []
+        self._reading: dict[str, asyncio.Future[Mapping[TopicPartition, int] | KafkaSparkError]] = {}
+        self._rounds: asyncio.Task[None] | None = None
+        self._hook: KafkaHook | None = None
+        # A thread of our own: the pool that Airflow's triggers share is not held up by a broker that does not answer.
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"kafka-poll-{conn_id}")
+
+    def join(self, timeout: float) -> object:
+        member = object()
+        self._members[member] = timeout
+        return member
+
+    def leave(self, member: object) -> bool:
+        """Whether it was the last one."""
+        del self._members[member]
+        return not self._members
+
+    async def close(self) -> None:
+        rounds = self._rounds
+        if rounds is not None:
+            rounds.cancel()
+        # The thread drops the client when it has done with it; whoever leaves does not wait for that.
+        self._thread.submit(self._drop_client)
+        self._thread.shutdown(wait=False)
+
+    async def ask(self, needs: Needs) -> Facts:
+        """Wait for the next round, and return what it brought for everybody.
+
+        :raises KafkaSparkError: if the round failed. The next one is made with a new client.
+        """
+        location = needs.checkpoint_location
+        if location is None:
+            return await self._next_round(needs)
+        # Before the broker is asked, or what the stream finishes meanwhile would lie beyond the end.
+        finished = await asyncio.shield(self._read(location))
+        facts = await self._next_round(replace(needs, checkpoint_location=None))
+        return facts.with_checkpoint(location, finished)
+
+    async def _next_round(self, needs: Needs) -> Facts:
+        future: asyncio.Future[Facts] = asyncio.get_running_loop().create_future()
+        self._waiting.append((needs, future))
+        if self._rounds is None:
+            # In a context of its own, or what is logged in it would go to the log of the task that happened to come first.
+            self._rounds = contextvars.Context().run(asyncio.create_task, self._make_rounds())
+        return await future
+
+    def _read(self, location: str) -> asyncio.Future[Mapping[TopicPartition, int] | KafkaSparkError]:
+        """Whoever asks for the same checkpoint while it is being read shares that."""
+        reading = self._reading.get(location)
+        if reading is None:
+            reading = asyncio.ensure_future(asyncio.to_thread(read_checkpoint, location))
+            self._reading[location] = reading
+            reading.add_done_callback(lambda _: self._reading.pop(location, None))
+        return reading
+
+    async def _make_rounds(self) -> None:
+        try:
+            while self._waiting:
+                await asyncio.sleep(GATHER_SECONDS)
+                waiting, self._waiting = self._waiting, []
+                await self._make_round([(needs, future) for needs, future in waiting if not future.done()])
+        finally:
+            self._rounds = None
+
+    async def _make_round(self, waiting: list[tuple[Needs, asyncio.Future[Facts]]]) -> None:
+        if not waiting:
+            return
+        try:
+            facts = await self._ask({needs for needs, _ in waiting})
+        except Exception as error:  # noqa: BLE001 - whatever it is, everybody who waits has to hear of it
+            await self._in_thread(self._drop_client)
+            for _, future in waiting:
+                if not future.done():
+                    future.set_exception(error)
+        else:
+            for _, future in waiting:
+                if not future.done():
+                    future.set_result(facts)
+
+    async def _ask(self, needs: set[Needs]) -> Facts:
+        self.rounds += 1
+        hook = self._hook
+        if hook is None:
+            hook = KafkaHook(self.conn_id)
+            await hook.load_config()
+            self._hook = hook
+        hook.timeout = max(self._members.values(), default=hook.timeout)
+        return await self._in_thread(lambda: ask_broker(hook, needs))
+
+    async def _in_thread(self, call: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, call)
+
+    def _drop_client(self) -> None:
+        hook, self._hook = self._hook, None
+        if hook is not None:
+            hook.close()
+
+
+_POLLERS: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, Poller]] = WeakKeyDictionary()
