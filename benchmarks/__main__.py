@@ -16,7 +16,7 @@ from benchmarks.rounds import say
 from benchmarks.surroundings import own_surroundings
 from benchmarks.table import Section
 
-MEASUREMENTS = ("bulk", "replay", "ranges", "planning")
+MEASUREMENTS = ("bulk", "streams", "replay", "ranges", "planning")
 #: Source, target and what the broker needs besides, for each record of the bulk copy and at least.
 _BYTES_PER_RECORD, _LEAST_BYTES = 1_000, 5_000_000_000
 
@@ -66,7 +66,10 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
         help=f"measurements to make, separated by commas: {', '.join(MEASUREMENTS)} (default: all)",
     )
     parser.add_argument(
-        "--records", type=_positive, default=2_000_000, help="records of the bulk copy (default: 2000000)"
+        "--records",
+        type=_positive,
+        default=2_000_000,
+        help="records of the bulk copy and of the streams (default: 2000000)",
     )
     parser.add_argument("--rounds", type=_positive, default=3, help="measured rounds, after a warm-up (default: 3)")
     parser.add_argument("--output", type=Path, metavar="FILE", help="also write the results to this file, replacing it")
@@ -109,10 +112,11 @@ def _header(options: argparse.Namespace) -> str:
 
 def _measurements(options: argparse.Namespace, folder: Path) -> dict[str, Callable[[], Section]]:
     # Imported behind the change of environment: Airflow reads it when it is imported.
-    from benchmarks import bulk, planning, ranges, replay
+    from benchmarks import bulk, planning, ranges, replay, streams
 
     return {
         "bulk": lambda: bulk.measure(options.records, options.rounds, folder),
+        "streams": lambda: streams.measure(options.records, options.rounds, folder),
         "replay": lambda: replay.measure(options.rounds, folder),
         "ranges": lambda: ranges.measure(options.rounds),
         "planning": lambda: planning.measure(options.rounds),

@@ -20,7 +20,7 @@ from unittest import mock
 from airflow_provider_kafka_spark.core.protocol import JobRequest
 from airflow_provider_kafka_spark.testing.owned_process import OwnedProcess
 
-REPLAY, BATCH, SPARK_SUBMIT = "replay", "batch", "spark-submit"
+REPLAY, BATCH, AVAILABLE_NOW, SPARK_SUBMIT = "replay", "batch", "available-now", "spark-submit"
 _POLL_SECONDS = 0.1
 _numbers = count(1)
 
@@ -97,6 +97,10 @@ def build_operator(kind: str, arguments: Mapping[str, Any]) -> Any:
         from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
 
         return KafkaToKafkaBatchOperator(task_id="copy", name="benchmark", **arguments)
+    if kind == AVAILABLE_NOW:
+        from airflow_provider_kafka_spark.operators.available_now import KafkaToKafkaAvailableNowOperator
+
+        return KafkaToKafkaAvailableNowOperator(task_id="copy", name="benchmark", **arguments)
     from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
     return SparkSubmitOperator(task_id="copy", name="benchmark", **arguments)

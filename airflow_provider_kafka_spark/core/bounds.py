@@ -94,7 +94,7 @@ def parse_start(value: object, name: str) -> Bound:
     if text is not None and text.lower() == "latest":
         return Bound.everywhere(Latest())
     if isinstance(value, (Mapping, Bound)) or (text is not None and (text.lower() == "earliest" or text[:1] == "{")):
-        return parse_bound(value, "stream start")
+        return parse_bound(value, "stream start", name)
     try:
         return Bound.everywhere(AtTimestamp(parse_timestamp(value, name)))
     except BoundError as error:
@@ -103,7 +103,7 @@ def parse_start(value: object, name: str) -> Bound:
         ) from error
 
 
-def parse_bound(value: object, side: Side) -> Bound:
+def parse_bound(value: object, side: Side, name: str | None = None) -> Bound:
     """Read ``starting_offsets`` or ``ending_offsets``: Spark's words, or Spark's offsets by topic and partition.
 
     >>> parse_bound("earliest", "start").default
@@ -113,9 +113,10 @@ def parse_bound(value: object, side: Side) -> Bound:
 
     :param value: ``"earliest"``, ``"latest"``, ``{"orders": {"0": 23}}``, or that as JSON text.
     :param side: which end of the range it is; a batch cannot start at the latest offset or end at the earliest, a stream can start anywhere.
+    :param name: what the message should call it, where it is neither ``starting_offsets`` nor ``ending_offsets``.
     :raises BoundError: if it is anything else, names an offset that is no integer, or a key twice.
     """
-    name = "ending_offsets" if side == "end" else "starting_offsets"
+    name = name or ("ending_offsets" if side == "end" else "starting_offsets")
     allowed = "'latest'" if side == "end" else "'earliest'"
     if isinstance(value, Bound):
         return value

@@ -10,6 +10,7 @@ Beside them lies our own record of what the checkpoint is for. A reset begins a 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -184,6 +185,26 @@ def parse_initial(text: str, name: str) -> Offsets:
         raise _damaged(name, text, error) from error
 
 
+def check_commit(text: str, name: str) -> None:
+    """Spark reads ``commits/N`` when it goes on, and so would fail after it was started.
+
+    :raises CheckpointError: if it is cut off.
+    """
+    version, _, metadata = text.partition("\n")
+    # With state it is of another version than the offsets are.
+    if not re.fullmatch(r"v[0-9]+", version):
+        raise _damaged(name, text, f"it must begin with a version such as {_LOG_VERSION!r}")
+    _check_object(metadata, text, name)
+
+
+def check_metadata(text: str, name: str) -> None:
+    """As :func:`check_commit`, of the file ``metadata``, which holds the id of Spark's query.
+
+    :raises CheckpointError: if it is cut off.
+    """
+    _check_object(text, text, name)
+
+
 def parse_offsets(value: Any, name: str) -> dict[TopicPartition, int]:
     """Read Spark's offsets by topic and partition.
 
@@ -221,6 +242,15 @@ def offsets_dict(offsets: Offsets) -> dict[str, dict[str, int]]:
 def commit_text() -> str:
     """What Spark writes into ``commits/N`` of a query that keeps no state (``CommitMetadata``)."""
     return f'{_LOG_VERSION}\n{{"nextBatchWatermarkMs":0}}'
+
+
+def _check_object(content: str, text: str, name: str) -> None:
+    try:
+        value = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise _damaged(name, text, error) from error
+    if not isinstance(value, dict):
+        raise _damaged(name, text, "it must hold a JSON object")
 
 
 def _check_log_version(version: str, name: str) -> None:

@@ -14,7 +14,7 @@ from airflow_provider_kafka_spark.core.delivery import (
     range_result,
     refuse_faults,
 )
-from airflow_provider_kafka_spark.core.errors import DeliveryError
+from airflow_provider_kafka_spark.core.errors import DeliveryError, OffsetRangeError
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, TopicPartition
 from airflow_provider_kafka_spark.core.plan import ReplayPlan
 from airflow_provider_kafka_spark.core.protocol import BatchReport, JobReport, RangeReport, Transform
@@ -37,7 +37,13 @@ def check_catch_up(
         raise DeliveryError(
             f"The report must be of stream {stream_id!r} and plan {plan.digest!r}; got stream {report.run_id!r} and plan {report.plan_digest!r}. It belongs to another run."
         )
-    reported = {TopicPartition(r.topic, r.partition): r for r in report.ranges}
+    try:
+        reported = {TopicPartition(r.topic, r.partition): r for r in report.ranges}
+        counts = {OffsetRange(r.topic, r.partition, r.from_offset, r.until_offset): r for r in report.ranges}
+    except OffsetRangeError as error:
+        raise DeliveryError(
+            f"The report names a range that is none (application {report.application_id}): {error}"
+        ) from error
     faults = []
     if len(reported) < len(report.ranges):
         faults.append("a partition is reported more than once")
@@ -57,9 +63,7 @@ def check_catch_up(
     by_batch = sum(b.records_read for b in report.batches), sum(b.records_written for b in report.batches)
     if by_batch != (report.records_read, report.records_written):
         faults.append(f"the batches make {by_batch[0]:,} read and {by_batch[1]:,} written")
-    faults += faults_of_counts(
-        {OffsetRange(r.topic, r.partition, r.from_offset, r.until_offset): r for r in report.ranges}, transform
-    )
+    faults += faults_of_counts(counts, transform)
     refuse_faults(faults, report, plan)
 
 

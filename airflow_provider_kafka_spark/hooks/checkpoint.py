@@ -6,13 +6,21 @@ import logging
 import os
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from airflow.sdk import ObjectStoragePath
 
-from airflow_provider_kafka_spark.core.checkpoint import Batch, Checkpoint, Generation, parse_initial
+from airflow_provider_kafka_spark.core.checkpoint import (
+    Batch,
+    Checkpoint,
+    Generation,
+    check_commit,
+    check_metadata,
+    parse_initial,
+)
 from airflow_provider_kafka_spark.core.checkpoint_layout import (
     BEAT_SECONDS,
     GENERATION_PREFIX,
@@ -28,6 +36,12 @@ log = logging.getLogger(__name__)
 
 #: A lock that did not change for so long has no living owner.
 _STALE_SECONDS = 5 * BEAT_SECONDS
+_LOOK_SECONDS = 1.0
+#: More than a root; and with a scheme, a host too, since to the worker there is no default file system.
+_LOCATION = re.compile(r"(/+|file:/+|[a-z][a-z0-9+.-]*://)[^/].*", re.DOTALL)
+_GENERATION = re.compile(rf"{GENERATION_PREFIX}(0|[1-9][0-9]*)")
+#: What Spark keeps in a checkpoint's folder.
+_SPARKS_OWN = frozenset({"metadata", "offsets", "commits", "sources"})
 
 
 def finished_offsets(location: str) -> Mapping[TopicPartition, int]:
@@ -57,7 +71,7 @@ class CheckpointFolder:
 
     def __post_init__(self) -> None:
         location = self.location
-        if not isinstance(location, str) or not re.match(r"/|[a-z][a-z0-9+.-]*:/", location.strip()):
+        if not isinstance(location, str) or not _LOCATION.fullmatch(location.strip()):
             raise CheckpointError(
                 f"checkpoint_location must be an absolute path or a URI, such as '/data/checkpoints/orders' or 's3a://bucket/checkpoints/orders'; got {location!r}."
             )
@@ -82,7 +96,8 @@ class CheckpointFolder:
         path = self._path
         if not isinstance(path, Path):
             return
-        existing = next(folder for folder in (path, *path.parents) if folder.exists())
+        with self._reached():
+            existing = next(folder for folder in (path, *path.parents) if folder.exists())
         if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
             raise CheckpointError(
                 f"checkpoint_location {self.location!r} must be a folder that can be written; {str(existing)!r} {'cannot be written by this user' if existing.is_dir() else 'is no folder'}. "
@@ -94,25 +109,23 @@ class CheckpointFolder:
 
         :raises CheckpointError: if a file is damaged or cannot be read.
         """
-        try:
+        with self._reached():
             names = _names(self._path)
-            numbers = [
-                int(name.removeprefix(GENERATION_PREFIX)) for name in names if name.startswith(GENERATION_PREFIX)
-            ]
+            numbers = [int(found[1]) for found in map(_GENERATION.fullmatch, names) if found is not None]
             for number in sorted(numbers, reverse=True):
                 folder = self._path / f"{GENERATION_PREFIX}{number}"
                 text = _text(folder / RECORD_NAME)
-                # The record is written first. Without it nothing else was.
                 if text is not None:
                     return _read_generation(
                         folder, number, Generation.from_json(text, f"{folder.name}/{RECORD_NAME} in {self.location}")
                     )
+                # The record is written first, so without it there is nothing, or it is lost: an older generation would copy again what this one has copied.
+                if _names(folder) & _SPARKS_OWN:
+                    raise CheckpointError(
+                        f"The checkpoint {folder} must have the file {RECORD_NAME} beside Spark's own; it is missing. Restore it from a backup, or name another checkpoint_location and give "
+                        f"starting_offsets."
+                    )
             return _read_generation(self._path, 0, None) if {"offsets", "metadata"} & names else None
-        except (OSError, ImportError, UnicodeDecodeError) as error:
-            raise CheckpointError(
-                f"The checkpoint at {self.location!r} must be readable by the worker, through Airflow's ObjectStoragePath where it is a URI; got {error!r}. Correct its permissions, or install the "
-                f"provider of that storage."
-            ) from error
 
     def stale_lock(self) -> str | None:
         """Look whether another run uses the checkpoint: its lock changes every few seconds as long as it lives.
@@ -126,7 +139,7 @@ class CheckpointFolder:
         log.info("The checkpoint has a lock of another run; watching whether its owner lives.")
         deadline = time.monotonic() + _STALE_SECONDS
         while time.monotonic() < deadline:
-            time.sleep(1.0)
+            time.sleep(_LOOK_SECONDS)
             text = self._lock_text()
             if text is None:
                 return None
@@ -147,25 +160,38 @@ class CheckpointFolder:
     def _path(self) -> Path | ObjectStoragePath:
         return shared_path(self.location)
 
-    def _lock_text(self) -> str | None:
+    @contextmanager
+    def _reached(self) -> Iterator[None]:
         try:
-            return _text(self._path / LOCK_NAME)
-        except OSError:
-            # Object stores may fail a read that meets a write.
-            return ""
+            yield
+        # A storage whose provider is missing is an ImportError or a ValueError.
+        except (OSError, ImportError, ValueError) as error:
+            raise CheckpointError(
+                f"The checkpoint at {self.location!r} must be readable by the worker, through Airflow's ObjectStoragePath where it is a URI; got {error!r}. Correct its permissions, or install the "
+                f"provider of that storage."
+            ) from error
+
+    def _lock_text(self) -> str | None:
+        with self._reached():
+            try:
+                return _text(self._path / LOCK_NAME)
+            except (OSError, UnicodeDecodeError):
+                # Object stores may fail a read that meets a write.
+                return ""
 
 
 def _read_generation(folder: Path | ObjectStoragePath, number: int, record: Generation | None) -> Checkpoint:
     where = f"of {folder}"
+    metadata = _text(folder / "metadata")
+    if metadata is not None:
+        check_metadata(metadata, f"metadata {where}")
     initial = _text(folder / "sources" / "0" / "0")
-    commits, offsets = _numbers(folder / "commits"), _numbers(folder / "offsets")
+    # In this order: a stream that is running would otherwise commit one batch and begin the next between the two looks.
+    offsets, commits = _numbers(folder / "offsets"), _numbers(folder / "commits")
     committed = uncommitted = None
     if commits:
         last = max(commits)
-        if last not in offsets:
-            raise CheckpointError(
-                f"The checkpoint file offsets/{last} {where} is missing, and commits/{last} is there."
-            )
+        check_commit(_text(folder / "commits" / str(last)) or "", f"commits/{last} {where}")
         committed = _read_batch(folder, last)
     if offsets and (not commits or max(offsets) > max(commits)):
         uncommitted = _read_batch(folder, max(offsets))
@@ -174,6 +200,11 @@ def _read_generation(folder: Path | ObjectStoragePath, number: int, record: Gene
                 f"The checkpoint {where} must have a commit for every batch but the last; batch {uncommitted.number} follows {f'the committed batch {max(commits)}' if commits else 'no committed batch'}. "
                 f"Files are missing; restore them."
             )
+    if offsets and max(offsets) > 0 and max(offsets) - 1 not in offsets:
+        # Spark reads the last two when it goes on.
+        raise CheckpointError(
+            f"The checkpoint file offsets/{max(offsets) - 1} {where} is missing, and offsets/{max(offsets)} is there. Restore it from a backup."
+        )
     return Checkpoint(
         number,
         record,
@@ -184,7 +215,12 @@ def _read_generation(folder: Path | ObjectStoragePath, number: int, record: Gene
 
 
 def _read_batch(folder: Path | ObjectStoragePath, number: int) -> Batch:
-    return Batch.parse(_text(folder / "offsets" / str(number)) or "", number, f"offsets/{number} of {folder}")
+    text = _text(folder / "offsets" / str(number))
+    if text is None:
+        raise CheckpointError(
+            f"The checkpoint file offsets/{number} of {folder} is missing, and commits/{number} is there. Restore it from a backup."
+        )
+    return Batch.parse(text, number, f"offsets/{number} of {folder}")
 
 
 def _names(folder: Path | ObjectStoragePath) -> set[str]:

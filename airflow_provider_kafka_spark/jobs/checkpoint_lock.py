@@ -51,7 +51,7 @@ def checkpoint_lock(spark: SparkSession, uri: str, owner: str, stale: str | None
     finally:
         stop.set()
         beats.join(timeout=30)
-        hadoop_files.delete(spark, uri)
+        _release(spark, uri, lock)
 
 
 def _beat(spark: SparkSession, uri: str, lock: Lock, stop: threading.Event) -> None:
@@ -60,7 +60,7 @@ def _beat(spark: SparkSession, uri: str, lock: Lock, stop: threading.Event) -> N
         beat += 1
         try:
             seen = Lock.parse(hadoop_files.read(spark, uri) or "")
-            if seen is None or (seen.owner, seen.application_id) != (lock.owner, lock.application_id):
+            if not _is_same(seen, lock):
                 sys.stderr.write(f"The lock {uri} is now held by {seen}, so this job ends.\n")
                 # Not sys.exit: only the whole process takes the JVM, and its tasks, with it.
                 os._exit(_EXIT_CODE_LOST_LOCK)
@@ -68,3 +68,17 @@ def _beat(spark: SparkSession, uri: str, lock: Lock, stop: threading.Event) -> N
         except OSError as error:
             # The store may be away for a moment. If it stays away, the stream fails at its own files.
             sys.stderr.write(f"The lock {uri} cannot be renewed: {error}\n")
+
+
+def _release(spark: SparkSession, uri: str, lock: Lock) -> None:
+    """Delete the lock, unless another run has taken it over by now."""
+    try:
+        if _is_same(Lock.parse(hadoop_files.read(spark, uri) or ""), lock):
+            hadoop_files.delete(spark, uri)
+    except OSError as error:
+        # It must not hide how the run ended. Nobody renews the lock any more, so the next run takes it over.
+        sys.stderr.write(f"The lock {uri} cannot be deleted: {error}\n")
+
+
+def _is_same(seen: Lock | None, lock: Lock) -> bool:
+    return seen is not None and (seen.owner, seen.application_id) == (lock.owner, lock.application_id)

@@ -43,6 +43,18 @@ def overwrite(spark: SparkSession, uri: str, text: str) -> None:
         # FileSystem.rename() refuses a target that is there.
         jvm.org.apache.hadoop.fs.FileContext.getFileContext(path.toUri(), conf).rename(partial, path, options)  # type: ignore[union-attr]
     except Py4JJavaError as error:
+        if "UnsupportedFileSystemException" in str(error.java_exception):
+            _overwrite_in_place(file_system, partial, path, uri, text)
+            return
+        raise _named(error, f"writing {uri}") from error
+
+
+def _overwrite_in_place(file_system: Any, partial: Any, path: Any, uri: str, text: str) -> None:
+    """Where a file system has no ``FileContext``. Object stores are among them, and a file of theirs is not seen before it is closed."""
+    try:
+        _write(file_system, path, text, overwrite=True)
+        file_system.delete(partial, False)
+    except Py4JJavaError as error:
         raise _named(error, f"writing {uri}") from error
 
 
@@ -54,13 +66,28 @@ def create(spark: SparkSession, uri: str, text: str) -> bool:
     :raises OSError: if it cannot be written.
     """
     file_system, path = _open(spark, uri)
+    is_local = path.toUri().getScheme() == "file"
     try:
-        _write(file_system, path, text, overwrite=False)
+        file_system.mkdirs(path.getParent())
+    except Py4JJavaError as error:
+        raise _named(error, f"making the folder of {uri}") from error
+    try:
+        if is_local:
+            _claim(spark, path)
+        _write(file_system, path, text, overwrite=is_local)
     except Py4JJavaError as error:
         if "FileAlreadyExistsException" in str(error.java_exception) or "already exists" in str(error.java_exception):
             return False
         raise _named(error, f"writing {uri}") from error
     return True
+
+
+def _claim(spark: SparkSession, path: Any) -> None:
+    """Make an empty file on the local disk, or fail. (Hadoop's ``create`` only looks first: of eight at once, eight were told that the file is theirs.)"""
+    gateway, jvm = spark.sparkContext._gateway, spark.sparkContext._jvm
+    files: Any = jvm.java.nio.file  # type: ignore[union-attr]
+    attributes = gateway.new_array(files.attribute.FileAttribute, 0)  # type: ignore[union-attr]
+    files.Files.createFile(jvm.java.io.File(path.toUri().getPath()).toPath(), attributes)  # type: ignore[union-attr]
 
 
 def read(spark: SparkSession, uri: str) -> str | None:

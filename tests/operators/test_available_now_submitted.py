@@ -1,0 +1,127 @@
+"""The stream operator by real ``spark-submit``: what holds when the driver is a process of its own, and dies."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+
+from airflow_provider_kafka_spark.core.errors import JobReportMissingError
+from airflow_provider_kafka_spark.operators.available_now import KafkaToKafkaAvailableNowOperator
+from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
+from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
+from tests.airflow_fakes import task_context
+from tests.operators.conftest import RecordingSpark, Traces
+
+pytestmark = [pytest.mark.broker, pytest.mark.spark]
+
+
+def _stream(tmp_path: Path, **parameters: object) -> KafkaToKafkaAvailableNowOperator:
+    parameters.setdefault("starting_offsets", "earliest")
+    return KafkaToKafkaAvailableNowOperator(
+        task_id="task", checkpoint_location=str(tmp_path / "checkpoint"), progress_seconds=0.5, **parameters
+    )
+
+
+def _kill_driver_when_it_has_written(kafka: KafkaBroker, target: str, killed: threading.Event) -> None:
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        if any(end for _, end in kafka.offsets(target).values()):
+            for process in psutil.Process().children(recursive=True):
+                if any("available_now.py" in part for part in process.cmdline()):
+                    process.kill()
+                    killed.set()
+            return
+        time.sleep(0.01)
+
+
+def test_a_driver_that_is_killed_in_the_middle_of_a_batch(
+    kafka: KafkaBroker, topic: TopicFactory, tmp_path: Path
+) -> None:
+    """The next try finishes the very offsets of that batch and writes only what is missing."""
+    source, target = topic(4, suffix="source"), topic(4, suffix="target")
+    total = 400_000
+    kafka.produce(source, (Record(b"k%d" % i, b"%08d" % i + b"x" * 100, partition=i % 4) for i in range(total)))
+    killed = threading.Event()
+    killer = threading.Thread(target=_kill_driver_when_it_has_written, args=(kafka, target, killed), daemon=True)
+    killer.start()
+    with pytest.raises(JobReportMissingError):
+        _stream(tmp_path, topics=[source], target_topic=target).execute(task_context())  # type: ignore[arg-type]
+    killer.join(timeout=120)
+    assert killed.is_set()
+
+    result = _stream(tmp_path, topics=[source], target_topic=target).execute(task_context())  # type: ignore[arg-type]
+
+    values = [record.value for record in kafka.consume(target)]
+    assert (len(values), len(set(values))) == (total, total)
+    (finished,) = (b for b in result["batches"] if b["replayed"])
+    assert (finished["batch"], finished["records_read"]) == (0, total)
+    assert 0 < result["delivered_before"] < total
+    assert not (tmp_path / "checkpoint" / "lock.json").exists()
+
+
+def test_nothing_is_left_behind(kafka: KafkaBroker, topic: TopicFactory, tmp_path: Path, traces: Traces) -> None:
+    """A green run leaves the checkpoint, and no other file or process; a failed one neither."""
+    source, target = topic(suffix="source"), topic(suffix="target")
+    kafka.produce(source, [Record(b"k", b"v")] * 10)
+    result = _stream(tmp_path, topics=[source], target_topic=target).execute(task_context())  # type: ignore[arg-type]
+    assert result["records_written"] == 10
+    kafka.produce(source, [Record(b"k", b"v")] * 10)
+    with pytest.raises(AirflowFailException, match=r"value .* does not compile"):
+        _stream(
+            tmp_path, topics=[source], target_topic=target, columns={"value": "no_such"}, reset_checkpoint_to="earliest"
+        ).execute(task_context())  # type: ignore[arg-type]
+    assert (traces.files, traces.processes) == ([], [])
+    assert [path.name for path in (tmp_path / "checkpoint").iterdir()] == ["generation-0"]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        pytest.param({"checkpoint_location": "checkpoints/orders"}, "must be an absolute path or a URI", id="relative"),
+        pytest.param({"checkpoint_location": None}, "must be an absolute path or a URI", id="none"),
+        pytest.param(
+            {"checkpoint_location": "/proc/self/checkpoint"},
+            "must be a folder that can be written|must be readable",
+            id="not-writable",
+        ),
+        pytest.param({"max_offsets_per_trigger": 0}, "max_offsets_per_trigger must be an integer", id="zero-offsets"),
+        pytest.param({"starting_offsets": "yesterday"}, "starting_offsets must be 'earliest', 'latest'", id="start"),
+        pytest.param({"reset_checkpoint_to": {"t": {"0": None}}}, "integer offset >= 0", id="reset"),
+        pytest.param({"commit_group_id": " "}, "commit_group_id must be the name", id="group"),
+        pytest.param({"source_options": {"minOffsetsPerTrigger": 5}}, "a tail unread", id="ends-early"),
+        pytest.param(
+            {"topics": None, "topic_pattern": "nothing-like-it"}, "matches none of the cluster's", id="pattern"
+        ),
+        pytest.param({"topics": ["no-such-topic"]}, "'no-such-topic' does not exist", id="topic"),
+        pytest.param(
+            {"starting_offsets": {"no-such-topic": {"0": 1}}}, "must name only partitions that are read", id="stray"
+        ),
+    ],
+)
+def test_bad_input_starts_nothing(
+    kafka: KafkaBroker,
+    topic: TopicFactory,
+    tmp_path: Path,
+    recording_spark: RecordingSpark,
+    parameters: dict[str, object],
+    message: str,
+) -> None:
+    """One clear error, before Spark starts and without a trace."""
+    source, target = topic(suffix="source"), topic(suffix="target")
+    kafka.produce(source, [Record(b"k", b"v")])
+    given = {
+        "topics": [source],
+        "target_topic": target,
+        "starting_offsets": "earliest",
+        "checkpoint_location": str(tmp_path / "checkpoint"),
+        **parameters,
+    }
+    with pytest.raises(AirflowFailException, match=message):
+        KafkaToKafkaAvailableNowOperator(task_id="task", **given).execute(task_context())  # type: ignore[arg-type]
+    assert not recording_spark.requests
+    assert not (tmp_path / "checkpoint").exists()
