@@ -53,6 +53,7 @@ def airflow_home(shop: Shop, tmp_path_factory: pytest.TempPathFactory) -> Airflo
             "kafka_default": {"conn_type": "kafka", "extra": {"bootstrap.servers": shop.broker.bootstrap_servers}},
             "spark_default": {"conn_type": "spark", "host": "local[2]"},
         },
+        settings={"AIRFLOW_VAR_CHECKPOINTS": str(tmp_path_factory.mktemp("checkpoints"))},
     )
     home.migrate()
     return home

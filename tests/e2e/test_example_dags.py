@@ -34,3 +34,16 @@ def test_what_was_planned_and_approved_is_what_is_copied(shop: Shop, airflow_hom
     proofs = prove_copy(copy, {"orders": shop.orders}, shop.broker.consume("orders_copy"))
     assert len(proofs) == 4
     assert all(p.holds for p in proofs)
+
+
+def test_a_stream_goes_on_where_the_run_before_stopped(shop: Shop, airflow_home: AirflowHome) -> None:
+    """The first run copies everything, the second finds nothing new, and lag monitors see how far it is."""
+    before = len(shop.broker.consume("orders_copy"))
+    results = []
+    for number in range(2):
+        left = airflow_home.test_dag("hourly_catch_up", airflow_home.logs / f"hourly_catch_up_{number}.log")
+        results.append(left["tasks"]["catch_up"]["-1"]["xcom"]["return_value"])
+    assert [result["records_written"] for result in results] == [len(shop.orders), 0]
+    assert len(shop.broker.consume("orders_copy")) == before + len(shop.orders)
+    ends = {number: end for number, (_, end) in shop.broker.offsets("orders").items()}
+    assert shop.broker.committed("copy-of-orders", "orders") == ends
