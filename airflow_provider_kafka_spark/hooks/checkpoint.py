@@ -152,10 +152,6 @@ class CheckpointFolder:
         log.warning("The run that locked the checkpoint is gone (%s); its lock is taken over.", Lock.parse(seen))
         return seen
 
-    def locked_by(self) -> Lock | None:
-        """Who holds the lock, dead or alive."""
-        return Lock.parse(self._lock_text() or "")
-
     @property
     def _path(self) -> Path | ObjectStoragePath:
         return shared_path(self.location)

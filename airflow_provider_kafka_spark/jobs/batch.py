@@ -19,7 +19,7 @@ from airflow_provider_kafka_spark.core.spans import Span, plan_spans
 from airflow_provider_kafka_spark.jobs.audit import Delivered, find_delivered
 from airflow_provider_kafka_spark.jobs.counting import RangeCounts
 from airflow_provider_kafka_spark.jobs.driver import run_job
-from airflow_provider_kafka_spark.jobs.kafka_admin import login_options
+from airflow_provider_kafka_spark.jobs.kafka_admin import kafka_admin, login_options
 from airflow_provider_kafka_spark.jobs.kafka_source import kafka_by_v2, read_from, read_since, read_spans
 from airflow_provider_kafka_spark.jobs.progress import Progress, Whole
 from airflow_provider_kafka_spark.jobs.range_index import with_range_index
@@ -59,10 +59,11 @@ def copy(spark: SparkSession, request: JobRequest, whole: Whole | None = None) -
         read, kept, failed = Counter[int](), Counter[int](), 0
         if remaining:
             records = _read(spark, request, remaining, spans)
-            growth = TargetGrowth(spark, targets, request.sink_options)
-            sink_options = fitting_batches(spark, targets, request.sink_options)
-            read, kept, failed = _write(spark, replace(request, sink_options=sink_options), records, spans, whole)
-            growth.wait_for(kept.total())
+            with kafka_admin(spark, request.sink_options) as admin:
+                growth = TargetGrowth(admin, targets, request.sink_options)
+                fitting = replace(request, sink_options=fitting_batches(admin, targets, request.sink_options))
+                read, kept, failed = _write(spark, fitting, records, spans, whole)
+                growth.wait_for(kept.total())
         duplicates = _find_written(spark, request, targets).duplicates if failed and audits else delivered.duplicates
     before = _per_range(planned, delivered.ranges)
     return JobReport(

@@ -9,15 +9,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JJavaError
 
 from airflow_provider_kafka_spark.core.errors import DeliveryError
-from airflow_provider_kafka_spark.jobs.kafka_admin import kafka_admin
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from airflow_provider_kafka_spark.jobs.kafka_admin import KafkaAdmin
 
 _BATCH_SIZE = "kafka.batch.size"
 #: How long a producer goes on trying (``delivery.timeout.ms``) by default, in ms.
@@ -25,14 +21,13 @@ _DELIVERY_TIMEOUT_MS = 120_000
 _MARGIN_SECONDS = 10.0
 
 
-def fitting_batches(spark: SparkSession, targets: Sequence[str], options: Mapping[str, str]) -> dict[str, str]:
+def fitting_batches(admin: KafkaAdmin, targets: Sequence[str], options: Mapping[str, str]) -> dict[str, str]:
     """Sink options whose producer batches are not larger than what every target takes.
 
     A batch that is too large is split into batches of ``batch.size``: where that is larger itself, the producer splits for ever.
     """
     try:
-        with kafka_admin(spark, options) as admin:
-            largest = admin.largest_messages(targets)
+        largest = admin.largest_messages(targets)
     except Py4JJavaError:
         # No permission to read configurations; the growth of the target still tells.
         return dict(options)
@@ -50,15 +45,11 @@ class TargetGrowth:
     :param options: of the sink.
     """
 
-    def __init__(self, spark: SparkSession, targets: Sequence[str], options: Mapping[str, str]) -> None:
-        self._spark = spark
+    def __init__(self, admin: KafkaAdmin, targets: Sequence[str], options: Mapping[str, str]) -> None:
+        self._admin = admin
         self._targets = targets
         self._options = options
-        self._before = self._ends()
-
-    def holds(self, written: int) -> bool:
-        """Whether the targets hold so many records more."""
-        return self._ends() - self._before >= written
+        self._before = admin.end_offsets(targets)
 
     def wait_for(self, written: int) -> None:
         """Return when the targets hold so many records more; a producer may still be sending.
@@ -67,15 +58,11 @@ class TargetGrowth:
         """
         timeout = int(self._options.get("kafka.delivery.timeout.ms", _DELIVERY_TIMEOUT_MS)) / 1000 + _MARGIN_SECONDS
         deadline = time.monotonic() + timeout
-        while not self.holds(written):
+        while (grown := self._admin.end_offsets(self._targets) - self._before) < written:
             if time.monotonic() > deadline:
                 raise DeliveryError(
-                    f"Spark reports {written:,} records as written to {', '.join(self._targets[:5])}, and the target has grown by only {self._ends() - self._before:,} within {timeout:.0f} s: the "
+                    f"Spark reports {written:,} records as written to {', '.join(self._targets[:5])}, and the target has grown by only {grown:,} within {timeout:.0f} s: the "
                     f"rest is lost. A record may be larger than the target takes (max.message.bytes), which this Kafka client does not report when it splits a batch. A retry writes only what is "
                     f"missing where provenance_headers=True."
                 )
             time.sleep(0.2)
-
-    def _ends(self) -> int:
-        with kafka_admin(self._spark, self._options) as admin:
-            return admin.end_offsets(self._targets)

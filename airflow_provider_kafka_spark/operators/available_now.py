@@ -15,6 +15,7 @@ from airflow_provider_kafka_spark.core.catch_up import CatchUp, Reset, resolve_c
 from airflow_provider_kafka_spark.core.checkpoint import Binding, Checkpoint
 from airflow_provider_kafka_spark.core.delivery import check_duplicates, result_of_plan
 from airflow_provider_kafka_spark.core.errors import CheckpointError, InvalidInputError, OptionError
+from airflow_provider_kafka_spark.core.job_events import JobEvent, JobStarted
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition
 from airflow_provider_kafka_spark.core.plan import ReplayPlan, Target, make_plan
 from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest, StreamOrder, Transform
@@ -35,6 +36,9 @@ from airflow_provider_kafka_spark.operators.kafka_to_kafka import KafkaToKafkaOp
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+
+#: What a task remembers for its retries: the rest is in the checkpoint.
+_APPLICATION_KEY = "kafka_spark_application"
 
 Start = str | int | datetime | dict[str, Any]
 
@@ -174,10 +178,15 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
 
         :return: the lock of a run that is gone, to be taken over.
         """
-        lock = folder.locked_by()
-        if lock is not None and lock.owner == _owner(context):
-            spark.wait_for_earlier(lock.application_id)
+        earlier = context["task_state_store"].get(_APPLICATION_KEY)
+        if isinstance(earlier, str):
+            spark.wait_for_earlier(earlier)
         return folder.stale_lock()
+
+    def _on_event(self, context: Context, event: JobEvent) -> None:
+        if isinstance(event, JobStarted):
+            context["task_state_store"].set(_APPLICATION_KEY, event.application_id)
+        super()._on_event(context, event)
 
     def _starting(self) -> Bound | None:
         text = self.starting_offsets

@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider_kafka_spark.core.errors import JobKilledError
 from airflow_provider_kafka_spark.core.provenance import Provenance
+from airflow_provider_kafka_spark.operators.available_now import KafkaToKafkaAvailableNowOperator
 from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
 from airflow_provider_kafka_spark.testing.broker_client import Record
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
@@ -132,3 +134,52 @@ def test_a_retry_waits_for_the_application_of_a_dead_worker(
 
     assert sorted(int(r.value or b"") for r in kafka.consume(target)) == list(range(100))
     assert (result["delivered_before"], result["records_written"], result["duplicates"]) == (100, 100, 0)
+
+
+def test_a_stream_in_cluster_mode(
+    kafka: KafkaBroker,
+    topic: TopicFactory,
+    on_yarn: dict[str, Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Worker and driver share the checkpoint by its URI, and a retry waits for the application of a worker that died."""
+    source, target = topic(2, suffix="source"), topic(suffix="target")
+    kafka.produce(source, [Record(b"k", b"%d" % i, partition=i % 2) for i in range(100)])
+    store = TaskStateStore()
+
+    def stream() -> KafkaToKafkaAvailableNowOperator:
+        operator = KafkaToKafkaAvailableNowOperator(
+            task_id="stream",
+            topics=[source],
+            starting_offsets="earliest",
+            checkpoint_location=(tmp_path / "checkpoint").as_uri(),
+            target_topic=target,
+            **on_yarn,
+        )
+        operator.name = "stream-on-yarn"
+        return operator
+
+    class WorkerDied(BaseException):
+        """As when the process is killed: nothing that should run afterwards runs."""
+
+    first = stream()
+    original = first._on_event
+
+    def die(*arguments: Any) -> None:
+        original(*arguments)
+        raise WorkerDied
+
+    with monkeypatch.context() as patch:
+        patch.setattr(first, "_on_event", die)
+        patch.setattr("airflow_provider_kafka_spark.hooks.spark_submission.SparkSubmission.end", lambda _: None)
+        with pytest.raises(WorkerDied):
+            first.execute(task_context(store))  # type: ignore[arg-type]
+    second = stream().execute(task_context(store))  # type: ignore[arg-type]
+
+    assert sorted(int(r.value or b"") for r in kafka.consume(target)) == list(range(100))
+    assert (second["records_written"], second["records_behind"]) == (0, 0)
+    operator = stream()
+    operator.checkpoint_location = str(tmp_path / "checkpoint")
+    with pytest.raises(AirflowFailException, match="checkpoint_location must be a URI that both sides reach"):
+        operator.execute(task_context(store))  # type: ignore[arg-type]
