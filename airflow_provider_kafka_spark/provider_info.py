@@ -35,6 +35,13 @@ def get_provider_info() -> dict[str, Any]:
                 ],
             }
         ],
+        "sensors": [{"integration-name": _INTEGRATION, "python-modules": [f"{_PACKAGE}.sensors.offsets"]}],
+        "triggers": [
+            {
+                "integration-name": _INTEGRATION,
+                "python-modules": [f"{_PACKAGE}.triggers.condition", f"{_PACKAGE}.triggers.new_records"],
+            }
+        ],
         "hooks": [
             {
                 "integration-name": _INTEGRATION,

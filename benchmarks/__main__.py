@@ -16,7 +16,7 @@ from benchmarks.rounds import say
 from benchmarks.surroundings import own_surroundings
 from benchmarks.table import Section
 
-MEASUREMENTS = ("bulk", "streams", "replay", "ranges", "planning")
+MEASUREMENTS = ("bulk", "streams", "replay", "ranges", "planning", "sensors")
 #: Source, target and what the broker needs besides, for each record of the bulk copy and at least.
 _BYTES_PER_RECORD, _LEAST_BYTES = 1_000, 5_000_000_000
 
@@ -72,6 +72,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
         help="records of the bulk copy and of the streams (default: 2000000)",
     )
     parser.add_argument("--rounds", type=_positive, default=3, help="measured rounds, after a warm-up (default: 3)")
+    parser.add_argument("--sensors", type=_positive, default=200, help="deferred sensors that wait (default: 200)")
     parser.add_argument("--output", type=Path, metavar="FILE", help="also write the results to this file, replacing it")
     options = parser.parse_args(argv)
     if options.output is not None and not options.output.absolute().parent.is_dir():
@@ -112,7 +113,7 @@ def _header(options: argparse.Namespace) -> str:
 
 def _measurements(options: argparse.Namespace, folder: Path) -> dict[str, Callable[[], Section]]:
     # Imported behind the change of environment: Airflow reads it when it is imported.
-    from benchmarks import bulk, planning, ranges, replay, streams
+    from benchmarks import bulk, planning, ranges, replay, sensors, streams
 
     return {
         "bulk": lambda: bulk.measure(options.records, options.rounds, folder),
@@ -120,6 +121,7 @@ def _measurements(options: argparse.Namespace, folder: Path) -> dict[str, Callab
         "replay": lambda: replay.measure(options.rounds, folder),
         "ranges": lambda: ranges.measure(options.rounds),
         "planning": lambda: planning.measure(options.rounds),
+        "sensors": lambda: sensors.measure(options.sensors, folder),
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -19,6 +20,19 @@ class TaskStateStore:
 
     def set(self, key: str, value: Any) -> None:
         self.values[key] = value
+
+
+@dataclass
+class AssetStateStore:
+    """What a watcher remembers with its asset, as Airflow's store does: JSON that survives a restart of the triggerer."""
+
+    values: dict[str, Any] = field(default_factory=dict)
+
+    async def aget(self, key: str, default: Any = None) -> Any:
+        return json.loads(json.dumps(self.values.get(key, default)))
+
+    async def aset(self, key: str, value: Any) -> None:
+        self.values[key] = json.loads(json.dumps(value))
 
 
 @dataclass

@@ -136,24 +136,26 @@ def test_everything_that_the_provider_names_is_there(fresh: Path) -> None:
     info = get_provider_info()
     assert result["package"] == info["package-name"] == "airflow-provider-kafka-spark"
     assert result["info"] == info
-    named = [m for key in ("operators", "hooks") for item in info[key] for m in item["python-modules"]]
+    named = [m for key in _KINDS for item in info[key] for m in item["python-modules"]]
     assert len(result["imported"]) == len(named) + len(info["extra-links"])
     assert all(str(fresh) in file for file in result["imported"] if file.endswith(".py"))
 
 
-#: A hook, or an operator that is not a base of others.
+_KINDS = ("operators", "sensors", "triggers", "hooks")
+#: A hook, an operator or a sensor that is not a base of others, or a trigger.
 _USED = re.compile(
-    r"Hook\(BaseHook\)|^class (?!BoundedCopy)\w+Operator\((KafkaToKafka|BoundedCopy)Operator\)", re.MULTILINE
+    r"Hook\(BaseHook\)|^class (?!BoundedCopy)\w+Operator\((KafkaToKafka|BoundedCopy)Operator\)|Sensor\(KafkaOffsetsSensor\)|Trigger\(Base(Event)?Trigger\)",
+    re.MULTILINE,
 )
 
 
-def test_the_provider_names_every_operator_and_hook_module() -> None:
-    """A module of operators or hooks that users build on is not forgotten in the metadata."""
+def test_the_provider_names_every_module_that_users_build_on() -> None:
+    """A module of operators, sensors, triggers or hooks that users build on is not forgotten in the metadata."""
     info = get_provider_info()
-    named = {m for key in ("operators", "hooks") for item in info[key] for m in item["python-modules"]}
+    named = {m for key in _KINDS for item in info[key] for m in item["python-modules"]}
     classes = {
         ".".join(file.relative_to(_CHECKOUT).with_suffix("").parts)
-        for folder in ("operators", "hooks")
+        for folder in _KINDS
         for file in (_CHECKOUT / _PACKAGE / folder).glob("*.py")
         if _USED.search(file.read_text())
     }

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from airflow_provider_kafka_spark.core.bounds import Bound, Latest, parse_start
+from airflow_provider_kafka_spark.core.bounds import AtTimestamp, Bound, Latest, iso, parse_start
 from airflow_provider_kafka_spark.core.broker_state import ClusterState, Selection
 from airflow_provider_kafka_spark.core.checkpoint import Binding, Checkpoint, Generation, offsets_dict
 from airflow_provider_kafka_spark.core.errors import BoundError, CheckpointError
@@ -60,8 +60,8 @@ class CatchUp:
 
     @property
     def has_work(self) -> bool:
-        """Whether Spark must run: also a first run that finds nothing has to write down where it stands."""
-        return self.is_new or self.resolved.ranges.total > 0
+        """Whether Spark must run: also a first run that finds nothing has to write down where it stands, and a loss that was permitted must be left behind, or each run would report it again."""
+        return self.is_new or self.resolved.ranges.total > 0 or any(m.offset_range.size for m in self.resolved.missing)
 
 
 def resolve_catch_up(
@@ -82,6 +82,7 @@ def resolve_catch_up(
     :raises BoundError: if this is the first run and ``starting`` is None, or a reset was done already by another run.
     :raises CheckpointError: if the checkpoint is not this job's.
     :raises DataLossError: if records are gone that the stream had not read, and ``rules.fail_on_data_loss`` holds.
+    :raises PlanError: if an open transaction hides records that the stream has read already, or begun to read.
     :raises UnknownTopicError: if a topic does not exist.
     """
     record = checkpoint.record if checkpoint is not None else None
@@ -136,6 +137,7 @@ def _begin(
     rules: ReadRules,
     stream_id: str,
 ) -> CatchUp:
+    _refuse_future(starting, reset, cluster)
     resolved = resolve_window(selection, starting, Bound.everywhere(Latest()), cluster, rules)
     record = Generation(
         binding,
@@ -146,6 +148,16 @@ def _begin(
         reset.by if reset is not None else None,
     )
     return CatchUp(resolved, number, record, is_new=True)
+
+
+def _refuse_future(starting: Bound, reset: Reset | None, cluster: ClusterState) -> None:
+    wishes = [starting.default, *starting.by_partition.values()]
+    future = [wish.epoch_ms for wish in wishes if isinstance(wish, AtTimestamp) and wish.epoch_ms > cluster.now_ms]
+    if future:
+        raise BoundError(
+            f"{'starting_offsets' if reset is None else 'reset_checkpoint_to'} must not lie in the future, where it would be the same as 'latest'; got {iso(future[0])}, and now it is "
+            f"{iso(cluster.now_ms)}."
+        )
 
 
 def _go_on(
@@ -186,6 +198,9 @@ def _go_on(
     ranges, warnings = [], [f"The topic {name!r} does not exist and is left out." for name in absent]
     for p in partitions:
         state = cluster.partition(p)
+        if p not in lost:
+            # After a run that read uncommitted records: Spark would speak of lost data, or go back.
+            check_end(starts[p], p, state, rules)
         ranges.append(OffsetRange(p.topic, p.partition, starts[p], max(starts[p], rules.end_of(state))))
         warnings += open_transaction(p, state, rules)
     resolved = ResolvedRanges(OffsetRanges(ranges), permit(missing, rules), tuple(warnings))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from airflow_provider_kafka_spark.core.broker_state import ClusterState, PartitionState, Selection, TopicState
 from airflow_provider_kafka_spark.core.errors import InvalidInputError, KafkaSparkError, UnknownTopicError
@@ -98,6 +99,24 @@ class Facts:
         if failure is not None:
             # It may be raised by many, and would gather a traceback of each.
             raise failure.with_traceback(None)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What one look at a condition gave.
+
+    :param met: whether it holds.
+    :param text: what was seen, for the log.
+    :param value: what the task returns.
+    :param xcoms: what else it pushes, by key.
+    :param warnings: what the author should know.
+    """
+
+    met: bool
+    text: str
+    value: Any = None
+    xcoms: Mapping[str, Any] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
 
 
 def check_missing_topic(value: object) -> str:

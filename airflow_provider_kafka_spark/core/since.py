@@ -107,7 +107,7 @@ def _parse(value: object) -> Since:
 def _parse_text(text: str) -> Since:
     if text.lower() == "earliest":
         return SinceOffsets(Bound(Earliest(), {}))
-    if text[:1] in ("{", "["):
+    if text[:1] in ("{", "[", '"'):
         try:
             return _parse(_no_repeated_keys(text))
         except (ValueError, RecursionError) as error:

@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 _STALE_SECONDS = 5 * BEAT_SECONDS
 _LOOK_SECONDS = 1.0
 #: More than a root; and with a scheme, a host too, since to the worker there is no default file system.
-_LOCATION = re.compile(r"(/+|file:/+|[a-z][a-z0-9+.-]*://)[^/].*", re.DOTALL)
+_LOCATION = re.compile(r"(/+|file:/(//)?|(?!file:)[a-z][a-z0-9+.-]*://)[^/].*", re.DOTALL)
 _GENERATION = re.compile(rf"{GENERATION_PREFIX}(0|[1-9][0-9]*)")
 #: What Spark keeps in a checkpoint's folder.
 _SPARKS_OWN = frozenset({"metadata", "offsets", "commits", "sources"})

@@ -10,6 +10,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+#: Object stores, where a rename is a copy, and where readers see a file when it is closed, or the one before.
+_SEEN_WHEN_CLOSED = frozenset({"s3", "s3a", "s3n", "gs"})
+
+
 def write_whole(spark: SparkSession, uri: str, text: str) -> None:
     """Write a new file whole or not at all: a reader must never meet half of it.
 
@@ -27,35 +31,44 @@ def write_whole(spark: SparkSession, uri: str, text: str) -> None:
 
 
 def overwrite(spark: SparkSession, uri: str, text: str) -> None:
-    """Write a file in place of what is there, in one step where the file system can: HDFS and local disks do.
+    """Write a file in place of what is there, in one step where the file system can: HDFS, local disks and the object stores of Amazon and Google do.
 
     :raises OSError: if it cannot be written.
     """
     file_system, path = _open(spark, uri)
     _, partial = _open(spark, f"{uri}.partial")
+    try:
+        if path.toUri().getScheme() in _SEEN_WHEN_CLOSED:
+            _write(file_system, path, text, overwrite=True)
+            return
+        _write(file_system, partial, text, overwrite=True)
+        try:
+            _replace(spark, partial, path)
+        except Py4JJavaError as error:
+            if "UnsupportedFileSystemException" not in str(error.java_exception):
+                raise
+            # Spark gets along with a file system that has no FileContext, and so must we.
+            _write(file_system, path, text, overwrite=True)
+            file_system.delete(partial, False)
+    except Py4JJavaError as error:
+        raise _named(error, f"writing {uri}") from error
+
+
+def _replace(spark: SparkSession, partial: Any, path: Any) -> None:
     gateway, jvm = spark.sparkContext._gateway, spark.sparkContext._jvm
+    if _is_local(path):
+        # Hadoop would delete first: a reader that comes between finds no lock, and a crash leaves none of the two.
+        files: Any = jvm.java.nio.file  # type: ignore[union-attr]
+        moves = gateway.new_array(files.CopyOption, 1)  # type: ignore[union-attr]
+        moves[0] = files.StandardCopyOption.ATOMIC_MOVE
+        files.Files.move(_local_path(spark, partial), _local_path(spark, path), moves)
+        return
     rename: Any = getattr(jvm, "org.apache.hadoop.fs.Options$Rename")
     options = gateway.new_array(rename, 1)  # type: ignore[union-attr]
     options[0] = rename.OVERWRITE
     conf = spark.sparkContext._jsc.hadoopConfiguration()
-    try:
-        _write(file_system, partial, text, overwrite=True)
-        # FileSystem.rename() refuses a target that is there.
-        jvm.org.apache.hadoop.fs.FileContext.getFileContext(path.toUri(), conf).rename(partial, path, options)  # type: ignore[union-attr]
-    except Py4JJavaError as error:
-        if "UnsupportedFileSystemException" in str(error.java_exception):
-            _overwrite_in_place(file_system, partial, path, uri, text)
-            return
-        raise _named(error, f"writing {uri}") from error
-
-
-def _overwrite_in_place(file_system: Any, partial: Any, path: Any, uri: str, text: str) -> None:
-    """Where a file system has no ``FileContext``. Object stores are among them, and a file of theirs is not seen before it is closed."""
-    try:
-        _write(file_system, path, text, overwrite=True)
-        file_system.delete(partial, False)
-    except Py4JJavaError as error:
-        raise _named(error, f"writing {uri}") from error
+    # FileSystem.rename() refuses a target that is there.
+    jvm.org.apache.hadoop.fs.FileContext.getFileContext(path.toUri(), conf).rename(partial, path, options)  # type: ignore[union-attr]
 
 
 def create(spark: SparkSession, uri: str, text: str) -> bool:
@@ -66,9 +79,10 @@ def create(spark: SparkSession, uri: str, text: str) -> bool:
     :raises OSError: if it cannot be written.
     """
     file_system, path = _open(spark, uri)
-    is_local = path.toUri().getScheme() == "file"
+    is_local = _is_local(path)
     try:
-        file_system.mkdirs(path.getParent())
+        if is_local:
+            file_system.mkdirs(path.getParent())
     except Py4JJavaError as error:
         raise _named(error, f"making the folder of {uri}") from error
     try:
@@ -87,7 +101,16 @@ def _claim(spark: SparkSession, path: Any) -> None:
     gateway, jvm = spark.sparkContext._gateway, spark.sparkContext._jvm
     files: Any = jvm.java.nio.file  # type: ignore[union-attr]
     attributes = gateway.new_array(files.attribute.FileAttribute, 0)  # type: ignore[union-attr]
-    files.Files.createFile(jvm.java.io.File(path.toUri().getPath()).toPath(), attributes)  # type: ignore[union-attr]
+    files.Files.createFile(_local_path(spark, path), attributes)
+
+
+def _is_local(path: Any) -> bool:
+    return bool(path.toUri().getScheme() == "file")
+
+
+def _local_path(spark: SparkSession, path: Any) -> Any:
+    jvm: Any = spark.sparkContext._jvm
+    return jvm.java.io.File(path.toUri().getPath()).toPath()
 
 
 def read(spark: SparkSession, uri: str) -> str | None:

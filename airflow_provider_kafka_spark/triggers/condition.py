@@ -8,10 +8,14 @@ from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from airflow_provider_kafka_spark.core.conditions import Verdict, parse_condition
+from airflow_provider_kafka_spark.core.conditions import parse_condition
 from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError, KafkaSparkError, ProtocolError, error_named
+from airflow_provider_kafka_spark.core.facts import Verdict
 from airflow_provider_kafka_spark.core.outage import Outage
 from airflow_provider_kafka_spark.triggers.shared_poll import Poller, shared_poller, until_next_tick
+
+#: A task that is woken before Airflow's scheduler has heard that it was deferred is taken for one that died.
+_SETTLE_SECONDS = 2.0
 
 
 class KafkaConditionTrigger(BaseTrigger):
@@ -55,8 +59,10 @@ class KafkaConditionTrigger(BaseTrigger):
 
     async def _wait(self, poller: Poller) -> Verdict:
         condition, outage = parse_condition(self.condition), Outage()
+        at_least = min(_SETTLE_SECONDS, self.poll_interval)
         while True:
-            await until_next_tick(self.poll_interval)
+            await until_next_tick(self.poll_interval, at_least=at_least)
+            at_least = 0.0
             now_ms = int(time.time() * 1000)
             try:
                 verdict = condition.check(await poller.ask(condition.needs(now_ms)), now_ms)

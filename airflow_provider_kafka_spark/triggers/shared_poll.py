@@ -16,6 +16,8 @@ from dataclasses import replace
 from typing import TypeVar
 from weakref import WeakKeyDictionary
 
+from confluent_kafka import KafkaException
+
 from airflow_provider_kafka_spark.core.errors import KafkaSparkError
 from airflow_provider_kafka_spark.core.facts import Facts, Needs
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition
@@ -48,13 +50,14 @@ async def shared_poller(conn_id: str, timeout: float) -> AsyncIterator[Poller]:
             await poller.close()
 
 
-async def until_next_tick(interval: float) -> None:
+async def until_next_tick(interval: float, *, at_least: float = 0.0) -> None:
     """Sleep until the clock is at a multiple of the interval: those that wait with equal intervals wake together, whenever they began.
 
     :param interval: in seconds.
+    :param at_least: a tick that comes sooner, in seconds, is passed over.
     """
-    now = time.monotonic()
-    await asyncio.sleep(interval - now % interval)
+    now = time.monotonic() + at_least
+    await asyncio.sleep(at_least + interval - now % interval)
 
 
 class Poller:
@@ -135,6 +138,7 @@ class Poller:
         try:
             facts = await self._ask({needs for needs, _ in waiting})
         except Exception as error:  # noqa: BLE001 - whatever it is, everybody who waits has to hear of it
+            _forget_frames(error)
             await self._in_thread(self._drop_client)
             for _, future in waiting:
                 if not future.done():
@@ -161,6 +165,13 @@ class Poller:
         hook, self._hook = self._hook, None
         if hook is not None:
             hook.close()
+
+
+def _forget_frames(error: BaseException | None) -> None:
+    """The frames of a failure hold the client, which is to be closed now, and not when the garbage collector comes by."""
+    while isinstance(error, (KafkaSparkError, KafkaException)):
+        error.__traceback__ = None
+        error = error.__cause__ or error.__context__
 
 
 _POLLERS: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, Poller]] = WeakKeyDictionary()

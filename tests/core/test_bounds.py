@@ -18,6 +18,7 @@ from airflow_provider_kafka_spark.core.bounds import (
     Wish,
     iso,
     parse_bound,
+    parse_start,
     parse_timestamp,
 )
 from airflow_provider_kafka_spark.core.errors import BoundError, InvalidInputError
@@ -313,6 +314,62 @@ def test_a_bound_passes_through() -> None:
     bound = Bound.everywhere(AtOffset(3))
 
     assert parse_bound(bound, "end") is bound
+
+
+_EVERYWHERE = TopicPartition("any", 7)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        pytest.param("earliest", Earliest(), id="earliest"),
+        pytest.param(" Latest\n", Latest(), id="latest-as-spark-without-regard-to-case"),
+        pytest.param("2026-11-20T09:00:00Z", AtTimestamp(_MOMENT_MS), id="moment"),
+        pytest.param(datetime(2026, 11, 20, 9, tzinfo=timezone.utc), AtTimestamp(_MOMENT_MS), id="datetime"),
+        pytest.param(_MOMENT_MS, AtTimestamp(_MOMENT_MS), id="epoch-ms"),
+        pytest.param(str(_MOMENT_MS), AtTimestamp(_MOMENT_MS), id="epoch-ms-as-text"),
+        pytest.param({"any": {"7": 23}}, AtOffset(23), id="offset"),
+        pytest.param(' {"any": {"7": 0}} ', AtOffset(0), id="offset-as-json"),
+        pytest.param({"any": {"7": -1}}, Latest(), id="sparks-latest"),
+        pytest.param({"any": {7: -2}}, Earliest(), id="sparks-earliest"),
+        pytest.param(Bound.everywhere(AtOffset(3)), AtOffset(3), id="parsed-already"),
+    ],
+)
+def test_a_stream_starts_anywhere(value: object, expected: Wish) -> None:
+    """At either end, at offsets, or at a moment, whatever form a template gave it."""
+    assert parse_start(value, "starting_offsets").wish_for(_EVERYWHERE) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "fragments"),
+    [
+        pytest.param(None, ["'earliest', 'latest', offsets such as", "got None"], id="null"),
+        pytest.param("", ["got ''"], id="empty-text"),
+        pytest.param("erliest", ["got 'erliest'", "ISO 8601"], id="misspelt"),
+        pytest.param("2026-11-20T09:00:00", ["must have a time zone"], id="naive"),
+        pytest.param(1_795_165_200, ["seconds; multiply by 1000"], id="seconds"),
+        pytest.param(-1, ["milliseconds"], id="minus-one"),
+        pytest.param("-2", ["milliseconds"], id="minus-two-as-text"),
+        pytest.param(True, ["got True"], id="boolean"),
+        pytest.param(["orders"], ["got ['orders']"], id="list"),
+        pytest.param({}, ["offsets such as", "got {}"], id="empty-dict"),
+        pytest.param({"o": {"0": -3}}, ["o[0]", "got -3"], id="minus-three"),
+        pytest.param({"o": {"0": None}}, ["Spark would read null as 0"], id="null-offset"),
+        pytest.param({"o": {"0": "23"}}, ["got '23' of type str"], id="offset-as-text"),
+        pytest.param({"o": 5}, ["offsets by partition"], id="no-partitions"),
+        pytest.param('{"o": {"0": 1}', ["not JSON"], id="json-cut-off"),
+        pytest.param('{"o": {"0": 1}, "o": {"1": 2}}', ["names ['o'] twice"], id="json-topic-twice"),
+    ],
+)
+def test_refuses_what_is_no_start(value: object, fragments: list[str]) -> None:
+    """The message calls the parameter by its name, which is not always starting_offsets."""
+    with pytest.raises(BoundError) as error:
+        parse_start(value, "reset_checkpoint_to")
+
+    assert str(error.value).startswith("reset_checkpoint_to ")
+    assert "starting_offsets" not in str(error.value)
+    for fragment in fragments:
+        assert fragment in str(error.value)
 
 
 @pytest.mark.parametrize(

@@ -204,6 +204,38 @@ def test_a_stream_has_rules_of_its_own(option: str, reason: str) -> None:
         check_source_options({option: 5}, stream=True)
 
 
+@pytest.mark.parametrize(
+    "option",
+    [
+        "subscribe",
+        "subscribePattern",
+        "assign",
+        "startingOffsets",
+        "failOnDataLoss",
+        "includeHeaders",
+        "kafka.bootstrap.servers",
+        "kafka.group.id",
+        "kafka.isolation.level",
+        "kafka.enable.auto.commit",
+    ],
+)
+def test_a_stream_keeps_the_rules_of_a_batch(option: str) -> None:
+    """What the plan or the connection sets is refused in both, for the same reason."""
+    with pytest.raises(OptionError) as of_batch:
+        check_source_options({option: "x"})
+    with pytest.raises(OptionError) as of_stream:
+        check_source_options({option: "x"}, stream=True)
+
+    assert str(of_stream.value) == str(of_batch.value)
+
+
+def test_a_stream_takes_the_options_of_the_consumer() -> None:
+    """Spelt as Spark spells them, as for a batch."""
+    options = {"FETCHOFFSET.numRetries": 8, "kafka.max.poll.records": 500}
+
+    assert check_source_options(options, stream=True) == check_source_options(options)
+
+
 def test_a_checkpoint_is_no_sink_option() -> None:
     """It would be another one than the one that is checked."""
     with pytest.raises(OptionError, match="use checkpoint_location"):

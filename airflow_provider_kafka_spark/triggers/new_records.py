@@ -1,0 +1,225 @@
+"""Wakes DAGs when records arrive: for ``AssetWatcher``."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Hashable, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from airflow.triggers.base import BaseEventTrigger, TriggerEvent
+from airflow.triggers.shared_stream import AdvanceItem, SharedStreamProducer
+
+from airflow_provider_kafka_spark.core.errors import InvalidInputError, KafkaSparkError
+from airflow_provider_kafka_spark.core.outage import Outage
+from airflow_provider_kafka_spark.core.sensor_parameters import milliseconds
+from airflow_provider_kafka_spark.core.watch import LATEST, Watch, WatchState
+from airflow_provider_kafka_spark.core.watch import announced_ranges as announced_ranges  # for DAG files
+from airflow_provider_kafka_spark.triggers.shared_poll import Poller, shared_poller, until_next_tick
+
+if TYPE_CHECKING:
+    from airflow.sdk.execution_time.context import AssetStateStoreAccessors
+
+_STATE_KEY = "kafka-spark-watch"
+
+
+class KafkaNewRecordsTrigger(BaseEventTrigger):
+    """Announces every new record once, as offset ranges, so that a DAG can be scheduled by what arrives in Kafka.
+
+    .. code-block:: python
+
+        ORDERS = Asset("orders", watchers=[AssetWatcher(name="orders", trigger=KafkaNewRecordsTrigger(topics=["orders"]))])
+
+    Each event's payload is ``{"version": 1, "number": 7, "ranges": [...], "warnings": [...]}``; :func:`announced_ranges` reads the ranges out of a run's
+    ``triggering_asset_events``. How far it is stands in the asset's state store, so a restart of the triggerer continues where it was: no range is lost, and consecutive ones never overlap.
+
+    .. warning::
+        An event and the note that it was kept are two writes of Airflow's. If the triggerer ends in the second or two in between, the same event, with the same number, is made again.
+
+    A broker that does not answer, or that refuses the login, is asked again at the next interval, since there is no task that could fail: the triggerer's log has it.
+
+    :param topics: names of topics; one that does not exist yet is waited for.
+    :param topic_pattern: a regular expression that matches whole names; exactly one of the two.
+    :param since: where the very first start begins: ``"latest"``, or as :class:`~airflow_provider_kafka_spark.sensors.offsets.KafkaNewRecordsSensor` takes it.
+    :param min_records: how many are announced at least.
+    :param max_wait_for_min: seconds after the timestamp of the first new record, or a timedelta, after which fewer are announced.
+    :param poll_interval: seconds between two looks.
+    :param source_conn_id: Kafka connection; all triggers with one connection share one client.
+    :param isolation_level: as the sensors have it.
+    :param kafka_timeout: seconds for each request to a broker.
+    :param name: tells several watchers of one asset apart.
+    :raises InvalidInputError: for what cannot be right, when the DAG file is read.
+    """
+
+    def __init__(
+        self,
+        topics: Sequence[str] | None = None,
+        *,
+        topic_pattern: str | None = None,
+        since: Any = LATEST,
+        min_records: int = 1,
+        max_wait_for_min: float | timedelta | None = None,
+        poll_interval: float = 60.0,
+        source_conn_id: str = "kafka_default",
+        isolation_level: str = "read_committed",
+        kafka_timeout: float = 30.0,
+        name: str = "",
+    ) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        parameters = {
+            "topics": topics if topics is None or isinstance(topics, str) else list(topics),
+            "topic_pattern": topic_pattern,
+            "since": since,
+            "min_records": min_records,
+            "max_wait_for_min": max_wait_for_min,
+            "isolation_level": isolation_level,
+        }
+        watch = Watch.parse(**parameters)
+        self._parameters = {
+            **parameters,
+            "since": LATEST if watch.since is None else watch.since.to_json(),
+            "max_wait_for_min": None if watch.max_wait_ms is None else watch.max_wait_ms / 1000,
+        }
+        self._poll_interval = milliseconds(poll_interval, "poll_interval") / 1000
+        self._kafka_timeout = milliseconds(kafka_timeout, "kafka_timeout") / 1000
+        if not isinstance(source_conn_id, str) or not source_conn_id.strip():
+            raise InvalidInputError(f"source_conn_id must be the id of a Kafka connection; got {source_conn_id!r}.")
+        self._conn_id = source_conn_id
+        self._name = name
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        return (
+            f"{type(self).__module__}.{type(self).__qualname__}",
+            {
+                **self._parameters,
+                "poll_interval": self._poll_interval,
+                "source_conn_id": self._conn_id,
+                "kafka_timeout": self._kafka_timeout,
+                "name": self._name,
+            },
+        )
+
+    def shared_stream_key(self) -> Hashable:
+        """A stream of its own for each watcher: it is only there that Airflow tells when an event has been kept."""
+        key = _key(self.serialize()[1])
+        if self.asset_state_store is not None:
+            # What makes the stream is a class method, and this is the last that the instance hears before.
+            _STORES[key] = self.asset_state_store
+        return key
+
+    @classmethod
+    def create_shared_stream_producer(cls, kwargs: dict[str, Any]) -> SharedStreamProducer:
+        store = _STORES.pop(_key(kwargs), None)
+        if store is None:
+            raise InvalidInputError(
+                f"A {cls.__name__} must belong to an AssetWatcher, whose asset keeps how far it is; this one has no asset. To wait in a task, use KafkaNewRecordsSensor."
+            )
+        return cls(**kwargs)._producer(store)
+
+    def _producer(self, store: AssetStateStoreAccessors) -> SharedStreamProducer:
+        return _Announcer(self, Watch.parse(**self._parameters), _Notebook(store, self._name))
+
+    async def filter_shared_stream(self, shared_stream: AsyncIterator[Any]) -> AsyncIterator[TriggerEvent]:
+        async for announcement in shared_stream:
+            yield TriggerEvent(announcement)  # type: ignore[no-untyped-call]
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        raise InvalidInputError(
+            f"A {type(self).__name__} must be run by a triggerer as the trigger of an AssetWatcher. To wait in a task, use KafkaNewRecordsSensor."
+        )
+        yield
+
+    @property
+    def conn_id(self) -> str:
+        return self._conn_id
+
+    @property
+    def poll_interval(self) -> float:
+        return self._poll_interval
+
+    @property
+    def kafka_timeout(self) -> float:
+        return self._kafka_timeout
+
+
+class _Notebook:
+    """The state of a watcher in its asset's state store."""
+
+    def __init__(self, store: AssetStateStoreAccessors, name: str) -> None:
+        self._store = store
+        self._key = f"{_STATE_KEY}-{name}" if name else _STATE_KEY
+
+    async def read(self) -> WatchState | None:
+        value = await self._store.aget(self._key)
+        return None if value is None else WatchState.from_json(value)
+
+    async def write(self, state: WatchState) -> None:
+        await self._store.aset(self._key, state.to_json())
+
+
+class _Announcer(SharedStreamProducer):
+    """Makes one announcement after the other, each when the one before has been kept."""
+
+    def __init__(self, trigger: KafkaNewRecordsTrigger, watch: Watch, notebook: _Notebook) -> None:
+        self._trigger = trigger
+        self._watch = watch
+        self._notebook = notebook
+        self._kept = asyncio.Event()
+        self._state: WatchState | None = None
+
+    async def open_stream(self) -> AsyncIterator[tuple[Any, Any]]:
+        trigger, outage, said = self._trigger, Outage(), ""
+        self._state = await self._notebook.read()
+        async with shared_poller(trigger.conn_id, trigger.kafka_timeout) as poller:
+            while True:
+                state = self._state
+                announcement = None if state is None else state.announcement()
+                if state is not None and announcement is not None:
+                    self._kept.clear()
+                    yield announcement, state
+                    await self._kept.wait()
+                    continue
+                await until_next_tick(trigger.poll_interval)
+                try:
+                    await self._look(poller)
+                except KafkaSparkError as error:
+                    if error.retriable:
+                        lines = outage.began(error)
+                    else:
+                        lines = (
+                            [] if str(error) == said else [f"The watch cannot go on: {type(error).__name__}: {error}"]
+                        )
+                        said = str(error)
+                    for line in lines:
+                        trigger.log.warning("%s", line)
+                else:
+                    said = ""
+                    for line in outage.ended():
+                        trigger.log.info("%s", line)
+
+    async def _look(self, poller: Poller) -> None:
+        now_ms = int(time.time() * 1000)
+        facts = await poller.ask(self._watch.needs(self._state, now_ms))
+        state, notes = self._watch.look(self._state, facts, now_ms)
+        if state != self._state:
+            await self._notebook.write(state)
+            self._state = state
+        for note in notes:
+            self._trigger.log.warning("%s", note)
+
+    async def advance(self, batch: Sequence[AdvanceItem]) -> None:
+        for item in batch:
+            if item.outcome.is_clean:
+                self._state = item.broker_payload.kept()
+                await self._notebook.write(self._state)
+        # If it was not kept, it is still pending, and made again.
+        self._kept.set()
+
+
+def _key(kwargs: dict[str, Any]) -> tuple[str, str]:
+    return _STATE_KEY, json.dumps(kwargs, sort_keys=True)
+
+
+_STORES: dict[tuple[str, str], AssetStateStoreAccessors] = {}

@@ -1,0 +1,37 @@
+"""Copy each hour, and later what came late.
+
+What: ``copy`` copies the hour. When every partition is half an hour further on (``grace``; a partition idle for 10 minutes counts), ``arrived`` tells what has come since the copy, and ``late`` copies
+out of that the records that belong to the hour.
+
+Why: producers that were offline write old timestamps behind new ones. They are found by offset and picked by timestamp, and no record is copied twice.
+
+Prerequisites: the connections ``kafka_default`` and ``spark_default``, the topics ``orders`` and ``orders_copy``, and a running triggerer.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+
+from airflow.sdk import DAG, CronDataIntervalTimetable
+
+from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
+from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
+from airflow_provider_kafka_spark.sensors.offsets import KafkaNewRecordsSensor, KafkaTimestampReachedSensor
+
+HOUR = {"starting_timestamp": "{{ data_interval_start }}", "ending_timestamp": "{{ data_interval_end }}"}
+IN_HOUR = "timestamp >= timestamp'{{ data_interval_start }}' and timestamp < timestamp'{{ data_interval_end }}'"
+
+with DAG(
+    "reprocess_late_records",
+    schedule=CronDataIntervalTimetable("0 * * * *", timezone="UTC"),
+    start_date=datetime(2026, 1, 1, tzinfo=timezone.utc),
+    catchup=False,
+    doc_md=__doc__,
+    default_args={"topics": ["orders"], "deferrable": True, "target_topic": "orders_copy"},
+):
+    copy = KafkaToKafkaBatchOperator(task_id="copy", exact_window=True, **HOUR)
+    half_past = "{{ data_interval_end + macros.timedelta(minutes=30) }}"
+    grace = KafkaTimestampReachedSensor(task_id="grace", timestamp=half_past, idle_after=timedelta(minutes=10))
+    arrived = KafkaNewRecordsSensor(task_id="arrived", since=copy.output, soft_fail=True, timeout=60)
+    late = ReplayOffsetRangesOperator(task_id="late", offset_ranges=arrived.output, where=IN_HOUR)
+    copy >> grace >> arrived

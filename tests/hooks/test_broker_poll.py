@@ -1,0 +1,144 @@
+"""Promises of :mod:`~airflow_provider_kafka_spark.hooks.broker_poll`: one round of requests for everybody, where one's trouble is not another's."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from airflow_provider_kafka_spark.core.broker_state import PartitionState
+from airflow_provider_kafka_spark.core.errors import BrokerAuthorizationError, CheckpointError
+from airflow_provider_kafka_spark.core.facts import Needs
+from airflow_provider_kafka_spark.core.offset_range import TopicPartition
+from airflow_provider_kafka_spark.hooks.broker_poll import ask_broker, read_checkpoint
+from airflow_provider_kafka_spark.hooks.consumer_group import ConsumerGroup
+from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
+from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
+from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
+
+pytestmark = pytest.mark.broker
+
+NOON = 1_700_000_000_000
+
+
+@pytest.fixture
+def hook(kafka: KafkaBroker) -> Iterator[KafkaHook]:
+    with KafkaHook(timeout=20) as hook:
+        yield hook
+
+
+def test_everybody_gets_what_he_needs_in_one_round(kafka: KafkaBroker, topic: TopicFactory, hook: KafkaHook) -> None:
+    """Different topics, times and groups are asked for together."""
+    one, two = topic(2, suffix="one"), topic(suffix="two")
+    kafka.produce(one, [Record(value=b"v", partition=0, timestamp=NOON + i * 1000) for i in range(10)])
+    kafka.produce_transaction(two, [Record(value=b"v", timestamp=NOON)], commit=False)
+    kafka.delete_records(one, {0: 4})
+    group = f"group-{uuid4().hex[:8]}"
+    ConsumerGroup(hook, group).commit({TopicPartition(one, 0): 6})
+
+    facts = ask_broker(
+        hook,
+        [
+            Needs((one,), timestamps=frozenset({NOON + 5500, NOON + 9001}), newest=True, identity=True),
+            Needs((two,), timestamps=frozenset({NOON})),
+            Needs(None, f"{one[:-3]}.*", retention=True),
+            Needs((one, two), group_id=group),
+            Needs(("nowhere",)),
+        ],
+    )
+
+    assert facts.topic(one).partitions == {0: PartitionState(4, 10, 10), 1: PartitionState(0, 0, 0)}
+    assert facts.topic(two).partitions == {0: PartitionState(0, 2, 2)}
+    assert facts.cluster.first_at == {
+        (TopicPartition(one, 0), NOON + 5500): 6,
+        (TopicPartition(one, 0), NOON + 9001): None,
+        (TopicPartition(one, 1), NOON + 5500): None,
+        (TopicPartition(one, 1), NOON + 9001): None,
+        (TopicPartition(two, 0), NOON): 0,
+    }
+    assert facts.newest == {TopicPartition(one, 0): NOON + 9000, TopicPartition(one, 1): None}
+    assert facts.group(group) == {TopicPartition(one, 0): 6}
+    assert facts.topic(one).topic_id
+    assert facts.topic(two).topic_id is None
+    assert "retention.ms" in facts.topic(one).config
+    assert facts.names >= {one, two}
+    assert "nowhere" not in facts.names
+    assert facts.failures == {}
+    assert abs(facts.now_ms - time.time() * 1000) < 60_000
+
+
+def test_an_open_transaction_shows(kafka: KafkaBroker, topic: TopicFactory, hook: KafkaHook) -> None:
+    name = topic()
+    kafka.produce(name, [Record(value=b"v")])
+    with kafka.open_transaction(name, [Record(value=b"open") for _ in range(3)]) as transaction:
+        assert ask_broker(hook, [Needs((name,))]).topic(name).partitions == {0: PartitionState(0, 1, 4)}
+        transaction.commit()
+    assert ask_broker(hook, [Needs((name,))]).topic(name).partitions == {0: PartitionState(0, 5, 5)}
+
+
+def test_what_a_login_may_not_see_fails_only_who_asks_for_it(connection: Callable[..., None]) -> None:
+    """A hidden topic and a hidden group are failures of their own; the rest of the round is told."""
+    authorizer = {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:ANONYMOUS",
+    }
+    with KafkaBroker(sasl_users={"copier": "the-right-password"}, properties=authorizer) as broker:
+        for name in ("seen", "hidden"):
+            broker.create_topic(name)
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+        rule = AclBinding(
+            ResourceType.TOPIC, "seen", ResourcePatternType.LITERAL, "User:copier", "*", AclOperation.DESCRIBE, AclPermissionType.ALLOW
+        )  # fmt: skip
+        for future in admin.create_acls([rule]).values():
+            future.result(30)
+        connection("kafka_sasl", extra=broker.sasl_client_config("copier"))
+        with KafkaHook("kafka_sasl", timeout=20) as hook:
+            deadline = time.monotonic() + 30
+            while "seen" not in hook.topic_names() and time.monotonic() < deadline:
+                time.sleep(0.05)
+            facts = ask_broker(
+                hook, [Needs(("seen",)), Needs(("hidden", "nowhere")), Needs(("seen",), group_id="copy")]
+            )
+
+    assert facts.topic("seen").partitions == {0: PartitionState(0, 0, 0)}
+    with pytest.raises(BrokerAuthorizationError, match="'hidden'"):
+        facts.topic("hidden")
+    with pytest.raises(BrokerAuthorizationError, match="'copy'"):
+        facts.group("copy")
+    # To a stranger a broker does not tell what does not exist from what he may not see.
+    assert set(facts.failures) == {("topic", "hidden"), ("topic", "nowhere"), ("group", "copy")}
+
+
+def test_a_checkpoint_is_read_or_says_why_not(tmp_path: Path) -> None:
+    (tmp_path / "offsets").mkdir()
+    (tmp_path / "commits").mkdir()
+    metadata = '{"batchWatermarkMs":0,"batchTimestampMs":0,"conf":{}}'
+    (tmp_path / "offsets" / "0").write_text(f'v1\n{metadata}\n{{"orders":{{"0":23}}}}')
+    (tmp_path / "commits" / "0").write_text('v1\n{"nextBatchWatermarkMs":0}')
+
+    assert read_checkpoint(str(tmp_path)) == {TopicPartition("orders", 0): 23}
+    assert isinstance(read_checkpoint(str(tmp_path / "elsewhere")), CheckpointError)
+    (tmp_path / "offsets" / "0").write_text("v1\n{")
+    assert isinstance(read_checkpoint(str(tmp_path)), CheckpointError)
+
+
+def test_a_long_lived_client_forgets_old_errors(kafka: KafkaBroker, topic: TopicFactory, hook: KafkaHook) -> None:
+    """What went wrong once is not named as the cause of something else later."""
+    name = topic()
+    ask_broker(hook, [Needs((name,))])
+    hook._client_errors.append(object())  # type: ignore[arg-type]
+
+    ask_broker(hook, [Needs((name,))])
+
+    assert hook._client_errors == []

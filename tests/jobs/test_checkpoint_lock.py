@@ -1,0 +1,218 @@
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from airflow_provider_kafka_spark.core.checkpoint_layout import Lock
+from airflow_provider_kafka_spark.core.errors import CheckpointError, CheckpointInUseError
+from airflow_provider_kafka_spark.jobs import checkpoint_lock as lock_module
+from airflow_provider_kafka_spark.jobs import hadoop_files
+from airflow_provider_kafka_spark.jobs.checkpoint_lock import checkpoint_lock
+
+pytestmark = pytest.mark.spark
+
+_OWNER = "task 'copy' of DAG 'orders', run 'manual'"
+_OTHER = Lock("task 'copy' of DAG 'orders', run 'scheduled'", "local-2", 3)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "checkpoint" / "lock.json"
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lock beats every 20 ms, in place of every 2 s."""
+    monkeypatch.setattr(lock_module, "BEAT_SECONDS", 0.02)
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_names_its_owner_while_it_is_held(spark: SparkSession, file: Path) -> None:
+    """The task's run and the application; at the end nothing of it is left."""
+    with checkpoint_lock(spark, f"file://{file}", _OWNER, None):
+        assert Lock.parse(file.read_text()) == Lock(_OWNER, spark.sparkContext.applicationId, 0)
+
+    assert list(file.parent.iterdir()) == []
+
+
+def test_changes_while_it_is_held(spark: SparkSession, file: Path, quick: None) -> None:
+    """That is how others see that its owner lives; it is a whole lock at every moment."""
+    with checkpoint_lock(spark, f"file://{file}", _OWNER, None):
+        seen: set[int] = set()
+
+        def beats() -> bool:
+            lock = Lock.parse(file.read_text())
+            assert lock is not None
+            seen.add(lock.beat)
+            return len(seen) >= 3
+
+        wait_until(beats)
+
+    assert list(file.parent.iterdir()) == []
+
+
+def test_is_released_when_the_run_fails(spark: SparkSession, file: Path) -> None:
+    """The next run need not wait until it is seen to be stale."""
+    with pytest.raises(ZeroDivisionError), checkpoint_lock(spark, f"file://{file}", _OWNER, None):
+        _ = 1 / 0
+
+    assert not file.exists()
+
+
+def test_is_refused_while_another_run_holds_it(spark: SparkSession, file: Path) -> None:
+    """The holder is named, and its lock is left alone; a retry may find it free."""
+    hadoop_files.create(spark, f"file://{file}", _OTHER.format())
+
+    with (
+        pytest.raises(CheckpointInUseError, match="run 'scheduled'") as raised,
+        checkpoint_lock(spark, f"file://{file}", _OWNER, None),
+    ):
+        pytest.fail("two hold it")
+
+    assert raised.value.retriable
+    assert file.read_text() == _OTHER.format()
+
+
+def test_is_refused_within_one_application_too(spark: SparkSession, file: Path) -> None:
+    """The same owner is no reason to hold it twice."""
+    with (
+        checkpoint_lock(spark, f"file://{file}", _OWNER, None),
+        pytest.raises(CheckpointInUseError),
+        checkpoint_lock(spark, f"file://{file}", _OWNER, None),
+    ):
+        pytest.fail("two hold it")
+
+
+@pytest.mark.parametrize(
+    "stale",
+    [
+        pytest.param(_OTHER.format(), id="whole"),
+        pytest.param(_OTHER.format()[:20], id="half"),
+        pytest.param("", id="empty"),
+    ],
+)
+def test_the_lock_of_a_dead_run_is_taken_over(spark: SparkSession, file: Path, stale: str) -> None:
+    """Whatever it left."""
+    hadoop_files.create(spark, f"file://{file}", stale)
+
+    with checkpoint_lock(spark, f"file://{file}", _OWNER, stale):
+        lock = Lock.parse(file.read_text())
+        assert lock is not None
+        assert lock.owner == _OWNER
+
+
+@pytest.mark.parametrize("stale", [None, _OTHER.format()])
+def test_a_lock_that_has_changed_is_not_taken_over(spark: SparkSession, file: Path, stale: str | None) -> None:
+    """Its owner woke up, or another run has taken it over since it was watched."""
+    hadoop_files.create(spark, f"file://{file}", Lock(_OTHER.owner, _OTHER.application_id, 4).format())
+
+    with pytest.raises(CheckpointInUseError), checkpoint_lock(spark, f"file://{file}", _OWNER, stale):
+        pytest.fail("two hold it")
+
+
+def test_a_stale_lock_that_is_gone_is_no_matter(spark: SparkSession, file: Path) -> None:
+    """Then the checkpoint is free."""
+    with checkpoint_lock(spark, f"file://{file}", _OWNER, _OTHER.format()):
+        assert file.exists()
+
+
+def test_a_place_that_cannot_be_written_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
+    """Not one of another run's: it is named, and a retry would not help."""
+    (tmp_path / "checkpoint").write_text("")
+
+    with (
+        pytest.raises(CheckpointError, match="must be a folder that the Spark driver can write") as raised,
+        checkpoint_lock(spark, f"file://{tmp_path}/checkpoint/lock.json", _OWNER, None),
+    ):
+        pytest.fail("it has no lock")
+
+    assert not raised.value.retriable
+
+
+@pytest.mark.parametrize(
+    "taken_by",
+    [
+        pytest.param(_OTHER.format(), id="another-run"),
+        pytest.param(None, id="deleted"),
+        pytest.param("{", id="no-lock-any-more"),
+    ],
+)
+def test_the_loss_of_the_lock_ends_the_process(
+    spark: SparkSession, file: Path, quick: None, monkeypatch: pytest.MonkeyPatch, taken_by: str | None
+) -> None:
+    """At once, and with a code of its own: nothing that it still wrote would be accounted for."""
+    exits: list[int] = []
+    monkeypatch.setattr("os._exit", exits.append)
+
+    with checkpoint_lock(spark, f"file://{file}", _OWNER, None):
+
+        def is_lost() -> bool:
+            # As often as it takes, since a beat may come between.
+            if taken_by is None:
+                file.unlink(missing_ok=True)
+            else:
+                replacement = file.with_name("replacement")
+                replacement.write_text(taken_by)
+                replacement.rename(file)
+            return bool(exits)
+
+        wait_until(is_lost)
+
+    assert set(exits) == {75}
+
+
+def test_the_lock_of_another_run_is_not_released(spark: SparkSession, file: Path) -> None:
+    """A driver that wakes up at its very end leaves the lock to the run that took it over."""
+    with checkpoint_lock(spark, f"file://{file}", _OWNER, None):
+        file.write_text(_OTHER.format())
+
+    assert file.read_text() == _OTHER.format()
+
+
+def test_a_beat_that_fails_is_told_and_tried_again(
+    spark: SparkSession,
+    file: Path,
+    quick: None,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The store may be away for a moment, and the run lives on."""
+    whole, failed = hadoop_files.overwrite, threading.Event()
+
+    def fail_once(*arguments: object) -> None:
+        if not failed.is_set():
+            failed.set()
+            raise OSError("away for a moment")
+        whole(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(hadoop_files, "overwrite", fail_once)
+    with checkpoint_lock(spark, f"file://{file}", _OWNER, None):
+        wait_until(lambda: '"beat": 2' in file.read_text())
+
+    assert "cannot be renewed: away for a moment" in capsys.readouterr().err
+
+
+def test_a_lock_that_cannot_be_released_does_not_hide_how_the_run_ended(
+    spark: SparkSession, file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What went wrong with the copy is what the task must tell."""
+
+    def fail(*_: object) -> None:
+        raise OSError("away")
+
+    monkeypatch.setattr(hadoop_files, "delete", fail)
+    with pytest.raises(ZeroDivisionError), checkpoint_lock(spark, f"file://{file}", _OWNER, None):
+        _ = 1 / 0
+
+    assert "cannot be deleted: away" in capsys.readouterr().err

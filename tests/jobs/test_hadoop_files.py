@@ -1,0 +1,190 @@
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from airflow_provider_kafka_spark.jobs import hadoop_files
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def at(tmp_path: Path) -> Callable[[str], str]:
+    """The URI of a file in this test's folder."""
+    return lambda name: f"file://{tmp_path}/{name}"
+
+
+@pytest.fixture
+def bare_scheme(spark: SparkSession) -> str:
+    """A scheme whose file system has no ``FileContext``, as those of some object stores have none; it leads to the local disk."""
+    spark.sparkContext._jsc.hadoopConfiguration().set("fs.pfile.impl", "org.apache.hadoop.fs.ProxyLocalFileSystem")  # type: ignore[union-attr]
+    return "pfile"
+
+
+def files(folder: Path) -> list[str]:
+    """Hidden ones too."""
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("", id="empty"),
+        pytest.param('{"owner": "schlüssel ✓"}\n', id="not-only-ascii"),
+        pytest.param("\0v1\n{}", id="nul-byte"),
+        pytest.param("x" * 1_000_000, id="long"),
+    ],
+)
+@pytest.mark.parametrize("write", [hadoop_files.write_whole, hadoop_files.overwrite, hadoop_files.create])
+def test_what_is_written_reads_back(
+    spark: SparkSession, at: Callable[[str], str], tmp_path: Path, write: Callable[..., object], text: str
+) -> None:
+    """The same text by every way of writing, also for the worker, into folders that are made on the way; nothing else is left there."""
+    write(spark, at("a/b/file"), text)
+
+    assert hadoop_files.read(spark, at("a/b/file")) == text
+    assert (tmp_path / "a" / "b" / "file").read_text() == text
+    assert files(tmp_path) == ["a/b/file"]
+
+
+def test_what_is_not_there_is_none(spark: SparkSession, at: Callable[[str], str]) -> None:
+    """No file, no text; no folder, no names; and nothing to delete is no error."""
+    assert hadoop_files.read(spark, at("missing")) is None
+    assert hadoop_files.names(spark, at("missing")) == []
+    hadoop_files.delete(spark, at("missing"))
+
+
+def test_a_file_is_created_once(spark: SparkSession, at: Callable[[str], str]) -> None:
+    """The second is told so, and changes nothing."""
+    assert hadoop_files.create(spark, at("lock"), "first")
+    assert not hadoop_files.create(spark, at("lock"), "second")
+
+    assert hadoop_files.read(spark, at("lock")) == "first"
+
+
+def test_of_many_at_once_one_creates_a_file(spark: SparkSession, at: Callable[[str], str]) -> None:
+    """Just one is told that the file is its own, and it has that one's text."""
+    for turn in range(20):
+        together = threading.Barrier(8)
+
+        def create(number: int, uri: str = at(f"lock-{turn}"), together: threading.Barrier = together) -> bool:
+            together.wait()
+            return hadoop_files.create(spark, uri, f"owner {number}")
+
+        with ThreadPoolExecutor(8) as pool:
+            taken = list(pool.map(create, range(8)))
+
+        assert taken.count(True) == 1
+        assert hadoop_files.read(spark, at(f"lock-{turn}")) == f"owner {taken.index(True)}"
+
+
+def test_a_deleted_file_can_be_created_again(spark: SparkSession, at: Callable[[str], str]) -> None:
+    """As when a lock was released."""
+    hadoop_files.create(spark, at("lock"), "first")
+    hadoop_files.delete(spark, at("lock"))
+
+    assert hadoop_files.read(spark, at("lock")) is None
+    assert hadoop_files.create(spark, at("lock"), "second")
+
+
+def test_a_new_file_replaces_none(spark: SparkSession, at: Callable[[str], str]) -> None:
+    """What is there already stays, and the writer is told."""
+    hadoop_files.write_whole(spark, at("commits/3"), "first")
+
+    with pytest.raises(OSError, match="does it exist already"):
+        hadoop_files.write_whole(spark, at("commits/3"), "second")
+    assert hadoop_files.read(spark, at("commits/3")) == "first"
+
+
+def test_a_file_can_be_replaced(spark: SparkSession, at: Callable[[str], str], tmp_path: Path) -> None:
+    """As often as wished, and nothing is left beside it."""
+    for number in range(3):
+        hadoop_files.overwrite(spark, at("record"), f"text {number}")
+
+    assert hadoop_files.read(spark, at("record")) == "text 2"
+    assert files(tmp_path) == ["record"]
+
+
+def test_a_reader_meets_a_whole_file_while_it_is_replaced(
+    spark: SparkSession, at: Callable[[str], str], tmp_path: Path
+) -> None:
+    """A worker that looks at any moment sees one text or the next, never none and never half of one."""
+    texts = ["a" * 100_000, "b" * 100_000]
+    hadoop_files.overwrite(spark, at("record"), texts[0])
+    stop, seen = threading.Event(), set[str]()
+
+    def look() -> None:
+        while not stop.is_set():
+            seen.add((tmp_path / "record").read_text())
+
+    with ThreadPoolExecutor(1) as pool:
+        reader = pool.submit(look)
+        for number in range(50):
+            hadoop_files.overwrite(spark, at("record"), texts[number % 2])
+        stop.set()
+        reader.result()
+
+    assert seen <= set(texts)
+
+
+def test_a_file_system_without_the_newer_interface_will_do(
+    spark: SparkSession, bare_scheme: str, tmp_path: Path
+) -> None:
+    """Spark gets along with such a one, so that a lock must be renewed there too."""
+    uri = f"{bare_scheme}://{tmp_path}/lock"
+    assert hadoop_files.create(spark, uri, "first")
+
+    hadoop_files.overwrite(spark, uri, "second")
+
+    assert hadoop_files.read(spark, uri) == "second"
+    assert not hadoop_files.create(spark, uri, "third")
+    assert "lock.partial" not in files(tmp_path)
+
+
+def test_names_what_is_in_a_folder(spark: SparkSession, at: Callable[[str], str]) -> None:
+    """Files and folders, by their last name, without checksum files."""
+    for name in ("offsets/0", "offsets/1", "offsets/sub/2"):
+        hadoop_files.write_whole(spark, at(name), "text")
+
+    assert sorted(hadoop_files.names(spark, at("offsets"))) == ["0", "1", "sub"]
+
+
+@pytest.mark.parametrize(
+    ("act", "doing"),
+    [
+        pytest.param(lambda s, uri: hadoop_files.create(s, uri, "t"), "making the folder of", id="create"),
+        pytest.param(lambda s, uri: hadoop_files.overwrite(s, uri, "t"), "writing", id="overwrite"),
+        pytest.param(lambda s, uri: hadoop_files.write_whole(s, uri, "t"), "writing", id="write-whole"),
+    ],
+)
+def test_what_cannot_be_written_is_an_error(
+    spark: SparkSession, at: Callable[[str], str], tmp_path: Path, act: Callable[..., object], doing: str
+) -> None:
+    """Below a file nothing can be made, which is not the same as a file that somebody else has made."""
+    (tmp_path / "taken").write_text("")
+
+    with pytest.raises(OSError, match=f"{doing} file:.*taken/lock failed"):
+        act(spark, at("taken/lock"))
+
+
+def test_a_folder_is_no_file(spark: SparkSession, at: Callable[[str], str], tmp_path: Path) -> None:
+    """It is not read as one, and not deleted with all that is in it."""
+    hadoop_files.write_whole(spark, at("folder/file"), "text")
+
+    with pytest.raises(OSError, match="reading file:"):
+        hadoop_files.read(spark, at("folder"))
+    with pytest.raises(OSError, match="deleting file:"):
+        hadoop_files.delete(spark, at("folder"))
+    assert files(tmp_path) == ["folder/file"]
+
+
+@pytest.mark.parametrize("uri", ["nosuch://host/file", "s3a://bucket/file"])
+def test_a_file_system_that_spark_lacks_is_an_error(spark: SparkSession, uri: str) -> None:
+    """Named with the address, as an error of files."""
+    with pytest.raises(OSError, match=f"reaching {uri} failed"):
+        hadoop_files.read(spark, uri)

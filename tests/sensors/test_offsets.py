@@ -1,0 +1,366 @@
+"""Promises of the sensors in :mod:`~airflow_provider_kafka_spark.sensors.offsets`: the same answer by poking and deferred, and one clear error for each bad input."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import time
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from airflow.sdk import DAG, BaseOperator
+from airflow.sdk.exceptions import (
+    AirflowFailException,
+    AirflowRescheduleException,
+    AirflowSensorTimeout,
+    AirflowSkipException,
+    TaskDeferred,
+)
+
+from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError, ConsumerGroupError
+from airflow_provider_kafka_spark.core.offset_range import TopicPartition
+from airflow_provider_kafka_spark.hooks.consumer_group import ConsumerGroup
+from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
+from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
+from airflow_provider_kafka_spark.sensors.offsets import (
+    ConsumerGroupLagSensor,
+    KafkaNewRecordsSensor,
+    KafkaOffsetsSensor,
+    KafkaTimestampReachedSensor,
+)
+from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
+from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
+from airflow_provider_kafka_spark.triggers.condition import KafkaConditionTrigger
+from tests.airflow_fakes import TaskInstance, task_context
+
+INTERVAL = 0.2
+#: The second line of a batch's file in a checkpoint of Spark's.
+METADATA = '{"batchWatermarkMs":0,"batchTimestampMs":0,"conf":{}}'
+
+
+@pytest.fixture
+def closed_port() -> Iterator[int]:
+    """A port where nobody listens, kept from being handed to anybody else."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield taken.getsockname()[1]
+
+
+def wait_in_triggerer(kind: type[KafkaOffsetsSensor], ti: TaskInstance | None = None, **parameters: Any) -> Any:
+    """Have a sensor deferred, its trigger run as after a trip through the database, and the task resumed."""
+    sensor = kind(task_id="wait", deferrable=True, poke_interval=INTERVAL, **parameters)
+    context: Any = task_context(ti=ti)
+    try:
+        return sensor.execute(context)
+    except TaskDeferred as deferred:
+        _, kwargs = deferred.trigger.serialize()
+        method = deferred.method_name
+
+    async def event() -> Any:
+        return await anext(KafkaConditionTrigger(**json.loads(json.dumps(kwargs))).run())
+
+    payload = asyncio.run(asyncio.wait_for(event(), 60)).payload
+    resumed = kind(task_id="wait", deferrable=True, poke_interval=INTERVAL, **parameters)
+    return getattr(resumed, method)(context, event=payload)
+
+
+def wait_by_poking(kind: type[KafkaOffsetsSensor], ti: TaskInstance | None = None, **parameters: Any) -> Any:
+    sensor = kind(task_id="wait", deferrable=False, **{"poke_interval": INTERVAL, "timeout": 60, **parameters})
+    context: Any = task_context(ti=ti)
+    return sensor.execute(context)
+
+
+def look(kind: type[KafkaOffsetsSensor], **parameters: Any) -> Any:
+    """One look: what was found, or False."""
+    context: Any = task_context()
+    return kind(task_id="wait", **parameters).poke(context)
+
+
+@pytest.mark.broker
+@pytest.mark.parametrize("wait", [wait_by_poking, wait_in_triggerer])
+def test_what_is_new_is_ready_to_be_replayed(kafka: KafkaBroker, topic: TopicFactory, wait: Callable[..., Any]) -> None:
+    name, target = topic(3), topic(suffix="target")
+    kafka.produce(name, [Record(value=b"v", partition=i % 2) for i in range(20)])
+    ti = TaskInstance()
+
+    found = wait(KafkaNewRecordsSensor, ti, topics=[name], since={name: {"0": 7, "1": 10, "2": 0}})
+
+    assert found == [{"topic": name, "partition": 0, "from_offset": 7, "until_offset": 10}]
+    assert ti.pushed == {"offsets": {name: {"0": 10, "1": 10, "2": 0}}}
+    context: Any = task_context()
+    replay = ReplayOffsetRangesOperator(task_id="r", offset_ranges=found, target_topic=target, plan_only=True)
+    assert replay.execute(context)["planned_records"] == 3
+    # What was pushed is the next since: nothing is new to it, and then only what comes.
+    assert look(KafkaNewRecordsSensor, topics=[name], since=ti.pushed["offsets"]) is False
+    kafka.produce(name, [Record(value=b"v", partition=2)])
+    assert wait(KafkaNewRecordsSensor, topics=[name], since=ti.pushed["offsets"]) == [
+        {"topic": name, "partition": 2, "from_offset": 0, "until_offset": 1}
+    ]
+
+
+@pytest.mark.broker
+@pytest.mark.parametrize("wait", [wait_by_poking, wait_in_triggerer])
+def test_records_that_come_while_it_waits_end_the_wait(
+    kafka: KafkaBroker, topic: TopicFactory, wait: Callable[..., Any]
+) -> None:
+    """Aborted and uncommitted records do not; the sensor sees the first committed one."""
+    name = topic()
+
+    async def main() -> None:
+        with kafka.open_transaction(name, [Record(value=b"open")]) as transaction:
+            waiting = asyncio.create_task(
+                asyncio.to_thread(wait, KafkaNewRecordsSensor, topics=[name], since="earliest")
+            )
+            with KafkaHook() as hook:
+                # Written, and not stable.
+                assert (await asyncio.to_thread(hook.state, [name])).topic(name).partitions[0].last_stable == 0
+            assert not waiting.done()
+            await asyncio.to_thread(transaction.commit)
+        assert await waiting == [{"topic": name, "partition": 0, "from_offset": 0, "until_offset": 2}]
+
+    asyncio.run(main())
+
+
+@pytest.mark.broker
+def test_since_a_group_a_timestamp_or_a_checkpoint(kafka: KafkaBroker, topic: TopicFactory, tmp_path: Path) -> None:
+    name, group = topic(), f"group-{uuid4().hex[:8]}"
+    start = int(time.time() * 1000) - 100_000
+    kafka.produce(name, [Record(value=b"v", timestamp=start + i * 1000) for i in range(20)])
+    with KafkaHook() as hook:
+        ConsumerGroup(hook, group).commit({TopicPartition(name, 0): 15})
+    (tmp_path / "offsets").mkdir()
+    (tmp_path / "commits").mkdir()
+    for number, end in ((0, 4), (1, 12)):
+        (tmp_path / "offsets" / str(number)).write_text(f'v1\n{METADATA}\n{{"{name}":{{"0":{end}}}}}')
+    # The second batch was begun, and not finished.
+    (tmp_path / "commits" / "0").write_text("v1\n{}")
+
+    for since, first in ((f"group:{group}", 15), (start + 8_500, 9), (str(tmp_path), 4)):
+        expected = [{"topic": name, "partition": 0, "from_offset": first, "until_offset": 20}]
+        assert wait_by_poking(KafkaNewRecordsSensor, topics=[name], since=since) == expected
+        assert wait_in_triggerer(KafkaNewRecordsSensor, topics=[name], since=since) == expected
+
+
+@pytest.mark.broker
+def test_fewer_records_are_enough_after_the_longest_wait(kafka: KafkaBroker, topic: TopicFactory) -> None:
+    """Counted from the timestamp of the first new record, which the broker knows: in every mode alike."""
+    name, now = topic(), int(time.time() * 1000)
+    kafka.produce(name, [Record(value=b"v", timestamp=now - 100_000), Record(value=b"v", timestamp=now - 50_000)])
+    common: dict[str, Any] = {"topics": [name], "min_records": 100}
+
+    old = {**common, "since": {name: {"0": 1}}, "max_wait_for_min": timedelta(seconds=30)}
+    assert look(KafkaNewRecordsSensor, **old)
+    young = {**common, "since": {name: {"0": 1}}, "max_wait_for_min": 300}
+    assert look(KafkaNewRecordsSensor, **young) is False
+    assert look(KafkaNewRecordsSensor, **common, since="earliest", max_wait_for_min=60)
+    assert wait_in_triggerer(KafkaNewRecordsSensor, **old) == [
+        {"topic": name, "partition": 0, "from_offset": 1, "until_offset": 2}
+    ]
+    # It comes true by waiting alone.
+    soon = (time.time() * 1000 - (now - 50_000)) / 1000 + 2
+    started = time.monotonic()
+    assert wait_in_triggerer(KafkaNewRecordsSensor, **{**old, "max_wait_for_min": soon})
+    assert time.monotonic() - started > 0.5
+
+
+@pytest.mark.broker
+@pytest.mark.parametrize("wait", [wait_by_poking, wait_in_triggerer])
+def test_a_window_is_complete_when_every_partition_is_behind_it(
+    kafka: KafkaBroker, topic: TopicFactory, wait: Callable[..., Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    name, now = topic(3), int(time.time() * 1000)
+    at = now - 60_000
+    kafka.produce(name, [Record(value=b"v", partition=0, timestamp=at + i * 1000) for i in range(-5, 5)])
+    kafka.produce(name, [Record(value=b"v", partition=1, timestamp=at - 5000)])
+
+    assert look(KafkaTimestampReachedSensor, topics=[name], timestamp=at) is False
+    assert look(KafkaTimestampReachedSensor, topics=[name], timestamp=at, idle_after=3600) is False
+    found = wait(KafkaTimestampReachedSensor, topics=[name], timestamp=at, idle_after=timedelta(seconds=30))
+
+    # As ending_offsets of a copy takes it.
+    assert found == {name: {"0": 5, "1": 1, "2": 0}}
+    said = capsys.readouterr().out
+    assert f"{name}[1] (newest record" in said
+    assert f"{name}[2] (empty" in said
+    assert f"{name}[0] (" not in said
+
+
+@pytest.mark.broker
+@pytest.mark.parametrize("wait", [wait_by_poking, wait_in_triggerer])
+def test_a_group_has_caught_up(kafka: KafkaBroker, topic: TopicFactory, wait: Callable[..., Any]) -> None:
+    name, group = topic(2), f"group-{uuid4().hex[:8]}"
+    kafka.produce(name, [Record(value=b"v", partition=i % 2) for i in range(40)])
+    with KafkaHook() as hook:
+        ConsumerGroup(hook, group).commit({TopicPartition(name, 0): 15})
+    common = {"topics": [name], "group_id": group}
+
+    assert look(ConsumerGroupLagSensor, **common, max_lag=24) is False
+    assert look(ConsumerGroupLagSensor, **common, max_lag=19, per_partition=True) is False
+    for parameters in ({"max_lag": 25}, {"max_lag": 20, "per_partition": True}, {"max_lag": "25"}):
+        assert wait(ConsumerGroupLagSensor, **common, **parameters) == {name: {"0": 5, "1": 20}}
+
+
+@pytest.mark.broker
+def test_looking_commits_nothing(kafka: KafkaBroker, topic: TopicFactory) -> None:
+    name, group = topic(), f"group-{uuid4().hex[:8]}"
+    kafka.produce(name, [Record(value=b"v")])
+
+    look(ConsumerGroupLagSensor, topics=[name], group_id=group, max_lag=0)
+    look(KafkaNewRecordsSensor, topics=[name], since=f"group:{group}")
+
+    assert kafka.committed(group, name) == {}
+
+
+@pytest.mark.broker
+@pytest.mark.parametrize("wait", [wait_by_poking, wait_in_triggerer])
+def test_records_that_have_aged_out_fail_for_good(
+    kafka: KafkaBroker, topic: TopicFactory, wait: Callable[..., Any]
+) -> None:
+    name = topic()
+    kafka.produce(name, [Record(value=b"v") for _ in range(20)])
+    kafka.delete_records(name, {0: 10})
+
+    with pytest.raises(AirflowFailException, match=r"DataLossError.*4 to 10"):
+        wait(KafkaNewRecordsSensor, topics=[name], since={name: {"0": 4}})
+    permitted = wait(KafkaNewRecordsSensor, topics=[name], since={name: {"0": 4}}, fail_on_data_loss=False)
+    assert permitted == [{"topic": name, "partition": 0, "from_offset": 10, "until_offset": 20}]
+
+
+_RECORDS = {"topics": ["orders"], "since": "earliest"}
+_REACHED = {"topics": ["orders"], "timestamp": 1_795_176_000_000}
+_LAG = {"topics": ["orders"], "group_id": "copy", "max_lag": 0}
+
+
+@pytest.mark.broker
+@pytest.mark.parametrize("deferrable", [False, True])
+@pytest.mark.parametrize(
+    ("kind", "parameters", "fragment"),
+    [
+        pytest.param(KafkaNewRecordsSensor, {**_RECORDS, "topics": None}, "got none", id="nothing-to-wait-for"),
+        pytest.param(KafkaNewRecordsSensor, {**_RECORDS, "topic_pattern": "o.*"}, "exactly one", id="topics-and-pattern"),
+        pytest.param(KafkaNewRecordsSensor, {"topic_pattern": "nothing-.*", "since": "earliest"}, "matches none", id="pattern-matches-nothing"),
+        pytest.param(KafkaNewRecordsSensor, {**_RECORDS, "topics": ["no-such-topic"]}, "'no-such-topic' does not exist", id="no-such-topic"),
+        pytest.param(KafkaNewRecordsSensor, {**_RECORDS, "since": None}, "since must be", id="no-since"),
+        pytest.param(KafkaNewRecordsSensor, {**_RECORDS, "since": "/no/such/checkpoint"}, "CheckpointError", id="no-such-checkpoint"),
+        pytest.param(KafkaNewRecordsSensor, {**_RECORDS, "min_records": 0}, "min_records", id="min-records-0"),
+        pytest.param(KafkaNewRecordsSensor, {**_RECORDS, "max_wait_for_min": 0}, "max_wait_for_min", id="max-wait-0"),
+        pytest.param(KafkaNewRecordsSensor, {**_RECORDS, "missing_topic": "ignore"}, "missing_topic", id="missing-topic"),
+        pytest.param(KafkaNewRecordsSensor, {**_RECORDS, "isolation_level": "serializable"}, "isolation_level", id="isolation-level"),
+        pytest.param(KafkaNewRecordsSensor, {**_RECORDS, "poke_interval": 0}, "poke_interval", id="poke-interval-0"),
+        pytest.param(KafkaNewRecordsSensor, {**_RECORDS, "kafka_timeout": 0}, "kafka_timeout", id="kafka-timeout-0"),
+        pytest.param(KafkaNewRecordsSensor, {**_RECORDS, "source_conn_id": " "}, "source_conn_id", id="blank-connection"),
+        pytest.param(KafkaNewRecordsSensor, {**_RECORDS, "source_conn_id": "nowhere"}, "'nowhere' does not exist", id="no-such-connection"),
+        pytest.param(KafkaTimestampReachedSensor, {**_REACHED, "timestamp": "yesterday"}, "timestamp must be ISO", id="timestamp"),
+        pytest.param(KafkaTimestampReachedSensor, {**_REACHED, "idle_after": -1}, "idle_after", id="idle-negative"),
+        pytest.param(ConsumerGroupLagSensor, {**_LAG, "max_lag": -1}, "max_lag", id="negative-lag"),
+        pytest.param(ConsumerGroupLagSensor, {**_LAG, "group_id": ""}, "group_id", id="no-group"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_one_clear_error_at_once(
+    kafka: KafkaBroker, kind: type[KafkaOffsetsSensor], parameters: dict[str, Any], fragment: str, deferrable: bool
+) -> None:
+    """Nothing is deferred for it, and nothing is tried again."""
+    context: Any = task_context()
+    with pytest.raises(AirflowFailException) as raised:
+        kind(task_id="wait", deferrable=deferrable, **parameters).execute(context)
+    assert fragment in str(raised.value)
+
+
+def test_a_deferred_wait_needs_an_end() -> None:
+    """Airflow takes a time-out of 0 for none at all."""
+    context: Any = task_context()
+    with pytest.raises(AirflowFailException, match="timeout must be"):
+        KafkaNewRecordsSensor(task_id="wait", deferrable=True, timeout=0, **_RECORDS).execute(context)
+
+
+@pytest.mark.broker
+@pytest.mark.parametrize("deferrable", [False, True])
+def test_soft_fail_skips(kafka: KafkaBroker, deferrable: bool) -> None:
+    context: Any = task_context()
+    with pytest.raises(AirflowSkipException):
+        KafkaNewRecordsSensor(
+            task_id="wait", topics=["no-such-topic"], since="earliest", soft_fail=True, deferrable=deferrable
+        ).execute(context)
+
+
+def test_a_dead_broker_is_asked_until_the_time_out_with_one_line_in_the_log(
+    connection: Callable[..., None], closed_port: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    connection("kafka_default", extra={"bootstrap.servers": f"127.0.0.1:{closed_port}"})
+    parameters: dict[str, Any] = {**_RECORDS, "kafka_timeout": 0.5, "poke_interval": 0.1}
+
+    context: Any = task_context()
+    with pytest.raises(AirflowSensorTimeout):
+        KafkaNewRecordsSensor(task_id="wait", timeout=2, **parameters).execute(context)
+    assert capsys.readouterr().out.count("The broker does not answer") == 1
+    with pytest.raises(TaskDeferred) as deferred:
+        KafkaNewRecordsSensor(task_id="wait", timeout=2, deferrable=True, **parameters).execute(context)
+    assert deferred.value.timeout == timedelta(seconds=2)
+
+
+@pytest.mark.broker
+def test_refused_credentials_fail_at_once(connection: Callable[..., None]) -> None:
+    with KafkaBroker(sasl_users={"copier": "the-right-password"}) as broker:
+        connection("kafka_default", extra={**broker.sasl_client_config("copier"), "sasl.password": "wrong"})
+        for deferrable in (False, True):
+            started = time.monotonic()
+            context: Any = task_context()
+            with pytest.raises(AirflowFailException, match="BrokerAuthenticationError"):
+                KafkaNewRecordsSensor(task_id="wait", deferrable=deferrable, **_RECORDS).execute(context)
+            assert time.monotonic() - started < 10
+
+
+@pytest.mark.broker
+def test_reschedule_mode_frees_the_worker_between_looks(
+    kafka: KafkaBroker, topic: TopicFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = topic()
+    context: Any = task_context()
+    sensor = KafkaNewRecordsSensor(task_id="wait", topics=[name], since="earliest", mode="reschedule")
+    monkeypatch.setattr(TaskInstance, "get_first_reschedule_date", lambda *_: None, raising=False)
+
+    with pytest.raises(AirflowRescheduleException):
+        sensor.execute(context)
+
+
+def test_an_event_of_the_trigger_is_judged_in_full() -> None:
+    """Final errors fail the task for good, others may be tried again, and what is no event of ours is an error too."""
+    sensor = KafkaNewRecordsSensor(task_id="wait", **_RECORDS)
+    context: Any = task_context()
+
+    for event in (None, {}, {"status": "odd"}):
+        with pytest.raises(AirflowFailException, match="ProtocolError"):
+            sensor.execute_complete(context, event)
+    with pytest.raises(AirflowFailException, match="DataLossError: gone"):
+        sensor.execute_complete(context, {"status": "error", "error": "DataLossError", "message": "gone"})
+    for name, kind in (("ConsumerGroupError", ConsumerGroupError), ("BrokerUnavailableError", BrokerUnavailableError)):
+        with pytest.raises(kind):
+            sensor.execute_complete(context, {"status": "error", "error": name, "message": "later"})
+
+
+def test_templated_fields_take_what_another_task_returns() -> None:
+    """Nothing is looked at before ``execute``, so that an XComArg may stand there."""
+    with DAG("d"):
+        before = BaseOperator(task_id="before")
+        output: Any = before.output
+        new = KafkaNewRecordsSensor(task_id="new", topics=output, since=output, min_records=output)
+        reached = KafkaTimestampReachedSensor(task_id="reached", topics=output, timestamp=output)
+        lag = ConsumerGroupLagSensor(task_id="lag", topics=output, group_id=output, max_lag=output)
+        for task in (new, reached, lag):
+            assert task.upstream_task_ids == {"before"}
+    assert set(new.template_fields) == {"topics", "topic_pattern", "since", "min_records", "source_conn_id"}
+    assert set(reached.template_fields) == {"topics", "timestamp", "source_conn_id"}
+    assert set(lag.template_fields) == {"topics", "group_id", "max_lag", "source_conn_id"}
+
+
+def test_mapping_sees_every_parameter() -> None:
+    with DAG("d"):
+        mapped = KafkaNewRecordsSensor.partial(
+            task_id="new", topics=["a"], kafka_timeout=5, deferrable=True, missing_topic="wait", poke_interval=5
+        ).expand(since=[{"a": {"0": 1}}, {"a": {"0": 2}}])
+    assert mapped.task_id == "new"

@@ -1,0 +1,354 @@
+"""Promises of :class:`~airflow_provider_kafka_spark.triggers.condition.KafkaConditionTrigger`: many wait as one, and one's end is not another's."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from airflow.triggers.base import TriggerEvent
+
+from airflow_provider_kafka_spark.core.errors import BrokerAuthenticationError, KafkaSparkError, ProtocolError
+from airflow_provider_kafka_spark.core.facts import Verdict
+from airflow_provider_kafka_spark.core.group_lag import GroupLag
+from airflow_provider_kafka_spark.core.new_records import NewRecords
+from airflow_provider_kafka_spark.core.timestamp_reached import TimestampReached
+from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
+from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
+from airflow_provider_kafka_spark.triggers import shared_poll
+from airflow_provider_kafka_spark.triggers.condition import (
+    KafkaConditionTrigger,
+    event_of_error,
+    event_of_verdict,
+    verdict_of_event,
+)
+from airflow_provider_kafka_spark.triggers.shared_poll import Poller
+from tests.triggers.conftest import Clients, in_thread, run, until
+
+INTERVAL = 0.5
+
+
+def trigger(condition: NewRecords | TimestampReached | GroupLag, **parameters: Any) -> KafkaConditionTrigger:
+    """A trigger that came through the database, as all do."""
+    made = KafkaConditionTrigger(
+        **{
+            "conn_id": "kafka_default",
+            "condition": condition.to_json(),
+            "poll_interval": INTERVAL,
+            "kafka_timeout": 20.0,
+            **parameters,
+        }
+    )
+    path, kwargs = made.serialize()
+    assert path == "airflow_provider_kafka_spark.triggers.condition.KafkaConditionTrigger"
+    again = KafkaConditionTrigger(**json.loads(json.dumps(kwargs)))
+    assert again.serialize() == (path, kwargs)
+    return again
+
+
+def new_records(name: str, **parameters: Any) -> NewRecords:
+    return NewRecords.parse(**{"topics": [name], "since": "earliest", **parameters})
+
+
+async def first_event(waiting: KafkaConditionTrigger) -> dict[str, Any]:
+    events = waiting.run()
+    event = await anext(events)
+    assert isinstance(event, TriggerEvent)
+    with pytest.raises(StopAsyncIteration):
+        await anext(events)
+    payload: dict[str, Any] = json.loads(json.dumps(event.payload))
+    return payload
+
+
+def pollers() -> dict[str, Poller]:
+    return shared_poll._POLLERS.get(asyncio.get_running_loop(), {})
+
+
+@pytest.mark.broker
+def test_two_hundred_wake_within_two_intervals_over_one_client(
+    kafka: KafkaBroker, topic: TopicFactory, clients: Clients
+) -> None:
+    """And while they wait there is one round of requests per interval, not two hundred."""
+    name, other = topic(2), topic(suffix="other")
+    kafka.produce(other, [Record(value=b"v")])
+
+    async def main() -> None:
+        waiting = [asyncio.create_task(first_event(trigger(new_records(name)))) for _ in range(200)]
+        await until(lambda: pollers() and pollers()["kafka_default"].rounds, "a first round")
+        (poller,) = pollers().values()
+        rounds, started = poller.rounds, time.monotonic()
+        await until(lambda: time.monotonic() - started > 4 * INTERVAL, "four intervals to pass")
+        assert poller.rounds - rounds <= 5
+        await until(lambda: clients() == 1, "one client")
+        assert not any(task.done() for task in waiting)
+
+        await in_thread(kafka.produce, name, [Record(value=b"v", partition=1) for _ in range(3)])
+        produced = time.monotonic()
+        events = await asyncio.gather(*waiting)
+        assert time.monotonic() - produced < 2 * INTERVAL
+
+        assert (
+            events
+            == [
+                {
+                    "status": "met",
+                    "text": "3 new records in 1 of 2 partitions",
+                    "value": [{"topic": name, "partition": 1, "from_offset": 0, "until_offset": 3}],
+                    "xcoms": {"offsets": {name: {"0": 0, "1": 3}}},
+                    "warnings": [],
+                }
+            ]
+            * 200
+        )
+        # The last one out closes the client.
+        assert pollers() == {}
+        await until(lambda: clients() == 0, "the client to be closed")
+
+    run(main)
+
+
+@pytest.mark.broker
+def test_different_conditions_share_a_round(kafka: KafkaBroker, topic: TopicFactory) -> None:
+    name = topic()
+    kafka.produce(name, [Record(value=b"v")])
+    now = int(time.time() * 1000)
+
+    async def main() -> None:
+        conditions = [
+            new_records(name),
+            TimestampReached.parse(topics=[name], timestamp=now - 60_000),
+            GroupLag.parse(topics=[name], group_id="nobody", max_lag=1),
+            NewRecords.parse(topic_pattern=f"{name}.*", since=now - 60_000),
+        ]
+        async with shared_poll.shared_poller("kafka_default", 20) as poller:
+            events = await asyncio.gather(*(first_event(trigger(condition)) for condition in conditions))
+            assert poller.rounds == 1
+        ranges = [{"topic": name, "partition": 0, "from_offset": 0, "until_offset": 1}]
+        assert [event["value"] for event in events] == [ranges, {name: {"0": 0}}, {name: {"0": 1}}, ranges]
+
+    run(main)
+
+
+@pytest.mark.broker
+def test_one_that_is_cancelled_takes_nothing_from_the_others(
+    kafka: KafkaBroker, topic: TopicFactory, clients: Clients
+) -> None:
+    name = topic()
+
+    async def main() -> None:
+        tasks = [asyncio.create_task(first_event(trigger(new_records(name)))) for _ in range(10)]
+        await until(lambda: pollers() and pollers()["kafka_default"].rounds, "a first round")
+        for task in tasks[:9]:
+            task.cancel()
+        await asyncio.gather(*tasks[:9], return_exceptions=True)
+        assert all(task.cancelled() for task in tasks[:9])
+        await until(lambda: clients() == 1, "one client")
+        await in_thread(kafka.produce, name, [Record(value=b"v")])
+        assert (await tasks[9])["status"] == "met"
+
+    run(main)
+
+
+@pytest.mark.broker
+def test_one_that_fails_takes_nothing_from_the_others(kafka: KafkaBroker, topic: TopicFactory) -> None:
+    """A topic that is deleted, an offset beyond the end: only who asked about it hears of it."""
+    name, doomed = topic(), topic(suffix="doomed")
+
+    async def main() -> None:
+        good = asyncio.create_task(first_event(trigger(new_records(name))))
+        deleted = asyncio.create_task(first_event(trigger(new_records(doomed))))
+        beyond = await first_event(trigger(new_records(name, since={name: {"0": 5}})))
+        assert (beyond["status"], beyond["error"]) == ("error", "PlanError")
+        await in_thread(kafka.delete_topic, doomed)
+        gone = await deleted
+        assert (gone["error"], doomed in gone["message"]) == ("UnknownTopicError", True)
+        assert not good.done()
+        await in_thread(kafka.produce, name, [Record(value=b"v")])
+        assert (await good)["status"] == "met"
+
+    run(main)
+
+
+@pytest.mark.broker
+def test_a_topic_that_appears_later_is_waited_for(kafka: KafkaBroker, topic: TopicFactory) -> None:
+    name = topic()
+    later = f"{name}-later"
+
+    async def main() -> None:
+        by_name = asyncio.create_task(first_event(trigger(new_records(later, missing_topic="wait"))))
+        by_pattern = asyncio.create_task(
+            first_event(trigger(NewRecords.parse(topic_pattern=f"{name}-.*", since="earliest", missing_topic="wait")))
+        )
+        await until(lambda: pollers() and pollers()["kafka_default"].rounds > 1, "two rounds")
+        assert not by_name.done()
+        await in_thread(kafka.create_topic, later)
+        await in_thread(kafka.produce, later, [Record(value=b"v")])
+        for event in await asyncio.gather(by_name, by_pattern):
+            assert event["value"] == [{"topic": later, "partition": 0, "from_offset": 0, "until_offset": 1}]
+
+    run(main)
+    kafka.delete_topic(later)
+
+
+@pytest.mark.broker
+def test_only_committed_records_are_new(kafka: KafkaBroker, topic: TopicFactory) -> None:
+    name = topic()
+
+    async def main() -> None:
+        with kafka.open_transaction(name, [Record(value=b"v") for _ in range(3)]) as transaction:
+            committed = asyncio.create_task(first_event(trigger(new_records(name))))
+            uncommitted = await first_event(trigger(new_records(name, isolation_level="read_uncommitted")))
+            assert uncommitted["value"][0]["until_offset"] == 3
+            async with shared_poll.shared_poller("kafka_default", 20) as poller:
+                await until(lambda: poller.rounds > 1, "two rounds")
+            assert not committed.done()
+            await in_thread(transaction.commit)
+        assert (await committed)["value"] == [{"topic": name, "partition": 0, "from_offset": 0, "until_offset": 4}]
+
+    run(main)
+
+
+@pytest.mark.broker
+def test_a_broker_that_goes_and_comes_back_is_waited_for(
+    connection: Callable[..., None], free_port: int, clients: Clients, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All keep waiting, with one line in the log of each for the whole outage, and the client is made anew."""
+    connection("kafka_flaky", extra={"bootstrap.servers": f"127.0.0.1:{free_port}"})
+
+    async def main() -> None:
+        flaky = {"conn_id": "kafka_flaky", "kafka_timeout": 1.0}
+        condition = new_records("orders", missing_topic="wait")
+        with KafkaBroker(port=free_port) as broker:
+            broker.create_topic("orders")
+            tasks = [asyncio.create_task(first_event(trigger(condition, **flaky))) for _ in range(3)]
+            await until(lambda: pollers() and pollers()["kafka_flaky"].rounds > 1, "two rounds")
+            await in_thread(broker.stop)
+        poller = pollers()["kafka_flaky"]
+        rounds = poller.rounds
+        await until(lambda: poller.rounds > rounds + 2, "some rounds without a broker")
+        # Each of those rounds had a client of its own, and closed it.
+        await until(lambda: clients() <= 1, "no client but the one in use")
+        assert not any(task.done() for task in tasks)
+        with KafkaBroker(port=free_port) as broker:
+            await in_thread(broker.create_topic, "orders")
+            await in_thread(broker.produce, "orders", [Record(value=b"v")])
+            assert [event["status"] for event in await asyncio.gather(*tasks)] == ["met"] * 3
+
+    run(main)
+    said = capsys.readouterr().out
+    assert said.count("The broker does not answer") == 3
+    assert said.count("The broker answers again") == 3
+
+
+@pytest.mark.broker
+def test_a_refused_login_fails_at_once_and_tells_no_secret(connection: Callable[..., None]) -> None:
+    """Every trigger of that connection hears of it, and those of others do not."""
+    with KafkaBroker(sasl_users={"copier": "the-right-password"}) as broker:
+        broker.produce(broker.create_topic("orders"), [Record(value=b"v")])
+        connection("kafka_wrong", extra={**broker.sasl_client_config("copier"), "sasl.password": "s3cr3t-and-wrong"})
+        connection("kafka_right", extra=broker.sasl_client_config("copier"))
+
+        async def main() -> None:
+            started = time.monotonic()
+            wrong = [trigger(new_records("orders"), conn_id="kafka_wrong") for _ in range(3)]
+            right = trigger(new_records("orders"), conn_id="kafka_right")
+            assert "s3cr3t" not in repr(wrong[0].serialize())
+            *refused, met = await asyncio.gather(*map(first_event, [*wrong, right]))
+            assert [event["error"] for event in refused] == ["BrokerAuthenticationError"] * 3
+            assert "s3cr3t" not in json.dumps(refused)
+            assert time.monotonic() - started < 15
+            assert met["status"] == "met"
+
+        run(main)
+
+
+def test_a_missing_connection_is_an_event_of_its_own() -> None:
+    async def main() -> None:
+        event = await first_event(trigger(new_records("orders"), conn_id="nowhere"))
+        assert event["error"] == "ConnectionConfigError"
+        assert "'nowhere' does not exist" in event["message"]
+
+    run(main)
+
+
+def test_a_condition_of_another_version_is_an_event_of_its_own() -> None:
+    async def main() -> None:
+        event = await first_event(KafkaConditionTrigger("kafka_default", {"kind": "other"}, INTERVAL, 20.0))
+        assert event["error"] == "ProtocolError"
+
+    run(main)
+
+
+@pytest.mark.broker
+def test_event_loops_come_and_go(kafka: KafkaBroker, topic: TopicFactory, clients: Clients) -> None:
+    """A loop that ended in the middle leaves nothing that the next one trips over."""
+    name = topic()
+
+    async def broken_off() -> None:
+        waiting = asyncio.ensure_future(first_event(trigger(new_records(name))))
+        await until(lambda: pollers() and pollers()["kafka_default"].rounds, "a first round")
+        assert not waiting.done()
+
+    async def whole() -> None:
+        assert (await first_event(trigger(new_records(name))))["status"] == "met"
+
+    run(broken_off)
+    kafka.produce(name, [Record(value=b"v")])
+    run(whole)
+    deadline = time.monotonic() + 10
+    while clients() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert clients() == 0
+
+
+@pytest.mark.broker
+def test_nothing_blocks_the_event_loop(connection: Callable[..., None], free_port: int) -> None:
+    """While a broker does not answer, everything else in the triggerer goes on."""
+    connection("kafka_dead", extra={"bootstrap.servers": f"127.0.0.1:{free_port}"})
+
+    async def main() -> None:
+        waiting = asyncio.create_task(
+            first_event(trigger(new_records("orders"), conn_id="kafka_dead", kafka_timeout=2.0))
+        )
+        await until(lambda: pollers() and pollers()["kafka_dead"].rounds, "a first round")
+        longest, started, last = 0.0, time.monotonic(), time.monotonic()
+        while time.monotonic() - started < 1.5:
+            await asyncio.sleep(0.01)
+            longest, last = max(longest, time.monotonic() - last), time.monotonic()
+        waiting.cancel()
+        # Airflow warns of 0.2 s.
+        assert longest < 0.2
+
+    run(main)
+
+
+def test_it_has_nothing_to_kill() -> None:
+    """There is no remote work: both are Airflow's own, which do nothing."""
+    waiting = trigger(new_records("orders"))
+
+    assert inspect.iscoroutinefunction(waiting.on_kill)
+    run(waiting.on_kill)
+    run(waiting.cleanup)
+
+
+def test_a_verdict_travels_as_an_event() -> None:
+    verdict = Verdict(True, "text", [{"topic": "a"}], {"offsets": {"a": {"0": 1}}}, ("warning",))
+
+    assert verdict_of_event(json.loads(json.dumps(event_of_verdict(verdict)))) == verdict
+
+
+def test_an_error_travels_as_an_event() -> None:
+    with pytest.raises(BrokerAuthenticationError, match="refused"):
+        verdict_of_event(json.loads(json.dumps(event_of_error(BrokerAuthenticationError("refused")))))
+    with pytest.raises(KafkaSparkError, match="odd"):
+        verdict_of_event({"status": "error", "error": "NoSuchError", "message": "odd"})
+
+
+@pytest.mark.parametrize("event", [None, {}, True, "met", {"status": "odd"}, {"status": "met"}, {"status": "met", "text": "", "value": 1, "xcoms": {}, "warnings": None}])  # fmt: skip
+def test_any_other_event_is_an_error(event: Any) -> None:
+    with pytest.raises(ProtocolError, match="upgraded together"):
+        verdict_of_event(event)

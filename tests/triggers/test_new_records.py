@@ -1,0 +1,227 @@
+"""Promises of :class:`~airflow_provider_kafka_spark.triggers.new_records.KafkaNewRecordsTrigger`: every record announced once, over restarts.
+
+The triggerer's part is played by Airflow's own ``SharedStreamManager``; its asset state store is a dict, and that an event was kept is confirmed by hand.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import datetime, timezone
+from typing import Any
+
+import pytest
+from airflow.sdk import Asset, AssetWatcher
+from airflow.triggers.shared_stream import SharedStreamManager
+
+from airflow_provider_kafka_spark.core.errors import BoundError, InvalidInputError, OptionError
+from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
+from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
+from airflow_provider_kafka_spark.triggers.new_records import KafkaNewRecordsTrigger
+from tests.airflow_fakes import AssetStateStore
+from tests.triggers.conftest import in_thread, run, until
+
+INTERVAL = 0.2
+
+
+class Triggerer:
+    """What a triggerer does with a watcher: events are kept when it says so, and it can end at any moment."""
+
+    def __init__(self, store: AssetStateStore, **parameters: Any) -> None:
+        self.events: list[dict[str, Any]] = []
+        self._parameters = {"poll_interval": INTERVAL, "since": "earliest", **parameters}
+        self._store = store
+        self._unconfirmed: list[int] = []
+        self._manager = SharedStreamManager()
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[Triggerer]:
+        _, kwargs = KafkaNewRecordsTrigger(**self._parameters).serialize()
+        trigger = KafkaNewRecordsTrigger(**json.loads(json.dumps(kwargs)))
+        trigger.trigger_id = 1
+        trigger.asset_state_store = self._store  # type: ignore[assignment]
+        task = asyncio.create_task(self._run(trigger))
+        try:
+            yield self
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            await self._manager.stop_all()
+
+    def confirm(self) -> None:
+        """What was announced so far is in the database."""
+        confirmed, self._unconfirmed = self._unconfirmed, []
+        self._manager.confirm_persisted(confirmed)
+
+    async def _run(self, trigger: KafkaNewRecordsTrigger) -> None:
+        key = trigger.shared_stream_key()
+        stream = self._manager.subscribe(trigger_id=1, trigger=trigger, key=key)
+        async for event in trigger.filter_shared_stream(stream):
+            seq = self._manager.bind_pending_event(trigger_id=1, key=key)
+            assert seq is not None, "Airflow has to tell when the event was kept"
+            self._unconfirmed.append(seq)
+            self.events.append(event.payload)
+
+
+def ranges(event: dict[str, Any]) -> list[tuple[int, int, int]]:
+    return [(r["partition"], r["from_offset"], r["until_offset"]) for r in event["ranges"]]
+
+
+@pytest.mark.broker
+def test_each_record_is_announced_once_over_restarts(kafka: KafkaBroker, topic: TopicFactory) -> None:
+    name, store = topic(2), AssetStateStore()
+
+    async def main() -> None:
+        await in_thread(kafka.produce, name, [Record(value=b"v")] * 3)
+        async with Triggerer(store, topics=[name]).running() as first:
+            await until(lambda: first.events, "an event")
+            first.confirm()
+            await until(lambda: store.values["kafka-spark-watch"]["pending"] is None, "the note that it was kept")
+            await in_thread(kafka.produce, name, [Record(value=b"v", partition=1)] * 2)
+            await until(lambda: len(first.events) == 2, "another event")
+            first.confirm()
+            await until(lambda: store.values["kafka-spark-watch"]["number"] == 2, "the note that it was kept")
+        await in_thread(kafka.produce, name, [Record(value=b"v", partition=1)] * 4)
+        async with Triggerer(store, topics=[name]).running() as second:
+            await until(lambda: second.events, "what came meanwhile")
+        assert [ranges(e) for e in first.events + second.events] == [[(0, 0, 3)], [(1, 0, 2)], [(1, 2, 6)]]
+        assert [e["number"] for e in first.events + second.events] == [1, 2, 3]
+
+    run(main)
+
+
+@pytest.mark.broker
+def test_an_event_that_may_not_have_been_kept_is_made_again_unchanged(kafka: KafkaBroker, topic: TopicFactory) -> None:
+    """After an end in the middle the event is the very same, although more has arrived: never one that overlaps it."""
+    name, store = topic(), AssetStateStore()
+
+    async def main() -> None:
+        await in_thread(kafka.produce, name, [Record(value=b"v")] * 3)
+        async with Triggerer(store, topics=[name]).running() as first:
+            await until(lambda: first.events, "an event")
+        await in_thread(kafka.produce, name, [Record(value=b"v")] * 5)
+        async with Triggerer(store, topics=[name]).running() as second:
+            await until(lambda: second.events, "the same event")
+            second.confirm()
+            await until(lambda: len(second.events) == 2, "the next event")
+        assert second.events[0] == first.events[0]
+        assert ranges(second.events[1]) == [(0, 3, 8)]
+
+    run(main)
+
+
+@pytest.mark.broker
+def test_nothing_is_announced_before_the_last_was_kept(kafka: KafkaBroker, topic: TopicFactory) -> None:
+    name, store = topic(), AssetStateStore()
+
+    async def main() -> None:
+        await in_thread(kafka.produce, name, [Record(value=b"v")])
+        async with Triggerer(store, topics=[name]).running() as triggerer:
+            await until(lambda: triggerer.events, "an event")
+            await in_thread(kafka.produce, name, [Record(value=b"v")])
+            await asyncio.sleep(3 * INTERVAL)
+            assert len(triggerer.events) == 1
+            triggerer.confirm()
+            await until(lambda: len(triggerer.events) == 2, "the next event")
+
+    run(main)
+
+
+@pytest.mark.broker
+def test_latest_is_remembered_from_the_first_look_on(kafka: KafkaBroker, topic: TopicFactory) -> None:
+    """What arrives while there is no triggerer is announced, although nothing was announced before."""
+    name, store = topic(), AssetStateStore()
+
+    async def main() -> None:
+        await in_thread(kafka.produce, name, [Record(value=b"old")] * 3)
+        async with Triggerer(store, topics=[name], since="latest").running() as first:
+            await until(lambda: store.values, "the first look to be written down")
+        await in_thread(kafka.produce, name, [Record(value=b"new")] * 2)
+        async with Triggerer(store, topics=[name], since="latest").running() as second:
+            await until(lambda: second.events, "an event")
+        assert first.events == []
+        assert ranges(second.events[0]) == [(0, 3, 5)]
+
+    run(main)
+
+
+@pytest.mark.broker
+def test_a_topic_that_does_not_exist_yet_is_waited_for(kafka: KafkaBroker, topic: TopicFactory) -> None:
+    name, store = f"{topic()}-later", AssetStateStore()
+
+    async def main() -> None:
+        async with Triggerer(store, topics=[name], since="latest").running() as triggerer:
+            await until(lambda: store.values, "a first look")
+            await in_thread(kafka.create_topic, name)
+            await in_thread(kafka.produce, name, [Record(value=b"v")])
+            await until(lambda: triggerer.events, "an event")
+            assert ranges(triggerer.events[0]) == [(0, 0, 1)]
+
+    run(main)
+    kafka.delete_topic(name)
+
+
+def test_two_watchers_of_one_asset_have_two_notebooks() -> None:
+    one, other = (KafkaNewRecordsTrigger(["orders"], name=name) for name in ("one", "other"))
+
+    assert one.shared_stream_key() != other.shared_stream_key()
+    assert (
+        KafkaNewRecordsTrigger(["orders"]).shared_stream_key() == KafkaNewRecordsTrigger(["orders"]).shared_stream_key()
+    )
+
+
+def test_its_form_in_the_database_is_stable_and_without_secrets() -> None:
+    """Airflow tells triggers apart by it."""
+    moment = datetime(2026, 11, 20, 12, tzinfo=timezone.utc)
+    trigger = KafkaNewRecordsTrigger(("orders",), since=moment, min_records=5, max_wait_for_min=60, poll_interval=10)
+
+    path, kwargs = trigger.serialize()
+
+    assert path == "airflow_provider_kafka_spark.triggers.new_records.KafkaNewRecordsTrigger"
+    assert kwargs == {
+        "topics": ["orders"],
+        "topic_pattern": None,
+        "since": {"timestamp": 1_795_176_000_000},
+        "min_records": 5,
+        "max_wait_for_min": 60.0,
+        "isolation_level": "read_committed",
+        "poll_interval": 10.0,
+        "source_conn_id": "kafka_default",
+        "kafka_timeout": 30.0,
+        "name": "",
+    }
+    assert KafkaNewRecordsTrigger(**json.loads(json.dumps(kwargs))).serialize() == (path, kwargs)
+    assert Asset("orders", watchers=[AssetWatcher(name="orders", trigger=trigger)]).watchers
+
+
+@pytest.mark.parametrize(
+    ("parameters", "error"),
+    [
+        pytest.param({}, InvalidInputError, id="nothing"),
+        pytest.param({"topics": ["a"], "topic_pattern": "a"}, InvalidInputError, id="both"),
+        pytest.param({"topics": "orders"}, InvalidInputError, id="text"),
+        pytest.param({"topics": ["a"], "since": "soon"}, BoundError, id="since"),
+        pytest.param({"topics": ["a"], "poll_interval": 0}, OptionError, id="interval"),
+        pytest.param({"topics": ["a"], "kafka_timeout": -1}, OptionError, id="time-out"),
+        pytest.param({"topics": ["a"], "min_records": 0}, OptionError, id="min-records"),
+        pytest.param({"topics": ["a"], "source_conn_id": ""}, InvalidInputError, id="connection"),
+    ],
+)
+def test_what_cannot_be_right_is_refused_when_the_dag_file_is_read(
+    parameters: dict[str, Any], error: type[Exception]
+) -> None:
+    with pytest.raises(error):
+        KafkaNewRecordsTrigger(**parameters)
+
+
+def test_outside_of_a_watcher_it_says_what_to_use() -> None:
+    async def main() -> None:
+        trigger = KafkaNewRecordsTrigger(["orders"], name="outside")
+        with pytest.raises(InvalidInputError, match="KafkaNewRecordsSensor"):
+            await anext(trigger.run())
+        with pytest.raises(InvalidInputError, match="must belong to an AssetWatcher"):
+            KafkaNewRecordsTrigger.create_shared_stream_producer(trigger.serialize()[1])
+
+    run(main)
