@@ -16,7 +16,7 @@ from benchmarks.rounds import say
 from benchmarks.surroundings import own_surroundings
 from benchmarks.table import Section
 
-MEASUREMENTS = ("bulk", "streams", "replay", "ranges", "planning", "sensors")
+MEASUREMENTS = ("bulk", "streams", "replay", "ranges", "planning", "sensors", "triggerer")
 #: Source, target and what the broker needs besides, for each record of the bulk copy and at least.
 _BYTES_PER_RECORD, _LEAST_BYTES = 1_000, 5_000_000_000
 
@@ -113,7 +113,7 @@ def _header(options: argparse.Namespace) -> str:
 
 def _measurements(options: argparse.Namespace, folder: Path) -> dict[str, Callable[[], Section]]:
     # Imported behind the change of environment: Airflow reads it when it is imported.
-    from benchmarks import bulk, planning, ranges, replay, sensors, streams
+    from benchmarks import bulk, planning, ranges, replay, sensors, streams, triggerer
 
     return {
         "bulk": lambda: bulk.measure(options.records, options.rounds, folder),
@@ -122,6 +122,7 @@ def _measurements(options: argparse.Namespace, folder: Path) -> dict[str, Callab
         "ranges": lambda: ranges.measure(options.rounds),
         "planning": lambda: planning.measure(options.rounds),
         "sensors": lambda: sensors.measure(options.sensors, folder),
+        "triggerer": lambda: triggerer.measure(options.sensors, folder),
     }
 
 

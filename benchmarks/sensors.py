@@ -25,8 +25,8 @@ _SETTLE_SECONDS = 30.0
 _WINDOW_SECONDS = 20.0
 _WAKE_SECONDS = 120.0
 _POLL_SECONDS = 0.05
-_PEER_PACKAGE = "apache-airflow-providers-apache-kafka"
-_NAMES = {OURS: "`KafkaNewRecordsSensor`", PEER: "`AwaitMessageSensor` of the Kafka provider"}
+PEER_PACKAGE = "apache-airflow-providers-apache-kafka"
+NAMES = {OURS: "`KafkaNewRecordsSensor`", PEER: "`AwaitMessageSensor` of the Kafka provider"}
 
 
 @dataclass(frozen=True)
@@ -50,9 +50,9 @@ def measure(sensors: int, folder: Path) -> Section:
     costs: dict[str, Cost] = {OURS: _cost(OURS, sensors, folder)}
     if importlib.util.find_spec("airflow.providers.apache.kafka") is not None:
         costs[PEER] = _cost(PEER, sensors, folder)
-    rows = [[_NAMES[kind], *_cells(cost, sensors)] for kind, cost in costs.items()]
+    rows = [[NAMES[kind], *_cells(cost, sensors)] for kind, cost in costs.items()]
     if PEER not in costs:
-        rows.append([_NAMES[PEER], f"not available: pip install {_PEER_PACKAGE}", *[""] * 6])
+        rows.append([NAMES[PEER], f"not available: pip install {PEER_PACKAGE}", *[""] * 6])
     ours = costs[OURS]
     slowest = max(ours.delays) if len(ours.delays) == sensors else float("inf")
     return Section(
@@ -98,7 +98,7 @@ def _cost(kind: str, sensors: int, folder: Path) -> Cost:
             _pause(process, _WINDOW_SECONDS)
             rate = (counter.requests - before) / (time.monotonic() - started)
             pid = _pid_of("benchmarks.waiting", kind)
-            threads = _thread_names(pid)
+            threads = thread_names(pid)
             clients = sum(name.startswith("rdk:main") for name in threads)
             connections, memory = counter.connections, _megabytes(pid)
             broker.produce(topic, [Record(value=b"{}", partition=number) for number in range(sensors)])
@@ -108,7 +108,7 @@ def _cost(kind: str, sensors: int, folder: Path) -> Cost:
                 time.sleep(_POLL_SECONDS)
     delays = sorted(max(0.0, float(moment) - produced) for moment in woken)
     cost = Cost(clients, connections, len(threads), memory, rate, delays)
-    say(f"  {_NAMES[kind]}: {cost.clients} clients, {rate:.1f} requests per second, {len(delays)} woken")
+    say(f"  {NAMES[kind]}: {cost.clients} clients, {rate:.1f} requests per second, {len(delays)} woken")
     return cost
 
 
@@ -138,7 +138,7 @@ def _pid_of(module: str, kind: str) -> int:
     raise RuntimeError(f"There must be a process 'python -m {module} {kind}'; it is gone.")
 
 
-def _thread_names(pid: int) -> list[str]:
+def thread_names(pid: int) -> list[str]:
     return [(task / "comm").read_text().strip() for task in Path(f"/proc/{pid}/task").iterdir()]
 
 

@@ -8,7 +8,7 @@ class Outage:
 
     >>> outage = Outage()
     >>> outage.began(OSError("no answer")), outage.began(OSError("no answer")), outage.ended(), outage.ended()
-    (['The broker does not answer; it is asked again until the time-out of the task. no answer'], [], ['The broker answers again.'], [])
+    (['The broker does not answer; it is asked again at every interval. no answer'], [], ['The broker answers again.'], [])
     """
 
     def __init__(self) -> None:
@@ -19,7 +19,7 @@ class Outage:
         if self._is_out:
             return []
         self._is_out = True
-        return [f"The broker does not answer; it is asked again until the time-out of the task. {error}"]
+        return [f"The broker does not answer; it is asked again at every interval. {error}"]
 
     def ended(self) -> list[str]:
         """What is to be said about an attempt that succeeded: nothing but after a failed one."""

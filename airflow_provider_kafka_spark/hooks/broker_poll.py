@@ -11,8 +11,10 @@ from confluent_kafka.admin import ListOffsetsResultInfo, OffsetSpec
 
 from airflow_provider_kafka_spark.core.broker_state import ClusterState, PartitionState, TopicState
 from airflow_provider_kafka_spark.core.errors import (
+    BrokerAuthenticationError,
     BrokerAuthorizationError,
     BrokerError,
+    BrokerUnavailableError,
     ConsumerGroupError,
     KafkaSparkError,
     UnknownTopicError,
@@ -86,7 +88,7 @@ def ask_broker(hook: KafkaHook, needs: Collection[Needs]) -> Facts:
     start = round_.list_offsets(partitions, lambda _: [OffsetSpec.earliest()])
     with_configs = {name for need, found in chosen.items() if need.retention for name in found}
     with_ids = {name for need, found in chosen.items() if need.identity for name in found}
-    ids, configs = _ids(hook, with_ids), hook.configs(sorted(with_configs))
+    ids, configs = _ids(hook, with_ids), _configs(hook, with_configs, failures)
     states: dict[str, dict[int, PartitionState]] = {name: {} for name in topics - round_.vanished}
     for p in partitions:
         if p in start and p in stable and p in end:
@@ -143,10 +145,8 @@ class _Round:
                 except UnknownTopicError:
                     # Deleted since the metadata was read.
                     self.vanished.add(p.topic)
-                except BrokerAuthorizationError as error:
-                    self._failures[("topic", p.topic)] = error
                 except BrokerError as error:
-                    if not is_passing(error):
+                    if _concerns_all(error) and not is_passing(error):
                         raise
                     self._failures[("topic", p.topic)] = error
                 else:
@@ -168,12 +168,34 @@ def _commits(
         if need.group_id is not None:
             topics.setdefault(need.group_id, set()).update(names)
     committed: dict[str, Mapping[TopicPartition, int]] = {}
+    away: BrokerUnavailableError | None = None
     for group_id, names in sorted(topics.items()):
+        if away is not None:
+            failures[("group", group_id)] = away
+            continue
         try:
             committed[group_id] = ConsumerGroup(hook, group_id).committed([p for p in partitions if p.topic in names])
-        except (BrokerAuthorizationError, ConsumerGroupError) as error:
+        except BrokerAuthenticationError:
+            raise
+        except (BrokerError, ConsumerGroupError) as error:
+            # A coordinator that is away is the groups' trouble, and waited for once; where all brokers are, the next request tells.
             failures[("group", group_id)] = error
+            away = error if isinstance(error, BrokerUnavailableError) else None
     return committed
+
+
+def _concerns_all(error: BrokerError) -> bool:
+    return isinstance(error, (BrokerUnavailableError, BrokerAuthenticationError))
+
+
+def _configs(hook: KafkaHook, names: Collection[str], failures: Failures) -> dict[str, dict[str, str]]:
+    """The configurations of topics, where the login may read them."""
+    try:
+        return hook.configs(sorted(names))
+    except UnknownTopicError as error:
+        # One was deleted since the metadata was read: the next round knows which.
+        failures |= {("topic", name): BrokerUnavailableError(str(error)) for name in names}
+        return {}
 
 
 def _ids(hook: KafkaHook, names: Collection[str]) -> dict[str, str]:

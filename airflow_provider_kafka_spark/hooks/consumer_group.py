@@ -45,23 +45,19 @@ class ConsumerGroup:
         """
         if not partitions:
             return {}
-        request = ConsumerGroupTopicPartitions(
-            self.group_id, [confluent_kafka.TopicPartition(p.topic, p.partition) for p in sorted(partitions)]
-        )
-        answer: ConsumerGroupTopicPartitions = self._ask(
-            lambda: self._hook.client.list_consumer_group_offsets([request], request_timeout=self._hook.timeout),
-            f"reading the offsets of group {self.group_id!r}",
-        )
-        found = answer.topic_partitions or []
+        # It tells at once what the consumer would only run into its time-out with: a refused group, a broker that is away.
+        self._describe()
+        asked = [confluent_kafka.TopicPartition(p.topic, p.partition) for p in sorted(partitions)]
+        try:
+            found = self._hook.group_consumer(self.group_id).committed(asked, timeout=self._hook.timeout)
+        except KafkaException as error:
+            raise self._hook.named(error, f"reading the offsets of group {self.group_id!r}") from error
         self._refuse_errors(found, "told no offset")
         return {TopicPartition(p.topic, p.partition): p.offset for p in found if p.offset >= 0}
 
     def refuse_members(self) -> None:
         """:raises ConsumerGroupError: if anybody consumes with this group: its own commits and ours would overwrite each other."""
-        description: ConsumerGroupDescription = self._ask(
-            lambda: self._hook.client.describe_consumer_groups([self.group_id], request_timeout=self._hook.timeout),
-            f"describing group {self.group_id!r}",
-        )
+        description = self._describe()
         if description.members:
             clients = sorted({f"{member.client_id} at {member.host}" for member in description.members})
             raise ConsumerGroupError(
@@ -89,6 +85,13 @@ class ConsumerGroup:
         )
         self._refuse_errors(answer.topic_partitions or [], "did not take the offset")
         return ahead
+
+    def _describe(self) -> ConsumerGroupDescription:
+        description: ConsumerGroupDescription = self._ask(
+            lambda: self._hook.client.describe_consumer_groups([self.group_id], request_timeout=self._hook.timeout),
+            f"describing group {self.group_id!r}",
+        )
+        return description
 
     def _ask(self, request: Callable[[], Mapping[str, Future[T]]], doing: str) -> T:
         deadline = time.monotonic() + self._hook.timeout

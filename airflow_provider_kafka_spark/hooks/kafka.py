@@ -83,6 +83,7 @@ class KafkaHook(BaseHook):
         self.timeout = timeout
         self._client_errors: list[KafkaError] = []
         self._admin: AdminClient | None = None
+        self._group_consumers: dict[str, confluent_kafka.Consumer] = {}
 
     def __enter__(self) -> KafkaHook:
         return self
@@ -93,7 +94,9 @@ class KafkaHook(BaseHook):
         self.close()
 
     def close(self) -> None:
-        """Close the client. Calling it again does nothing."""
+        """Close every client. Calling it again does nothing."""
+        while self._group_consumers:
+            self._group_consumers.popitem()[1].close()
         # confluent-kafka closes an AdminClient when the last reference goes.
         self._admin = None
 
@@ -208,7 +211,10 @@ class KafkaHook(BaseHook):
         :raises BrokerUnavailableError: if the broker stops answering for as long as the time-out.
         """
         counts = dict.fromkeys(ranges, 0)
-        consumer = self._consumer(read_committed)
+        isolation_level = "read_committed" if read_committed else "read_uncommitted"
+        settings = {"isolation.level": isolation_level, "fetch.wait.max.ms": 50}
+        # librdkafka insists on a name of a group.
+        consumer = self._consumer("airflow-kafka-spark-count", **settings)
         try:
             for r in ranges.without_empty():
                 counts[r] = self._count(consumer, r)
@@ -238,17 +244,25 @@ class KafkaHook(BaseHook):
                     f"{self.conn_id!r}, {self.config.bootstrap_servers}). Is the partition's leader up?"
                 )
 
-    def _consumer(self, read_committed: bool) -> confluent_kafka.Consumer:
+    def group_consumer(self, group_id: str) -> confluent_kafka.Consumer:
+        """A consumer that knows a group and never joins it: the way to its committed offsets.
+
+        The AdminClient's own request for them ends the whole process by a segmentation fault when the group's coordinator has moved, or is being set up (librdkafka issue 5040, seen with 2.16).
+        """
+        if group_id not in self._group_consumers:
+            self._group_consumers[group_id] = self._consumer(group_id)
+        return self._group_consumers[group_id]
+
+    def _consumer(self, group_id: str, **settings: Any) -> confluent_kafka.Consumer:
+        """Never joined: partitions are assigned, if at all, and nothing is committed by itself."""
         return confluent_kafka.Consumer(
             {
                 **self._client_settings(),
-                # Never joined: partitions are assigned, nothing is committed. librdkafka insists on a name.
-                "group.id": "airflow-kafka-spark-count",
+                "group.id": group_id,
                 "enable.auto.commit": False,
                 "enable.auto.offset.store": False,
                 "auto.offset.reset": "error",
-                "isolation.level": "read_committed" if read_committed else "read_uncommitted",
-                "fetch.wait.max.ms": 50,
+                **settings,
             }
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _EXIT_CODE_LOST_LOCK = 75
+_SETTLE_SECONDS = 1.0
 
 
 @contextmanager
@@ -34,6 +36,10 @@ def checkpoint_lock(spark: SparkSession, uri: str, owner: str, stale: str | None
         if stale is not None and hadoop_files.read(spark, uri) == stale:
             hadoop_files.delete(spark, uri)
         taken = hadoop_files.create(spark, uri, lock.format())
+        if taken and stale is not None:
+            # Two that take the same lock over at once may each delete it once: whose file is left is seen after a moment.
+            time.sleep(_SETTLE_SECONDS)
+            taken = _is_same(Lock.parse(hadoop_files.read(spark, uri) or ""), lock)
     except OSError as error:
         raise CheckpointError(
             f"checkpoint_location must be a folder that the Spark driver can write; it cannot: {error}. Correct its permissions, or name another."
@@ -65,7 +71,7 @@ def _beat(spark: SparkSession, uri: str, lock: Lock, stop: threading.Event) -> N
                 # Not sys.exit: only the whole process takes the JVM, and its tasks, with it.
                 os._exit(_EXIT_CODE_LOST_LOCK)
             hadoop_files.overwrite(spark, uri, Lock(lock.owner, lock.application_id, beat).format())
-        except OSError as error:
+        except Exception as error:  # noqa: BLE001 - PySpark has names of its own for failures of the JVM, and a lock that is not renewed is taken over
             # The store may be away for a moment. If it stays away, the stream fails at its own files.
             sys.stderr.write(f"The lock {uri} cannot be renewed: {error}\n")
 

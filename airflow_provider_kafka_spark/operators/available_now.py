@@ -170,6 +170,8 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
             )
         if not spark.is_cluster_mode:
             folder.check_writable()
+        # A storage that is out of reach, or a damaged file, is told before anything is waited for.
+        folder.read()
         for fault in faults_of(spark.spark_home.spark_version):
             self.log.warning("Known fault of this Spark: %s", fault)
 
@@ -221,7 +223,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         target_state = sink.state([target.topic] if target.topic else [])
         binding = Binding(
             source_cluster_id=cluster.cluster_id,
-            selection=json.dumps([sorted(self.topics or ()), self.topic_pattern, self.assign], sort_keys=True),
+            selection=_text_of(self.topics, self.topic_pattern, self.assign),
             target_cluster_id=target_state.cluster_id,
             target_topic=target.topic,
             target_topic_expr=target.topic_expr,
@@ -249,6 +251,13 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
             self.log.info(
                 "starting_offsets=%r is moot: the checkpoint says where to go on.",
                 self.starting_offsets,
+            )
+        if checkpoint is not None and checkpoint.uncommitted is not None and catch_up.unfinished_batch is None:
+            self.log.warning(
+                "Batch %s of generation %s was begun and not finished, and is left so: %s.",
+                checkpoint.uncommitted.number,
+                checkpoint.number,
+                ", ".join(checkpoint.unfinished_ranges.format()) or "no records",
             )
         if checkpoint is not None and catch_up.is_new:
             self.log.warning(
@@ -335,6 +344,12 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         check_catch_up(report, plan, catch_up.record.stream_id, finished, transform)
         if not self.allow_duplicates:
             check_duplicates(report, transform)
+
+
+def _text_of(topics: Any, pattern: Any, assign: Any) -> str:
+    """A selection as text, the same in whatever order its topics and partitions are given."""
+    partitions = None if assign is None else {topic: sorted(numbers) for topic, numbers in assign.items()}
+    return json.dumps([sorted(topics or ()), pattern, partitions], sort_keys=True)
 
 
 def _owner(context: Context) -> str:

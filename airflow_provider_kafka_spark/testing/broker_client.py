@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from uuid import uuid4
@@ -39,15 +39,19 @@ class Record(NamedTuple):
 class OpenTransaction:
     """A transaction whose records are written and neither committed nor aborted."""
 
-    def __init__(self, producer: Producer, timeout: float) -> None:
-        self._producer = producer
-        self._timeout = timeout
-        self.is_committed = False
+    def __init__(self, end: Callable[[bool], None]) -> None:
+        self._end = end
+        self.has_ended = False
 
     def commit(self) -> None:
-        """Make its records visible to everyone."""
-        self._producer.commit_transaction(self._timeout)
-        self.is_committed = True
+        """Make its records visible to everyone; they are when this returns."""
+        self._end(True)
+        self.has_ended = True
+
+    def abort(self) -> None:
+        """Make its records invisible to whoever reads committed ones."""
+        self._end(False)
+        self.has_ended = True
 
 
 class BrokerClient:
@@ -163,13 +167,24 @@ class BrokerClient:
         producer = self._producer({"transactional.id": f"testing-{uuid4()}", "message.send.max.retries": 10})
         producer.init_transactions(self.timeout)
         producer.begin_transaction()
-        transaction = OpenTransaction(producer, self.timeout)
+        before = self.offsets(topic)
+
+        def end(commit: bool) -> None:
+            written = self.offsets(topic)
+            (producer.commit_transaction if commit else producer.abort_transaction)(self.timeout)
+            # The broker answers before it has written the markers.
+            deadline = time.monotonic() + self.timeout
+            touched = [partition for partition, ends in written.items() if ends != before[partition]]
+            while any(self.offsets(topic)[partition] == written[partition] for partition in touched):
+                self._wait(deadline, f"the end of a transaction to show in {topic!r}")
+
+        transaction = OpenTransaction(end)
         try:
             self._produce(producer, topic, records)
             yield transaction
         finally:
-            if not transaction.is_committed:
-                producer.abort_transaction(self.timeout)
+            if not transaction.has_ended:
+                transaction.abort()
 
     def committed(self, group_id: str, topic: str) -> dict[int, int]:
         """Return the committed offset of every partition of a topic that has one."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from airflow_provider_kafka_spark.testing.airflow_home import AirflowHome
@@ -47,3 +49,32 @@ def test_a_stream_goes_on_where_the_run_before_stopped(shop: Shop, airflow_home:
     assert len(shop.broker.consume("orders_copy")) == before + len(shop.orders)
     ends = {number: end for number, (_, end) in shop.broker.offsets("orders").items()}
     assert shop.broker.committed("copy-of-orders", "orders") == ends
+
+
+def test_what_is_new_is_replayed_once(shop: Shop, airflow_home: AirflowHome) -> None:
+    """The sensor finds what is there; its ranges, and nothing else, are replayed."""
+    left = airflow_home.test_dag("replay_new_records", airflow_home.logs / "replay_new_records.log")
+
+    new, replay = (left["tasks"][task]["-1"]["xcom"] for task in ("new", "replay"))
+    ends = {str(number): end for number, (_, end) in shop.broker.offsets("orders").items()}
+    assert new["offsets"] == {"orders": ends}
+    keys = ("topic", "partition", "from_offset", "until_offset")
+    assert [{key: r[key] for key in keys} for r in replay["return_value"]["ranges"]] == new["return_value"]
+    assert replay["return_value"]["records_written"] == len(shop.orders)
+
+
+def test_an_hour_is_copied_and_nothing_of_it_was_late(shop: Shop, airflow_home: AirflowHome) -> None:
+    """What has come since belongs to other hours, so it is looked at and not copied."""
+    hour = shop.end - timedelta(hours=5)
+    log = airflow_home.logs / "reprocess_late_records.log"
+    left = airflow_home.test_dag("reprocess_late_records", log, logical_date=hour.isoformat())
+
+    copy, grace, arrived, late = (
+        left["tasks"][task]["-1"]["xcom"]["return_value"] for task in ("copy", "grace", "arrived", "late")
+    )
+    assert copy["records_written"] == len(shop.of_hours(hour, 1)) > 0
+    copied = {str(r["partition"]): r["until_offset"] for r in copy["ranges"]}
+    assert all(grace["orders"][number] > end for number, end in copied.items())
+    assert {str(r["partition"]): r["from_offset"] for r in arrived} == copied
+    assert late["records_read"] == sum(r["until_offset"] - r["from_offset"] for r in arrived)
+    assert late["records_written"] == 0

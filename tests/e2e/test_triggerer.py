@@ -67,6 +67,7 @@ def test_sensors_wake_up_and_a_watcher_goes_on_after_a_restart(
         assert ended == {
             **{("new", number): "success" for number in range(SENSORS)},
             ("reached", -1): "success",
+            ("poked", -1): "success",
             ("impossible", -1): "failed",
             ("too_late", -1): "skipped",
             ("lag", -1): "success",
@@ -74,7 +75,8 @@ def test_sensors_wake_up_and_a_watcher_goes_on_after_a_restart(
         found = [_xcom(airflow, "waiting", run, "new", number) for number in range(SENSORS)]
         assert all(ranges == found[0] for ranges in found)
         assert sum(r["until_offset"] - r["from_offset"] for r in found[0]) > 0
-        assert _xcom(airflow, "waiting", run, "reached", -1) == {"waited": {"0": 0, "1": 0}}
+        for task in ("reached", "poked"):
+            assert _xcom(airflow, "waiting", run, task, -1) == {"waited": {"0": 0, "1": 0}}
         _until(airflow, lambda: _covered(airflow) == 10, "the watched records to be announced")
 
     # There is no triggerer now.

@@ -112,7 +112,9 @@ def test_the_lock_of_a_dead_run_is_taken_over(spark: SparkSession, file: Path, s
         assert lock.owner == _OWNER
 
 
-@pytest.mark.parametrize("stale", [None, _OTHER.format()])
+@pytest.mark.parametrize(
+    "stale", [pytest.param(None, id="none-was-seen"), pytest.param(_OTHER.format(), id="another-was-seen")]
+)
 def test_a_lock_that_has_changed_is_not_taken_over(spark: SparkSession, file: Path, stale: str | None) -> None:
     """Its owner woke up, or another run has taken it over since it was watched."""
     hadoop_files.create(spark, f"file://{file}", Lock(_OTHER.owner, _OTHER.application_id, 4).format())

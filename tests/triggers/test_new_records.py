@@ -74,7 +74,7 @@ def test_each_record_is_announced_once_over_restarts(kafka: KafkaBroker, topic: 
     name, store = topic(2), AssetStateStore()
 
     async def main() -> None:
-        await in_thread(kafka.produce, name, [Record(value=b"v")] * 3)
+        await in_thread(kafka.produce, name, [Record(value=b"v", partition=0)] * 3)
         async with Triggerer(store, topics=[name]).running() as first:
             await until(lambda: first.events, "an event")
             first.confirm()
@@ -194,6 +194,24 @@ def test_its_form_in_the_database_is_stable_and_without_secrets() -> None:
     }
     assert KafkaNewRecordsTrigger(**json.loads(json.dumps(kwargs))).serialize() == (path, kwargs)
     assert Asset("orders", watchers=[AssetWatcher(name="orders", trigger=trigger)]).watchers
+
+
+@pytest.mark.airflow
+@pytest.mark.parametrize("since", ["latest", "earliest", {"orders": {"0": 5, "1": 7}}, "group:copy", ["orders:0:0:5"]])
+def test_reading_the_dag_file_again_leaves_the_watcher_in_place(since: Any) -> None:
+    """Airflow compares a hash of what is in the file with one of what is in the database; a difference would start it anew each time."""
+    from airflow.models.trigger import Trigger
+    from airflow.serialization.decoders import smart_decode_trigger_kwargs
+    from airflow.serialization.encoders import encode_trigger
+    from airflow.triggers.base import BaseEventTrigger
+
+    trigger = KafkaNewRecordsTrigger(["orders"], since=since, max_wait_for_min=5)
+    encoded = json.loads(json.dumps(encode_trigger(trigger)))
+    row = Trigger(**encoded)
+
+    assert BaseEventTrigger.hash(row.classpath, row.kwargs) == BaseEventTrigger.hash(**encoded)
+    kwargs = {key: smart_decode_trigger_kwargs(value) for key, value in row.kwargs.items()}
+    assert KafkaNewRecordsTrigger(**kwargs).serialize() == trigger.serialize()
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,9 @@ with DAG("waiting", schedule="@once", start_date=LONG_AGO, catchup=False):
         soft_fail=True,
         **{**COMMON, "timeout": 3},
     )
+    KafkaTimestampReachedSensor(
+        task_id="poked", topics=["waited"], timestamp=LONG_AGO, **{**COMMON, "deferrable": False, "mode": "reschedule"}
+    )
     ConsumerGroupLagSensor(task_id="lag", group_id="nobody", topics=["waited"], max_lag=1_000, **COMMON)
 
 

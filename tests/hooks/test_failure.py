@@ -1,0 +1,29 @@
+"""Promises of :func:`~airflow_provider_kafka_spark.hooks.failure.fail_for_good`: only what a retry can mend is tried again."""
+
+from __future__ import annotations
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+
+from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError, DataLossError
+from airflow_provider_kafka_spark.hooks.failure import fail_for_good
+
+
+@fail_for_good
+def execute(error: Exception | None) -> str:
+    if error is not None:
+        raise error
+    return "done"
+
+
+def test_a_final_error_is_final_to_airflow_and_keeps_its_name_and_cause() -> None:
+    with pytest.raises(AirflowFailException, match="DataLossError: gone") as raised:
+        execute(DataLossError("gone"))
+    assert isinstance(raised.value.__cause__, DataLossError)
+
+
+@pytest.mark.parametrize("error", [BrokerUnavailableError("later"), ValueError("a bug")])
+def test_everything_else_passes_as_it_is(error: Exception) -> None:
+    with pytest.raises(type(error)):
+        execute(error)
+    assert execute(None) == "done"

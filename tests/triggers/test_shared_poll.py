@@ -1,0 +1,74 @@
+"""Promises of :mod:`~airflow_provider_kafka_spark.triggers.shared_poll` that the triggers' own tests do not show."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_kafka_spark.core.errors import CheckpointError
+from airflow_provider_kafka_spark.core.facts import Needs
+from airflow_provider_kafka_spark.core.offset_range import TopicPartition
+from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
+from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
+from airflow_provider_kafka_spark.triggers.shared_poll import shared_poller, until_next_tick
+from tests.triggers.conftest import run
+
+
+def test_equal_intervals_wake_together_whenever_they_began() -> None:
+    async def main() -> None:
+        async def one(delay: float, at_least: float = 0.0) -> float:
+            await asyncio.sleep(delay)
+            await until_next_tick(0.5, at_least=at_least)
+            return time.monotonic()
+
+        first = await one(0.0)
+        woken = await asyncio.gather(one(0.05), one(0.15), one(0.3))
+        assert max(woken) - min(woken) < 0.1
+        assert 0.3 < min(woken) - first < 0.7
+        # A tick that would come too soon is passed over.
+        late = await one(0.2, at_least=0.4)
+        assert late - max(woken) > 0.7
+
+    run(main)
+
+
+@pytest.mark.broker
+def test_an_answer_has_what_each_one_needs(kafka: KafkaBroker, topic: TopicFactory, tmp_path: Path) -> None:
+    """Also of checkpoints, which are read beside the broker: a damaged one is the trouble of who asks for it."""
+    name = topic()
+    for folder in ("offsets", "commits"):
+        (tmp_path / folder).mkdir()
+    metadata = '{"batchWatermarkMs":0,"batchTimestampMs":0,"conf":{}}'
+    (tmp_path / "offsets" / "0").write_text(f'v1\n{metadata}\n{{"{name}":{{"0":5}}}}')
+    (tmp_path / "commits" / "0").write_text("v1\n{}")
+
+    async def main() -> None:
+        async with shared_poller("kafka_default", 20) as poller:
+            good, bad, plain = await asyncio.gather(
+                poller.ask(Needs((name,), checkpoint_location=str(tmp_path))),
+                poller.ask(Needs((name,), checkpoint_location=str(tmp_path / "nowhere"))),
+                poller.ask(Needs((name,))),
+            )
+        assert good.checkpoint(str(tmp_path)) == {TopicPartition(name, 0): 5}
+        with pytest.raises(CheckpointError):
+            bad.checkpoint(str(tmp_path / "nowhere"))
+        assert {TopicPartition(name, 0)} == set(plain.partitions([name])) == set(bad.partitions([name]))
+
+    run(main)
+
+
+@pytest.mark.broker
+def test_the_longest_time_out_counts(kafka: KafkaBroker, topic: TopicFactory) -> None:
+    name = topic()
+
+    async def main() -> None:
+        async with shared_poller("kafka_default", 5) as poller, shared_poller("kafka_default", 50) as same:
+            assert same is poller
+            await poller.ask(Needs((name,)))
+            assert poller._hook is not None
+            assert poller._hook.timeout == 50
+
+    run(main)
