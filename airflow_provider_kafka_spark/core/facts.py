@@ -60,6 +60,10 @@ class Facts:
     committed: Mapping[str, Mapping[TopicPartition, int]] = field(default_factory=dict)
     finished: Mapping[str, Mapping[TopicPartition, int]] = field(default_factory=dict)
     failures: Mapping[tuple[str, str], KafkaSparkError] = field(default_factory=dict)
+    # Made once for all who ask: a thousand sensors look at the same partitions.
+    _partitions: dict[str, dict[TopicPartition, PartitionState]] = field(
+        default_factory=dict, compare=False, repr=False
+    )
 
     @property
     def now_ms(self) -> int:
@@ -72,11 +76,15 @@ class Facts:
 
     def partitions(self, names: Collection[str]) -> dict[TopicPartition, PartitionState]:
         """:raises KafkaSparkError: what failed when one of them was asked about."""
-        return {
-            TopicPartition(name, number): state
-            for name in sorted(names)
-            for number, state in sorted(self.topic(name).partitions.items())
-        }
+        found: dict[TopicPartition, PartitionState] = {}
+        for name in sorted(names):
+            topic = self.topic(name)
+            of_topic = self._partitions.get(name)
+            if of_topic is None:
+                of_topic = {TopicPartition(name, number): state for number, state in sorted(topic.partitions.items())}
+                self._partitions[name] = of_topic
+            found |= of_topic
+        return found
 
     def group(self, group_id: str) -> Mapping[TopicPartition, int]:
         """:raises KafkaSparkError: what failed when it was asked about."""

@@ -193,6 +193,11 @@ class Demo:
                 "kafka_default": {"conn_type": "kafka", "extra": {"bootstrap.servers": broker.bootstrap_servers}},
                 "spark_default": {"conn_type": "spark", "host": "local[2]"},
             },
+            settings={
+                "AIRFLOW_VAR_CHECKPOINTS": str(self.home / "checkpoints"),
+                # In the UI a DAG runs when it is unpaused, and not all examples at once.
+                "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "True",
+            },
         )
 
     def _fill(self, broker: KafkaBroker, end: datetime) -> None:

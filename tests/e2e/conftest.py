@@ -53,7 +53,11 @@ def airflow_home(shop: Shop, tmp_path_factory: pytest.TempPathFactory) -> Airflo
             "kafka_default": {"conn_type": "kafka", "extra": {"bootstrap.servers": shop.broker.bootstrap_servers}},
             "spark_default": {"conn_type": "spark", "host": "local[2]"},
         },
-        settings={"AIRFLOW_VAR_CHECKPOINTS": str(tmp_path_factory.mktemp("checkpoints"))},
+        settings={
+            "AIRFLOW_VAR_CHECKPOINTS": str(tmp_path_factory.mktemp("checkpoints")),
+            # A scheduler runs what a test unpauses, and not every example at once.
+            "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "True",
+        },
     )
     home.migrate()
     return home

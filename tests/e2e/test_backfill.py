@@ -86,6 +86,8 @@ def _check_result(result: dict[str, Any]) -> None:
 def _backfill(airflow: AirflowStandalone, first: datetime) -> list[str]:
     """Backfill the hours and return the ids of their runs, in the order of the hours."""
     _wait_for_dag(airflow)
+    unpause = [sys.executable, "-m", "airflow", "dags", "unpause", "--yes", DAG]
+    airflow.home.run(unpause, airflow.home.logs / "unpause.log", timeout=60)
     bounds = [moment.isoformat() for moment in (first, first + timedelta(hours=HOURS - 1))]
     command = ["backfill", "create", "--dag-id", DAG, "--from-date", bounds[0], "--to-date", bounds[1]]
     log = airflow.home.logs / "backfill-create.log"
