@@ -20,6 +20,7 @@ from airflow_provider_kafka_spark.testing.owned_process import OwnedProcess
 
 _POLL_SECONDS = 0.1
 _MIGRATE_SECONDS = 180.0
+_LOCK_SECONDS = 60
 #: Airflow itself takes every variable that begins like this.
 _AIRFLOW_PREFIX = "AIRFLOW_"
 
@@ -68,6 +69,8 @@ class AirflowHome:
             "SPARK_SUBMIT_OPTS": f'-Djava.io.tmpdir="{self.scratch}"',
             "NO_COLOR": "1",
             "AIRFLOW_HOME": str(self.folder),
+            # Many processes share one SQLite file, and on a busy machine its default of 5 seconds is too short to wait for a lock.
+            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self.database}?timeout={_LOCK_SECONDS}",
             "AIRFLOW__CORE__DAGS_FOLDER": str(self.dags),
             "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
             "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",

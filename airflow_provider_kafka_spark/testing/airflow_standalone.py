@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from http import HTTPStatus
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -19,6 +20,8 @@ from airflow_provider_kafka_spark.testing.ports import LOOPBACK, free_ports
 
 _POLL_SECONDS = 0.5
 _REQUEST_SECONDS = 30.0
+#: SQLite under all of Airflow's parts at once: a read may find its database locked, which the API answers with 500, and succeeds a moment later.
+_SERVER_ERROR_SECONDS = 20.0
 _PARTS = ("metadatabase", "scheduler", "dag_processor", "triggerer")
 
 
@@ -89,7 +92,7 @@ class AirflowStandalone:
         return self._process.tail(lines)
 
     def get(self, path: str) -> Any:
-        """Answer of Airflow's REST API.
+        """Answer of Airflow's REST API. A read changes nothing, so it is asked again for some seconds when the server fails.
 
         :param path: behind ``/api/v2/``.
         :raises LocalServiceError: the answer was an error, or none
@@ -104,14 +107,19 @@ class AirflowStandalone:
         if self._token is not None:
             headers["Authorization"] = f"Bearer {self._token}"
         request = Request(f"{self.url}/{path}", body, headers)  # noqa: S310 - an address of our own
-        try:
-            with urlopen(request, timeout=_REQUEST_SECONDS) as answer:  # noqa: S310
-                return json.load(answer)
-        except (HTTPError, URLError, OSError) as error:
-            text = error.read().decode(errors="replace")[:500] if isinstance(error, HTTPError) else ""
-            raise LocalServiceError(
-                f"Expected Airflow's API to answer {path!r} at {self.url}; got {error}. {text}\n{self.tail()}"
-            ) from error
+        deadline = time.monotonic() + _SERVER_ERROR_SECONDS
+        while True:
+            try:
+                with urlopen(request, timeout=_REQUEST_SECONDS) as answer:  # noqa: S310
+                    return json.load(answer)
+            except (HTTPError, URLError, OSError) as error:
+                server_failed = isinstance(error, HTTPError) and error.code >= HTTPStatus.INTERNAL_SERVER_ERROR
+                if not server_failed or time.monotonic() > deadline:
+                    text = error.read().decode(errors="replace")[:500] if isinstance(error, HTTPError) else ""
+                    raise LocalServiceError(
+                        f"Expected Airflow's API to answer {path!r} at {self.url}; got {error}. {text}\n{self.tail()}"
+                    ) from error
+            time.sleep(_POLL_SECONDS)
 
     @property
     def _password_file(self) -> Path:
