@@ -14,12 +14,16 @@
     │   ├── UnknownTopicError        a topic or partition does not exist
     │   └── DataLossError            records in the wish are gone (aged out), or the topic was re-created
     ├── CheckpointError              a checkpoint is damaged, out of reach, or belongs to another job
+    │   ├── CheckpointMissingError   there is no checkpoint yet
     │   └── CheckpointInUseError     another run is using it now                                      (retriable)
     ├── ConsumerGroupError           a consumer group is in use, or took not all offsets              (retriable)
     ├── BrokerError                  the broker did not answer as it should
     │   ├── BrokerUnavailableError   no answer within the time-out                                    (retriable)
     │   ├── BrokerAuthenticationError  the broker refused the login
-    │   └── BrokerAuthorizationError   the login lacks a permission
+    │   │   └── BrokerTlsError       TLS failed: a certificate is unknown, expired, missing or of another host
+    │   ├── BrokerAuthorizationError   the login lacks a permission
+    │   └── DelegationTokenError     a token is unknown, not the login's to touch, or not to be had
+    │       └── DelegationTokenExpiredError  a token has ended, or ends too soon
     ├── SubmitError                  the Spark job could not be started or followed
     │   ├── JavaNotFoundError        no Java, or one that is too old
     │   ├── SparkSubmitNotFoundError no ``spark-submit``
@@ -30,6 +34,7 @@
     │   ├── JobReportMissingError    the job ended and left no report                                 (retriable)
     │   ├── DeliveryError            the report does not match the plan                               (retriable)
     │   ├── DuplicateRecordsError    all was delivered, and some of it more than once
+    │   ├── JobTokenEndedError       the job's delegation token ended while it ran                    (retriable)
     │   └── JobKilledError           the task was killed, and the job with it                         (retriable)
     ├── ProtocolError                a request or report is not of the version or shape we speak
     └── LocalServiceError            a broker or cluster for tests and demos did not start or stop
@@ -92,6 +97,10 @@ class CheckpointError(KafkaSparkError):
     """A checkpoint is damaged, out of reach, or belongs to another job."""
 
 
+class CheckpointMissingError(CheckpointError):
+    """There is no checkpoint where one was expected."""
+
+
 class CheckpointInUseError(CheckpointError):
     """Another run is using the checkpoint now."""
 
@@ -118,8 +127,20 @@ class BrokerAuthenticationError(BrokerError):
     """The broker refused the login."""
 
 
+class BrokerTlsError(BrokerAuthenticationError):
+    """TLS failed before any login: a certificate is not trusted, has expired, is of another host, or is missing."""
+
+
 class BrokerAuthorizationError(BrokerError):
     """The login is known, and lacks a permission."""
+
+
+class DelegationTokenError(BrokerError):
+    """A delegation token does not exist, is not the login's to touch, or is not to be had from this broker."""
+
+
+class DelegationTokenExpiredError(DelegationTokenError):
+    """A delegation token has ended, or ends too soon."""
 
 
 class SubmitError(KafkaSparkError):
@@ -166,6 +187,12 @@ class DeliveryError(JobError):
 
 class DuplicateRecordsError(JobError):
     """All was delivered, and some of it more than once. A retry cannot take it back."""
+
+
+class JobTokenEndedError(JobError):
+    """The delegation token that the job logged in with ended while it ran."""
+
+    retriable = True
 
 
 class JobKilledError(JobError):

@@ -8,7 +8,7 @@ from typing import Any
 
 from airflow_provider_kafka_spark.core.bounds import AtOffset, AtTimestamp, Earliest, Wish
 from airflow_provider_kafka_spark.core.broker_state import PartitionState, Selection
-from airflow_provider_kafka_spark.core.errors import BoundError, PlanError, UnknownTopicError
+from airflow_provider_kafka_spark.core.errors import BoundError, CheckpointMissingError, PlanError, UnknownTopicError
 from airflow_provider_kafka_spark.core.facts import Facts, Needs, Verdict, check_missing_topic, present_topics
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, TopicPartition
 from airflow_provider_kafka_spark.core.resolve import MissingRange, ReadRules, permit, resolve_start
@@ -177,7 +177,14 @@ class NewRecords:
     def _known(self, facts: Facts) -> Mapping[TopicPartition, int]:
         if isinstance(self.since, SinceGroup):
             return facts.group(self.since.group_id)
-        return facts.checkpoint(self.since.location) if isinstance(self.since, SinceCheckpoint) else {}
+        if not isinstance(self.since, SinceCheckpoint):
+            return {}
+        try:
+            return facts.checkpoint(self.since.location)
+        except CheckpointMissingError:
+            if not self.since.missing_is_earliest:
+                raise
+            return {}
 
     def _start(
         self, wish: Wish, p: TopicPartition, state: PartitionState, facts: Facts

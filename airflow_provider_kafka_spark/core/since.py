@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -61,12 +61,19 @@ class SinceGroup:
 
 @dataclass(frozen=True, slots=True)
 class SinceCheckpoint:
-    """From where the stream with this checkpoint is done on; a partition that it does not know counts from its beginning."""
+    """From where the stream with this checkpoint is done on; a partition that it does not know counts from its beginning.
+
+    :param missing_is_earliest: a checkpoint that does not exist yet knows no partition, in place of being an error.
+    """
 
     location: str
+    missing_is_earliest: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        return {"checkpoint_location": self.location}
+        return {
+            "checkpoint_location": self.location,
+            **({"if_missing": "earliest"} if self.missing_is_earliest else {}),
+        }
 
 
 Since = SinceOffsets | SinceTimestamp | SinceGroup | SinceCheckpoint
@@ -120,6 +127,10 @@ def _parse_text(text: str) -> Since:
 
 
 def _parse_mapping(value: Mapping[Any, Any]) -> Since:
+    if set(value) == {"checkpoint_location", "if_missing"}:
+        if value["if_missing"] not in ("fail", "earliest"):
+            raise BoundError(f"if_missing must be 'fail' or 'earliest'; got {value['if_missing']!r}.")
+        return replace(_checkpoint(value["checkpoint_location"]), missing_is_earliest=value["if_missing"] == "earliest")
     if len(value) == 1:
         ((key, inner),) = value.items()
         # A topic may have one of these names; its offsets are a mapping.

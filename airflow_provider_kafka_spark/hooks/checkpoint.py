@@ -28,7 +28,11 @@ from airflow_provider_kafka_spark.core.checkpoint_layout import (
     RECORD_NAME,
     Lock,
 )
-from airflow_provider_kafka_spark.core.errors import CheckpointError, CheckpointInUseError
+from airflow_provider_kafka_spark.core.errors import (
+    CheckpointError,
+    CheckpointInUseError,
+    CheckpointMissingError,
+)
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition
 from airflow_provider_kafka_spark.hooks.remote_path import hadoop_uri, shared_path
 
@@ -47,12 +51,14 @@ _SPARKS_OWN = frozenset({"metadata", "offsets", "commits", "sources"})
 def finished_offsets(location: str) -> Mapping[TopicPartition, int]:
     """How far the stream with this checkpoint is done, partition by partition: one of this package's, or any checkpoint of a Spark stream with one Kafka source.
 
-    :raises CheckpointError: if there is none, or it is damaged or out of reach.
+    :raises CheckpointMissingError: if there is none.
+    :raises CheckpointError: if it is damaged or out of reach.
     """
     checkpoint = CheckpointFolder(location).read()
     if checkpoint is None:
-        raise CheckpointError(
-            f"There must be a checkpoint at {location!r}, with a folder '{GENERATION_PREFIX}0' or Spark's own 'offsets'; there is none. Correct the location, or run the stream first."
+        raise CheckpointMissingError(
+            f"There must be a checkpoint at {location!r}, with a folder '{GENERATION_PREFIX}0' or Spark's own 'offsets'; there is none. Correct the location, or run the stream first. A sensor "
+            f"before the stream's first run takes {{'checkpoint_location': {location!r}, 'if_missing': 'earliest'}}."
         )
     return checkpoint.finished
 

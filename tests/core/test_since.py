@@ -55,6 +55,10 @@ FORMS = [
     pytest.param("group:copy", SinceGroup("copy"), id="group"),
     pytest.param({"checkpoint_location": "/data/c"}, SinceCheckpoint("/data/c"), id="named-checkpoint"),
     pytest.param("/data/c", SinceCheckpoint("/data/c"), id="checkpoint-path"),
+    pytest.param({"checkpoint_location": "/data/c", "if_missing": "fail"}, SinceCheckpoint("/data/c"), id="checkpoint-or-fail"),
+    pytest.param(
+        {"checkpoint_location": "/data/c", "if_missing": "earliest"}, SinceCheckpoint("/data/c", True), id="checkpoint-or-earliest"
+    ),
     pytest.param(" s3a://bucket/c ", SinceCheckpoint("s3a://bucket/c"), id="checkpoint-uri"),
     pytest.param({"timestamp": "2026-11-20T12:00:00Z"}, SinceTimestamp(NOON), id="named-timestamp"),
     pytest.param("2026-11-20T13:00:00+01:00", SinceTimestamp(NOON), id="iso"),
@@ -97,6 +101,7 @@ def test_its_json_form_is_read_back(value: Any, expected: Since) -> None:
         pytest.param({"group_id": 5}, "group_id", id="number-as-group"),
         pytest.param("group:", "group_id", id="short-empty-group"),
         pytest.param({"checkpoint_location": " "}, "checkpoint_location", id="blank-checkpoint"),
+        pytest.param({"checkpoint_location": "/c", "if_missing": "latest"}, "if_missing", id="checkpoint-or-what"),
         pytest.param({"timestamp": "soon"}, "soon", id="no-timestamp"),
     ],
 )

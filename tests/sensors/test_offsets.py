@@ -140,7 +140,9 @@ def test_since_a_group_a_timestamp_or_a_checkpoint(kafka: KafkaBroker, topic: To
     # The second batch was begun, and not finished.
     (tmp_path / "commits" / "0").write_text("v1\n{}")
 
-    for since, first in ((f"group:{group}", 15), (start + 8_500, 9), (str(tmp_path), 4)):
+    not_yet = {"checkpoint_location": str(tmp_path / "not yet"), "if_missing": "earliest"}
+    sinces: list[tuple[Any, int]] = [(f"group:{group}", 15), (start + 8_500, 9), (str(tmp_path), 4), (not_yet, 0)]
+    for since, first in sinces:
         expected = [{"topic": name, "partition": 0, "from_offset": first, "until_offset": 20}]
         assert wait_by_poking(KafkaNewRecordsSensor, topics=[name], since=since) == expected
         assert wait_in_triggerer(KafkaNewRecordsSensor, topics=[name], since=since) == expected
@@ -246,7 +248,7 @@ _LAG = {"topics": ["orders"], "group_id": "copy", "max_lag": 0}
         pytest.param(KafkaNewRecordsSensor, {"topic_pattern": "nothing-.*", "since": "earliest"}, "matches none", id="pattern-matches-nothing"),
         pytest.param(KafkaNewRecordsSensor, {**_RECORDS, "topics": ["no-such-topic"]}, "'no-such-topic' does not exist", id="no-such-topic"),
         pytest.param(KafkaNewRecordsSensor, {**_RECORDS, "since": None}, "since must be", id="no-since"),
-        pytest.param(KafkaNewRecordsSensor, {**_RECORDS, "since": "/no/such/checkpoint"}, "CheckpointError", id="no-such-checkpoint"),
+        pytest.param(KafkaNewRecordsSensor, {**_RECORDS, "since": "/no/such/checkpoint"}, "CheckpointMissingError", id="no-such-checkpoint"),
         pytest.param(KafkaNewRecordsSensor, {**_RECORDS, "min_records": 0}, "min_records", id="min-records-0"),
         pytest.param(KafkaNewRecordsSensor, {**_RECORDS, "max_wait_for_min": 0}, "max_wait_for_min", id="max-wait-0"),
         pytest.param(KafkaNewRecordsSensor, {**_RECORDS, "missing_topic": "ignore"}, "missing_topic", id="missing-topic"),
