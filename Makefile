@@ -1,5 +1,5 @@
 # Everything a fresh machine needs is made here, inside this checkout: .venv (Python), .cache (jars, downloads), .demo (the demo's Airflow).
-# Prerequisites: Python 3.10+ and make. Java 17 is installed where that may be done, or the message says the one command to run.
+# Prerequisites: Python 3.10+ and make. Java 17, and Kerberos for the tests, are installed where that may be done, or the message says the one command to run.
 
 PYTHON ?= python3
 VENV := .venv
@@ -13,12 +13,12 @@ export AIRFLOW_KAFKA_SPARK_CACHE := $(CURDIR)/.cache
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo demo-ui test check format bench constraints clean
+.PHONY: help setup java kdc demo demo-ui test check format bench constraints clean
 
 help: ## Show the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: $(READY) java ## Make the Python environment and find Java 17 (the other commands do this themselves)
+setup: $(READY) java kdc ## Make the Python environment and find Java 17 and Kerberos (the other commands do this themselves)
 
 $(READY): setup.cfg constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' \
@@ -33,10 +33,13 @@ $(READY): setup.cfg constraints.txt
 java:
 	@sh .ci/install_java
 
-demo: setup ## Run the main job on an embedded broker: an hourly copy and a replay, with the proof that every record arrived
+kdc:
+	@sh .ci/install_kdc
+
+demo: $(READY) java ## Run the main job on an embedded broker: an hourly copy and a replay, with the proof that every record arrived
 	@$(BIN)/python -m $(PACKAGE).testing.demo
 
-demo-ui: setup ## Open the Airflow UI on the demo's environment (make demo first)
+demo-ui: $(READY) java ## Open the Airflow UI on the demo's environment (make demo first)
 	@$(BIN)/python -m $(PACKAGE).testing.demo --ui
 
 test: setup ## Run all tests, with a real broker, real Spark and real Airflow
@@ -52,7 +55,7 @@ format: $(READY) ## Format the code and mend what the linter can
 	@$(BIN)/ruff check --fix --quiet . || true
 	@$(BIN)/ruff format .
 
-bench: setup ## Measure against the peers, side by side (long; see benchmarks/README.md)
+bench: $(READY) java ## Measure against the peers, side by side (long; see benchmarks/README.md)
 	@$(BIN)/python -m benchmarks --output benchmarks/RESULTS.md
 
 constraints: $(READY) ## Resolve constraints.txt anew from constraints.in

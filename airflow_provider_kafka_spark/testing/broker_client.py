@@ -1,14 +1,16 @@
-"""What tests do to a broker: make and change topics, write records, read them all back, age some out, join a group."""
+"""What tests do to a broker: make and change topics, write records, read them all back, age some out, join a group, let
+users do things."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from enum import Enum
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 from uuid import uuid4
 
-from airflow_provider_kafka_spark.core.errors import LocalServiceError
+from airflow_provider_kafka_spark.core.errors import LocalServiceError, OptionError
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -16,7 +18,11 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message, Producer
     from confluent_kafka.admin import AdminClient, ClusterMetadata
 
+#: What ACLs call the cluster, of the resource type ``"cluster"``.
+CLUSTER = "kafka-cluster"
+
 _BATCH = 10_000
+_Member = TypeVar("_Member", bound=Enum)
 
 
 class Record(NamedTuple):
@@ -248,6 +254,66 @@ class BrokerClient:
         wanted = [TopicPartition(topic, partition, offset) for partition, offset in before.items()]
         self._settle(admin.delete_records(wanted), f"to delete records of topic {topic!r} before {dict(before)!r}")
 
+    def add_acl(self, principal: str, operation: str, resource_type: str, name: str, pattern: str = "literal") -> None:
+        """Let a user do something, from any host. The broker goes by it when this returns.
+
+        To :meth:`consume`, a user has to read the groups that begin with ``testing-`` too.
+
+        :param principal: such as ``"User:alice"``, or ``"User:CN=alice"`` for a client with a certificate
+        :param operation: such as ``"read"``, ``"describe"`` or ``"idempotent_write"``
+        :param resource_type: ``"topic"``, ``"group"``, ``"transactional_id"`` or ``"cluster"``
+        :param name: of the topic or group; ``"*"`` for all; of a cluster always ``"kafka-cluster"``
+        :param pattern: ``"prefixed"`` if it is only how the names begin
+        :raises OptionError: there is no such operation, resource type or pattern
+        :raises LocalServiceError: the broker refused it, for instance because it has no authorizer
+        """
+        self._change_acl((principal, operation, resource_type, name, pattern), is_there=True)
+
+    def remove_acl(
+        self, principal: str, operation: str, resource_type: str, name: str, pattern: str = "literal"
+    ) -> None:
+        """Take back what :meth:`add_acl` gave, by the same arguments. The broker goes by it when this returns.
+
+        :raises OptionError: there is no such operation, resource type or pattern
+        :raises LocalServiceError: the broker refused it, or has no such ACL
+        """
+        self._change_acl((principal, operation, resource_type, name, pattern), is_there=False)
+
+    def _change_acl(self, acl: tuple[str, str, str, str, str], *, is_there: bool) -> None:
+        from confluent_kafka.admin import (
+            AclBinding,
+            AclBindingFilter,
+            AclOperation,
+            AclPermissionType,
+            ResourcePatternType,
+            ResourceType,
+        )
+
+        principal, operation, resource_type, name, pattern = acl
+        parts = (
+            # The client keeps the name of an older protocol.
+            _member(ResourceType, "broker" if resource_type.lower() == "cluster" else resource_type),
+            name,
+            _member(ResourcePatternType, pattern),
+            principal,
+            "*",
+            _member(AclOperation, operation),
+            AclPermissionType.ALLOW,
+        )
+        only_this = AclBindingFilter(*parts)
+        admin = self._admin()
+        if is_there:
+            self._settle(admin.create_acls([AclBinding(*parts)]), f"to add the ACL {acl!r}")
+        else:
+            deletions = admin.delete_acls([only_this])
+            self._settle(deletions, f"to remove the ACL {acl!r}")
+            if not any(future.result() for future in deletions.values()):
+                raise self._failed(f"to remove the ACL {acl!r}", "no such ACL")
+        # The broker answers when the change is written, and goes by it when its authorizer has read it.
+        deadline = time.monotonic() + self.timeout
+        while bool(self._answer(admin.describe_acls(only_this), f"to list the ACL {acl!r}")) != is_there:
+            self._wait(deadline, f"the ACL {acl!r} to be {'there' if is_there else 'gone'}")
+
     def _config(self, more: Mapping[str, Any] | None = None) -> dict[str, Any]:
         return {
             "bootstrap.servers": self.bootstrap_servers,
@@ -392,10 +458,13 @@ class BrokerClient:
 
     def _settle(self, futures: Mapping[Any, Future[Any]], what: str) -> None:
         for future in futures.values():
-            try:
-                future.result(self.timeout)
-            except Exception as error:  # the client documents none: KafkaException, and TimeoutError of the future
-                raise self._failed(what, str(error) or f"no answer within {self.timeout:g} seconds") from error
+            self._answer(future, what)
+
+    def _answer(self, future: Future[Any], what: str) -> Any:
+        try:
+            return future.result(self.timeout)
+        except Exception as error:  # the client documents none: KafkaException, and TimeoutError of the future
+            raise self._failed(what, str(error) or f"no answer within {self.timeout:g} seconds") from error
 
     def _wait(self, deadline: float, what: str) -> None:
         if time.monotonic() > deadline:
@@ -406,6 +475,15 @@ class BrokerClient:
         return LocalServiceError(
             f"Expected {expected}; got {got}. Broker: {self.bootstrap_servers}. See that it runs and takes this request."
         )
+
+
+def _member(kind: type[_Member], name: str) -> _Member:
+    """Return the value that is meant by its name, in any case."""
+    try:
+        return kind[name.upper()]
+    except KeyError as error:
+        known = [member.name.lower() for member in kind]
+        raise OptionError(f"Expected one of {known} as {kind.__name__}; got {name!r}. Correct it.") from error
 
 
 def _position(message: Message) -> tuple[int, int]:

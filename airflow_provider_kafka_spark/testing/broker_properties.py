@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
 from airflow_provider_kafka_spark.core.errors import OptionError
 from airflow_provider_kafka_spark.testing.ports import LOOPBACK
 
+if TYPE_CHECKING:
+    from airflow_provider_kafka_spark.testing.certificates import Certificate
+    from airflow_provider_kafka_spark.testing.identity_provider import IdentityProvider
+    from airflow_provider_kafka_spark.testing.kerberos import Kdc
+
 SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+#: The service's name in the broker's Kerberos principal, ``kafka/localhost``: what clients set as ``sasl.kerberos.service.name``.
+KERBEROS_SERVICE = "kafka"
+# A Kerberos client asks for a ticket for the name that it connects to; of an address it is whatever a reverse look-up says.
+KERBEROS_HOST = "localhost"
 # Without a configuration the log library drops every line, and a broker that fails dies without a word.
 LOG4J = """\
 log4j.rootLogger=WARN, out
@@ -17,27 +28,90 @@ log4j.appender.out.layout=org.apache.log4j.PatternLayout
 log4j.appender.out.layout.ConversionPattern=%d{ISO8601} %p %c{1}: %m%n
 """
 
+_MODULES = "org.apache.kafka.common.security"
+_KEYSTORE = "keystore.pem"
+_TRUSTSTORE = "truststore.pem"
 
-def server_properties(
-    data: Path, plain: int, sasl: int, controller: int, sasl_users: Mapping[str, str]
-) -> dict[str, str]:
+
+@dataclass(frozen=True, slots=True)
+class BrokerTls:
+    """How a broker speaks TLS.
+
+    :param certificate: the broker's own; its ``hosts`` should be those of this machine, which are the default there
+    :param ca_pem: the authority that the broker trusts clients of, and that clients are told to trust the broker by
+    :param client_auth: whether clients of the listener SSL show a certificate too. On SASL_SSL they are not asked for one
+    """
+
+    certificate: Certificate
+    ca_pem: str
+    client_auth: Literal["none", "requested", "required"] = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerSecurity:
+    """What a broker asks of its clients beside the listener without a login; nothing by default.
+
+    :param sasl_users: user names and passwords, for PLAIN and SCRAM
+    :param super_users: principals that may do everything, such as ``"User:admin"``
+    """
+
+    sasl_users: Mapping[str, str] = field(default_factory=dict, repr=False)
+    tls: BrokerTls | None = None
+    kerberos: Kdc | None = None
+    identity_provider: IdentityProvider | None = None
+    authorizer: bool = False
+    super_users: Sequence[str] = ()
+
+    def mechanisms(self) -> tuple[str, ...]:
+        """Return the SASL mechanisms by which clients log in; none if there are no logins."""
+        if not (self.sasl_users or self.kerberos or self.identity_provider):
+            return ()
+        return (
+            *(["PLAIN"] if self.sasl_users else []),
+            # Also without users: it is how a client logs in with a delegation token.
+            *SCRAM,
+            *(["GSSAPI"] if self.kerberos else []),
+            *(["OAUTHBEARER"] if self.identity_provider else []),
+        )
+
+    def listeners(self) -> tuple[str, ...]:
+        """Return the names of the listeners beside PLAINTEXT and CONTROLLER; each is also its security protocol."""
+        return (
+            *(["SASL_PLAINTEXT"] if self.mechanisms() else []),
+            *(["SSL"] if self.tls else []),
+            *(["SASL_SSL"] if self.tls and self.mechanisms() else []),
+        )
+
+    def host(self, listener: str) -> str:
+        """Return the name under which clients connect to a listener."""
+        return KERBEROS_HOST if self.kerberos and listener.startswith("SASL_") else LOOPBACK
+
+    def jvm_options(self) -> list[str]:
+        """Return what the broker's JVM has to be told, since no server property can."""
+        options = []
+        if self.kerberos:
+            options.append(f"-Djava.security.krb5.conf={self.kerberos.krb5_conf}")
+        if self.identity_provider:
+            # Since Kafka 4.0 no URL is asked that is not named here.
+            options.append(f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={self.identity_provider.jwks_url}")
+        return options
+
+
+def server_properties(folder: Path, ports: Mapping[str, int], security: BrokerSecurity) -> dict[str, str]:
     """Return the properties of a broker that is its own controller.
 
-    :param data: the folder for its log segments
-    :param plain: port of the listener without a login
-    :param sasl: port of the listener with a login, used if there are users
-    :param controller: port of the controller's listener
-    :param sasl_users: user names and passwords
+    :param folder: the broker's own, for its log segments; the stores of :func:`write_tls_stores` have to be in it
+    :param ports: the port of PLAINTEXT, of CONTROLLER and of each of the listeners that ``security`` has
     """
-    listeners = {"PLAINTEXT": plain, "CONTROLLER": controller}
     properties = {
         "process.roles": "broker,controller",
         "node.id": "1",
-        "controller.quorum.voters": f"1@{LOOPBACK}:{controller}",
+        "controller.quorum.voters": f"1@{LOOPBACK}:{ports['CONTROLLER']}",
         "controller.listener.names": "CONTROLLER",
         "inter.broker.listener.name": "PLAINTEXT",
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT",
-        "log.dirs": str(data),
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,"
+        "SSL:SSL,SASL_SSL:SASL_SSL",
+        "log.dirs": str(folder / "data"),
         "auto.create.topics.enable": "false",
         "num.partitions": "1",
         "default.replication.factor": "1",
@@ -55,19 +129,69 @@ def server_properties(
         "delegation.token.secret.key": "for-tests-only",
         "controlled.shutdown.enable": "false",
     }
-    if sasl_users:
-        listeners["SASL_PLAINTEXT"] = sasl
-        prefix = "listener.name.sasl_plaintext"
-        users = " ".join(f'user_{user}="{password}"' for user, password in sasl_users.items())
-        security = "org.apache.kafka.common.security"
-        properties["sasl.enabled.mechanisms"] = ",".join(("PLAIN", *SCRAM))
-        properties[f"{prefix}.plain.sasl.jaas.config"] = f"{security}.plain.PlainLoginModule required {users};"
-        for mechanism in SCRAM:
-            properties[f"{prefix}.{mechanism.lower()}.sasl.jaas.config"] = (
-                f"{security}.scram.ScramLoginModule required;"
-            )
-    properties["listeners"] = ",".join(f"{name}://{LOOPBACK}:{port}" for name, port in listeners.items())
-    properties["advertised.listeners"] = properties["listeners"]
+    for listener in security.listeners():
+        if listener.startswith("SASL_"):
+            properties |= _logins(listener, security)
+        if listener.endswith("SSL") and security.tls:
+            properties |= _tls(listener, folder, security.tls)
+    if security.authorizer:
+        properties["authorizer.class.name"] = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+        # Who comes by the listener without a login: the broker itself, and the test as its administrator.
+        properties["super.users"] = ";".join(("User:ANONYMOUS", *security.super_users))
+        properties["allow.everyone.if.no.acl.found"] = "false"
+    properties["listeners"] = ",".join(f"{name}://{LOOPBACK}:{port}" for name, port in ports.items())
+    properties["advertised.listeners"] = ",".join(
+        f"{name}://{security.host(name)}:{port}" for name, port in ports.items()
+    )
+    return properties
+
+
+def write_tls_stores(folder: Path, tls: BrokerTls) -> None:
+    """Write the files that a broker needs to speak TLS into its folder."""
+    from airflow_provider_kafka_spark.testing.certificates import write_secret
+
+    write_secret(folder / _KEYSTORE, tls.certificate.plain_key_pem + tls.certificate.certificate_pem)
+    write_secret(folder / _TRUSTSTORE, tls.ca_pem)
+
+
+def _tls(listener: str, folder: Path, tls: BrokerTls) -> dict[str, str]:
+    properties = {
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(folder / _KEYSTORE),
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(folder / _TRUSTSTORE),
+        "ssl.client.auth": tls.client_auth if listener == "SSL" else "none",
+    }
+    return {f"listener.name.{listener.lower()}.{name}": value for name, value in properties.items()}
+
+
+def _logins(listener: str, security: BrokerSecurity) -> dict[str, str]:
+    prefix = f"listener.name.{listener.lower()}"
+    users = " ".join(f'user_{user}="{password}"' for user, password in security.sasl_users.items())
+    jaas = {
+        "PLAIN": f"{_MODULES}.plain.PlainLoginModule required {users};",
+        **dict.fromkeys(SCRAM, f"{_MODULES}.scram.ScramLoginModule required;"),
+    }
+    properties = {"sasl.enabled.mechanisms": ",".join(security.mechanisms())}
+    if security.kerberos:
+        service = f"{KERBEROS_SERVICE}/{KERBEROS_HOST}"
+        jaas["GSSAPI"] = (
+            "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true "
+            f'keyTab="{security.kerberos.keytab(service)}" principal="{security.kerberos.principal(service)}";'
+        )
+        properties["sasl.kerberos.service.name"] = KERBEROS_SERVICE
+    if security.identity_provider:
+        jaas["OAUTHBEARER"] = f"{_MODULES}.oauthbearer.OAuthBearerLoginModule required;"
+        properties[f"{prefix}.oauthbearer.sasl.server.callback.handler.class"] = (
+            f"{_MODULES}.oauthbearer.OAuthBearerValidatorCallbackHandler"
+        )
+        properties["sasl.oauthbearer.jwks.endpoint.url"] = security.identity_provider.jwks_url
+        properties["sasl.oauthbearer.expected.issuer"] = security.identity_provider.issuer
+        properties["sasl.oauthbearer.expected.audience"] = security.identity_provider.audience
+        # The provider's clock is the broker's, and the default of 30 s would outlast a test's tokens.
+        properties["sasl.oauthbearer.clock.skew.seconds"] = "0"
+    for mechanism in security.mechanisms():
+        properties[f"{prefix}.{mechanism.lower()}.sasl.jaas.config"] = jaas[mechanism]
     return properties
 
 
@@ -84,7 +208,11 @@ def check_users(users: Mapping[str, str]) -> None:
             )
 
 
-def as_file(properties: Mapping[str, str]) -> str:
-    """Return the text of a Java properties file."""
-    lines = (f"{name}={value}".replace("\\", "\\\\").replace("\n", "\\n") for name, value in properties.items())
+def as_file(properties: Mapping[str, str | None]) -> str:
+    """Return the text of a Java properties file, without those that are None."""
+    lines = (
+        f"{name}={value}".replace("\\", "\\\\").replace("\n", "\\n")
+        for name, value in properties.items()
+        if value is not None
+    )
     return "".join(f"{line}\n" for line in lines)

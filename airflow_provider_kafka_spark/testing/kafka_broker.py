@@ -17,24 +17,33 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from threading import Event
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from airflow_provider_kafka_spark.core.errors import LocalServiceError
+from airflow_provider_kafka_spark.core.errors import LocalServiceError, OptionError
 from airflow_provider_kafka_spark.hooks import jars
 from airflow_provider_kafka_spark.hooks.java import find_java
 from airflow_provider_kafka_spark.testing.broker_client import BrokerClient, Record
 from airflow_provider_kafka_spark.testing.broker_properties import (
+    KERBEROS_SERVICE,
     LOG4J,
     SCRAM,
+    BrokerSecurity,
+    BrokerTls,
     as_file,
     check_users,
     server_properties,
+    write_tls_stores,
 )
 from airflow_provider_kafka_spark.testing.owned_process import OwnedProcess
-from airflow_provider_kafka_spark.testing.ports import LOOPBACK, free_ports
+from airflow_provider_kafka_spark.testing.ports import free_ports
 
-__all__ = ["BOOTSTRAP_VARIABLE", "KafkaBroker", "Record", "main"]
+if TYPE_CHECKING:
+    from airflow_provider_kafka_spark.testing.certificates import Certificate
+    from airflow_provider_kafka_spark.testing.identity_provider import IdentityProvider
+    from airflow_provider_kafka_spark.testing.kerberos import Kdc
+
+__all__ = ["BOOTSTRAP_VARIABLE", "BrokerTls", "KafkaBroker", "Record", "main"]
 
 BOOTSTRAP_VARIABLE = "KAFKA_BOOTSTRAP"
 COORDINATES = ("org.apache.kafka:kafka_2.13:4.2.0", "org.slf4j:slf4j-reload4j:1.7.36")
@@ -49,9 +58,20 @@ class KafkaBroker(BrokerClient):
     It ends with this process, even if that is ended by SIGKILL. It listens on the loopback interface only, on ports that
     were free, and creates no topic that was not asked for.
 
-    :param properties: server properties to add or to replace, such as ``{"log.retention.ms": "1000"}``
-    :param sasl_users: user names and passwords. If there are any, there is a second listener, SASL_PLAINTEXT, where
-        they log in by PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512; see :attr:`sasl_bootstrap_servers`
+    Its first listener is PLAINTEXT, without a login, and is always there: it is the test's own door, and whoever comes
+    by it is a super user. Others come with what they need: SASL_PLAINTEXT with ``sasl_users``, ``kerberos`` or an
+    ``identity_provider``, SSL with ``tls``, and SASL_SSL with both.
+
+    :param properties: server properties to add or to replace, such as ``{"log.retention.ms": "1000"}``, or, by None, to
+        leave out, such as ``{"delegation.token.secret.key": None}`` for a broker without delegation tokens
+    :param sasl_users: user names and passwords, which log in by PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512; see
+        :attr:`sasl_bootstrap_servers`
+    :param tls: certificate and trust, for the listeners :attr:`ssl_bootstrap_servers` and
+        :attr:`sasl_ssl_bootstrap_servers`
+    :param kerberos: a running KDC, whose principals log in by GSSAPI. The broker's own is ``kafka/localhost``
+    :param identity_provider: a running one, whose clients log in by OAUTHBEARER
+    :param authorizer: whether users need ACLs for what they do, see :meth:`add_acl`
+    :param super_users: principals that need none, such as ``"User:admin"``
     :param jvm_options: such as ``["-Xmx2g"]``, instead of a small heap
     :param port: the port of the plain listener; by default any free one
     :param start_timeout: seconds until the broker has to answer
@@ -63,8 +83,13 @@ class KafkaBroker(BrokerClient):
     def __init__(
         self,
         *,
-        properties: Mapping[str, str] | None = None,
+        properties: Mapping[str, str | None] | None = None,
         sasl_users: Mapping[str, str] | None = None,
+        tls: BrokerTls | None = None,
+        kerberos: Kdc | None = None,
+        identity_provider: IdentityProvider | None = None,
+        authorizer: bool = False,
+        super_users: Sequence[str] = (),
         jvm_options: Sequence[str] = DEFAULT_JVM_OPTIONS,
         port: int | None = None,
         start_timeout: float = 60.0,
@@ -72,10 +97,17 @@ class KafkaBroker(BrokerClient):
         super().__init__("")
         self.properties = dict(properties or {})
         self.sasl_users = dict(sasl_users or {})
+        self.tls = tls
+        self.kerberos = kerberos
+        self.identity_provider = identity_provider
+        self.authorizer = authorizer
+        self.super_users = tuple(super_users)
         self.jvm_options = tuple(jvm_options)
         self.port = port
         self.start_timeout = start_timeout
         self.sasl_bootstrap_servers = ""
+        self.ssl_bootstrap_servers = ""
+        self.sasl_ssl_bootstrap_servers = ""
         self.cluster_id = ""
         self._folder: Path | None = None
         self._process: OwnedProcess | None = None
@@ -115,15 +147,58 @@ class KafkaBroker(BrokerClient):
         """The end of the broker's log, for the message of a failing test."""
         return self._process.tail() if self._process else f"(no log: broker {self.bootstrap_servers} is not ours)"
 
-    def sasl_client_config(self, user: str, mechanism: str = "SCRAM-SHA-256") -> dict[str, Any]:
-        """Return the librdkafka properties with which ``user`` logs in, bootstrap servers included."""
-        return {
-            "bootstrap.servers": self.sasl_bootstrap_servers,
-            "security.protocol": "SASL_PLAINTEXT",
-            "sasl.mechanism": mechanism,
-            "sasl.username": user,
-            "sasl.password": self.sasl_users[user],
-        }
+    def ssl_client_config(self, certificate: Certificate | None = None) -> dict[str, Any]:
+        """Return the librdkafka properties of a client of the listener SSL, bootstrap servers included.
+
+        :param certificate: the client's own, which makes it ``User:CN=<common name>``; without it it is ANONYMOUS, as
+            is whoever comes by the listener without a login, and so a super user
+        :raises OptionError: the broker has no such listener
+        """
+        config = self._listener_config("SSL")
+        if certificate is not None:
+            config |= {"ssl.certificate.pem": certificate.certificate_pem, "ssl.key.pem": certificate.key_pem}
+            if certificate.password:
+                config["ssl.key.password"] = certificate.password
+        return config
+
+    def sasl_client_config(self, user: str, mechanism: str = "SCRAM-SHA-256", *, tls: bool = False) -> dict[str, Any]:
+        """Return the librdkafka properties with which ``user`` logs in, bootstrap servers included.
+
+        :param user: one of ``sasl_users``; for OAUTHBEARER a client of the identity provider; for GSSAPI a principal,
+            which is made if it is missing
+        :param mechanism: one that the broker has
+        :param tls: at the listener SASL_SSL instead of SASL_PLAINTEXT
+        :raises OptionError: the broker has no such listener, mechanism or user
+        """
+        security = self._security()
+        config = self._listener_config("SASL_SSL" if tls else "SASL_PLAINTEXT")
+        if mechanism not in security.mechanisms():
+            raise OptionError(
+                f"Expected one of the broker's mechanisms {security.mechanisms()}; got {mechanism!r}. PLAIN needs "
+                "sasl_users, GSSAPI kerberos, and OAUTHBEARER an identity_provider."
+            )
+        config["sasl.mechanism"] = mechanism
+        if mechanism == "GSSAPI" and self.kerberos:
+            return config | {
+                "sasl.kerberos.service.name": KERBEROS_SERVICE,
+                "sasl.kerberos.principal": self.kerberos.principal(user),
+                "sasl.kerberos.keytab": str(self.kerberos.keytab(user)),
+            }
+        provider = self.identity_provider if mechanism == "OAUTHBEARER" else None
+        users = provider.clients if provider else self.sasl_users
+        if user not in users:
+            raise OptionError(
+                f"Expected one of the users {sorted(users)} for {mechanism}; got {user!r}. Add it where they are given."
+            )
+        if provider:
+            return config | {
+                "sasl.oauthbearer.method": "oidc",
+                "sasl.oauthbearer.token.endpoint.url": provider.token_url,
+                "sasl.oauthbearer.client.id": user,
+                "sasl.oauthbearer.client.secret": users[user],
+                "sasl.oauthbearer.scope": provider.scope,
+            }
+        return config | {"sasl.username": user, "sasl.password": users[user]}
 
     def start(self) -> None:
         """Start the broker and return when it has answered a metadata request.
@@ -166,15 +241,21 @@ class KafkaBroker(BrokerClient):
 
     def _start_once(self, java: Path, classpath: str) -> None:
         self._folder = folder = Path(tempfile.mkdtemp(prefix="kafka-broker-"))
-        plain, sasl, controller = free_ports(3)
-        plain = self.port or plain
-        self.bootstrap_servers = f"{LOOPBACK}:{plain}"
-        self.sasl_bootstrap_servers = f"{LOOPBACK}:{sasl}" if self.sasl_users else ""
+        security = self._security()
+        listeners = ("PLAINTEXT", "CONTROLLER", *security.listeners())
+        ports = dict(zip(listeners, free_ports(len(listeners)), strict=True))
+        ports["PLAINTEXT"] = self.port or ports["PLAINTEXT"]
+        addresses = {name: f"{security.host(name)}:{port}" for name, port in ports.items()}
+        self.bootstrap_servers = addresses["PLAINTEXT"]
+        self.sasl_bootstrap_servers = addresses.get("SASL_PLAINTEXT", "")
+        self.ssl_bootstrap_servers = addresses.get("SSL", "")
+        self.sasl_ssl_bootstrap_servers = addresses.get("SASL_SSL", "")
         self.cluster_id = urlsafe_b64encode(uuid4().bytes).rstrip(b"=").decode().replace("-", "A")
 
-        properties = server_properties(folder / "data", plain, sasl, controller, self.sasl_users) | self.properties
         settings = folder / "server.properties"
-        settings.write_text(as_file(properties))
+        settings.write_text(as_file(server_properties(folder, ports, security) | self.properties))
+        if self.tls:
+            write_tls_stores(folder, self.tls)
         (folder / "log4j.properties").write_text(LOG4J)
         run = [str(java), f"-Dlog4j.configuration=file:{folder}/log4j.properties", "-cp", classpath]
         log = folder / "broker.log"
@@ -198,13 +279,45 @@ class KafkaBroker(BrokerClient):
         self._wait_for_format(deadline)
         self._process = OwnedProcess(
             # The compression libraries unpack into the temporary folder, and leave it behind when they are killed.
-            [run[0], *self.jvm_options, f"-Djava.io.tmpdir={folder}", *run[1:], "kafka.Kafka", str(settings)],
+            [
+                run[0],
+                *self.jvm_options,
+                *security.jvm_options(),
+                f"-Djava.io.tmpdir={folder}",
+                *run[1:],
+                "kafka.Kafka",
+                str(settings),
+            ],
             log,
             name="Kafka broker",
             remove_if_orphaned=folder,
         )
         self._process.start()
         self._wait_until_ready(deadline - time.monotonic())
+
+    def _security(self) -> BrokerSecurity:
+        return BrokerSecurity(
+            sasl_users=self.sasl_users,
+            tls=self.tls,
+            kerberos=self.kerberos,
+            identity_provider=self.identity_provider,
+            authorizer=self.authorizer,
+            super_users=self.super_users,
+        )
+
+    def _listener_config(self, listener: str) -> dict[str, Any]:
+        servers = {
+            "SASL_PLAINTEXT": self.sasl_bootstrap_servers,
+            "SSL": self.ssl_bootstrap_servers,
+            "SASL_SSL": self.sasl_ssl_bootstrap_servers,
+        }[listener]
+        if not servers:
+            raise OptionError(
+                f"Expected a running broker with a listener {listener}; there is none. SASL_PLAINTEXT needs sasl_users, "
+                "kerberos or an identity_provider, SSL needs tls, and SASL_SSL both."
+            )
+        config = {"bootstrap.servers": servers, "security.protocol": listener}
+        return config | {"ssl.ca.pem": self.tls.ca_pem} if self.tls and listener.endswith("SSL") else config
 
     def _wait_for_format(self, deadline: float) -> None:
         while self._process is not None and self._process.running and time.monotonic() < deadline:

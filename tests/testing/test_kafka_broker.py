@@ -186,7 +186,7 @@ def test_a_port_that_was_lost_to_another_process_is_replaced(
 ) -> None:
     """Between finding a port and listening on it, another process may take it: another one is tried."""
     taken = int(kafka_broker.bootstrap_servers.rpartition(":")[2])
-    answers = iter([[taken, *free_ports(2)]])
+    answers = iter([[taken, *free_ports(1)]])
     monkeypatch.setattr(
         "airflow_provider_kafka_spark.testing.kafka_broker.free_ports", lambda n: next(answers, None) or free_ports(n)
     )

@@ -1,0 +1,237 @@
+"""A stub of an OpenID Connect provider on this machine: it gives tokens to the clients it knows, over plain HTTP."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import time
+from collections.abc import Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Lock, Thread
+from types import TracebackType
+from typing import Any
+from urllib.parse import parse_qs, unquote_plus
+from uuid import uuid4
+
+import jwt
+from cryptography.hazmat.primitives.asymmetric import rsa
+
+from airflow_provider_kafka_spark.core.errors import LocalServiceError
+from airflow_provider_kafka_spark.testing.ports import LOOPBACK
+
+_KEY_ID = "testing"
+_ALGORITHM = "RS256"
+# What a client sends in one request; a test's handler thread does not wait for it any longer.
+_REQUEST_SECONDS = 10.0
+_LONGEST_BODY = 64 * 1024
+
+
+class IdentityProvider:
+    """Answers the client-credentials grant of OAuth 2 with signed tokens, inside ``with``.
+
+    ``POST`` to :attr:`token_url` wants ``grant_type=client_credentials`` and the client's id and secret, by basic
+    authentication or in the form; it answers with a JWT signed by RS256, whose ``sub`` is the client's id.
+    ``GET`` of :attr:`jwks_url` gives the key to check it. It runs in threads of this process and ends with it.
+
+    :param clients: client ids and secrets
+    :param token_life: seconds that a token is good for, whole ones. May be changed while it runs
+    :param audience: the tokens' ``aud``
+    :param scope: the tokens' ``scope``, if the client asks for no other
+    """
+
+    def __init__(
+        self, clients: Mapping[str, str], *, token_life: int = 3600, audience: str = "kafka", scope: str = "kafka"
+    ) -> None:
+        self.clients = dict(clients)
+        self.token_life = token_life
+        self.audience = audience
+        self.scope = scope
+        self._counts = {"granted": 0, "refused": 0, "jwks": 0}
+        self._counting = Lock()
+        self._revoked: set[str] = set()
+        self._key = rsa.generate_private_key(65537, 2048)
+        self._server: ThreadingHTTPServer | None = None
+        self._thread: Thread | None = None
+
+    def __enter__(self) -> IdentityProvider:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def issuer(self) -> str:
+        """The provider's address, which is the tokens' ``iss`` too.
+
+        :raises LocalServiceError: it does not run
+        """
+        if self._server is None:
+            raise LocalServiceError(
+                "Expected the identity provider to run; it does not. Enter it by `with`, or start() it."
+            )
+        return f"http://{LOOPBACK}:{self._server.server_port}"
+
+    @property
+    def token_url(self) -> str:
+        """Where clients get tokens."""
+        return f"{self.issuer}/token"
+
+    @property
+    def jwks_url(self) -> str:
+        """Where servers get the key by which they check tokens."""
+        return f"{self.issuer}/jwks"
+
+    @property
+    def tokens_granted(self) -> int:
+        """How many requests were answered with a token."""
+        return self._counts["granted"]
+
+    @property
+    def tokens_refused(self) -> int:
+        """How many requests for a token were refused."""
+        return self._counts["refused"]
+
+    @property
+    def jwks_requests(self) -> int:
+        """How often the key was asked for."""
+        return self._counts["jwks"]
+
+    def start(self) -> None:
+        """Start to listen, on a free port of the loopback interface; requests are answered when this returns.
+
+        :raises LocalServiceError: it runs already
+        """
+        if self._server is not None:
+            raise LocalServiceError(
+                f"Expected this identity provider not to run yet; it does, at {self.issuer}. Stop it first."
+            )
+        self._server = ThreadingHTTPServer((LOOPBACK, 0), _handler(self))
+        self._thread = Thread(
+            target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, name="identity-provider", daemon=True
+        )
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop to listen. Calling it again does nothing.
+
+        :raises LocalServiceError: it did not within some seconds
+        """
+        server, self._server = self._server, None
+        thread, self._thread = self._thread, None
+        if server is None or thread is None:
+            return
+        server.shutdown()
+        server.server_close()
+        thread.join(_REQUEST_SECONDS)
+        if thread.is_alive():
+            raise LocalServiceError(
+                f"Expected the identity provider's thread to end within {_REQUEST_SECONDS:g} seconds; it did not. "
+                "Look for a request that is still being answered."
+            )
+
+    def revoke(self, client_id: str) -> None:
+        """Refuse this client from now on. Tokens that it has already stay good until they expire, as in real life."""
+        self._revoked.add(client_id)
+
+    def restore(self, client_id: str) -> None:
+        """Take :meth:`revoke` back."""
+        self._revoked.discard(client_id)
+
+    def token(self, client_id: str, *, life: int | None = None, **claims: object) -> str:
+        """Return a token as the token endpoint would, without asking it; it is not counted.
+
+        :param client_id: any name, a known client's or not
+        :param life: seconds until it expires, by default :attr:`token_life`; negative for one that has expired
+        :param claims: others, or other values, such as ``aud="another"``
+        """
+        now = int(time.time())
+        life = self.token_life if life is None else life
+        content = {
+            "iss": self.issuer,
+            "aud": self.audience,
+            "sub": client_id,
+            "scope": self.scope,
+            # A token that expired long ago was also issued before it did.
+            "iat": now + min(0, life),
+            "exp": now + life,
+            "jti": uuid4().hex,
+            **claims,
+        }
+        return jwt.encode(content, self._key, algorithm=_ALGORITHM, headers={"kid": _KEY_ID})
+
+    def _jwks(self) -> dict[str, Any]:
+        key = jwt.algorithms.RSAAlgorithm.to_jwk(self._key.public_key(), as_dict=True)
+        return {"keys": [{**key, "kid": _KEY_ID, "alg": _ALGORITHM, "use": "sig"}]}
+
+    def _grant(self, authorization: str | None, form: Mapping[str, str]) -> tuple[int, dict[str, Any]]:
+        """Return the status and the answer to a request for a token, as RFC 6749 has them."""
+        client_id, secret = _basic(authorization) or (form.get("client_id", ""), form.get("client_secret", ""))
+        # A client may or may not encode both for the header (RFC 6749, 2.3.1); most do not.
+        known = [(client_id, secret), (unquote_plus(client_id), unquote_plus(secret))]
+        client_id = next((each for each, its in known if each in self.clients and self.clients[each] == its), "")
+        if not client_id or client_id in self._revoked:
+            return 401, {"error": "invalid_client", "error_description": "unknown client, wrong secret, or revoked"}
+        if form.get("grant_type") != "client_credentials":
+            return 400, {"error": "unsupported_grant_type", "error_description": "expected client_credentials"}
+        scope = form.get("scope") or self.scope
+        token = self.token(client_id, scope=scope)
+        return 200, {"access_token": token, "token_type": "Bearer", "expires_in": self.token_life, "scope": scope}
+
+    def _count(self, what: str) -> None:
+        with self._counting:
+            self._counts[what] += 1
+
+
+def _basic(authorization: str | None) -> tuple[str, str] | None:
+    kind, _, encoded = (authorization or "").partition(" ")
+    if kind.lower() != "basic":
+        return None
+    try:
+        name, _, secret = base64.b64decode(encoded, validate=True).decode().partition(":")
+    except (binascii.Error, UnicodeDecodeError):
+        return "", ""
+    return name, secret
+
+
+def _handler(provider: IdentityProvider) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        timeout = _REQUEST_SECONDS
+
+        def do_POST(self) -> None:
+            length = min(int(self.headers.get("Content-Length") or 0), _LONGEST_BODY)
+            fields = parse_qs(self.rfile.read(length).decode(errors="replace"))
+            if self.path != "/token":
+                self._answer(404, {"error": "not_found", "error_description": f"no {self.path}; POST to /token"})
+                return
+            status, content = provider._grant(
+                self.headers.get("Authorization"), {name: values[0] for name, values in fields.items()}
+            )
+            provider._count("granted" if status == 200 else "refused")
+            self._answer(status, content)
+
+        def do_GET(self) -> None:
+            if self.path != "/jwks":
+                self._answer(404, {"error": "not_found", "error_description": f"no {self.path}; GET /jwks"})
+                return
+            provider._count("jwks")
+            self._answer(200, provider._jwks())
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Write nothing: stderr is the test's."""
+
+        def _answer(self, status: int, content: Mapping[str, Any]) -> None:
+            body = json.dumps(content).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.send_header("Cache-Control", "no-store")
+            if status == 401:
+                self.send_header("WWW-Authenticate", 'Basic realm="testing"')
+            self.end_headers()
+            self.wfile.write(body)
+
+    return Handler

@@ -1,0 +1,298 @@
+"""A real Kerberos on this machine: MIT's key distribution centre, with a realm, principals and files of its own."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from secrets import token_urlsafe
+from types import TracebackType
+
+from airflow_provider_kafka_spark.core.errors import LocalServiceError, OptionError
+from airflow_provider_kafka_spark.testing.owned_process import OwnedProcess
+from airflow_provider_kafka_spark.testing.ports import LOOPBACK, free_ports
+
+INSTALL_COMMAND = "sudo apt-get install krb5-kdc krb5-admin-server krb5-user"
+
+_TOOLS = ("krb5kdc", "kdb5_util", "kadmin.local", "kinit")
+# Debian keeps servers' programs where an ordinary user's PATH does not look.
+_MORE_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
+_ATTEMPTS = 3
+_TOOL_SECONDS = 30.0
+_PRINCIPAL = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?", re.ASCII)
+_PROBE = "probe"
+
+_KRB5_CONF = """\
+[libdefaults]
+    default_realm = {realm}
+    dns_lookup_kdc = false
+    dns_lookup_realm = false
+    dns_canonicalize_hostname = false
+    rdns = false
+    # TCP only: a datagram that is lost is asked for again after seconds.
+    udp_preference_limit = 1
+[realms]
+    {realm} = {{
+        kdc = {address}
+    }}
+[domain_realm]
+    localhost = {realm}
+    {loopback} = {realm}
+[logging]
+    default = STDERR
+    kdc = STDERR
+"""
+_KDC_CONF = """\
+[kdcdefaults]
+    kdc_listen = {address}
+    kdc_tcp_listen = {address}
+[realms]
+    {realm} = {{
+        database_name = {folder}/principal
+        key_stash_file = {folder}/stash
+        max_life = 1d
+        max_renewable_life = 7d
+    }}
+"""
+
+
+class Kdc:
+    """A key distribution centre, which is ready inside ``with`` and gone behind it, with all its keys.
+
+    It ends with this process, even if that is ended by SIGKILL, and listens on the loopback interface only. Nothing on
+    the machine is changed: a program takes part if it is told of :attr:`krb5_conf`, by :attr:`environment` or, since
+    Java does not read that, by ``-Djava.security.krb5.conf``.
+
+    :param realm: its name
+    :param start_timeout: seconds until it has to give out tickets
+    :raises LocalServiceError: on entering, if it is not installed or does not start in time
+    """
+
+    def __init__(self, *, realm: str = "TEST.LOCAL", start_timeout: float = 60.0) -> None:
+        self.realm = realm
+        self.start_timeout = start_timeout
+        self._folder: Path | None = None
+        self._process: OwnedProcess | None = None
+        self._principals: set[str] = set()
+
+    @staticmethod
+    def is_available() -> bool:
+        """Whether all of its programs are installed; if not, ``INSTALL_COMMAND`` of this module installs them."""
+        return all(map(_find, _TOOLS))
+
+    def __enter__(self) -> Kdc:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def krb5_conf(self) -> Path:
+        """The file by which clients and servers find this realm."""
+        return self._home / "krb5.conf"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables that a program needs beside its own to take part."""
+        return {"KRB5_CONFIG": str(self.krb5_conf)}
+
+    @property
+    def log(self) -> str:
+        """The end of its log, for the message of a failing test."""
+        return self._process.tail() if self._process else "(no log: the KDC does not run)"
+
+    def principal(self, name: str) -> str:
+        """Return the full name of a principal: ``"alice"`` is ``"alice@TEST.LOCAL"``. It need not exist."""
+        return f"{self._short(name)}@{self.realm}"
+
+    def add_principal(self, name: str, password: str | None = None) -> str:
+        """Add a user or a service and return its full name.
+
+        :param name: such as ``"alice"`` or ``"kafka/localhost"``
+        :param password: by default it has a random key, and can log in by :meth:`keytab` only
+        :raises LocalServiceError: it exists already
+        """
+        short = self._short(name)
+        if password is None:
+            self._run("kadmin.local", "add_principal", "-randkey", short)
+        else:
+            # It asks twice. As an argument every process of the machine could read it.
+            self._run("kadmin.local", "add_principal", short, answer=f"{password}\n{password}\n")
+        self._principals.add(short)
+        return self.principal(short)
+
+    def keytab(self, principal: str) -> Path:
+        """Return a file with the principal's key, with which it logs in without a password; both are made if missing."""
+        short = self._known(principal)
+        file = self._home / f"{short.replace('/', '+')}.keytab"
+        if not file.exists():
+            # Without -norandkey the key is replaced, and the password with it.
+            self._run("kadmin.local", "ktadd", "-norandkey", "-k", str(file), short)
+        return file
+
+    def ticket_cache(self, principal: str, *, life: float | None = None) -> Path:
+        """Log in as kinit does and return a new file with the ticket; the principal is made if missing.
+
+        :param life: seconds until the ticket expires, a day by default
+        """
+        short = self._known(principal)
+        number, file_name = tempfile.mkstemp(prefix=f"{short.replace('/', '+')}-", suffix=".ccache", dir=self._home)
+        os.close(number)
+        options = [] if life is None else ["-l", f"{math.ceil(life)}s"]
+        keytab = str(self.keytab(short))
+        self._run("kinit", *options, "-k", "-t", keytab, "-c", f"FILE:{file_name}", self.principal(short))
+        return Path(file_name)
+
+    def start(self) -> None:
+        """Start it and return when it has given out a ticket.
+
+        :raises LocalServiceError: it is not installed, or did not in time; nothing is left behind
+        """
+        if self._folder is not None:
+            raise LocalServiceError(f"Expected this KDC not to run yet; it does, with {self.krb5_conf}. Stop it first.")
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                self._start_once()
+                return
+            except BaseException as error:
+                port_was_taken = self._process is not None and "Address already in use" in self._process.tail(200)
+                self.stop()
+                # Between finding a port free and using it, another process may have come first.
+                if not (isinstance(error, LocalServiceError) and port_was_taken and attempt < _ATTEMPTS):
+                    raise
+
+    def stop(self) -> None:
+        """End it and remove its files, keytabs and tickets too. Calling it again does nothing.
+
+        :raises LocalServiceError: the system did not let it end in time
+        """
+        process, self._process = self._process, None
+        folder, self._folder = self._folder, None
+        self._principals.clear()
+        try:
+            if process is not None:
+                process.stop()
+        finally:
+            if folder is not None:
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def _start_once(self) -> None:
+        program = _installed("krb5kdc")
+        self._folder = folder = Path(tempfile.mkdtemp(prefix="kdc-"))
+        values = {
+            "realm": self.realm,
+            "address": f"{LOOPBACK}:{free_ports(1)[0]}",
+            "folder": folder,
+            "loopback": LOOPBACK,
+        }
+        self.krb5_conf.write_text(_KRB5_CONF.format(**values))
+        (folder / "kdc.conf").write_text(_KDC_CONF.format(**values))
+        deadline = time.monotonic() + self.start_timeout
+        master_key = token_urlsafe()
+        self._run("kdb5_util", "create", "-s", answer=f"{master_key}\n{master_key}\n")
+        self._process = OwnedProcess(
+            [str(program), "-n"],
+            folder / "kdc.log",
+            name="Kerberos KDC",
+            env=self._whole_environment,
+            cwd=folder,
+            grace=3.0,
+            remove_if_orphaned=folder,
+        )
+        self._process.start()
+        self._wait_until_ready(deadline)
+
+    def _wait_until_ready(self, deadline: float) -> None:
+        """Wait for a ticket, which nobody but this KDC could give: the port may by now be another one's."""
+        self.keytab(_PROBE)
+        got: object = "no answer"
+        while time.monotonic() < deadline:
+            if self._process is not None and not self._process.running:
+                got = f"exit code {self._process.returncode}"
+                break
+            try:
+                self.ticket_cache(_PROBE).unlink()
+                return
+            except LocalServiceError as error:
+                got = error
+            time.sleep(0.05)
+        raise LocalServiceError(
+            f"Expected the KDC of {self.realm} to give out a ticket within {self.start_timeout:g} seconds; got {got}. "
+            f"Read its log below.\n{self.log}"
+        )
+
+    @property
+    def _home(self) -> Path:
+        if self._folder is None:
+            raise LocalServiceError("Expected the KDC to run; it does not. Enter it by `with`, or start() it.")
+        return self._folder
+
+    @property
+    def _whole_environment(self) -> dict[str, str]:
+        return {**os.environ, **self.environment, "KRB5_KDC_PROFILE": str(self._home / "kdc.conf"), "LC_ALL": "C"}
+
+    def _known(self, principal: str) -> str:
+        short = self._short(principal)
+        if short not in self._principals:
+            self.add_principal(short)
+        return short
+
+    def _short(self, principal: str) -> str:
+        short = principal.removesuffix(f"@{self.realm}")
+        if not _PRINCIPAL.fullmatch(short):
+            raise OptionError(
+                f"Expected a principal such as 'alice', 'kafka/localhost' or 'alice@{self.realm}'; got {principal!r}. "
+                "Choose another name."
+            )
+        return short
+
+    def _run(self, tool: str, *arguments: str, answer: str = "") -> None:
+        """Run one of the tools to its end, with ``answer`` as what it reads instead of a terminal."""
+        program = _installed(tool)
+        try:
+            done = subprocess.run(
+                [str(program), *arguments],
+                input=answer,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                env=self._whole_environment,
+                cwd=self._home,
+                text=True,
+                errors="replace",
+                timeout=_TOOL_SECONDS,
+                check=False,
+                # With a terminal it would ask that for the password.
+                start_new_session=True,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise self._failed(tool, arguments, f"no end within {_TOOL_SECONDS:g} seconds", error.stdout) from error
+        if done.returncode != 0:
+            raise self._failed(tool, arguments, f"exit code {done.returncode}", done.stdout)
+
+    def _failed(self, tool: str, arguments: Sequence[str], got: str, output: object) -> LocalServiceError:
+        return LocalServiceError(
+            f"Expected `{tool} {' '.join(arguments)}` to succeed in realm {self.realm}; got {got}. What it said is "
+            f"below, and what the KDC said.\n{output}\n{self.log}"
+        )
+
+
+def _find(tool: str) -> str | None:
+    return shutil.which(tool, path=os.pathsep.join([os.environ.get("PATH", os.defpath), *_MORE_FOLDERS]))
+
+
+def _installed(tool: str) -> Path:
+    found = _find(tool)
+    if found is None:
+        raise LocalServiceError(
+            f"Expected MIT Kerberos with {', '.join(_TOOLS)}; there is no {tool}. Install it: {INSTALL_COMMAND}"
+        )
+    return Path(found)

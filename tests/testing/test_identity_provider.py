@@ -1,0 +1,150 @@
+"""Promises of :mod:`airflow_provider_kafka_spark.testing.identity_provider`, over HTTP as a client would use it."""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import jwt
+import pytest
+
+from airflow_provider_kafka_spark.core.errors import LocalServiceError
+from airflow_provider_kafka_spark.testing.identity_provider import IdentityProvider
+
+_GRANT = {"grant_type": "client_credentials"}
+
+
+@pytest.fixture
+def provider() -> Iterator[IdentityProvider]:
+    """One that knows two clients, of which one has a secret that needs quoting."""
+    with IdentityProvider({"copier": "s3cret", "odd": "p%:+ s"}) as provider:
+        yield provider
+
+
+@pytest.mark.parametrize("way", ["basic", "basic-quoted", "form"])
+@pytest.mark.parametrize("client", ["copier", "odd"])
+def test_a_client_gets_a_token_that_can_be_checked(provider: IdentityProvider, client: str, way: str) -> None:
+    """Both ways of RFC 6749 lead to a token that is signed by the published key and names the client."""
+    before = int(time.time())
+    status, answer = _ask(provider, client, provider.clients[client], way, scope="orders")
+    assert status == 200
+    assert (answer["token_type"], answer["expires_in"], answer["scope"]) == ("Bearer", 3600, "orders")
+    claims = _checked(provider, answer["access_token"])
+    assert (claims["sub"], claims["scope"], claims["aud"]) == (client, "orders", "kafka")
+    assert before <= claims["iat"] <= int(time.time())
+    assert claims["exp"] == claims["iat"] + 3600
+    assert (provider.tokens_granted, provider.tokens_refused, provider.jwks_requests) == (1, 0, 1)
+
+
+@pytest.mark.parametrize("way", ["basic", "form"])
+@pytest.mark.parametrize(
+    ("client", "secret"),
+    [
+        pytest.param("copier", "wrong", id="wrong-secret"),
+        pytest.param("copier", "", id="no-secret"),
+        pytest.param("nobody", "s3cret", id="unknown-client"),
+        pytest.param("", "", id="nothing"),
+    ],
+)
+def test_who_is_not_known_gets_no_token(provider: IdentityProvider, client: str, secret: str, way: str) -> None:
+    """The answer is the one that RFC 6749 asks for."""
+    status, answer = _ask(provider, client, secret, way)
+    assert (status, answer["error"]) == (401, "invalid_client")
+    assert (provider.tokens_granted, provider.tokens_refused) == (0, 1)
+
+
+def test_a_revoked_client_gets_no_token_until_it_is_restored(provider: IdentityProvider) -> None:
+    """The right secret does not help."""
+    provider.revoke("copier")
+    assert _ask(provider, "copier", "s3cret")[0] == 401
+    assert _ask(provider, "odd", provider.clients["odd"])[0] == 200
+    provider.restore("copier")
+    assert _ask(provider, "copier", "s3cret")[0] == 200
+
+
+def test_the_life_of_tokens_can_be_changed(provider: IdentityProvider) -> None:
+    """Also while clients use it; what was given keeps its life."""
+    provider.token_life = 5
+    answer = _ask(provider, "copier", "s3cret")[1]
+    claims = _checked(provider, answer["access_token"])
+    assert answer["expires_in"] == claims["exp"] - claims["iat"] == 5
+
+
+def test_a_token_can_be_made_without_asking(provider: IdentityProvider) -> None:
+    """Also one that the endpoint would never give; none is counted."""
+    assert _checked(provider, provider.token("anybody"))["sub"] == "anybody"
+    with pytest.raises(jwt.ExpiredSignatureError):
+        _checked(provider, provider.token("copier", life=-60))
+    with pytest.raises(jwt.InvalidAudienceError):
+        _checked(provider, provider.token("copier", aud="another"))
+    assert provider.tokens_granted == 0
+
+
+def test_another_provider_does_not_vouch_for_the_token(provider: IdentityProvider) -> None:
+    """Every provider has a key of its own."""
+    with IdentityProvider({}) as other, pytest.raises(jwt.InvalidSignatureError):
+        _checked(provider, other.token("copier", iss=provider.issuer))
+
+
+@pytest.mark.parametrize(
+    ("path", "form", "status"),
+    [
+        pytest.param("/token", {"grant_type": "password"}, 400, id="another-grant"),
+        pytest.param("/elsewhere", _GRANT, 404, id="unknown-path"),
+        pytest.param("/elsewhere", None, 404, id="unknown-path-get"),
+    ],
+)
+def test_a_mistaken_request_is_told_so(
+    provider: IdentityProvider, path: str, form: Mapping[str, str] | None, status: int
+) -> None:
+    """A client with a mistake in it does not get a token by luck."""
+    body = None if form is None else {**form, "client_id": "copier", "client_secret": "s3cret"}
+    assert _request(provider.issuer + path, body, {})[0] == status
+
+
+def test_a_provider_that_was_stopped_answers_nobody() -> None:
+    """Its port is free, its addresses are an error, and it can be started again."""
+    provider = IdentityProvider({"copier": "s3cret"})
+    with pytest.raises(LocalServiceError, match="Enter it by `with`"):
+        _ = provider.token_url
+    with provider:
+        url = provider.token_url
+        with pytest.raises(LocalServiceError, match="not to run yet"):
+            provider.start()
+    provider.stop()
+    with pytest.raises(urllib.error.URLError):
+        _request(url, _GRANT, {})
+    with provider:
+        assert _ask(provider, "copier", "s3cret")[0] == 200
+
+
+def _ask(
+    provider: IdentityProvider, client: str, secret: str, way: str = "basic", scope: str | None = None
+) -> tuple[int, dict[str, Any]]:
+    form = {**_GRANT, **({"scope": scope} if scope else {})}
+    if way == "form":
+        return _request(provider.token_url, {**form, "client_id": client, "client_secret": secret}, {})
+    if way == "basic-quoted":
+        client, secret = urllib.parse.quote_plus(client), urllib.parse.quote_plus(secret)
+    encoded = base64.b64encode(f"{client}:{secret}".encode()).decode()
+    return _request(provider.token_url, form, {"Authorization": f"Basic {encoded}"})
+
+
+def _request(url: str, form: Mapping[str, str] | None, headers: Mapping[str, str]) -> tuple[int, dict[str, Any]]:
+    body = None if form is None else urllib.parse.urlencode(form).encode()
+    try:
+        with urllib.request.urlopen(urllib.request.Request(url, body, dict(headers)), timeout=10) as answer:  # noqa: S310
+            return answer.status, json.load(answer)
+    except urllib.error.HTTPError as error:
+        return error.code, json.load(error)
+
+
+def _checked(provider: IdentityProvider, token: str) -> dict[str, Any]:
+    key = jwt.PyJWKClient(provider.jwks_url, timeout=10).get_signing_key_from_jwt(token)
+    return jwt.decode(token, key, algorithms=["RS256"], audience=provider.audience, issuer=provider.issuer)

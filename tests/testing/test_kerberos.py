@@ -1,0 +1,148 @@
+"""Promises of :mod:`airflow_provider_kafka_spark.testing.kerberos`, kept by MIT's own programs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_kafka_spark.core.errors import LocalServiceError, OptionError
+from airflow_provider_kafka_spark.testing.kerberos import INSTALL_COMMAND, Kdc
+
+needs_kdc = pytest.mark.skipif(not Kdc.is_available(), reason=f"needs MIT Kerberos: {INSTALL_COMMAND}")
+
+_OWNER = """
+import time
+from airflow_provider_kafka_spark.testing.kerberos import Kdc
+with Kdc() as kdc:
+    print(kdc.krb5_conf, flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.fixture(scope="module")
+def kdc() -> Iterator[Kdc]:
+    """One realm for all tests, which use principals of their own."""
+    with Kdc() as kdc:
+        yield kdc
+
+
+@needs_kdc
+def test_a_principal_logs_in_by_its_keytab(kdc: Kdc, tmp_path: Path) -> None:
+    """A keytab of a service or of a user is all that kinit needs."""
+    for name in ("kafka/localhost", "by-keytab"):
+        assert kdc.add_principal(name) == f"{name}@TEST.LOCAL"
+        done = _kinit(kdc, tmp_path / "cache", "-k", "-t", str(kdc.keytab(name)), kdc.principal(name))
+        assert done.returncode == 0, done.stdout
+        assert kdc.keytab(kdc.principal(name)) == kdc.keytab(name)
+
+
+@needs_kdc
+def test_a_principal_logs_in_by_its_password(kdc: Kdc, tmp_path: Path) -> None:
+    """Also after a keytab was made of it; another password is refused."""
+    kdc.add_principal("by-password", "s3cret with spaces")
+    kdc.keytab("by-password")
+    assert _kinit(kdc, tmp_path / "cache", "by-password", answer="s3cret with spaces\n").returncode == 0
+    refused = _kinit(kdc, tmp_path / "cache", "by-password", answer="wrong\n")
+    assert refused.returncode != 0
+    assert "Password incorrect" in refused.stdout
+
+
+@needs_kdc
+def test_a_ticket_cache_holds_a_ticket(kdc: Kdc) -> None:
+    """It is what kinit leaves, it is new each time, and klist accepts it until it expires."""
+    first, second = kdc.ticket_cache("by-cache"), kdc.ticket_cache("by-cache", life=1)
+    assert first != second
+    assert _is_valid(kdc, first)
+    deadline = time.monotonic() + 10
+    while _is_valid(kdc, second):
+        assert time.monotonic() < deadline, "a ticket for one second is still good after ten"
+        time.sleep(0.2)
+    assert _is_valid(kdc, first)
+
+
+@needs_kdc
+def test_two_realms_live_side_by_side(kdc: Kdc, tmp_path: Path) -> None:
+    """A key of one is nothing in the other."""
+    with Kdc(realm="OTHER.LOCAL") as other:
+        keytab = str(other.keytab("stranger"))
+        assert _kinit(other, tmp_path / "cache", "-k", "-t", keytab, "stranger@OTHER.LOCAL").returncode == 0
+        assert _kinit(kdc, tmp_path / "cache", "-k", "-t", keytab, "stranger@OTHER.LOCAL").returncode != 0
+
+
+@needs_kdc
+def test_a_principal_that_exists_is_an_error(kdc: Kdc) -> None:
+    """It is not replaced, and the message has what Kerberos said."""
+    kdc.add_principal("twice")
+    with pytest.raises(LocalServiceError, match=r"(?s)add_principal -randkey twice.*already exists"):
+        kdc.add_principal("twice")
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a/b/c", "-x", "alice@ELSEWHERE", "x\ndelete_principal y"])
+def test_a_name_that_the_tools_would_misread_is_refused(name: str) -> None:
+    """Before any of them is started."""
+    with pytest.raises(OptionError, match="Expected a principal such as"):
+        Kdc().principal(name)
+
+
+@needs_kdc
+def test_a_stopped_kdc_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its keys are removed, it knows so, and stopping it again does nothing."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with Kdc() as kdc:
+        assert any(tmp_path.iterdir())
+        with pytest.raises(LocalServiceError, match="not to run yet"):
+            kdc.start()
+    assert not list(tmp_path.iterdir())
+    kdc.stop()
+    with pytest.raises(LocalServiceError, match="Enter it by `with`"):
+        _ = kdc.krb5_conf
+
+
+@needs_kdc
+def test_the_kdc_dies_with_its_owner(tmp_path: Path) -> None:
+    """Even an owner that is ended by SIGKILL leaves no key behind."""
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen([sys.executable, "-c", _OWNER], stdout=subprocess.PIPE, text=True, env=environment) as owner:
+        assert owner.stdout is not None
+        assert Path(owner.stdout.readline().strip()).is_file()
+        owner.kill()
+        owner.wait(10)
+        deadline = time.monotonic() + 30
+        while list(tmp_path.glob("kdc-*")):
+            assert time.monotonic() < deadline, "the KDC outlived its owner by 30 seconds"
+            time.sleep(0.1)
+
+
+def test_a_missing_kerberos_is_told_with_the_command_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is missing and how to get it are in the message, and nothing is left behind."""
+    monkeypatch.setattr("shutil.which", lambda *_, **__: None)
+    assert not Kdc.is_available()
+    kdc = Kdc()
+    with pytest.raises(LocalServiceError, match=f"there is no krb5kdc.*{INSTALL_COMMAND}"):
+        kdc.start()
+
+
+def _kinit(kdc: Kdc, cache: Path, *arguments: str, answer: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["kinit", "-c", f"FILE:{cache}", *arguments],
+        input=answer,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env={**os.environ, **kdc.environment, "LC_ALL": "C"},
+        text=True,
+        timeout=60,
+        check=False,
+        start_new_session=True,
+    )
+
+
+def _is_valid(kdc: Kdc, cache: Path) -> bool:
+    environment = {**os.environ, **kdc.environment}
+    done = subprocess.run(["klist", "-s", "-c", f"FILE:{cache}"], env=environment, timeout=60, check=False)
+    return done.returncode == 0
