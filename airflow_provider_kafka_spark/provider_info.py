@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from airflow_provider_kafka_spark.connection_type import connection_type
+
 _PACKAGE = "airflow_provider_kafka_spark"
 _INTEGRATION = "Kafka to Kafka on Spark"
 
@@ -11,7 +13,7 @@ _INTEGRATION = "Kafka to Kafka on Spark"
 def get_provider_info() -> dict[str, Any]:
     """Provider metadata, as Airflow's ``provider_info.schema.json`` has it.
 
-    No connection type is registered: the types ``kafka`` and ``spark`` belong to their own providers, and registering one twice breaks both.
+    Of connection types only ``kafka_spark`` is registered: ``kafka`` and ``spark`` belong to their own providers, and registering one twice breaks both.
     """
     return {
         # Must be the distribution's name to the letter, or provider discovery of the whole installation fails.
@@ -31,11 +33,17 @@ def get_provider_info() -> dict[str, Any]:
                 "python-modules": [
                     f"{_PACKAGE}.operators.available_now",
                     f"{_PACKAGE}.operators.batch",
+                    f"{_PACKAGE}.operators.delegation_token",
                     f"{_PACKAGE}.operators.replay",
                 ],
             }
         ],
-        "sensors": [{"integration-name": _INTEGRATION, "python-modules": [f"{_PACKAGE}.sensors.offsets"]}],
+        "sensors": [
+            {
+                "integration-name": _INTEGRATION,
+                "python-modules": [f"{_PACKAGE}.sensors.delegation_token", f"{_PACKAGE}.sensors.offsets"],
+            }
+        ],
         "triggers": [
             {
                 "integration-name": _INTEGRATION,
@@ -45,8 +53,13 @@ def get_provider_info() -> dict[str, Any]:
         "hooks": [
             {
                 "integration-name": _INTEGRATION,
-                "python-modules": [f"{_PACKAGE}.hooks.kafka", f"{_PACKAGE}.hooks.spark_job"],
+                "python-modules": [
+                    f"{_PACKAGE}.hooks.delegation_token",
+                    f"{_PACKAGE}.hooks.kafka",
+                    f"{_PACKAGE}.hooks.spark_job",
+                ],
             }
         ],
+        "connection-types": [connection_type(f"{_PACKAGE}.hooks.kafka.KafkaHook")],
         "extra-links": [f"{_PACKAGE}.links.spark_application.SparkApplicationLink"],
     }

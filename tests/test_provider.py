@@ -137,14 +137,14 @@ def test_everything_that_the_provider_names_is_there(fresh: Path) -> None:
     assert result["package"] == info["package-name"] == "airflow-provider-kafka-spark"
     assert result["info"] == info
     named = [m for key in _KINDS for item in info[key] for m in item["python-modules"]]
-    assert len(result["imported"]) == len(named) + len(info["extra-links"])
+    assert len(result["imported"]) == len(named) + len(info["extra-links"]) + len(info["connection-types"])
     assert all(str(fresh) in file for file in result["imported"] if file.endswith(".py"))
 
 
 _KINDS = ("operators", "sensors", "triggers", "hooks")
 #: A hook, an operator or a sensor that is not a base of others, or a trigger.
 _USED = re.compile(
-    r"Hook\(BaseHook\)|^class (?!BoundedCopy)\w+Operator\((KafkaToKafka|BoundedCopy)Operator\)|Sensor\(KafkaOffsetsSensor\)|Trigger\(Base(Event)?Trigger\)",
+    r"Hook\(BaseHook\)|^class (?!BoundedCopy)\w+Operator\((KafkaToKafka|BoundedCopy|DelegationTokens)Operator\)|Sensor\(KafkaOffsetsSensor\)|TokenExpirySensor\(Base|Trigger\(Base(Event)?Trigger\)",
     re.MULTILINE,
 )
 

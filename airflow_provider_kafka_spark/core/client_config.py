@@ -1,21 +1,32 @@
 """One Kafka connection -> the configurations of two clients: librdkafka on the worker, the Java client in Spark. No I/O.
 
-The Extra of an Airflow connection of type ``kafka`` is a librdkafka configuration; that is how the Kafka provider stores it. What cannot be
-translated for Java is an error that names the property, never dropped in silence.
+The Extra of an Airflow connection of type ``kafka`` is a librdkafka configuration; that is how the Kafka provider stores it. Java's names of the same things are understood too. What one of the two
+clients cannot do is an error that names the property and the reason, never dropped in silence.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import PurePath
 from typing import Any
 
+from airflow_provider_kafka_spark.core import sasl_login, tls
+from airflow_provider_kafka_spark.core.bootstrap_servers import parse_servers
+from airflow_provider_kafka_spark.core.client_properties import LoginFiles
+from airflow_provider_kafka_spark.core.connection_extra import ConnectionExtra
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError
+from airflow_provider_kafka_spark.core.jaas import parse_jaas
+from airflow_provider_kafka_spark.core.kerberos_login import jaas_elsewhere
+from airflow_provider_kafka_spark.core.sasl_login import Login, parse_sasl
+from airflow_provider_kafka_spark.core.tls import Tls, parse_tls
 
 #: Same name and meaning in both clients.
 _SAME = frozenset(
-    "bootstrap.servers security.protocol client.id client.dns.lookup connections.max.idle.ms metadata.max.age.ms reconnect.backoff.ms "
-    "reconnect.backoff.max.ms retry.backoff.ms retry.backoff.max.ms sasl.kerberos.service.name ssl.endpoint.identification.algorithm".split()
+    "client.id client.dns.lookup connections.max.idle.ms metadata.max.age.ms reconnect.backoff.ms "
+    "reconnect.backoff.max.ms retry.backoff.ms retry.backoff.max.ms".split()
 )
 #: They concern the worker's short look-ups, or consumers that commit; the job has explicit offsets and settings of its own.
 _WORKER_ONLY = frozenset(
@@ -27,12 +38,9 @@ _WORKER_ONLY = frozenset(
     "topic.metadata.refresh.fast.interval.ms topic.metadata.propagation.max.ms acks request.required.acks enable.idempotence "
     "allow.auto.create.topics check.crcs error_cb stats_cb logger".split()
 )
-_SASL_LOGIN_MODULES = {
-    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
-    "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
-    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
-}
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_TOKEN_MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+_TOKEN_MECHANISM, _TOKEN_LIFETIME = "delegation.token.mechanism", "delegation.token.max.lifetime.ms"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +50,17 @@ class KafkaClientConfig:
     :param conn_id: where it comes from.
     :param bootstrap_servers: for messages and links.
     :param librdkafka: for confluent-kafka on the worker. **Secret.**
-    :param java: for Spark, without the ``kafka.`` prefix. **Secret.**
+    :param java: for the Java client on this machine, without Spark's ``kafka.`` prefix. **Secret.**
     :param secrets: values that no log may show.
+    :param protocol: ``PLAINTEXT``, ``SSL``, ``SASL_PLAINTEXT`` or ``SASL_SSL``.
+    :param mechanism: of the login, None without one.
+    :param user: of the login, for messages, None without one.
+    :param files: local paths that the Java client must find where it runs: a keytab, Java key stores. PEM is no file any more.
+    :param system_properties: that a JVM in which the Java client runs must have. Not secret.
+    :param token_mechanism: by which a job logs in with a delegation token.
+    :param token_max_lifetime_ms: how long renewals can prolong such a token, in ms; the broker's own maximum if None.
+    :param not_on_worker: why librdkafka cannot log in, if so.
+    :param certificate_ends: when the client's own certificate expires, if it has one.
     """
 
     conn_id: str
@@ -51,107 +68,209 @@ class KafkaClientConfig:
     librdkafka: Mapping[str, Any] = field(repr=False)
     java: Mapping[str, str] = field(repr=False)
     secrets: tuple[str, ...] = field(repr=False)
+    protocol: str = "PLAINTEXT"
+    mechanism: str | None = None
+    user: str | None = field(default=None, repr=False)
+    files: tuple[str, ...] = ()
+    system_properties: Mapping[str, str] = field(default_factory=dict)
+    token_mechanism: str = "SCRAM-SHA-512"  # noqa: S105 - the name of a mechanism
+    token_max_lifetime_ms: int | None = None
+    not_on_worker: str | None = None
+    certificate_ends: datetime | None = None
 
-    def spark_options(self) -> dict[str, str]:
-        """The Java properties as options of Spark's Kafka source or sink."""
-        return {f"kafka.{name}": value for name, value in self.java.items()}
+    def spark_options(self, *, by_name: bool = False) -> dict[str, str]:
+        """The Java properties as options of Spark's Kafka source or sink.
+
+        :param by_name: name :attr:`files` by their base name, for drivers and executors into whose working directory Spark has put them.
+        :raises ConnectionConfigError: if by name two files would be one, or the login cannot leave this machine.
+        """
+        java = self._java_elsewhere() if by_name else self.java
+        return {f"kafka.{name}": value for name, value in java.items()}
+
+    def with_java(self, java: Mapping[str, str]) -> KafkaClientConfig:
+        """The same connection with another login in Spark, such as a delegation token's.
+
+        :param java: all properties of the Java client. **Secret.** Files that they do not name any more do not travel.
+        """
+        named = set(java.values())
+        if "sasl.jaas.config" in java:
+            named |= set(parse_jaas(java["sasl.jaas.config"]).options.values())
+        system = self.system_properties if java.get("sasl.mechanism") == self.mechanism else {}
+        files = tuple(path for path in self.files if path in named)
+        return replace(self, java=java, files=files, system_properties=system)
+
+    def _java_elsewhere(self) -> dict[str, str]:
+        names = {path: PurePath(path).name for path in self.files}
+        twice = [name for name, count in Counter(names.values()).items() if count > 1]
+        if twice:
+            raise ConnectionConfigError(
+                f"Files of connection {self.conn_id!r} travel with the job by their base names, which must differ; {sorted(p for p in names if names[p] in twice)} have the same. Rename one."
+            )
+        java = {name: names.get(value, value) for name, value in self.java.items()}
+        if "sasl.jaas.config" in java:
+            java["sasl.jaas.config"] = jaas_elsewhere(self.conn_id, java["sasl.jaas.config"], names)
+        return java
 
 
-def translate(conn_id: str, extra: Mapping[str, Any]) -> KafkaClientConfig:
+@dataclass(frozen=True, slots=True)
+class ParsedConnection:
+    """A connection that was understood, and whose files are not yet read.
+
+    :param login: None if the protocol has none.
+    :param tls: None if the protocol has none.
+    """
+
+    conn_id: str
+    bootstrap_servers: str
+    protocol: str
+    login: Login | None
+    tls: Tls | None
+    both: Mapping[str, str]
+    java: Mapping[str, str]
+    librdkafka: Mapping[str, Any]
+    token_mechanism: str
+    token_max_lifetime_ms: int | None
+
+    def config(self, files: LoginFiles) -> KafkaClientConfig:
+        """The two configurations.
+
+        :param files: what the connection's files and PEM texts hold.
+        :raises ConnectionConfigError: if one of the clients would have none of it.
+        """
+        parts = [part.properties(files) for part in (self.login, self.tls) if part is not None]
+        java = {"bootstrap.servers": self.bootstrap_servers, "security.protocol": self.protocol}
+        java |= {**_merged(part.java for part in parts), **self.java, **self.both}
+        librdkafka = {**self.librdkafka, **self.both, **_merged(part.librdkafka for part in parts)}
+        if self.protocol != "PLAINTEXT" or "security.protocol" in self.librdkafka:
+            librdkafka["security.protocol"] = self.protocol
+        return KafkaClientConfig(
+            self.conn_id,
+            self.bootstrap_servers,
+            librdkafka,
+            java,
+            tuple(dict.fromkeys(secret for part in parts for secret in part.secrets)),
+            self.protocol,
+            self.login.mechanism if self.login else None,
+            self.login.user if self.login else None,
+            tuple(dict.fromkeys(path for part in parts for path in part.files)),
+            _merged(part.system_properties for part in parts),
+            self.token_mechanism,
+            self.token_max_lifetime_ms,
+            next((part.not_on_worker for part in parts if part.not_on_worker), None),
+            files.chain_ends,
+        )
+
+
+def translate(conn_id: str, extra: Mapping[str, Any], files: LoginFiles | None = None) -> KafkaClientConfig:
     """Make both configurations of a connection's Extra.
 
     :param conn_id: for messages.
-    :param extra: a librdkafka configuration.
-    :raises ConnectionConfigError: if it lacks ``bootstrap.servers``, holds something that Java has no counterpart for, or a login is incomplete.
+    :param extra: a librdkafka configuration, or one with Java's names.
+    :param files: what the files and PEM texts that it names hold, if any.
+    :raises ConnectionConfigError: as :func:`parse`, and if one of the clients would have none of it.
     """
-    config = {str(name).strip(): value for name, value in extra.items() if value is not None}
-    servers = config.get("bootstrap.servers") or config.get("metadata.broker.list")
-    if not isinstance(servers, str) or not servers.strip():
-        raise ConnectionConfigError(
-            f'The connection {conn_id!r} must have \'bootstrap.servers\' in its Extra, such as {{"bootstrap.servers": "broker-1:9092"}}; '
-            f"its Extra has {sorted(config) or 'nothing'}. Add it under Admin > Connections, or in AIRFLOW_CONN_{conn_id.upper()}."
-        )
-    java: dict[str, str] = {"bootstrap.servers": servers.strip()}
-    protocol = str(config.get("security.protocol", "PLAINTEXT")).upper()
+    return parse(conn_id, extra).config(files or LoginFiles())
+
+
+def parse(conn_id: str, properties: Mapping[str, Any]) -> ParsedConnection:
+    """Understand a connection's Extra.
+
+    :raises ConnectionConfigError: if it lacks ``bootstrap.servers``, holds something that one of the clients has no counterpart for, contradicts itself, or a login is incomplete.
+    """
+    extra = ConnectionExtra(conn_id, properties)
+    names = sorted(extra.left)
+    servers = _servers(extra, names)
+    given = extra.left.get("security.protocol")
+    protocol = (extra.take("security.protocol") or "PLAINTEXT").upper()
     if protocol not in _PROTOCOLS:
         raise ConnectionConfigError(
-            f"security.protocol in connection {conn_id!r} must be one of {', '.join(_PROTOCOLS)}; got {config.get('security.protocol')!r}."
+            f"security.protocol in connection {conn_id!r} must be one of {', '.join(_PROTOCOLS)}; got {given!r}."
         )
-    java["security.protocol"] = protocol
-    handled = {"bootstrap.servers", "metadata.broker.list", "security.protocol"}
-    secrets: list[str] = []
+    token_mechanism, token_lifetime = _token_settings(extra)
+    java: dict[str, str] = {}
+    login, connection_tls = None, None
     if protocol.startswith("SASL_"):
-        handled |= _translate_sasl(conn_id, config, java, secrets)
+        java |= _taken(extra, sasl_login.JAVA_ONLY)
+        login = parse_sasl(extra)
     if protocol.endswith("SSL"):
-        handled |= _translate_ssl(conn_id, config, java)
-    without_effect = sorted(
-        name
-        for name in config
-        if (name.startswith("sasl.") and not protocol.startswith("SASL_"))
-        or (name.startswith("ssl.") and not protocol.endswith("SSL"))
-    )
-    if without_effect:
+        java |= _taken(extra, tls.JAVA_ONLY)
+        connection_tls = parse_tls(extra)
+    _refuse_without_effect(extra, protocol)
+    both, worker = _taken(extra, sorted(_SAME)), {name: extra.left.pop(name) for name in _WORKER_ONLY & set(extra.left)}
+    for name in extra.left:
         raise ConnectionConfigError(
-            f"The connection {conn_id!r} sets {without_effect}, which has no effect with security.protocol {protocol}. "
+            f"The connection {conn_id!r} sets {name!r}, for which no counterpart in Spark's Java client is known, so the job could not connect as the "
+            f"worker does. Remove it. A setting that is no login can be given in its Java form, as 'kafka.<property>' in source_options or sink_options."
+        )
+    worker.pop("group.id", None)
+    librdkafka = {"bootstrap.servers": servers, **({"security.protocol": protocol} if given else {}), **worker}
+    return ParsedConnection(
+        conn_id, servers, protocol, login, connection_tls, both, java, librdkafka, token_mechanism, token_lifetime
+    )
+
+
+def joined_system_properties(configs: Iterable[KafkaClientConfig]) -> dict[str, str]:
+    """What a JVM must have that connects as several connections do: a source's and a target's.
+
+    Values are lists with commas, and are joined.
+    """
+    joined: dict[str, list[str]] = {}
+    for config in configs:
+        for name, value in config.system_properties.items():
+            values = joined.setdefault(name, [])
+            values += [value] if value not in values else []
+    return {name: ",".join(values) for name, values in joined.items()}
+
+
+def _servers(extra: ConnectionExtra, names: list[str]) -> str:
+    found = [extra.left.get(name) for name in ("bootstrap.servers", "metadata.broker.list")]
+    servers = next((text.strip() for text in found if isinstance(text, str) and text.strip()), None)
+    if servers is None:
+        raise ConnectionConfigError(
+            f'The connection {extra.conn_id!r} must have \'bootstrap.servers\' in its Extra, such as {{"bootstrap.servers": "broker-1:9092"}}; '
+            f"its Extra has {names or 'nothing'}. Add it under Admin > Connections, or in AIRFLOW_CONN_{extra.conn_id.upper()}."
+        )
+    extra.take("bootstrap.servers", "metadata.broker.list")
+    try:
+        # Java insists on a port, where librdkafka has a default.
+        return ",".join(str(server) for server in parse_servers(servers))
+    except ValueError as error:
+        raise extra.error(
+            f"must have brokers such as 'broker-1:9092,broker-2:9092' in bootstrap.servers; {error}. Correct it."
+        ) from None
+
+
+def _token_settings(extra: ConnectionExtra) -> tuple[str, int | None]:
+    mechanism = (extra.take(_TOKEN_MECHANISM) or "SCRAM-SHA-512").upper()
+    if mechanism not in _TOKEN_MECHANISMS:
+        raise extra.error(
+            f"must have one of {', '.join(_TOKEN_MECHANISMS)} for {_TOKEN_MECHANISM}, since brokers take delegation tokens by no other; got {mechanism!r}."
+        )
+    given = extra.left.get(_TOKEN_LIFETIME)
+    lifetime = extra.take(_TOKEN_LIFETIME)
+    if lifetime is not None and (isinstance(given, bool) or not lifetime.isdecimal() or int(lifetime) == 0):
+        raise extra.error(
+            f"must have a whole number of milliseconds above 0 for {_TOKEN_LIFETIME}, such as 604800000 for 7 days; got {given!r}."
+        )
+    return mechanism, int(lifetime) if lifetime else None
+
+
+def _refuse_without_effect(extra: ConnectionExtra, protocol: str) -> None:
+    prefixes = [
+        *(() if protocol.startswith("SASL_") else ("sasl.", "enable.sasl.")),
+        *(() if protocol.endswith("SSL") else ("ssl.", "enable.ssl.")),
+    ]
+    without_effect = sorted(name for name in extra.left if name.startswith(tuple(prefixes)))
+    if without_effect:
+        raise extra.error(
+            f"sets {without_effect}, which has no effect with security.protocol {protocol}. "
             f"Set security.protocol to the listener's (SASL_SSL, SASL_PLAINTEXT or SSL), or remove them."
         )
-    for name, value in config.items():
-        if name in handled or name in _WORKER_ONLY:
-            continue
-        if name not in _SAME:
-            raise ConnectionConfigError(
-                f"The connection {conn_id!r} sets {name!r}, for which no counterpart in Spark's Java client is known, so the job could not connect as the "
-                f"worker does. Remove it. A setting that is no login can be given in its Java form, as 'kafka.<property>' in source_options or sink_options."
-            )
-        java[name] = _text(value)
-    librdkafka = {name: value for name, value in config.items() if name != "group.id"}
-    return KafkaClientConfig(conn_id, servers.strip(), librdkafka, java, tuple(secrets))
 
 
-def _translate_sasl(conn_id: str, config: Mapping[str, Any], java: dict[str, str], secrets: list[str]) -> set[str]:
-    mechanism = str(config.get("sasl.mechanism") or config.get("sasl.mechanisms") or "GSSAPI").upper()
-    module = _SASL_LOGIN_MODULES.get(mechanism)
-    if module is None:
-        raise ConnectionConfigError(
-            f"sasl.mechanism in connection {conn_id!r} must be one of {', '.join(sorted(_SASL_LOGIN_MODULES))} to be translated for Spark; got "
-            f"{mechanism!r}."
-        )
-    user, password = config.get("sasl.username"), config.get("sasl.password")
-    if not user or not password:
-        absent = [name for name in ("sasl.username", "sasl.password") if not config.get(name)]
-        raise ConnectionConfigError(
-            f"sasl.mechanism {mechanism} in connection {conn_id!r} needs {' and '.join(absent)} in its Extra."
-        )
-    java["sasl.mechanism"] = mechanism
-    java["sasl.jaas.config"] = (
-        f"{module} required username={_jaas_quote(str(user))} password={_jaas_quote(str(password))};"
-    )
-    secrets += [str(password), java["sasl.jaas.config"]]
-    return {"sasl.mechanism", "sasl.mechanisms", "sasl.username", "sasl.password"}
+def _taken(extra: ConnectionExtra, names: Iterable[str]) -> dict[str, str]:
+    return {name: value for name in names if (value := extra.take(name)) is not None}
 
 
-def _translate_ssl(conn_id: str, config: Mapping[str, Any], java: dict[str, str]) -> set[str]:
-    location, inline = config.get("ssl.ca.location"), config.get("ssl.ca.pem")
-    if location and inline:
-        raise ConnectionConfigError(f"The connection {conn_id!r} sets both ssl.ca.location and ssl.ca.pem; give one.")
-    if location:
-        java["ssl.truststore.type"] = "PEM"
-        java["ssl.truststore.location"] = str(location)
-    if inline:
-        java["ssl.truststore.type"] = "PEM"
-        java["ssl.truststore.certificates"] = str(inline)
-    # librdkafka says "none" where Java wants an empty text.
-    if str(config.get("ssl.endpoint.identification.algorithm", "")).lower() == "none":
-        java["ssl.endpoint.identification.algorithm"] = ""
-        return {"ssl.ca.location", "ssl.ca.pem", "ssl.endpoint.identification.algorithm"}
-    return {"ssl.ca.location", "ssl.ca.pem"}
-
-
-def _jaas_quote(value: str) -> str:
-    # Kafka's parser is a StreamTokenizer, whose quoted texts end with the line.
-    escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r")
-    return f'"{escaped}"'
-
-
-def _text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+def _merged(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    return {name: value for part in parts for name, value in part.items()}

@@ -57,7 +57,9 @@ def ask_broker(hook: KafkaHook, needs: Collection[Needs]) -> Facts:
     for name in sorted(topics):
         error = metadata.topics[name].error
         if error is not None:
-            failures[("topic", name)] = hook.named(KafkaException(error), f"describing topic {name!r}")
+            failures[("topic", name)] = hook.named(
+                KafkaException(error), f"describing topic {name!r}", f"DESCRIBE on topic {name!r}"
+            )
     partitions = [
         TopicPartition(name, number)
         for name in sorted(topics)
@@ -141,7 +143,9 @@ class _Round:
             )
             for p, future in futures.items():
                 try:
-                    answer = self._hook.result(future, f"listing offsets of {p.topic}[{p.partition}]")
+                    answer = self._hook.result(
+                        future, f"listing offsets of {p.topic}[{p.partition}]", f"DESCRIBE on topic {p.topic!r}"
+                    )
                 except UnknownTopicError:
                     # Deleted since the metadata was read.
                     self.vanished.add(p.topic)

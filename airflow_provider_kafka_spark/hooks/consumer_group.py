@@ -14,6 +14,7 @@ from confluent_kafka.admin import ConsumerGroupDescription
 from airflow_provider_kafka_spark.core.errors import BrokerError, BrokerUnavailableError, ConsumerGroupError
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
+from airflow_provider_kafka_spark.hooks.permissions import check_operations
 
 T = TypeVar("T")
 
@@ -51,13 +52,18 @@ class ConsumerGroup:
         try:
             found = self._hook.group_consumer(self.group_id).committed(asked, timeout=self._hook.timeout)
         except KafkaException as error:
-            raise self._hook.named(error, f"reading the offsets of group {self.group_id!r}") from error
+            raise self._hook.named(
+                error, f"reading the offsets of group {self.group_id!r}", f"DESCRIBE on group {self.group_id!r}"
+            ) from error
         self._refuse_errors(found, "told no offset")
         return {TopicPartition(p.topic, p.partition): p.offset for p in found if p.offset >= 0}
 
     def refuse_members(self) -> None:
-        """:raises ConsumerGroupError: if anybody consumes with this group: its own commits and ours would overwrite each other."""
-        description = self._describe()
+        """:raises ConsumerGroupError: if anybody consumes with this group: its own commits and ours would overwrite each other.
+        :raises BrokerAuthorizationError: if the login may not commit for it.
+        """
+        description = self._describe("READ")
+        check_operations(self._hook, f"group {self.group_id!r}", description.authorized_operations, "READ")
         if description.members:
             clients = sorted({f"{member.client_id} at {member.host}" for member in description.members})
             raise ConsumerGroupError(
@@ -82,23 +88,27 @@ class ConsumerGroup:
         answer: ConsumerGroupTopicPartitions = self._ask(
             lambda: self._hook.client.alter_consumer_group_offsets([request], request_timeout=self._hook.timeout),
             f"committing offsets of group {self.group_id!r}",
+            "READ",
         )
         self._refuse_errors(answer.topic_partitions or [], "did not take the offset")
         return ahead
 
-    def _describe(self) -> ConsumerGroupDescription:
+    def _describe(self, operation: str = "DESCRIBE") -> ConsumerGroupDescription:
         description: ConsumerGroupDescription = self._ask(
-            lambda: self._hook.client.describe_consumer_groups([self.group_id], request_timeout=self._hook.timeout),
+            lambda: self._hook.client.describe_consumer_groups(
+                [self.group_id], include_authorized_operations=True, request_timeout=self._hook.timeout
+            ),
             f"describing group {self.group_id!r}",
+            operation,
         )
         return description
 
-    def _ask(self, request: Callable[[], Mapping[str, Future[T]]], doing: str) -> T:
+    def _ask(self, request: Callable[[], Mapping[str, Future[T]]], doing: str, operation: str) -> T:
         deadline = time.monotonic() + self._hook.timeout
         while True:
             (future,) = request().values()
             try:
-                return self._hook.result(future, doing)
+                return self._hook.result(future, doing, f"{operation} on group {self.group_id!r}")
             except BrokerError as error:
                 cause = error.__cause__
                 code = cause.args[0].code() if isinstance(cause, KafkaException) else None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import Future, TimeoutError
 from functools import cached_property
 from types import TracebackType
@@ -17,50 +18,26 @@ from confluent_kafka import IsolationLevel, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, ResourceType
 
 from airflow_provider_kafka_spark.core.broker_state import ClusterState, PartitionState, TopicState
-from airflow_provider_kafka_spark.core.client_config import KafkaClientConfig, translate
+from airflow_provider_kafka_spark.core.client_config import KafkaClientConfig
+from airflow_provider_kafka_spark.core.connection_form import (
+    CONN_TYPE,
+    FormFields,
+    extra_of_form,
+    in_words_of_the_form,
+)
 from airflow_provider_kafka_spark.core.errors import (
-    BrokerAuthenticationError,
     BrokerAuthorizationError,
     BrokerError,
     BrokerUnavailableError,
     ConnectionConfigError,
     UnknownTopicError,
 )
+from airflow_provider_kafka_spark.core.login_faults import find_login_fault
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition
+from airflow_provider_kafka_spark.hooks.broker_failures import MOVING, BrokerFailures, code_of, text_of
+from airflow_provider_kafka_spark.hooks.login_files import configure
 
 T = TypeVar("T")
-
-_AUTHENTICATION = frozenset({KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED})
-_AUTHORIZATION = frozenset(
-    {
-        KafkaError.TOPIC_AUTHORIZATION_FAILED,
-        KafkaError.GROUP_AUTHORIZATION_FAILED,
-        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-    }
-)
-_UNREACHABLE = frozenset(
-    {
-        KafkaError._TIMED_OUT,
-        KafkaError._TRANSPORT,
-        KafkaError._ALL_BROKERS_DOWN,
-        KafkaError._RESOLVE,
-        KafkaError.REQUEST_TIMED_OUT,
-        KafkaError.BROKER_NOT_AVAILABLE,
-        KafkaError.NETWORK_EXCEPTION,
-    }
-)
-#: What brokers answer for a moment while leaders move: in a rolling restart, and just after a topic was created.
-_MOVING = frozenset(
-    {
-        KafkaError.NOT_LEADER_FOR_PARTITION,
-        KafkaError.LEADER_NOT_AVAILABLE,
-        KafkaError.REPLICA_NOT_AVAILABLE,
-        KafkaError.FENCED_LEADER_EPOCH,
-        KafkaError.UNKNOWN_LEADER_EPOCH,
-        KafkaError.OFFSET_NOT_AVAILABLE,
-        KafkaError.KAFKA_STORAGE_ERROR,
-    }
-)
 
 
 class KafkaHook(BaseHook):
@@ -68,20 +45,22 @@ class KafkaHook(BaseHook):
 
     Use it as a context manager, inside ``execute``: a librdkafka client does not survive a fork.
 
-    :param conn_id: an Airflow connection whose Extra is a librdkafka configuration.
-    :param timeout: seconds for each call; a broker that does not answer is an error within it.
+    :param conn_id: an Airflow connection of the type ``kafka_spark``, or of any other type whose Extra is a librdkafka configuration.
+    :param timeout: seconds for each call; a broker that does not answer is an error within it. A login that is refused is an error long before it.
     """
 
     conn_name_attr = "conn_id"
     default_conn_name = "kafka_default"
-    # No conn_type: the type "kafka" belongs to the Kafka provider, and registering it twice breaks both.
-    hook_name = "Kafka (offsets)"
+    # Not "kafka": that type belongs to the Kafka provider, and registering it twice breaks both.
+    conn_type = CONN_TYPE
+    hook_name = "Kafka (for Spark)"
 
     def __init__(self, conn_id: str = default_conn_name, timeout: float = 30.0) -> None:
         super().__init__()
         self.conn_id = conn_id
         self.timeout = timeout
-        self._client_errors: list[KafkaError] = []
+        self._answered = False
+        self._has_form = False
         self._admin: AdminClient | None = None
         self._group_consumers: dict[str, confluent_kafka.Consumer] = {}
 
@@ -110,7 +89,7 @@ class KafkaHook(BaseHook):
             connection = self.get_connection(self.conn_id)
         except AirflowNotFoundException as error:
             raise self._missing_connection() from error
-        config = self._translated(connection)
+        config = self._translated(connection, connection.extra_dejson)
         for secret in config.secrets:
             mask_secret(secret)
         return config
@@ -124,52 +103,83 @@ class KafkaHook(BaseHook):
             connection = await self.aget_connection(self.conn_id)
         except AirflowNotFoundException as error:
             raise self._missing_connection() from error
-        config = self._translated(connection)
+        # It reads files.
+        config = await asyncio.to_thread(self._translated, connection, await connection.aextra_dejson())
         for secret in config.secrets:
             await amask_secret(secret)
         self.config = config
 
     def _missing_connection(self) -> ConnectionConfigError:
         return ConnectionConfigError(
-            f"The Kafka connection {self.conn_id!r} does not exist. Add it under Admin > Connections (type 'kafka'), or set "
+            f"The Kafka connection {self.conn_id!r} does not exist. Add it under Admin > Connections (type 'kafka_spark' or 'kafka'), or set "
             f'AIRFLOW_CONN_{self.conn_id.upper()}=\'{{"conn_type": "kafka", "extra": {{"bootstrap.servers": "broker-1:9092"}}}}\'.'
         )
 
-    def _translated(self, connection: Connection) -> KafkaClientConfig:
-        extra = connection.extra_dejson
+    def _translated(self, connection: Connection, extra: Any) -> KafkaClientConfig:
         if not isinstance(extra, dict):
             raise ConnectionConfigError(
                 f'The Extra of connection {self.conn_id!r} must be a JSON object such as {{"bootstrap.servers": "broker-1:9092"}}; got a {type(extra).__name__}. Correct it.'
             )
-        return translate(self.conn_id, extra)
+        self._has_form = connection.conn_type == CONN_TYPE
+        if not self._has_form:
+            return configure(self.conn_id, extra)
+        form = FormFields(self.conn_id, connection.host, connection.port, connection.login, connection.password, extra)
+        try:
+            return configure(self.conn_id, extra_of_form(form))
+        except ConnectionConfigError as error:
+            raise ConnectionConfigError(self.worded(str(error))) from error
 
-    def topic_names(self, named: Iterable[str] = ()) -> frozenset[str]:
+    @cached_property
+    def _failures(self) -> BrokerFailures:
+        return BrokerFailures(self.config, self.worded)
+
+    def worded(self, message: str) -> str:
+        """A message that names properties, in words that the user of this connection knows."""
+        return in_words_of_the_form(message) if self._has_form else message
+
+    def test_connection(self) -> tuple[bool, str]:
+        """What Airflow's button "Test" asks: whether name, port, TLS, login and permissions are right, and if not, which of them; within 30 s.
+
+        :return: whether all is well, and a sentence for the user, without secrets.
+        """
+        # It is of no use to tasks.
+        from airflow_provider_kafka_spark.hooks.connection_check import check_connection
+
+        return check_connection(self.conn_id)
+
+    def topic_names(self, named: Iterable[str] = (), operation: str = "DESCRIBE") -> frozenset[str]:
         """The names of all topics that the login may see.
 
         :param named: topics that are wanted by name.
+        :param operation: that they are wanted for, for the message; ``READ`` and ``WRITE`` include ``DESCRIBE``.
         :raises BrokerAuthorizationError: if one of those is hidden from the login.
         """
         names = frozenset(self.metadata().topics)
-        self._refuse_hidden(set(named) - names)
+        self._refuse_hidden(set(named) - names, operation)
         return names
 
-    def state(self, topics: Iterable[str], timestamps: Collection[int] = ()) -> ClusterState:
+    def state(
+        self, topics: Iterable[str], timestamps: Collection[int] = (), operation: str = "DESCRIBE"
+    ) -> ClusterState:
         """Offsets, ids and configurations of topics, in a handful of requests however many partitions there are.
 
         A topic that does not exist is left out of the answer.
 
         :param topics: names of topics.
         :param timestamps: in ms since 1970; for each, the first offset at or after it is asked for every partition.
+        :param operation: that the topics are wanted for, for the message; ``READ`` and ``WRITE`` include ``DESCRIBE``.
         :raises BrokerUnavailableError: if no broker answers within the time-out.
         :raises BrokerAuthenticationError: if the login is refused.
         :raises BrokerAuthorizationError: if the login may not describe a topic.
         """
         metadata, names = self.metadata(), sorted(set(topics))
         wanted = {name: metadata.topics[name] for name in names if name in metadata.topics}
-        self._refuse_hidden(set(names) - set(wanted))
+        self._refuse_hidden(set(names) - set(wanted), operation)
         for name, topic in wanted.items():
             if topic.error is not None and topic.error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
-                raise self.named(KafkaException(topic.error), f"describing topic {name!r}")
+                raise self.named(
+                    KafkaException(topic.error), f"describing topic {name!r}", f"{operation} on topic {name!r}"
+                )
         partitions = [TopicPartition(name, number) for name, topic in wanted.items() for number in topic.partitions]
         # The order matters on a live topic, where what is asked for later is further on. A window that is closed now stays closed. A record behind the window that arrives after the end was
         # asked for must not be counted into it. A last stable offset that is asked for after all ends does not look like an open transaction. And what retention deletes
@@ -228,8 +238,11 @@ class KafkaHook(BaseHook):
         while True:
             for message in consumer.consume(num_messages=10_000, timeout=0.2):
                 error = message.error()
+                # Nobody joins the group that the client asks for all the same.
+                if error is not None and error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+                    continue
                 if error is not None:
-                    raise self.named(KafkaException(error), f"counting records of {r}")
+                    raise self.named(KafkaException(error), f"counting records of {r}", f"READ on topic {r.topic!r}")
                 offset = message.offset()
                 if offset is not None and offset < r.until_offset:
                     count += 1
@@ -255,23 +268,22 @@ class KafkaHook(BaseHook):
 
     def _consumer(self, group_id: str, **settings: Any) -> confluent_kafka.Consumer:
         """Never joined: partitions are assigned, if at all, and nothing is committed by itself."""
-        return confluent_kafka.Consumer(
-            {
-                **self._client_settings(),
-                "group.id": group_id,
-                "enable.auto.commit": False,
-                "enable.auto.offset.store": False,
-                "auto.offset.reset": "error",
-                **settings,
-            }
-        )
+        config = {
+            **self._client_settings(),
+            "group.id": group_id,
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "auto.offset.reset": "error",
+            **settings,
+        }
+        return self._made(lambda: confluent_kafka.Consumer(config))
 
     def _client_settings(self) -> dict[str, Any]:
         # Without a logger librdkafka writes to the process's stderr, which Airflow shows as errors of the task.
         return {
             "socket.timeout.ms": int(self.timeout * 1000),
             **self.config.librdkafka,
-            "error_cb": self._client_errors.append,
+            "error_cb": self._failures.add,
             "logger": self.log,
             "log_level": 2,
         }
@@ -283,37 +295,64 @@ class KafkaHook(BaseHook):
         :raises ConnectionConfigError: if librdkafka refuses the configuration.
         """
         if self._admin is None:
-            try:
-                self._admin = AdminClient(self._client_settings())
-            except (KafkaException, ValueError, TypeError) as error:
-                raise ConnectionConfigError(
-                    f"The Extra of connection {self.conn_id!r} must be a librdkafka configuration; librdkafka refused it: "
-                    f"{_text(error)}. Correct the property it names."
-                ) from error
+            config = self._client_settings()
+            self._admin = self._made(lambda: AdminClient(config))
         return self._admin
+
+    def _made(self, client: Callable[[], T]) -> T:
+        if self.config.not_on_worker:
+            raise ConnectionConfigError(
+                self.worded(
+                    f"The connection {self.conn_id!r} cannot be used by the worker, which asks for offsets: {self.config.not_on_worker}."
+                )
+            )
+        try:
+            return client()
+        except (KafkaException, ValueError, TypeError) as error:
+            said = text_of(error)
+            fault = find_login_fault(said)
+            reason = f"{fault} ({said})" if fault else f"{said}. Correct the property it names."
+            raise ConnectionConfigError(
+                self.worded(
+                    f"The Extra of connection {self.conn_id!r} must be a configuration that librdkafka takes; it refused it: {reason}"
+                )
+            ) from error
 
     def forget_errors(self) -> None:
         """What went wrong with the client before is not the cause of what goes wrong from now on. For a client that lives long."""
         self.client.poll(0)
-        self._client_errors.clear()
+        self._failures.forget()
+        self._answered = False
 
     def metadata(self) -> Any:
         """Cluster metadata; refused logins are noticed while waiting, not only at the time-out."""
-        client, deadline = self.client, time.monotonic() + self.timeout
+        client, began = self.client, time.monotonic()
+        deadline, wait = began + self.timeout, 0.5
         while True:
+            asked = time.monotonic()
             try:
-                return client.list_topics(timeout=min(1.0, self.timeout))
+                metadata = client.list_topics(timeout=max(0.1, min(wait, deadline - asked)))
             except KafkaException as error:
                 client.poll(0)
-                if any(e.code() in _AUTHENTICATION for e in self._client_errors) or time.monotonic() >= deadline:
+                now = time.monotonic()
+                if now >= deadline or self._failures.is_final(now - began, self.timeout):
                     raise self.named(error, "reading metadata") from error
+                if now - asked < wait:
+                    # Of brokers that are down the client tells at once; they may be up again soon.
+                    time.sleep(0.1)
+                else:
+                    # The metadata of a large cluster take their time.
+                    wait *= 2
+            else:
+                self._answered = True
+                return metadata
 
-    def _refuse_hidden(self, names: Collection[str]) -> None:
+    def _refuse_hidden(self, names: Collection[str], operation: str) -> None:
         """Brokers leave what a login may not see out of their lists, as if it did not exist; asked by name, they tell."""
-        for refusal in self.hidden(names).values():
+        for refusal in self.hidden(names, operation).values():
             raise refusal
 
-    def hidden(self, names: Collection[str]) -> dict[str, BrokerAuthorizationError]:
+    def hidden(self, names: Collection[str], operation: str = "DESCRIBE") -> dict[str, BrokerAuthorizationError]:
         """Those of the names that are not listed because the login may not see them, with the refusal."""
         refusals: dict[str, BrokerAuthorizationError] = {}
         if not names:
@@ -321,7 +360,7 @@ class KafkaHook(BaseHook):
         collection = confluent_kafka.TopicCollection(sorted(names))
         for name, future in self.client.describe_topics(collection, request_timeout=self.timeout).items():
             try:
-                self.result(future, f"describing topic {name!r}")
+                self.result(future, f"describing topic {name!r}", f"{operation} on topic {name!r}")
             except BrokerAuthorizationError as refusal:
                 refusals[name] = refusal
             except (BrokerError, UnknownTopicError):
@@ -344,12 +383,12 @@ class KafkaHook(BaseHook):
             try:
                 return {
                     TopicPartition(p.topic, p.partition): self.result(
-                        future, f"listing offsets of {p.topic}[{p.partition}]"
+                        future, f"listing offsets of {p.topic}[{p.partition}]", f"DESCRIBE on topic {p.topic!r}"
                     ).offset
                     for p, future in futures.items()
                 }
             except BrokerUnavailableError as error:
-                if _code(error.__cause__) not in _MOVING or time.monotonic() >= deadline:
+                if not is_passing(error) or time.monotonic() >= deadline:
                     raise
                 time.sleep(0.2)
 
@@ -379,58 +418,32 @@ class KafkaHook(BaseHook):
             configs[resource.name] = {name: entry.value for name, entry in entries.items() if entry.value is not None}
         return configs
 
-    def result(self, future: Future[T], doing: str) -> T:
+    def result(self, future: Future[T], doing: str, needs: str | None = None) -> T:
         """Wait for an answer of the client.
 
         :param doing: what was asked, for the message.
+        :param needs: the permission that this takes, such as ``"READ on topic 'orders'"``.
         :raises KafkaSparkError: by the name in the error tree that fits.
         """
-        try:
+        began = time.monotonic()
+        while True:
             # librdkafka bounds the request itself; the margin only guards against a future that is never resolved.
-            return future.result(timeout=self.timeout + 5)
-        except (KafkaException, TimeoutError) as error:
-            raise self.named(error, doing) from error
+            left = began + self.timeout + 5 - time.monotonic()
+            try:
+                return future.result(timeout=left if self._answered else min(1.0, left))
+            except KafkaException as error:
+                raise self.named(error, doing, needs) from error
+            except TimeoutError as error:
+                self.client.poll(0)
+                # Until a broker has answered, a refusal is that of all of them.
+                if left <= 1.0 or self._answered or self._failures.is_final(time.monotonic() - began, self.timeout):
+                    raise self.named(error, doing) from error
 
-    def named(self, error: Exception, doing: str) -> BrokerError | UnknownTopicError:
+    def named(self, error: Exception, doing: str, needs: str | None = None) -> BrokerError | UnknownTopicError:
         """The failure, under its name in the error tree."""
-        code = _code(error)
-        where = f"{self.config.bootstrap_servers} (connection {self.conn_id!r})"
-        said = "; ".join(dict.fromkeys(e.str() for e in self._client_errors[-3:])) or _text(error)
-        refused = next((e for e in self._client_errors if e.code() in _AUTHENTICATION), None)
-        if refused is not None or code in _AUTHENTICATION:
-            return BrokerAuthenticationError(
-                f"The login was refused by {where} while {doing}: {refused.str() if refused else said}. Check security.protocol, "
-                f"sasl.mechanism, sasl.username and sasl.password in the connection's Extra."
-            )
-        if code in _AUTHORIZATION:
-            return BrokerAuthorizationError(
-                f"The login of {where} lacks a permission while {doing}: {said}. Grant DESCRIBE, and READ on what is copied."
-            )
-        if code == KafkaError.UNKNOWN_TOPIC_OR_PART:
-            return UnknownTopicError(f"A topic vanished from {where} while {doing}: {said}.")
-        if code in _UNREACHABLE:
-            return BrokerUnavailableError(
-                f"No broker of {where} answered within {self.timeout:.0f} s while {doing}: {said}. Check that the brokers are up and reachable from "
-                f"the worker, and that security.protocol matches their listener."
-            )
-        if code in _MOVING:
-            return BrokerUnavailableError(
-                f"{where} had no leader for it within {self.timeout:.0f} s while {doing}: {said}. Check that the brokers are up; the task may be tried again."
-            )
-        return BrokerError(f"{where} failed while {doing}: {said}.")
+        return self._failures.named(error, doing, self.timeout, needs)
 
 
 def is_passing(error: BrokerError) -> bool:
     """Whether brokers only have no leader for it at the moment, as in a rolling restart or just after a topic was created."""
-    return _code(error.__cause__) in _MOVING
-
-
-def _code(error: BaseException | None) -> int:
-    """Kafka's number of the failure; a future that was never resolved has timed out."""
-    cause = error.args[0] if isinstance(error, KafkaException) and error.args else None
-    return cause.code() if isinstance(cause, KafkaError) else KafkaError._TIMED_OUT
-
-
-def _text(error: Exception) -> str:
-    cause: object = error.args[0] if error.args else error
-    return cause.str() if isinstance(cause, KafkaError) else str(cause) or type(error).__name__
+    return code_of(error.__cause__) in MOVING

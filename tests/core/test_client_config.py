@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
-from airflow_provider_kafka_spark.core.client_config import translate
+from airflow_provider_kafka_spark.core.client_config import joined_system_properties, translate
+from airflow_provider_kafka_spark.core.client_properties import LoginFiles
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError
 
 _SERVERS = {"bootstrap.servers": "broker-1:9092,broker-2:9092"}
@@ -32,7 +34,7 @@ def test_librdkafkas_old_name_for_servers_is_understood() -> None:
     config = translate("kafka_default", {"metadata.broker.list": "b:9092"})
 
     assert config.java["bootstrap.servers"] == "b:9092"
-    assert config.librdkafka == {"metadata.broker.list": "b:9092"}
+    assert config.librdkafka == {"bootstrap.servers": "b:9092"}
 
 
 def test_spark_gets_every_property_with_its_prefix() -> None:
@@ -106,45 +108,145 @@ def test_nothing_secret_is_shown() -> None:
         assert "broker-1" in shown
 
 
+_PEM = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
+_TRUST = {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": _PEM}
+
+
 @pytest.mark.parametrize(
     ("extra", "expected"),
     [
+        pytest.param({"ssl.ca.location": "ca.pem"}, _TRUST, id="file"),
+        pytest.param({"ssl.ca.pem": _PEM}, _TRUST, id="inline"),
         pytest.param(
-            {"ssl.ca.location": "ca.pem"},
-            {"ssl.truststore.type": "PEM", "ssl.truststore.location": "ca.pem"},
-            id="file",
-        ),
-        pytest.param(
-            {"ssl.ca.pem": "-----BEGIN"},
-            {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": "-----BEGIN"},
-            id="inline",
-        ),
-        pytest.param(
-            {"ssl.endpoint.identification.algorithm": "none"},
-            {"ssl.endpoint.identification.algorithm": ""},
+            {"ssl.endpoint.identification.algorithm": "none", "ssl.ca.pem": _PEM},
+            {"ssl.endpoint.identification.algorithm": "", **_TRUST},
             id="host-names-unchecked",
         ),
-        pytest.param(
-            {"ssl.endpoint.identification.algorithm": "https"},
-            {"ssl.endpoint.identification.algorithm": "https"},
-            id="host-names-checked",
-        ),
-        pytest.param({}, {}, id="the-machines-own-trust"),
     ],
 )
 def test_trust_is_translated(extra: dict[str, str], expected: dict[str, str]) -> None:
-    """The Java client trusts whom librdkafka trusts."""
-    java = translate("c", {**_SERVERS, "security.protocol": "ssl", **extra}).java
+    """The Java client trusts whom librdkafka trusts; what was read from files is text, which needs no file where the job runs."""
+    config = translate("c", {**_SERVERS, "security.protocol": "ssl", **extra}, LoginFiles(authorities=_PEM))
 
-    assert java == {**_SERVERS, "security.protocol": "SSL", **expected}
+    assert config.java == {**_SERVERS, "security.protocol": "SSL", **expected}
+    assert config.librdkafka["ssl.ca.pem"] == _PEM
+    assert config.files == ()
+
+
+@pytest.mark.parametrize(
+    "extra", [{}, {"ssl.ca.location": "probe"}, {"ssl.endpoint.identification.algorithm": "https"}]
+)
+def test_the_machines_own_trust_is_the_default_of_both(extra: dict[str, str]) -> None:
+    """With host names checked, as both do by themselves."""
+    config = translate("c", {**_SERVERS, "security.protocol": "SSL", **extra})
+
+    assert config.java == config.librdkafka == {**_SERVERS, "security.protocol": "SSL"}
 
 
 def test_sasl_over_tls_has_login_and_trust() -> None:
     """Neither of the two is forgotten for the other."""
-    java = translate("c", {**_PLAIN, "ssl.ca.location": "ca.pem"}).java
+    java = translate("c", {**_PLAIN, "ssl.ca.location": "ca.pem"}, LoginFiles(authorities=_PEM)).java
 
     assert "sasl.jaas.config" in java
-    assert java["ssl.truststore.location"] == "ca.pem"
+    assert java["ssl.truststore.certificates"] == _PEM
+
+
+def test_a_client_certificate_reaches_both() -> None:
+    """In the one form of a key that every Java reads; the key is masked, whole and line by line."""
+    key = f"-----BEGIN PRIVATE KEY-----\n{'A' * 64}\n-----END PRIVATE KEY-----\n"
+    extra = {"security.protocol": "SSL", "ssl.certificate.location": "c.pem", "ssl.key.location": "k.pem"}
+    config = translate("c", {**_SERVERS, **extra, "ssl.key.password": "k3y"}, LoginFiles(chain=_PEM, key=key))
+
+    assert config.librdkafka["ssl.certificate.pem"] == config.java["ssl.keystore.certificate.chain"] == _PEM
+    assert config.librdkafka["ssl.key.pem"] == config.java["ssl.keystore.key"] == key
+    assert config.java["ssl.keystore.type"] == "PEM"
+    assert not [name for name in (*config.java, *config.librdkafka) if name == "ssl.key.password"]
+    assert set(config.secrets) >= {"k3y", key, "A" * 64}
+
+
+def test_the_default_mechanism_is_kerberos() -> None:
+    """As it is both clients' own."""
+    config = translate("c", {**_SERVERS, "security.protocol": "SASL_SSL"}, LoginFiles(ticket_cache="/tickets"))
+
+    assert config.mechanism == config.java["sasl.mechanism"] == config.librdkafka["sasl.mechanism"] == "GSSAPI"
+    assert 'ticketCache="/tickets"' in config.java["sasl.jaas.config"]
+
+
+_KEYTAB = {
+    **_SERVERS,
+    "security.protocol": "SASL_PLAINTEXT",
+    "sasl.mechanism": "GSSAPI",
+    "sasl.kerberos.principal": "copier@REALM",
+    "sasl.kerberos.keytab": "/etc/copier.keytab",
+}
+
+
+def test_a_keytab_travels_by_its_name() -> None:
+    """On this machine it has its path; a driver elsewhere finds it in its working directory."""
+    config = translate("c", _KEYTAB)
+
+    assert config.files == ("/etc/copier.keytab",)
+    assert 'keyTab="/etc/copier.keytab"' in config.spark_options()["kafka.sasl.jaas.config"]
+    assert 'keyTab="copier.keytab"' in config.spark_options(by_name=True)["kafka.sasl.jaas.config"]
+
+
+def test_another_login_in_spark_leaves_the_keytab_behind() -> None:
+    """A job that logs in with a delegation token needs no file of the login that made it."""
+    config = translate("c", _KEYTAB)
+    token = {
+        **config.java,
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.jaas.config": 'a.B required username="id" password="x";',
+    }
+
+    assert config.with_java(token).files == ()
+    assert config.with_java(config.java).files == config.files
+
+
+def test_two_files_of_one_name_cannot_travel() -> None:
+    """The message names both."""
+    stores = {
+        "ssl.truststore.location": "/a/store.jks",
+        "ssl.keystore.location": "/b/store.jks",
+        "ssl.ca.pem": _PEM,
+        "ssl.certificate.pem": _PEM,
+        "ssl.key.pem": _PEM,
+    }
+    files = LoginFiles(authorities=_PEM, chain=_PEM, key=_PEM, jks_trust_store=True, jks_key_store=True)
+    config = translate("c", {**_SERVERS, "security.protocol": "SSL", **stores}, files)
+
+    assert config.files == ("/a/store.jks", "/b/store.jks")
+    with pytest.raises(ConnectionConfigError, match=re.escape("['/a/store.jks', '/b/store.jks']")):
+        config.spark_options(by_name=True)
+
+
+@pytest.mark.parametrize(
+    ("extra", "expected"),
+    [
+        pytest.param({}, ("SCRAM-SHA-512", None), id="default"),
+        pytest.param({"delegation.token.mechanism": "scram-sha-256"}, ("SCRAM-SHA-256", None), id="mechanism"),
+        pytest.param({"delegation.token.max.lifetime.ms": 60_000}, ("SCRAM-SHA-512", 60_000), id="number"),
+        pytest.param({"delegation.token.max.lifetime.ms": "60000"}, ("SCRAM-SHA-512", 60_000), id="text"),
+    ],
+)
+def test_settings_of_delegation_tokens_are_ours(extra: dict[str, Any], expected: tuple[str, int | None]) -> None:
+    """No client gets them."""
+    config = translate("c", {**_SERVERS, **extra})
+
+    assert (config.token_mechanism, config.token_max_lifetime_ms) == expected
+    assert config.librdkafka == _SERVERS
+
+
+def test_two_clusters_ask_two_identity_providers() -> None:
+    """A JVM that talks to both may ask both, each once."""
+    login = {"sasl.mechanism": "OAUTHBEARER", "sasl.oauthbearer.method": "oidc", "security.protocol": "SASL_SSL"}
+    client = {"sasl.oauthbearer.client.id": "id", "sasl.oauthbearer.client.secret": "secret"}
+    configs = [
+        translate("c", {**_SERVERS, **login, **client, "sasl.oauthbearer.token.endpoint.url": url})
+        for url in ("https://a/token", "https://b/token", "https://a/token")
+    ]
+
+    assert list(joined_system_properties(configs).values()) == ["https://a/token,https://b/token"]
 
 
 @pytest.mark.parametrize(
@@ -196,15 +298,26 @@ _BAD = [
         id="unknown-protocol",
     ),
     pytest.param(
-        {**_PLAIN, "sasl.mechanism": "OAUTHBEARER"},
-        ["sasl.mechanism", "'my_kafka'", "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512", "'OAUTHBEARER'"],
+        {**_PLAIN, "sasl.mechanism": "CRAM-MD5"},
+        ["sasl.mechanism", "'my_kafka'", "GSSAPI, PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER", "'CRAM-MD5'"],
         id="unknown-mechanism",
     ),
     pytest.param(
-        {**_SERVERS, "security.protocol": "SASL_SSL"},
-        ["'GSSAPI'", "sasl.mechanism"],
-        id="default-mechanism-is-kerberos",
+        {**_PLAIN, "sasl.mechanisms": "SCRAM-SHA-256"},
+        ["sasl.mechanism and sasl.mechanisms", "different values"],
+        id="two-mechanisms",
     ),
+    pytest.param(
+        {**_SERVERS, "delegation.token.mechanism": "PLAIN"},
+        ["delegation.token.mechanism", "SCRAM-SHA-256, SCRAM-SHA-512", "'PLAIN'"],
+        id="token-mechanism",
+    ),
+    pytest.param(
+        {**_SERVERS, "delegation.token.max.lifetime.ms": "7d"},
+        ["delegation.token.max.lifetime.ms", "milliseconds", "'7d'"],
+        id="token-lifetime",
+    ),
+    pytest.param({"bootstrap.servers": "b:99999"}, ["'b:99999' is no host:port", "broker-1:9092"], id="servers-port"),
     pytest.param(
         {name: value for name, value in _PLAIN.items() if name != "sasl.password"},
         ["needs sasl.password", "'my_kafka'"],
@@ -230,7 +343,7 @@ _BAD = [
         {**_SERVERS, "ssl.ca.location": "ca.pem"}, ["['ssl.ca.location']", "no effect"], id="trust-without-tls"
     ),
     pytest.param(
-        {**_PLAIN, "ssl.ca.location": "ca.pem", "ssl.ca.pem": "x"},
+        {**_PLAIN, "ssl.ca.location": "ca.pem", "ssl.ca.pem": "-----BEGIN"},
         ["both ssl.ca.location and ssl.ca.pem"],
         id="trust-twice",
     ),
@@ -254,7 +367,7 @@ _BAD = [
         ["'enable.ssl.certificate.verification'", "no counterpart in Spark's Java client", "Remove it"],
         id="no-verification-cannot-be-translated",
     ),
-    pytest.param({**_PLAIN, "ssl.key.password": "hunter2"}, ["'ssl.key.password'"], id="client-key"),
+    pytest.param({**_PLAIN, "ssl.key.password": "hunter2"}, ["ssl.key.password, and no key"], id="client-key"),
     pytest.param({**_SERVERS, "bootstrap.serverz": "x"}, ["'bootstrap.serverz'", "'my_kafka'"], id="unknown-property"),
 ]
 
@@ -273,10 +386,10 @@ def test_refuses_a_connection_that_cannot_serve_both_clients(extra: dict[str, An
 def test_advises_java_forms_only_for_what_is_no_login() -> None:
     """source_options refuses every login property, so the message says that the way round is for others."""
     with pytest.raises(ConnectionConfigError) as error:
-        translate("c", {**_SERVERS, "security.protocol": "SSL", "ssl.key.location": "key.pem"})
+        translate("c", {**_SERVERS, "queued.max.messages.kbytes": 10})
 
     for fragment in (
-        "'ssl.key.location'",
+        "'queued.max.messages.kbytes'",
         "Remove it.",
         "A setting that is no login can be given in its Java form",
         "'kafka.<property>' in source_options or sink_options",

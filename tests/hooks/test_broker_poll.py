@@ -137,8 +137,8 @@ def test_a_long_lived_client_forgets_old_errors(kafka: KafkaBroker, topic: Topic
     """What went wrong once is not named as the cause of something else later."""
     name = topic()
     ask_broker(hook, [Needs((name,))])
-    hook._client_errors.append(object())  # type: ignore[arg-type]
+    hook._failures.add(object())  # type: ignore[arg-type]
 
     ask_broker(hook, [Needs((name,))])
 
-    assert hook._client_errors == []
+    assert hook._failures._told == []

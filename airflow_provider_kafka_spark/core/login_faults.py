@@ -1,0 +1,263 @@
+"""What the words of OpenSSL, librdkafka, Java and Kerberos about a failed login mean, and what to do about it. No I/O."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+TLS, LOGIN, IDENTITY_PROVIDER, SETUP = "TLS", "login", "identity provider", "set-up"
+
+
+@dataclass(frozen=True, slots=True)
+class LoginFault:
+    """Why a login failed.
+
+    :param step: ``TLS``, ``login``, ``identity provider``, or ``set-up`` of the worker.
+    :param what: a sentence that names it.
+    :param advice: what to do.
+    :param passing: somebody did not answer, and may do so later.
+    :param by_certificate: the broker did not take the client's own certificate.
+    :param vague: the words do not tell the reason; who asks again may find it.
+    """
+
+    step: str
+    what: str
+    advice: str
+    passing: bool = False
+    by_certificate: bool = False
+    vague: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.what} {self.advice}"
+
+
+_CA = "Name the authority that signed it in ssl.ca.location (or ssl.ca.pem)"
+_CLIENT = "Check ssl.certificate.location and ssl.key.location (or ..pem), and that the broker trusts the authority that signed the certificate"
+_CLOCKS = "Set the clocks of worker, broker and KDC by NTP"
+_PROVIDER = "sasl.oauthbearer.token.endpoint.url"
+SPEAKS_NO_TLS = LoginFault(
+    TLS,
+    "The broker's listener does not speak TLS.",
+    "Set security.protocol to the listener's own, or name the port of the SSL listener.",
+)
+SPEAKS_TLS = LoginFault(
+    TLS,
+    "The broker's listener speaks TLS, and the connection does not.",
+    "Set security.protocol to SSL or SASL_SSL, or name the port of a listener without TLS.",
+)
+ASKS_FOR_NO_LOGIN = LoginFault(
+    LOGIN,
+    "The broker's listener asks for no login.",
+    "Set security.protocol to PLAINTEXT or SSL, or name the port of a SASL listener.",
+)
+_OTHER_MECHANISMS = LoginFault(
+    LOGIN,
+    "The broker's listener does not have this sasl.mechanism; it has: {0}.",
+    "Set sasl.mechanism to one of them, or enable it on the broker (sasl.enabled.mechanisms).",
+)
+#: (pattern, fault); the first that matches is the cause. Of one cause, the words of OpenSSL and librdkafka come before those of Java.
+_FAULTS: tuple[tuple[str, LoginFault], ...] = (
+    (
+        r"OAUTHBEARER token: .{0,200}(SSL|certificate)",
+        LoginFault(
+            IDENTITY_PROVIDER,
+            "The certificate of the identity provider cannot be verified.",
+            "Name the authority that signed it in https.ca.location (or https.ca.pem).",
+        ),
+    ),
+    (
+        r"OAUTHBEARER token: .{0,200}(Failed to connect|Could ?n.t connect|Could not (connect|resolve)|[Tt]imed out|[Tt]imeout)",
+        LoginFault(
+            IDENTITY_PROVIDER,
+            "The identity provider does not answer.",
+            f"Check {_PROVIDER}, and that the worker and Spark reach the provider.",
+            passing=True,
+        ),
+    ),
+    (
+        r"\"status\" ?: ?\"(invalid_token|insufficient_scope)",
+        LoginFault(
+            LOGIN,
+            "The broker refused the token that the identity provider gave.",
+            "Compare audience, issuer and scope of the tokens with what the broker expects (sasl.oauthbearer.expected.audience, ...issuer), and the clocks.",
+        ),
+    ),
+    (
+        r"No provider for SASL mechanism (\S+?):",
+        LoginFault(
+            SETUP,
+            "The confluent-kafka of this worker cannot log in by {0}: the wheels on PyPI are built without Kerberos.",
+            "Install libsasl2-dev, libkrb5-dev, libsasl2-modules-gssapi-mit and krb5-user, a librdkafka of the same version built with them, and then: pip install --no-binary confluent-kafka "
+            "confluent-kafka.",
+        ),
+    ),
+    (
+        r"certificate has expired|CertificateExpiredException|NotAfter: ",
+        LoginFault(TLS, "The certificate that the broker shows, or that of its authority, has expired.", "Renew it on the broker."),
+    ),
+    (
+        r"certificate is not yet valid|CertificateNotYetValidException",
+        LoginFault(TLS, "The certificate that the broker shows is not yet valid.", "Compare its dates with the worker's clock."),
+    ),
+    (
+        r"Hostname mismatch|hostname mismatch|IP address mismatch|No subject alternative|No name matching|doesn't match the (host|common)",
+        LoginFault(
+            TLS,
+            "The certificate that the broker shows is of another host than the one that was asked for.",
+            "Use the host name of the certificate in bootstrap.servers and in the broker's advertised.listeners, have the certificate made for this one, or set "
+            "ssl.endpoint.identification.algorithm to none.",
+        ),
+    ),
+    (
+        r"self[- ]signed certificate|unable to get (local )?issuer certificate|unable to find valid certification path|Path does not chain with any of the trust anchors",
+        LoginFault(TLS, "The certificate that the broker shows is signed by an unknown authority (CA).", f"{_CA}."),
+    ),
+    (
+        r"certificate required|CERTIFICATE_REQUIRED|client SSL authentication might be required|Received fatal alert: (certificate_required|bad_certificate)|alert bad certificate|ALERT_BAD_CERTIFICATE",
+        LoginFault(
+            TLS,
+            "The broker asks for a certificate of the client, and got none that it takes.",
+            "Add ssl.certificate.location and ssl.key.location (or ..pem).",
+            by_certificate=True,
+        ),
+    ),
+    (
+        r"alert unknown ca|ALERT_UNKNOWN_CA|Received fatal alert: unknown_ca",
+        LoginFault(
+            TLS, "The broker does not trust the authority of the client's certificate.", f"{_CLIENT}.", by_certificate=True
+        ),
+    ),
+    (
+        r"alert certificate (unknown|expired|revoked)|ALERT_CERTIFICATE_(UNKNOWN|EXPIRED|REVOKED)|Received fatal alert: certificate_(unknown|expired|revoked)",
+        LoginFault(
+            TLS,
+            "The broker refused the client's certificate: it has expired, or the broker does not trust who signed it.",
+            f"{_CLIENT}.",
+            by_certificate=True,
+        ),
+    ),
+    (
+        r"certificate verify failed|certificate could not be verified|CERTIFICATE_VERIFY_FAILED|CertPathValidatorException",
+        LoginFault(TLS, "The certificate that the broker shows cannot be verified.", f"{_CA}, and look at its dates and host names.", vague=True),
+    ),
+    (
+        r"no protocols available|unsupported protocol|alert protocol version|ALERT_PROTOCOL_VERSION|alert handshake failure|ALERT_HANDSHAKE_FAILURE|no shared cipher|Received fatal alert: (handshake_failure|protocol_version)",
+        LoginFault(
+            TLS, "The client and the broker have no version or cipher of TLS in common.", "Allow TLS 1.2 or 1.3 on the broker's listener (ssl.enabled.protocols)."
+        ),
+    ),
+    (
+        r"wrong version number|packet length too long|record layer failure|WRONG_VERSION_NUMBER|RECORD_LAYER_FAILURE|Unsupported or unrecognized SSL message",
+        SPEAKS_NO_TLS,
+    ),
+    (r"connecting to a PLAINTEXT broker", replace(SPEAKS_NO_TLS, vague=True)),
+    (r"connecting to a SSL listener", replace(SPEAKS_TLS, vague=True)),
+    (r"Request not valid in current SASL state|IllegalSaslStateException|ILLEGAL_SASL_STATE", ASKS_FOR_NO_LOGIN),
+    (
+        r"Unsupported SASL mechanism: broker's supported mechanisms: ?(?P<has>[\w, -]*)|not enabled in the server, enabled mechanisms are \[(?P<have>[^\]]*)\]",
+        _OTHER_MECHANISMS,
+    ),
+    (
+        r"Clock skew too great|clock skew|KRB_AP_ERR_SKEW|Ticket not yet valid",
+        LoginFault(LOGIN, "The clocks of this machine and of the Kerberos servers differ by more than Kerberos permits (5 minutes, clock skew).", f"{_CLOCKS}."),
+    ),
+    (
+        r"Server not found in Kerberos database|SERVER_NOT_FOUND|not found in Kerberos database.{0,20}server",
+        LoginFault(
+            LOGIN,
+            "Kerberos does not know the broker under the name that was asked for.",
+            "sasl.kerberos.service.name must be the first part of the broker's principal, and the host in bootstrap.servers the second, to the letter: a name, not an address.",
+        ),
+    ),
+    (
+        r"Client .{0,80}not found in Kerberos database|Client not found in Kerberos database",
+        LoginFault(LOGIN, "Kerberos does not know the principal.", "Correct sasl.kerberos.principal."),
+    ),
+    (
+        r"Integrity check on decrypted field failed|Checksum failed|Preauthentication failed|Pre-authentication information was invalid|PREAUTH_FAILED|Password incorrect",
+        LoginFault(
+            LOGIN,
+            "The keys in the keytab are not those of the principal (any more).",
+            "Write the keytab anew (kadmin ktadd); a changed password ends older keytabs.",
+        ),
+    ),
+    (
+        r"Unable to obtain (password|Principal Name)|Key table entry not found|No key to store|Keytab contains no suitable keys|no suitable keys for",
+        LoginFault(LOGIN, "The keytab has no key of the principal.", "Compare `klist -k` of the keytab with sasl.kerberos.principal."),
+    ),
+    (
+        r"Ticket expired|Ticket is expired|Credentials? cache .{0,80}not found|No Kerberos credentials available|no credentials cache|No credentials were supplied|Unable to obtain.{0,40}ticket|Failed to find any Kerberos tgt",
+        LoginFault(LOGIN, "There is no valid Kerberos ticket.", "Run kinit for the worker's user, or give sasl.kerberos.keytab and sasl.kerberos.principal."),
+    ),
+    (
+        r"Cannot (contact|find|locate) (any )?KDC|Cannot get kdc for realm|KDC has no support|Cannot locate default realm|ICMP Port Unreachable|Receive timed out.{0,60}(kdc|krb)",
+        LoginFault(LOGIN, "The Kerberos server (KDC) of the realm is not known or does not answer.", "Look at krb5.conf of this machine (KRB5_CONFIG), and whether the KDC is up.", passing=True),
+    ),
+    (
+        r"(Failed to|Couldn't) (retrieve|acquire|obtain|get).{0,200}(token|OIDC)|token endpoint|OIDC|invalid_client|unauthorized_client|Could not retrieve.{0,40}token|OAuth",
+        LoginFault(
+            IDENTITY_PROVIDER,
+            "The identity provider gave no token.",
+            "Check sasl.oauthbearer.token.endpoint.url, sasl.oauthbearer.client.id and sasl.oauthbearer.client.secret, and that the worker and Spark reach the provider.",
+        ),
+    ),
+    (
+        r"Keystore was tampered with|keystore password was incorrect|Cannot recover key",
+        LoginFault(SETUP, "The password of a key store is wrong.", "Correct ssl.keystore.password, ssl.truststore.password or ssl.key.password."),
+    ),
+    (
+        r"(?i)invalid credentials|authentication failed|SASL authentication error|invalid username or password|SaslAuthenticationException",
+        LoginFault(LOGIN, "The broker refused the user or the password.", "Correct sasl.username and sasl.password."),
+    ),
+)  # fmt: skip
+
+
+def find_login_fault(text: str) -> LoginFault | None:
+    """What the text means, or None if nothing in it speaks of a login.
+
+    :param text: error of OpenSSL, librdkafka, or Java with its causes.
+    """
+    for pattern, fault in _FAULTS:
+        if found := re.search(pattern, text):
+            named = next((group.strip() for group in found.groups() if group), "")
+            return replace(fault, what=fault.what.format(named))
+    return None
+
+
+def worst_login_fault(texts: Iterable[str]) -> LoginFault | None:
+    """What several errors of one client mean: the first that tells its reason, or else the first of all."""
+    faults = [fault for text in texts if (fault := find_login_fault(text))]
+    return next((fault for fault in faults if not fault.vague), faults[0] if faults else None)
+
+
+def other_mechanisms(enabled: Iterable[str]) -> LoginFault:
+    """The listener has other mechanisms than that of the connection."""
+    return replace(_OTHER_MECHANISMS, what=_OTHER_MECHANISMS.what.format(", ".join(sorted(enabled)) or "none"))
+
+
+def asks_for_login(enabled: Iterable[str]) -> LoginFault:
+    """The listener wants a login, and the connection has none.
+
+    :param enabled: the listener's mechanisms.
+    """
+    return LoginFault(
+        LOGIN,
+        f"The broker's listener asks for a login, and the connection has none; its mechanisms are: {', '.join(sorted(enabled)) or 'none'}.",
+        "Set security.protocol to SASL_SSL or SASL_PLAINTEXT, with sasl.mechanism and its login, or name the port of another listener.",
+    )
+
+
+def of_expired_certificate(fault: LoginFault, ends: datetime | None, now: datetime) -> LoginFault:
+    """The same fault, with the reason that a broker does not tell: the client's own certificate has expired.
+
+    :param ends: when it expires, None if there is none.
+    """
+    if not fault.by_certificate or ends is None or ends > now:
+        return fault
+    return replace(
+        fault,
+        what=f"The broker refused the client's certificate, which expired at {ends:%Y-%m-%d %H:%M} UTC.",
+        advice="Renew it (ssl.certificate.location and ssl.key.location, or ..pem).",
+    )

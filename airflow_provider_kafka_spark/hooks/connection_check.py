@@ -1,0 +1,205 @@
+"""Airflow's connection test: name, port, TLS, login, permissions, one after the other, each within its bound."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from datetime import datetime, timezone
+from functools import cache
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import Any, TypeVar
+
+import confluent_kafka
+from confluent_kafka.admin import AclOperation
+
+from airflow_provider_kafka_spark.core.bootstrap_servers import Server, parse_servers
+from airflow_provider_kafka_spark.core.client_config import KafkaClientConfig
+from airflow_provider_kafka_spark.core.errors import BrokerTlsError, KafkaSparkError
+from airflow_provider_kafka_spark.core.login_faults import LoginFault, of_expired_certificate
+from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
+from airflow_provider_kafka_spark.hooks.listener_probe import probe_listener
+
+T = TypeVar("T")
+
+#: Seconds of the steps; 29 together, of which the brokers' own names and ports take DNS and TCP once more.
+_DNS_SECONDS = 3.0
+_TCP_SECONDS = 4.0
+_LISTENER_SECONDS = 4.0
+_LOGIN_SECONDS = 8.0
+_PERMISSION_SECONDS = 3.0
+#: As many topics are asked for permissions.
+_MOST_TOPICS = 100
+#: A name that no topic has: who may not see it is told so, and everybody else that it does not exist.
+_NO_TOPIC = "airflow-kafka-spark-connection-test"
+
+
+def check_connection(conn_id: str) -> tuple[bool, str]:
+    """Whether a connection is good, and if not, which step of DNS, TCP, TLS, login and authorisation fails, and what to do.
+
+    :param conn_id: Kafka connection.
+    :return: and a sentence without secrets. It takes less than 30 s whatever happens.
+    """
+    passed: list[str] = []
+    step = "configuration"
+    try:
+        with KafkaHook(conn_id, timeout=_LOGIN_SECONDS) as hook:
+            config = hook.config
+            # Asked for once, at the login.
+            metadata = cache(hook.metadata)
+            steps: tuple[tuple[str, Callable[[], str]], ...] = (
+                ("DNS", lambda: _look_up(parse_servers(config.bootstrap_servers))),
+                ("TCP", lambda: _connect(parse_servers(config.bootstrap_servers))),
+                ("TLS", lambda: _speak(hook)),
+                ("login", lambda: _log_in(config, metadata)),
+                ("DNS and TCP of the brokers that the cluster names", lambda: _reach_brokers(metadata)),
+                ("authorisation", lambda: _look_at_permissions(hook, metadata)),
+            )
+            for step, check in steps:
+                passed.append(f"{step}: {check()}")
+    except BrokerTlsError as error:
+        return False, _failed("TLS", error, passed)
+    except _CheckFailedError as error:
+        return False, _failed(error.step or step, error, passed)
+    except KafkaSparkError as error:
+        return False, _failed(step, error, passed)
+    return True, f"All is well. {'; '.join(passed)}."
+
+
+class _CheckFailedError(Exception):
+    """A step found something, and says what to do.
+
+    :param step: if it is not that of its own.
+    """
+
+    def __init__(self, message: str, step: str | None = None) -> None:
+        super().__init__(message)
+        self.step = step
+
+
+def _failed(step: str, error: Exception, passed: list[str]) -> str:
+    before = f"Passed before: {'; '.join(passed)}." if passed else ""
+    return f"{step[:1].upper()}{step[1:]} failed. {error} {before}".rstrip()
+
+
+def _look_up(servers: Iterable[Server]) -> str:
+    found = _all(servers, lambda server: socket.getaddrinfo(*server, type=socket.SOCK_STREAM), _DNS_SECONDS)
+    unknown = [server.host for server, answer in found.items() if isinstance(answer, Exception)]
+    if len(unknown) == len(found):
+        raise _CheckFailedError(
+            f"The worker knows no address of {_listed(unknown)}: {_reasons(found)}. Correct the host names of the connection, or the worker's DNS."
+        )
+    addresses = {str(answer[0][4][0]) for answer in found.values() if not isinstance(answer, Exception)}
+    return f"{_listed(sorted(addresses))}{_except(unknown)}"
+
+
+def _connect(servers: Iterable[Server]) -> str:
+    def connect(server: Server) -> None:
+        socket.create_connection(server, _TCP_SECONDS).close()
+
+    found = _all(servers, connect, _TCP_SECONDS)
+    away = [str(server) for server, answer in found.items() if isinstance(answer, Exception)]
+    if len(away) == len(found):
+        raise _CheckFailedError(
+            f"Nobody answers at {_listed(away)}: {_reasons(found)}. Are the brokers up, the port right, and does a firewall let the worker through?"
+        )
+    return f"{len(found) - len(away)} of {len(found)} brokers answer{_except(away)}"
+
+
+def _speak(hook: KafkaHook) -> str:
+    """TLS, and whether the listeners are of the kind that the connection says."""
+    config, deadline = hook.config, time.monotonic() + _LISTENER_SECONDS
+    servers = parse_servers(config.bootstrap_servers)
+    found = _all(servers, lambda server: probe_listener(config, server, deadline), _LISTENER_SECONDS)
+    with_tls = config.protocol.endswith("SSL")
+    if all(isinstance(answer, Exception) for answer in found.values()):
+        raise _CheckFailedError(
+            f"Nobody speaks {'TLS' if with_tls else 'Kafka'} at {_listed([str(server) for server in found])}: {_reasons(found)}. Is it the port of a Kafka broker?",
+            step="TLS" if with_tls else "TCP",
+        )
+    for server, answer in found.items():
+        if isinstance(answer, LoginFault):
+            fault = of_expired_certificate(answer, config.certificate_ends, datetime.now(timezone.utc))
+            raise _CheckFailedError(f"{hook.worded(str(fault))} (Broker {server}.)", step=fault.step)
+    if not with_tls:
+        return "none, as the connection says"
+    return "the brokers' certificates are good" + (", and they take the client's" if config.certificate_ends else "")
+
+
+def _log_in(config: KafkaClientConfig, metadata: Callable[[], Any]) -> str:
+    metadata()
+    return f"{config.user} by {config.mechanism}" if config.mechanism else "none, as the connection says"
+
+
+def _reach_brokers(metadata: Callable[[], Any]) -> str:
+    """Clients talk to brokers under the names that these have for themselves."""
+    brokers = [Server(broker.host, broker.port) for broker in metadata().brokers.values()]
+    try:
+        _look_up(brokers)
+        return _connect(brokers)
+    except _CheckFailedError as error:
+        raise _CheckFailedError(f"{error} The names are those of advertised.listeners on the brokers.") from None
+
+
+def _look_at_permissions(hook: KafkaHook, metadata: Callable[[], Any]) -> str:
+    hook.timeout = _PERMISSION_SECONDS
+    names = sorted(name for name in metadata().topics if not name.startswith("__"))[:_MOST_TOPICS]
+    if not names:
+        if hook.hidden([_NO_TOPIC]):
+            raise _CheckFailedError(
+                "The login sees no topic: it may DESCRIBE none of those that there are. Grant READ on the topics that are copied, and WRITE on those that are copied to; docs/permissions.md lists what each task needs."
+            )
+        return "the cluster has no topic yet"
+    may = _permissions(hook, names)
+    readable, writable = (sum(operation in of_topic for of_topic in may) for operation in (AclOperation.READ, AclOperation.WRITE))  # fmt: skip
+    # Sensors need no more than to see a topic.
+    return f"of {len(names)} topics that it sees it may read {readable} and write {writable}"
+
+
+def _permissions(hook: KafkaHook, names: Iterable[str]) -> list[set[Any]]:
+    collection = confluent_kafka.TopicCollection(list(names))
+    futures = hook.client.describe_topics(
+        collection, include_authorized_operations=True, request_timeout=_PERMISSION_SECONDS
+    )
+    described = [hook.result(future, f"describing topic {name!r}") for name, future in futures.items()]
+    return [set(topic.authorized_operations or ()) for topic in described]
+
+
+def _all(servers: Iterable[Server], call: Callable[[Server], T], seconds: float) -> dict[Server, T | Exception]:
+    """Ask all at once; who does not answer in time has a :class:`TimeoutError`.
+
+    Looking up a name cannot be stopped, so a thread may live on for the resolver's own time-out. It does not keep the process.
+    """
+    answers: SimpleQueue[tuple[Server, T | Exception]] = SimpleQueue()
+
+    def ask(server: Server) -> None:
+        try:
+            answers.put((server, call(server)))
+        except (OSError, EOFError, UnicodeError) as error:
+            answers.put((server, error))
+
+    asked = list(dict.fromkeys(servers))
+    found: dict[Server, T | Exception] = {server: TimeoutError(f"no answer within {seconds:.0f} s") for server in asked}
+    for server in asked:
+        Thread(target=ask, args=(server,), name=f"connection test of {server}", daemon=True).start()
+    deadline = time.monotonic() + seconds
+    with suppress(Empty):
+        for _ in asked:
+            server, answer = answers.get(timeout=max(0.0, deadline - time.monotonic()))
+            found[server] = answer
+    return found
+
+
+def _reasons(found: dict[Server, Any]) -> str:
+    reasons = (getattr(error, "strerror", None) or str(error) for error in found.values())
+    return ", ".join(dict.fromkeys(reasons))
+
+
+def _except(failed: list[str]) -> str:
+    return f" (not {_listed(failed)})" if failed else ""
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")

@@ -1,0 +1,213 @@
+"""Promises of Airflow's button "Test" on a connection of the type ``kafka_spark``: which step failed, and what to do."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from airflow.sdk import Connection
+
+from airflow_provider_kafka_spark.core.connection_form import CONN_TYPE, FIELDS
+from airflow_provider_kafka_spark.hooks import connection_check
+from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
+from airflow_provider_kafka_spark.provider_info import get_provider_info
+from airflow_provider_kafka_spark.testing.certificates import CertificateAuthority
+from airflow_provider_kafka_spark.testing.kafka_broker import BrokerTls, KafkaBroker
+
+pytestmark = pytest.mark.broker
+
+_PASSWORD = "s3cr3t-of-everybody"
+_USERS = dict.fromkeys(("reader", "looker", "nobody"), _PASSWORD)
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[KafkaBroker]:
+    """``reader`` may read one of two topics, ``looker`` may see one, ``nobody`` may do nothing."""
+    authority = CertificateAuthority()
+    tls = BrokerTls(authority.issue("broker"), authority.ca_pem, "required")
+    with KafkaBroker(sasl_users=_USERS, tls=tls, authorizer=True) as broker:
+        for topic in ("orders", "payments"):
+            broker.create_topic(topic)
+        broker.add_acl("User:reader", "read", "topic", "orders")
+        broker.add_acl("User:looker", "describe", "topic", "orders")
+        yield broker
+
+
+@pytest.fixture
+def closed_port() -> Iterator[int]:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield taken.getsockname()[1]
+
+
+def press_test(host: str, extra: dict[str, Any] | None = None, user: str | None = None, **fields: Any) -> tuple[bool, str]:  # fmt: skip
+    """What Airflow does when the button is pressed; it must be soon, and tell no secret."""
+    secret = {"login": user, "password": _PASSWORD} if user else {}
+    fields = {"conn_type": CONN_TYPE, "host": host, "extra": json.dumps(extra or {}), **secret, **fields}
+    began = time.monotonic()
+    good, message = Connection(conn_id="tested", **fields).test_connection()
+    assert time.monotonic() - began < 30
+    assert str(fields.get("password")) not in message
+    return good, message
+
+
+def form(broker: KafkaBroker, mechanism: str = "SCRAM-SHA-512") -> dict[str, Any]:
+    assert broker.tls is not None
+    return {"security_protocol": "SASL_SSL", "sasl_mechanism": mechanism, "ssl_ca": broker.tls.ca_pem}
+
+
+def _declared() -> dict[str, Any]:
+    (found,) = get_provider_info()["connection-types"]
+    return found
+
+
+def test_no_type_of_another_provider_is_touched() -> None:
+    assert _declared()["connection-type"] == CONN_TYPE == KafkaHook.conn_type == "kafka_spark"
+
+
+def test_every_field_of_the_form_is_read() -> None:
+    """And what it offers to choose from is all that there is; the servers are the connection's host."""
+    fields = _declared()["conn-fields"]
+    assert set(FIELDS) - set(fields) == {"bootstrap_servers"}
+    assert set(fields) <= set(FIELDS)
+    assert fields["security_protocol"]["schema"]["enum"] == ["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
+
+
+def test_secrets_are_typed_unseen() -> None:
+    fields = _declared()["conn-fields"]
+    secret = {name for name, field in fields.items() if field["schema"].get("format") == "password"}
+    assert secret == {"ssl_private_key", "ssl_key_password"}
+
+
+def test_airflow_shows_it() -> None:
+    """The form of Airflow's UI has our fields, and the hook is one that can be tested."""
+    from airflow.api_fastapi.core_api.services.ui.connections import HookMetaService
+
+    (shown,) = [meta for meta in HookMetaService.hook_meta_data() if meta.connection_type == CONN_TYPE]
+    assert shown.hook_name == "Kafka (for Spark)"
+    assert shown.extra_fields is not None
+    assert set(shown.extra_fields) == set(_declared()["conn-fields"])
+    assert shown.standard_fields is not None
+    assert shown.standard_fields.host is not None
+    assert shown.standard_fields.host.title == "Bootstrap servers"
+
+
+def test_all_is_well(broker: KafkaBroker) -> None:
+    good, message = press_test(broker.sasl_ssl_bootstrap_servers, form(broker), "reader")
+    assert good, message
+    for words in (
+        "DNS: 127.0.0.1",
+        "TCP: 1 of 1",
+        "TLS: the brokers' certificates are good",
+        "login: reader by SCRAM-SHA-512",
+        "of 1 topics that it sees it may read 1 and write 0",
+    ):
+        assert words in message
+
+
+def test_without_tls_and_login(broker: KafkaBroker) -> None:
+    """One broker that is away, and of which the others know, is no reason to fail."""
+    good, message = press_test(f"{broker.bootstrap_servers},127.0.0.1:1")
+    assert good, message
+    assert "1 of 2 brokers answer (not 127.0.0.1:1)" in message
+    assert "of 2 topics that it sees it may read 2 and write 2" in message
+
+
+def test_a_configuration_that_cannot_be() -> None:
+    good, message = press_test("broker-1:9092", {"security_protocol": "SSL", "ssl_ca": "/no/such.pem"})
+    assert not good
+    assert message.startswith("Configuration failed. ssl.ca.location")
+    assert "/no/such.pem does not exist" in message
+    assert "ssl.ca.location is the field ssl_ca" in message
+
+
+def test_a_name_without_address() -> None:
+    good, message = press_test("nowhere.invalid:9092")
+    assert not good
+    assert message.startswith("DNS failed.")
+    assert "nowhere.invalid" in message
+
+
+def test_a_port_where_nobody_listens(closed_port: int) -> None:
+    good, message = press_test(f"127.0.0.1:{closed_port}")
+    assert not good
+    assert message.startswith(f"TCP failed. Nobody answers at 127.0.0.1:{closed_port}: Connection refused.")
+    assert "Passed before: DNS" in message
+
+
+@pytest.mark.parametrize(("protocol", "step"), [("PLAINTEXT", "TCP"), ("SSL", "TLS")])
+def test_somebody_who_says_nothing(monkeypatch: pytest.MonkeyPatch, protocol: str, step: str) -> None:
+    monkeypatch.setattr(connection_check, "_LISTENER_SECONDS", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        good, message = press_test(f"127.0.0.1:{silent.getsockname()[1]}", {"security_protocol": protocol})
+    assert not good
+    assert message.startswith(f"{step} failed. Nobody speaks")
+
+
+def test_an_authority_that_is_not_trusted(broker: KafkaBroker) -> None:
+    other = {**form(broker), "ssl_ca": CertificateAuthority().ca_pem}
+    good, message = press_test(broker.sasl_ssl_bootstrap_servers, other, "reader")
+    assert not good
+    assert message.startswith("TLS failed. The certificate that the broker shows is signed by an unknown authority")
+    assert "ssl.ca.location is the field ssl_ca" in message
+
+
+def test_a_listener_that_asks_for_a_certificate(broker: KafkaBroker) -> None:
+    extra = {"security_protocol": "SSL", "ssl_ca": form(broker)["ssl_ca"]}
+    good, message = press_test(broker.ssl_bootstrap_servers, extra)
+    assert not good
+    assert message.startswith("TLS failed. The broker asks for a certificate of the client")
+
+
+def test_a_listener_that_speaks_tls(broker: KafkaBroker) -> None:
+    good, message = press_test(broker.sasl_ssl_bootstrap_servers)
+    assert not good
+    assert message.startswith("TLS failed. The broker's listener speaks TLS")
+
+
+def test_a_login_that_is_missing(broker: KafkaBroker) -> None:
+    good, message = press_test(broker.sasl_bootstrap_servers)
+    assert not good
+    assert message.startswith("Login failed. The broker's listener asks for a login")
+
+
+def test_a_wrong_password(broker: KafkaBroker) -> None:
+    good, message = press_test(broker.sasl_ssl_bootstrap_servers, form(broker), "reader", password="wr0ng-pass-w0rd")
+    assert not good
+    assert message.startswith("Login failed. The broker refused the user or the password.")
+    assert "Passed before: DNS" in message
+
+
+def test_a_login_that_may_do_nothing(broker: KafkaBroker) -> None:
+    good, message = press_test(broker.sasl_ssl_bootstrap_servers, form(broker), "nobody")
+    assert not good
+    assert message.startswith("Authorisation failed. The login sees no topic")
+    assert "login: nobody by SCRAM-SHA-512" in message
+
+
+def test_a_login_that_may_only_look(broker: KafkaBroker) -> None:
+    """Which is enough for sensors."""
+    good, message = press_test(broker.sasl_ssl_bootstrap_servers, form(broker), "looker")
+    assert good, message
+    assert "of 1 topics that it sees it may read 0 and write 0" in message
+
+
+def test_brokers_that_call_themselves_by_an_unknown_name(broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first contact is good, and everything after it would fail."""
+    asked: Callable[[KafkaHook], Any] = KafkaHook.metadata
+
+    def metadata(hook: KafkaHook) -> Any:
+        found = asked(hook)
+        for member in found.brokers.values():
+            member.host = "nowhere.invalid"
+        return found
+
+    monkeypatch.setattr(KafkaHook, "metadata", metadata)
+    good, message = press_test(broker.bootstrap_servers)
+    assert not good
+    assert message.startswith("DNS and TCP of the brokers that the cluster names failed.")
+    assert "advertised.listeners" in message
