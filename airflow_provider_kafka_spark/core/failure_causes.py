@@ -8,8 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from airflow_provider_kafka_spark.core.protocol import JobFailure
+from airflow_provider_kafka_spark.core.protocol import JobFailure, JobRequest
 
+#: What Kafka's Java client says when a permission lacks. It names topics and groups, and never what it wanted to do with them.
+_REFUSED_TOPICS = re.compile(r"Not authorized to access topics: \[([^\]]*)\]")
+_REFUSED_GROUP = re.compile(r"Not authorized to access group: (\S+)")
 #: (pattern, name in the error tree, what to do); the first that matches is the cause.
 _CAUSES = (
     (
@@ -46,7 +49,7 @@ _CAUSES = (
     (
         r"AuthorizationException|Not authorized to access",
         "BrokerAuthorizationError",
-        "The login lacks a permission: the source needs READ and DESCRIBE, the target WRITE and DESCRIBE.",
+        "A login lacks a permission; docs/permissions.md lists what is needed.",
     ),
     (
         r"Failed to find data source: kafka|ClassNotFoundException: .{0,60}kafka010|NoClassDefFoundError: org/apache/kafka",
@@ -66,16 +69,51 @@ _CAUSES = (
 )
 
 
-def find_cause(error_text: str) -> JobFailure:
+def find_cause(error_text: str, request: JobRequest | None = None) -> JobFailure:
     """Name the failure.
 
     :param error_text: the message and stack trace of what Spark threw.
+    :param request: what the job was to do; by it a lacking permission gets its name.
     """
     summary = _summary(error_text)
     for pattern, name, advice in _CAUSES:
         if re.search(pattern, error_text, re.IGNORECASE):
-            return JobFailure(name, f"{summary} -- {advice}")
+            lacking = _lacking_permissions(error_text, request) if name == "BrokerAuthorizationError" else ""
+            return JobFailure(name, f"{summary} -- {lacking or advice}")
     return JobFailure("JobFailedError", summary)
+
+
+def _lacking_permissions(error_text: str, request: JobRequest | None) -> str:
+    """Which permissions the logins need, in words; empty if that cannot be told."""
+    topics = {topic.strip() for found in _REFUSED_TOPICS.findall(error_text) for topic in found.split(",")}
+    needs = [_needs_on_topic(topic, request) for topic in sorted(topics) if topic]
+    needs += [
+        f"The login of the source needs READ on group {group!r}." for group in _REFUSED_GROUP.findall(error_text)[:1]
+    ]
+    if not needs and "ClusterAuthorizationException" in error_text:
+        target = request.transform.topic if request is not None else None
+        needs = [
+            f"The login of the target needs WRITE on topic {target!r}."
+            if target is not None
+            else "The login of the target needs WRITE on every topic that target_topic_expr leads to.",
+            "(Brokers refuse an idempotent producer as a whole, in the name of the cluster, while it may write to no topic at all.)",
+        ]
+    return " ".join(needs)
+
+
+def _needs_on_topic(topic: str, request: JobRequest | None) -> str:
+    if request is None:
+        return f"A login needs READ (if it is the source's) or WRITE (if it is the target's) on topic {topic!r}."
+    planned = request.offset_ranges if request.stream is None else request.stream.planned_ranges
+    is_source = any(r.topic == topic for r in planned)
+    is_target = topic == request.transform.topic
+    if is_source and not is_target:
+        return f"The login of the source needs READ on topic {topic!r}."
+    if is_source:
+        return f"Topic {topic!r} is read and written: the login of the source needs READ on topic {topic!r}, that of the target WRITE."
+    if request.is_retry and request.transform.provenance_headers:
+        return f"The login of the target needs WRITE on topic {topic!r}, and READ, since this is a retry, which first looks there for what an earlier try has delivered."
+    return f"The login of the target needs WRITE on topic {topic!r}."
 
 
 def redact(text: str, options: Iterable[Mapping[str, str]]) -> str:
@@ -86,7 +124,11 @@ def redact(text: str, options: Iterable[Mapping[str, str]]) -> str:
         for name, value in mapping.items()
         if value and re.search(r"jaas|password|secret|token|\.key|certificate", name, re.IGNORECASE)
     }
-    in_jaas = [quoted for value in secrets for quoted in re.findall(r'password="((?:[^"\\]|\\.)+)"', value)]
+    in_jaas = [
+        quoted for value in secrets for quoted in re.findall(r'(?:password|clientSecret)="((?:[^"\\]|\\.)+)"', value)
+    ]
+    # A message may show one line of a key; a short last line could be anything.
+    secrets |= {line for value in secrets if "-----" in value for line in value.split() if len(line) >= 40}
     # As it stands in the JAAS line, and as it was before it was quoted for it.
     secrets |= {*in_jaas, *(re.sub(r"\\(.)", r"\1", quoted) for quoted in in_jaas)}
     # The longest first, or a secret within another would leave the rest of that in the text.

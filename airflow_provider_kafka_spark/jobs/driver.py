@@ -50,7 +50,9 @@ def _report_failure(request: JobRequest, error: Exception, spark: SparkSession |
         str(error) if isinstance(error, KafkaSparkError) else _full_text(error),
         (request.source_options, request.sink_options),
     )
-    failure = JobFailure(type(error).__name__, text) if isinstance(error, KafkaSparkError) else find_cause(text)
+    failure = (
+        JobFailure(type(error).__name__, text) if isinstance(error, KafkaSparkError) else find_cause(text, request)
+    )
     return JobReport(
         run_id=request.run_id,
         plan_digest=request.plan_digest,

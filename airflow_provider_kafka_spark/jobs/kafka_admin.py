@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _TIMEOUT_MS = 30_000
-_LOGIN = ("kafka.bootstrap.", "kafka.security.", "kafka.sasl.", "kafka.ssl.")
+#: Secrets are references to a file, which a provider resolves.
+_LOGIN = ("kafka.bootstrap.", "kafka.security.", "kafka.sasl.", "kafka.ssl.", "kafka.config.providers")
 
 
 def login_options(options: Mapping[str, str]) -> dict[str, str]:
@@ -70,7 +71,10 @@ def kafka_admin(spark: SparkSession, options: Mapping[str, str]) -> Iterator[Kaf
     config = jvm.java.util.HashMap()
     for name, value in login_options(options).items():
         config.put(name.removeprefix("kafka."), value)
-    client = jvm.org.apache.kafka.clients.admin.AdminClient.create(config)
+    # As its sources and sinks do: where the options have no login, Spark may have obtained a token for these brokers.
+    updater = jvm.org.apache.spark.kafka010.KafkaConfigUpdater("admin", jvm.PythonUtils.toScalaMap(config))
+    login = updater if config.containsKey("sasl.jaas.config") else updater.setAuthenticationConfigIfNeeded()
+    client = jvm.org.apache.kafka.clients.admin.AdminClient.create(login.build())
     try:
         yield KafkaAdmin(jvm, client)
     finally:

@@ -74,7 +74,7 @@ def check_targets(
     missing = [name for name in targets if name not in partitions]
     if missing:
         raise TargetError(
-            f"target_topic_expr={transform.topic_expr!r} leads to topics that do not exist: {missing[:10]}. Create them first."
+            f"target_topic_expr={transform.topic_expr!r} leads to topics that do not exist, or that the login of the target may not see: {missing[:10]}. Create them first; or grant it WRITE on them."
         )
     needed = max((r.partition for r in ranges.without_empty()), default=-1) + 1
     small = {name: count for name, count in partitions.items() if count < needed}

@@ -16,6 +16,7 @@ from airflow_provider_kafka_spark.core.checkpoint import Binding, Checkpoint
 from airflow_provider_kafka_spark.core.delivery import check_duplicates, result_of_plan
 from airflow_provider_kafka_spark.core.errors import CheckpointError, InvalidInputError, OptionError
 from airflow_provider_kafka_spark.core.job_events import JobEvent, JobStarted
+from airflow_provider_kafka_spark.core.job_logins import JobLogins
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition
 from airflow_provider_kafka_spark.core.plan import ReplayPlan, Target, make_plan
 from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest, StreamOrder, Transform
@@ -31,6 +32,7 @@ from airflow_provider_kafka_spark.core.stream_delivery import (
 from airflow_provider_kafka_spark.hooks.checkpoint import CheckpointFolder, finished_offsets
 from airflow_provider_kafka_spark.hooks.consumer_group import ConsumerGroup
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
+from airflow_provider_kafka_spark.hooks.permissions import check_topics
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.operators.kafka_to_kafka import KafkaToKafkaOperator, fail_for_good
 
@@ -131,10 +133,11 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
             report, warnings = report_of_nothing(plan, catch_up.record.stream_id), list[str]()
             finished = checkpoint.finished if checkpoint is not None else {}
             if catch_up.has_work:
-                request = self._request(
-                    context, source, sink, folder, stale_lock, checkpoint, catch_up, plan, transform, rules
-                )
-                report = spark.run(request, "available_now", lambda event: self._on_event(context, event))
+                with self._logins(context, spark, source, sink) as logins:
+                    request = self._request(
+                        context, logins, folder, stale_lock, checkpoint, catch_up, plan, transform, rules
+                    )
+                    report = spark.run(request, "available_now", lambda event: self._on_event(context, event), logins)
                 finished = finished_offsets(folder.location)
                 self._check_report(report, plan, finished, catch_up, transform)
                 warnings = self._recount_gaps(source, report, rules)
@@ -220,7 +223,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         begin = self._starting() if reset is None else parse_start(reset.to, "reset_checkpoint_to")
         known = {p.topic for p in checkpoint.finished} if checkpoint is not None else set()
         cluster = self._source_state(source, selection, known, begin)
-        target_state = sink.state([target.topic] if target.topic else [])
+        target_state = sink.state([target.topic] if target.topic else [], operation=self._target_operation)
         binding = Binding(
             source_cluster_id=cluster.cluster_id,
             selection=_text_of(self.topics, self.topic_pattern, self.assign),
@@ -234,13 +237,15 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         catch_up = resolve_catch_up(
             checkpoint, binding, selection, self._starting(), reset, cluster, rules, uuid4().hex[:16]
         )
+        check_topics(source, cluster.topics, self._source_operation)
+        self._check_target(sink, target, reads_back=catch_up.unfinished_batch is not None)
         return catch_up, make_plan(catch_up.resolved, cluster, target_state, target)
 
     def _source_state(
         self, source: KafkaHook, selection: Selection, known: set[str], begin: Bound | None
     ) -> ClusterState:
         """The topics that are selected or in the checkpoint, as far as they exist."""
-        existing = source.topic_names(self.topics or self.assign or ())
+        existing = source.topic_names(self.topics or self.assign or (), self._source_operation)
         # In a checkpoint's topics, one that is not there any more is told apart from a misspelt one later.
         selected = selection.matching(existing) if known else frozenset(selection.topic_names(existing))
         return source.state((selected | known) & existing, timestamps_in(begin) if begin is not None else ())
@@ -280,8 +285,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
     def _request(
         self,
         context: Context,
-        source: KafkaHook,
-        sink: KafkaHook,
+        logins: JobLogins,
         folder: CheckpointFolder,
         stale_lock: str | None,
         checkpoint: Checkpoint | None,
@@ -300,8 +304,8 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
             ranges=tuple(catch_up.unfinished.format()),
             spans=plan_spans(catch_up.unfinished),
             transform=transform,
-            source_options=self._source_options(source, plan_spans(plan.ranges), rules),
-            sink_options=self._sink_options(sink),
+            source_options=self._source_options(logins, plan_spans(plan.ranges), rules),
+            sink_options=self._sink_options(logins),
             report_uri="",
             fail_on_data_loss=rules.fail_on_data_loss,
             is_retry=begun is not None,

@@ -17,6 +17,7 @@ from airflow_provider_kafka_spark.core.resolve import (
     timestamps_in,
 )
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
+from airflow_provider_kafka_spark.hooks.permissions import check_topics
 from airflow_provider_kafka_spark.operators.bounded_copy import BoundedCopyOperator
 
 Timestamp = str | int | datetime
@@ -102,7 +103,8 @@ class KafkaToKafkaBatchOperator(BoundedCopyOperator):
         window = self._time_window()
         starting = self._bound("start", window.start_ms)
         ending = self._bound("end", window.end_ms)
-        names = selection.topic_names(hook.topic_names(self.topics or self.assign or ()))
+        names = selection.topic_names(hook.topic_names(self.topics or self.assign or (), self._source_operation))
+        check_topics(hook, names, self._source_operation)
         cluster = hook.state(names, timestamps_in(starting, ending))
         check_window(window, cluster.now_ms)
         return resolve_window(selection, starting, ending, cluster, rules), cluster

@@ -16,11 +16,13 @@ from airflow_provider_kafka_spark.core.delivery import (
 )
 from airflow_provider_kafka_spark.core.errors import OptionError
 from airflow_provider_kafka_spark.core.job_events import JobEvent, JobStarted
+from airflow_provider_kafka_spark.core.job_logins import JobLogins
 from airflow_provider_kafka_spark.core.plan import ReplayPlan, Target, make_plan
 from airflow_provider_kafka_spark.core.protocol import JobRequest, Transform
 from airflow_provider_kafka_spark.core.resolve import ReadRules, ResolvedRanges
 from airflow_provider_kafka_spark.core.spans import plan_spans
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
+from airflow_provider_kafka_spark.hooks.permissions import check_topics
 from airflow_provider_kafka_spark.hooks.run_state import RunState, RunStateStore
 from airflow_provider_kafka_spark.operators.kafka_to_kafka import KafkaToKafkaOperator, fail_for_good
 
@@ -86,14 +88,15 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
             if is_retry:
                 self._announce_retry()
             state = store.submitting(state, plan, int(time.time() * 1000))
-            request = self._request(source, sink, state, plan, transform, rules, is_retry=is_retry)
 
             def on_event(event: JobEvent) -> None:
                 if isinstance(event, JobStarted):
                     store.started(state, event.application_id)
                 self._on_event(context, event)
 
-            report = spark.run(request, "batch", on_event)
+            with self._logins(context, spark, source, sink) as logins:
+                request = self._request(sink, logins, state, plan, transform, rules, is_retry=is_retry)
+                report = spark.run(request, "batch", on_event, logins)
             check_delivery(report, plan, state.run_id, transform)
             if not self.allow_duplicates:
                 check_duplicates(report, transform)
@@ -128,17 +131,20 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
     ) -> ReplayPlan:
         if state.plan is not None:
             self.log.info("An earlier try of this run made a plan; it is used again.")
+            check_topics(source, state.plan.topic_ids, self._source_operation)
+            self._check_target(sink, target, reads_back=state.has_submitted)
             if rules.fail_on_data_loss:
                 state.plan.check_topics_unchanged(source.state(state.plan.topic_ids))
             return state.plan
         resolved, cluster = self._resolve(source, rules)
-        target_state = sink.state([target.topic] if target.topic else [])
+        target_state = sink.state([target.topic] if target.topic else [], operation=self._target_operation)
+        self._check_target(sink, target)
         return make_plan(resolved, cluster, target_state, target, self.max_records_per_partition, self.preserve_order)
 
     def _request(
         self,
-        source: KafkaHook,
         sink: KafkaHook,
+        logins: JobLogins,
         state: RunState,
         plan: ReplayPlan,
         transform: Transform,
@@ -153,8 +159,8 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
             ranges=tuple(plan.ranges.without_empty().format()),
             spans=spans,
             transform=transform,
-            source_options=self._source_options(source, spans, rules),
-            sink_options=self._sink_options(sink),
+            source_options=self._source_options(logins, spans, rules),
+            sink_options=self._sink_options(logins),
             report_uri="",
             fail_on_data_loss=rules.fail_on_data_loss,
             preserve_order=self.preserve_order,

@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from airflow_provider_kafka_spark.core.client_config import KafkaClientConfig
 from airflow_provider_kafka_spark.core.delivery import (
     check_gaps,
     ranges_with_gaps,
 )
-from airflow_provider_kafka_spark.core.errors import InvalidInputError, OptionError
+from airflow_provider_kafka_spark.core.errors import InvalidInputError, JobError, JobKilledError, OptionError
 from airflow_provider_kafka_spark.core.job_events import JobEvent, JobStarted
+from airflow_provider_kafka_spark.core.job_logins import JobLogins
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange
 from airflow_provider_kafka_spark.core.options import check_sink_options, check_source_options
 from airflow_provider_kafka_spark.core.plan import ReplayPlan, Target
 from airflow_provider_kafka_spark.core.protocol import JobReport, Transform
 from airflow_provider_kafka_spark.core.resolve import ReadRules
+from airflow_provider_kafka_spark.core.sensor_parameters import milliseconds
 from airflow_provider_kafka_spark.core.spans import Span
+from airflow_provider_kafka_spark.core.spark_tokens import cluster_settings, obtained_by_spark, without_login
 from airflow_provider_kafka_spark.core.tuning import sink_defaults, source_defaults
 from airflow_provider_kafka_spark.hooks.failure import fail_for_good as fail_for_good
+from airflow_provider_kafka_spark.hooks.job_tokens import JobTokens
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
+from airflow_provider_kafka_spark.hooks.permissions import check_topics
+from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.operators.spark_job import SparkJobOperator
 
 if TYPE_CHECKING:
@@ -30,6 +39,10 @@ _COLUMNS = ("key", "value", "headers", "partition")
 _ISOLATION_LEVELS = ("read_committed", "read_uncommitted")
 #: Ranges with gaps are counted by a second client if they have no more offsets than this.
 _MOST_RECOUNTED_OFFSETS = 1_000_000
+_BY_SPARK = "spark"
+_TOKEN_USES = (False, True, "source", "target", _BY_SPARK)
+#: Bad news about a token is to come soon, however long a busy broker may take for offsets.
+_MOST_TOKEN_SECONDS = 20.0
 
 
 class KafkaToKafkaOperator(SparkJobOperator):
@@ -58,6 +71,10 @@ class KafkaToKafkaOperator(SparkJobOperator):
     :param source_options: further options of Spark's Kafka source. (templated)
     :param sink_options: further options of Spark's Kafka sink. (templated)
     :param plan_only: resolve, check, return the plan, submit nothing.
+    :param use_delegation_token: the worker makes a delegation token for this run with the connection's login, and Spark logs in with that alone: it never sees the login. The token is renewed while the job runs
+        and expired behind it. True for all clusters, ``"source"`` or ``"target"`` for one. ``"spark"``: on YARN and Kubernetes with Kerberos, Spark itself obtains and renews a token for each cluster whose
+        connection logs in by Kerberos; only its settings are made here, and the tokens end by themselves.
+    :param min_token_lifetime: timedelta, or seconds: refuse to submit if such a token cannot live so long.
     :param kafka_timeout: seconds for each request to a broker.
     :param progress_seconds: seconds between two lines of progress in the log.
 
@@ -99,6 +116,8 @@ class KafkaToKafkaOperator(SparkJobOperator):
         source_options: dict[str, Any] | None = None,
         sink_options: dict[str, Any] | None = None,
         plan_only: bool = False,
+        use_delegation_token: bool | str = False,
+        min_token_lifetime: timedelta | float | None = None,
         kafka_timeout: float = 30.0,
         progress_seconds: float = 5.0,
         **kwargs: Any,
@@ -120,6 +139,8 @@ class KafkaToKafkaOperator(SparkJobOperator):
         self.source_options = source_options
         self.sink_options = sink_options
         self.plan_only = plan_only
+        self.use_delegation_token = use_delegation_token
+        self.min_token_lifetime = min_token_lifetime
         self.kafka_timeout = kafka_timeout
         self.progress_seconds = progress_seconds
 
@@ -181,22 +202,88 @@ class KafkaToKafkaOperator(SparkJobOperator):
             if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not seconds > 0:
                 raise OptionError(f"{name} must be a number of seconds greater than 0, such as 30; got {seconds!r}.")
 
+        if self.use_delegation_token not in _TOKEN_USES:
+            raise OptionError(
+                f"use_delegation_token must be True, False, 'source', 'target' or 'spark'; got {self.use_delegation_token!r}."
+            )
+        if self.min_token_lifetime is not None:
+            milliseconds(self.min_token_lifetime, "min_token_lifetime")
+            if self.use_delegation_token in (False, _BY_SPARK):
+                raise OptionError(
+                    "min_token_lifetime is about the token that use_delegation_token=True makes. For tokens that others make, put a DelegationTokenExpirySensor(mode='valid') before the task."
+                )
+
     def _target_hook(self, source: KafkaHook) -> KafkaHook:
         if self.target_conn_id is None or self.target_conn_id == self.source_conn_id:
             return source
         return KafkaHook(self.target_conn_id, self.kafka_timeout)
 
-    def _source_options(self, hook: KafkaHook, spans: Sequence[Span], rules: ReadRules) -> dict[str, str]:
+    @property
+    def _source_operation(self) -> str:
+        """What the login must be permitted with the topics that are read; a plan alone only looks."""
+        return "DESCRIBE" if self.plan_only else "READ"
+
+    @property
+    def _target_operation(self) -> str:
+        return "DESCRIBE" if self.plan_only else "WRITE"
+
+    def _check_target(self, sink: KafkaHook, target: Target, *, reads_back: bool = False) -> None:
+        """Refuse a target that the login may not write to; where ``target_topic_expr`` leads, only the job knows.
+
+        :param reads_back: the job first looks there for what was delivered before.
+        :raises BrokerAuthorizationError: naming the permission that lacks.
+        """
+        reads = reads_back and self.provenance_headers and not self.plan_only
+        if target.topic is not None:
+            check_topics(sink, [target.topic], self._target_operation, *(["READ"] if reads else []))
+
+    @contextmanager
+    def _logins(self, context: Context, spark: SparkJobHook, source: KafkaHook, sink: KafkaHook) -> Iterator[JobLogins]:
+        """What Spark logs in with, as long as the job runs.
+
+        :raises DelegationTokenError: if a token is wanted and not to be had, or cannot live long enough.
+        :raises JobTokenEndedError: in place of the job's own failure, if a token ended before it.
+        """
+        if self.use_delegation_token == _BY_SPARK:
+            spark.check_obtains_tokens()
+            yield self._logins_of_spark(source.config, sink.config)
+            return
+        wanted = {True: (source, sink), "source": (source,), "target": (sink,)}.get(self.use_delegation_token, ())
+        least = None if self.min_token_lifetime is None else milliseconds(self.min_token_lifetime, "min_token_lifetime")
+        timeout = min(self.kafka_timeout, _MOST_TOKEN_SECONDS)
+        memory = context["task_state_store"]
+        with JobTokens([h.config for h in wanted], memory=memory, min_lifetime_ms=least, timeout=timeout) as tokens:
+            try:
+                yield JobLogins(tokens.login(source.config), tokens.login(sink.config), by_name=not spark.is_local)
+            except JobError as error:
+                if not isinstance(error, JobKilledError):
+                    tokens.explain(error)
+                raise
+
+    def _logins_of_spark(self, source: KafkaClientConfig, target: KafkaClientConfig) -> JobLogins:
+        """Spark obtains the tokens, with its own Kerberos login."""
+        found = obtained_by_spark((source, target))
+        for config in found:
+            self.log.info(
+                "Spark obtains a delegation token for %s by itself (connection %r).",
+                config.bootstrap_servers,
+                config.conn_id,
+            )
+        names = {config.conn_id for config in found}
+        source, target = (without_login(c) if c.conn_id in names else c for c in (source, target))
+        return JobLogins(source, target, by_name=True, spark_settings=cluster_settings(found))
+
+    def _source_options(self, logins: JobLogins, spans: Sequence[Span], rules: ReadRules) -> dict[str, str]:
         """The options of Spark's Kafka source: what is fast, the login, and the author's own."""
         return {
             **source_defaults(spans, read_committed=rules.read_committed),
-            **hook.config.spark_options(),
+            **logins.source_options(),
             **check_source_options(self.source_options, stream=self._is_stream),
         }
 
-    def _sink_options(self, hook: KafkaHook) -> dict[str, str]:
+    def _sink_options(self, logins: JobLogins) -> dict[str, str]:
         """The options of Spark's Kafka sink: what is fast, the login, and the author's own."""
-        return {**sink_defaults(), **hook.config.spark_options(), **check_sink_options(self.sink_options)}
+        return {**sink_defaults(), **logins.sink_options(), **check_sink_options(self.sink_options)}
 
     def _forbidden_targets(self, plan: ReplayPlan) -> tuple[str, ...]:
         """Topics that ``target_topic_expr`` must not lead to."""

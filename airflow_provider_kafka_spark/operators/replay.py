@@ -11,6 +11,7 @@ from airflow_provider_kafka_spark.core.errors import OffsetRangeError
 from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
 from airflow_provider_kafka_spark.core.resolve import ReadRules, ResolvedRanges, resolve_replay
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
+from airflow_provider_kafka_spark.hooks.permissions import check_topics
 from airflow_provider_kafka_spark.operators.bounded_copy import BoundedCopyOperator
 
 
@@ -45,7 +46,9 @@ class ReplayOffsetRangesOperator(BoundedCopyOperator):
 
     def _resolve(self, hook: KafkaHook, rules: ReadRules) -> tuple[ResolvedRanges, ClusterState]:
         ranges = self._ranges()
-        cluster = hook.state({r.topic for r in ranges})
+        topics = {r.topic for r in ranges}
+        cluster = hook.state(topics, operation=self._source_operation)
+        check_topics(hook, topics, self._source_operation)
         return resolve_replay(ranges, cluster, rules), cluster
 
     def _ranges(self) -> OffsetRanges:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Hashable, Sequence
+from collections.abc import AsyncIterator, Collection, Hashable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 from airflow.triggers.shared_stream import AdvanceItem, SharedStreamProducer
 
-from airflow_provider_kafka_spark.core.errors import InvalidInputError, KafkaSparkError
+from airflow_provider_kafka_spark.core.errors import BrokerAuthorizationError, InvalidInputError, KafkaSparkError
+from airflow_provider_kafka_spark.core.facts import Facts
 from airflow_provider_kafka_spark.core.outage import Outage
 from airflow_provider_kafka_spark.core.sensor_parameters import milliseconds
 from airflow_provider_kafka_spark.core.watch import LATEST, Watch, WatchState
@@ -40,7 +41,7 @@ class KafkaNewRecordsTrigger(BaseEventTrigger):
 
     A broker that does not answer, or that refuses the login, is asked again at the next interval, since there is no task that could fail: the triggerer's log has it.
 
-    :param topics: names of topics; one that does not exist yet is waited for.
+    :param topics: names of topics; one that does not exist yet, or that the login may not see, is waited for.
     :param topic_pattern: a regular expression that matches whole names; exactly one of the two.
     :param since: where the very first start begins: ``"latest"``, or as :class:`~airflow_provider_kafka_spark.sensors.offsets.KafkaNewRecordsSensor` takes it.
     :param min_records: how many are announced at least.
@@ -168,6 +169,7 @@ class _Announcer(SharedStreamProducer):
         self._notebook = notebook
         self._kept = asyncio.Event()
         self._state: WatchState | None = None
+        self._hidden = ""
 
     async def open_stream(self) -> AsyncIterator[tuple[Any, Any]]:
         trigger, outage, said = self._trigger, Outage(), ""
@@ -201,13 +203,23 @@ class _Announcer(SharedStreamProducer):
 
     async def _look(self, poller: Poller) -> None:
         now_ms = int(time.time() * 1000)
-        facts = await poller.ask(self._watch.needs(self._state, now_ms))
+        needs = self._watch.needs(self._state, now_ms)
+        facts = await poller.ask(needs)
+        self._tell_hidden(facts, needs.topics or ())
         state, notes = self._watch.look(self._state, facts, now_ms)
         if state != self._state:
             await self._notebook.write(state)
             self._state = state
         for note in notes:
             self._trigger.log.warning("%s", note)
+
+    def _tell_hidden(self, facts: Facts, topics: Collection[str]) -> None:
+        """A topic that the login may not see looks like one that does not exist yet, which is waited for."""
+        failures = [facts.failures.get(("topic", name)) for name in topics if name not in facts.names]
+        hidden = " ".join(str(error) for error in failures if isinstance(error, BrokerAuthorizationError))
+        if hidden and hidden != self._hidden:
+            self._trigger.log.warning("Not watched as long as it cannot be seen: %s", hidden)
+        self._hidden = hidden
 
     async def advance(self, batch: Sequence[AdvanceItem]) -> None:
         for item in batch:

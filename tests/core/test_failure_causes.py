@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from airflow_provider_kafka_spark.core import failure_causes
 from airflow_provider_kafka_spark.core.client_config import translate
 from airflow_provider_kafka_spark.core.errors import JobFailedError, KafkaSparkError, error_named
 from airflow_provider_kafka_spark.core.failure_causes import find_cause, redact
+from airflow_provider_kafka_spark.core.protocol import JobRequest, StreamOrder, Transform
 
 _KNOWN = [
     pytest.param(
@@ -103,6 +106,79 @@ def test_names_a_known_failure(text: str, name: str, advice: str) -> None:
     assert advice in failure.message
 
 
+_TOPIC = "org.apache.kafka.common.errors.TopicAuthorizationException: Not authorized to access topics: [{}]"
+_CLUSTER = "org.apache.kafka.common.errors.ClusterAuthorizationException: Cluster authorization failed."
+_GROUP = "org.apache.kafka.common.errors.GroupAuthorizationException: Not authorized to access group: mine"
+
+
+def request(
+    *, is_retry: bool = False, topic_expr: str | None = None, stream: bool = False, **transform: Any
+) -> JobRequest:
+    topic = None if topic_expr is not None else "copy"
+    planned = ("orders:0:0:10", "returns:0:0:10")
+    order = StreamOrder("id", planned, {}, "{}", "file:/c", "", -1, "file:/lock", "task")
+    return JobRequest(
+        run_id="run",
+        plan_digest="digest",
+        ranges=() if stream else planned,
+        spans=(),
+        transform=Transform(topic=topic, topic_expr=topic_expr, **transform),
+        source_options={},
+        sink_options={},
+        report_uri="",
+        is_retry=is_retry,
+        stream=order if stream else None,
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "asked", "needs"),
+    [
+        pytest.param(_TOPIC.format("orders"), request(), "The login of the source needs READ on topic 'orders'.", id="source"),
+        pytest.param(
+            _TOPIC.format("orders"), request(stream=True), "The login of the source needs READ on topic 'orders'.", id="stream"
+        ),
+        pytest.param(
+            _TOPIC.format("orders, returns"),
+            request(),
+            "The login of the source needs READ on topic 'orders'. The login of the source needs READ on topic 'returns'.",
+            id="two-topics",
+        ),
+        pytest.param(_TOPIC.format("copy"), request(), "The login of the target needs WRITE on topic 'copy'.", id="target"),
+        pytest.param(
+            _TOPIC.format("copy"),
+            request(is_retry=True),
+            "The login of the target needs WRITE on topic 'copy', and READ, since this is a retry",
+            id="read-back",
+        ),
+        pytest.param(
+            _TOPIC.format("copy"),
+            request(is_retry=True, provenance_headers=False),
+            "The login of the target needs WRITE on topic 'copy'.",
+            id="nothing-is-read-back",
+        ),
+        pytest.param(
+            _TOPIC.format("orders_copy"),
+            request(topic_expr="concat(topic, '_copy')"),
+            "The login of the target needs WRITE on topic 'orders_copy'.",
+            id="target-by-expression",
+        ),
+        pytest.param(_CLUSTER, request(), "The login of the target needs WRITE on topic 'copy'.", id="no-topic-to-write-to"),
+        pytest.param(_CLUSTER, request(topic_expr="x"), "WRITE on every topic that target_topic_expr leads to", id="none-by-expression"),
+        pytest.param(_GROUP, request(), "The login of the source needs READ on group 'mine'.", id="group"),
+        pytest.param(_TOPIC.format("t"), None, "READ (if it is the source's) or WRITE (if it is the target's) on topic 't'", id="unknown-job"),
+    ],
+)  # fmt: skip
+def test_a_lacking_permission_is_named(said: str, asked: JobRequest | None, needs: str) -> None:
+    """Kafka's client names the topic; whose login needs which operation on it follows from what the job was to do."""
+    failure = find_cause(f"org.apache.spark.SparkException: Job aborted\nCaused by: {said}\n", asked)
+
+    assert failure.error == "BrokerAuthorizationError"
+    assert said in failure.message
+    assert needs in failure.message
+    assert "docs/permissions.md" not in failure.message
+
+
 def test_every_name_is_in_the_error_tree() -> None:
     """A misspelt name would reach the worker as the default."""
     for _, name, _ in failure_causes._CAUSES:
@@ -173,6 +249,17 @@ def test_passwords_are_redacted(password: str) -> None:
 def test_values_of_secret_options_are_redacted(name: str) -> None:
     """An option whose name says that it is secret is treated so, on either side of the copy."""
     assert redact("say hunter2!", [{}, {name: "hunter2"}]) == "say ***!"
+
+
+def test_what_is_inside_of_secret_options_is_redacted() -> None:
+    """A client's secret in a JAAS line, and each line of a key."""
+    line = "MIG" + "x" * 61
+    options = {
+        "kafka.sasl.jaas.config": 'M required clientId="copier" clientSecret="s3cr\\"et";',
+        "kafka.ssl.keystore.key": f"-----BEGIN PRIVATE KEY-----\n{line}\n-----END PRIVATE KEY-----\n",
+    }
+
+    assert redact(f'copier s3cr"et s3cr\\"et {line}', [options]) == "copier *** *** ***"
 
 
 def test_a_secret_within_another_leaves_nothing_behind() -> None:

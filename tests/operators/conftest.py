@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import tempfile
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import psutil
@@ -23,9 +25,30 @@ class RecordingSpark:
 
     @property
     def requests(self) -> list[JobRequest]:
-        """The request of each start, in order."""
+        """The request of each start, in order, with the logins that it refers to."""
         files = sorted(self.recorded.glob("*.json"), key=lambda file: int(file.stem))
-        return [JobRequest.from_json(file.read_text()) for file in files]
+        return [self._with_logins(JobRequest.from_json(file.read_text()), file) for file in files]
+
+    def _with_logins(self, request: JobRequest, file: Path) -> JobRequest:
+        try:
+            lines = file.with_suffix(".logins").read_text().splitlines()
+        except FileNotFoundError:
+            return request
+        secrets = dict(line.split("=", 1) for line in lines)
+
+        def resolved(options: Mapping[str, str]) -> dict[str, str]:
+            found = {name: re.fullmatch(r"\$\{file:.*:(.+)\}", value) for name, value in options.items()}
+            # The escapes of a properties file, as far as logins have any.
+            return {
+                name: re.sub(r"\\(.)", r"\1", secrets[reference[1]].replace("\\n", "\n"))
+                if (reference := found[name])
+                else value
+                for name, value in options.items()
+                if not name.startswith("kafka.config.providers")
+            }
+
+        options = {"source_options": resolved(request.source_options), "sink_options": resolved(request.sink_options)}
+        return replace(request, **options)
 
 
 @pytest.fixture
@@ -37,7 +60,10 @@ def recording_spark(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Recordin
     (home / "jars").symlink_to(find_spark_home(environ={}).jars)
     submit = home / "bin" / "spark-submit"
     # The request is the last argument.
-    submit.write_text(f'#!/bin/sh\nfor last; do :; done\ncp "$last" {recorded}/$(ls {recorded} | wc -l).json\n')
+    submit.write_text(
+        f'#!/bin/sh\nfor last; do :; done\nn=$(ls {recorded}/*.json 2>/dev/null | wc -l)\ncp "$last" {recorded}/$n.json\n'
+        f'logins=$(dirname "$last")/kafka-logins.properties\n[ ! -e "$logins" ] || cp "$logins" {recorded}/$n.logins\n'
+    )
     submit.chmod(0o755)
     monkeypatch.setenv("SPARK_HOME", str(home))
     return RecordingSpark(home, recorded)

@@ -42,7 +42,7 @@ def requests(monkeypatch: pytest.MonkeyPatch, spark: SparkSession) -> list[JobRe
 
     recorded: list[JobRequest] = []
 
-    def run(self: SparkJobHook, request: JobRequest, job: str, on_event: object) -> JobReport:
+    def run(self: SparkJobHook, request: JobRequest, job: str, *_: object) -> JobReport:
         assert job == "available_now"
         sent = JobRequest.from_json(request.to_json())
         recorded.append(sent)

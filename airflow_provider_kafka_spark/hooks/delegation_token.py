@@ -1,0 +1,318 @@
+"""Kafka's delegation tokens: make, describe, renew, expire. Over the Java AdminClient, since no Python client has these requests."""
+
+from __future__ import annotations
+
+import time
+from base64 import b64decode
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from airflow.sdk import BaseHook
+from airflow.sdk.log import mask_secret
+
+from airflow_provider_kafka_spark.core.client_config import KafkaClientConfig
+from airflow_provider_kafka_spark.core.delegation_token import DelegationToken, TokenInfo, TokenSelection, principal
+from airflow_provider_kafka_spark.core.errors import (
+    BrokerAuthenticationError,
+    BrokerAuthorizationError,
+    BrokerError,
+    DelegationTokenError,
+)
+from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
+from airflow_provider_kafka_spark.hooks.kafka_jvm import KafkaJvm, kerberos_properties
+
+#: How long brokers may take to hear of a new token from each other.
+_USABLE_SECONDS = 20.0
+_AGAIN_SECONDS = 0.2
+#: As Kafka has it: the broker's default period for a renewal, and at once for an expiry.
+_BROKERS_OWN = -1
+
+
+class DelegationTokenHook(BaseHook):
+    """Ask a Kafka cluster about delegation tokens, with the login of a connection, inside ``with``: one JVM for all calls of the block, ended behind it.
+
+    The login needs SASL, or SSL with a client certificate, and must not itself be a token. A token's secret (hmac) is masked in logs as soon as it is seen; only :meth:`create` returns it.
+
+    :param conn_id: Kafka connection.
+    :param timeout: seconds for each call.
+    :param config: of that connection, if it is known already.
+    :param jars: with kafka-clients among them; by default those of Spark's Kafka connector.
+    """
+
+    conn_name_attr = "conn_id"
+    default_conn_name = "kafka_default"
+    hook_name = "Kafka (delegation tokens)"
+
+    def __init__(
+        self,
+        conn_id: str = default_conn_name,
+        timeout: float = 20.0,
+        *,
+        config: KafkaClientConfig | None = None,
+        jars: Sequence[Path] | None = None,
+    ) -> None:
+        super().__init__()
+        self.conn_id = conn_id
+        self.timeout = timeout
+        self._config = config
+        self._jars = jars
+        self._jvm: KafkaJvm | None = None
+        self._client: Any = None
+
+    def __enter__(self) -> DelegationTokenHook:
+        config = self.config
+        self._jvm = KafkaJvm(
+            config.java,
+            f"connection {self.conn_id!r}, {config.bootstrap_servers}",
+            timeout=self.timeout,
+            system_properties={**kerberos_properties(), **config.system_properties},
+            jars=self._jars,
+        )
+        self._jvm.__enter__()
+        try:
+            self._client = self._jvm.admin()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def config(self) -> KafkaClientConfig:
+        """The connection, translated; see :attr:`KafkaHook.config <airflow_provider_kafka_spark.hooks.kafka.KafkaHook.config>`."""
+        if self._config is None:
+            self._config = KafkaHook(self.conn_id).config
+        return self._config
+
+    def close(self) -> None:
+        """End the JVM. Calling it again does nothing."""
+        jvm, self._jvm, self._client = self._jvm, None, None
+        if jvm is not None:
+            jvm.close()
+
+    def create(
+        self, *, max_lifetime_ms: int | None = None, lease_ms: int | None = None, renewers: Iterable[str] = ()
+    ) -> DelegationToken:
+        """Make a token of the login's own, and return it when every broker takes it.
+
+        :param max_lifetime_ms: how long renewals can prolong it; by default what the connection says, or else the broker's own maximum, which also bounds it.
+        :param lease_ms: when it ends unless it is renewed, if that is sooner than the broker's ``delegation.token.expiry.time.ms``.
+        :param renewers: principals that may renew it besides the owner, such as ``"User:bob"``.
+        :raises DelegationTokenError: if the broker has no tokens, the login may not ask for one, or the token cannot be used in time.
+        :raises BrokerAuthenticationError: if the login is refused.
+        :raises BrokerUnavailableError: if no broker answers within the time-out.
+        """
+        longest = max_lifetime_ms or self.config.token_max_lifetime_ms or _BROKERS_OWN
+        options = self._options("CreateDelegationTokenOptions").maxlifeTimeMs(longest)
+        options = options.renewers([self._principal(name) for name in renewers])
+        java_token = self._get(
+            self._admin.createDelegationToken(options).delegationToken(), "creating a delegation token"
+        )
+        hmac = str(java_token.hmacAsBase64String())
+        mask_secret(hmac)
+        token = DelegationToken(self._info(java_token), hmac)
+        try:
+            self._wait_until_usable(token)
+            info = token.info
+            if lease_ms is not None and lease_ms < info.expiry_ms - info.issue_ms:
+                expiry_ms = self._expire(b64decode(hmac), lease_ms, "shortening the life of a delegation token")
+                token = DelegationToken(_with_expiry(info, expiry_ms), hmac)
+        except BaseException:
+            self._expire(b64decode(hmac))
+            raise
+        self.log.info("Made %s.", token.info)
+        return token
+
+    def describe(self, owner: str | None = None) -> list[TokenInfo]:
+        """The tokens that the login may see: its own, those it may renew, and those it may DESCRIBE.
+
+        Tokens that have ended are listed until the broker removes them (``delegation.token.expiry.check.interval.ms``, 1 hour).
+
+        :param owner: of one owner only, such as ``"User:alice"``.
+        :raises BrokerError: as for :meth:`create`.
+        """
+        return [self._info(token) for token in self._describe(owner)]
+
+    def renew(self, selection: TokenSelection, *, period_ms: int | None = None) -> list[TokenInfo]:
+        """Prolong tokens, and return them with their new times. One that is refused does not keep the others from being renewed.
+
+        A broker prolongs no token beyond its maximum time: look at :attr:`~airflow_provider_kafka_spark.core.delegation_token.TokenInfo.at_maximum`.
+
+        :param period_ms: the new remaining life, counted from now; the broker's ``delegation.token.expiry.time.ms`` by default, which is also the longest.
+        :raises DelegationTokenExpiredError: if one has ended.
+        :raises BrokerAuthorizationError: if the login is neither owner nor renewer.
+        """
+        options = self._options("RenewDelegationTokenOptions").renewTimePeriodMs(
+            _BROKERS_OWN if period_ms is None else period_ms
+        )
+
+        def renew_one(info: TokenInfo, secret: bytes) -> int:
+            return int(
+                self._get(self._admin.renewDelegationToken(secret, options).expiryTimestamp(), f"renewing {info}")
+            )
+
+        return self._for_each(selection, renew_one)
+
+    def expire(self, selection: TokenSelection, *, period_ms: int | None = None) -> list[TokenInfo]:
+        """End tokens, and return them with their new times. One that is refused does not keep the others from being ended.
+
+        :param period_ms: from now; at once by default.
+        :raises BrokerAuthorizationError: if the login is neither owner nor renewer.
+        """
+        return self._for_each(selection, lambda info, secret: self._expire(secret, period_ms, f"expiring {info}"))
+
+    def renew_token(self, token: DelegationToken, period_ms: int) -> TokenInfo:
+        """Prolong a token whose secret is known.
+
+        :param period_ms: the new remaining life, which the broker bounds by the token's maximum time.
+        """
+        options = self._options("RenewDelegationTokenOptions").renewTimePeriodMs(period_ms)
+        future = self._admin.renewDelegationToken(b64decode(token.hmac), options).expiryTimestamp()
+        return _with_expiry(token.info, int(self._get(future, f"renewing {token.info}")))
+
+    def expire_token(self, token: DelegationToken) -> None:
+        """End a token whose secret is known, at once."""
+        self._expire(b64decode(token.hmac), doing=f"expiring {token.info}")
+
+    def now_ms(self) -> int:
+        """The cluster's clock, in ms since 1970: that of the active controller, which also decides on tokens.
+
+        Kafka has no request for the time, and the quorum's leader tells when it was last up to date, which is now. Where that is refused (it needs DESCRIBE on the cluster) or not known (no KRaft),
+        it is this machine's clock, and the log says so.
+        """
+        before, admin = time.time(), self._admin
+        try:
+            quorum = self._get(admin.describeMetadataQuorum().quorumInfo(), "describing the metadata quorum")
+        except BrokerError as error:
+            self.log.warning(
+                "The times of tokens are compared with this machine's clock, since the broker does not tell its own: %s",
+                error,
+            )
+            return int(time.time() * 1000)
+        told = [
+            int(replica.lastCaughtUpTimestamp().getAsLong())
+            for replica in quorum.voters()
+            if replica.replicaId() == quorum.leaderId() and replica.lastCaughtUpTimestamp().isPresent()
+        ]
+        if not told:
+            return int(time.time() * 1000)
+        skew = told[0] - int((before + time.time()) / 2 * 1000)
+        if abs(skew) > 5000:
+            self.log.warning(
+                "The broker's clock is %.1f s %s this machine's; tokens go by the broker's.",
+                abs(skew) / 1000,
+                "ahead of" if skew > 0 else "behind",
+            )
+        return told[0]
+
+    def _wait_until_usable(self, token: DelegationToken) -> None:
+        """A token is known to a broker only some time after it was made: log in with it until every broker takes it."""
+        deadline, mechanism = time.monotonic() + _USABLE_SECONDS, self.config.token_mechanism
+        admin = self._open.admin(token.java_login(self.config.java, mechanism))
+        while True:
+            try:
+                nodes = self._get(admin.describeCluster().nodes(), "logging in with the new delegation token")
+                for node in self._open.items(nodes):
+                    self._try_on(admin, str(node.idString()))
+                return
+            except BrokerAuthenticationError as error:
+                if "not enabled in the server" in str(error):
+                    raise DelegationTokenError(
+                        f"A login with a delegation token goes by SCRAM, and the listener must have {mechanism}: {error} Enable it in sasl.enabled.mechanisms, or "
+                        f"name another in the connection's Extra as 'delegation.token.mechanism'."
+                    ) from None
+                if time.monotonic() > deadline:
+                    raise DelegationTokenError(
+                        f"The new delegation token must be usable within {_USABLE_SECONDS:.0f} s; its login is still refused: {error}"
+                    ) from None
+            time.sleep(_AGAIN_SECONDS)
+
+    def _try_on(self, admin: Any, node: str) -> None:
+        """This request goes to that broker itself; that it is not permitted shows that the login was."""
+        java = self._java
+        resource = java.org.apache.kafka.common.config.ConfigResource(
+            java.org.apache.kafka.common.config.ConfigResource.Type.BROKER, node
+        )
+        with suppress(BrokerAuthorizationError):
+            self._get(admin.describeConfigs([resource]).all(), f"logging in to broker {node} with the new token")
+
+    def _describe(self, owner: str | None) -> list[Any]:
+        # An empty list of owners would mean nobody, and none given means everybody.
+        options = self._options("DescribeDelegationTokenOptions")
+        if owner is not None:
+            options = options.owners([self._principal(owner)])
+        future = self._admin.describeDelegationToken(options).delegationTokens()
+        return self._open.items(self._get(future, "describing delegation tokens"))
+
+    def _info(self, token: Any) -> TokenInfo:
+        info = token.tokenInfo()
+        return TokenInfo(
+            token_id=str(info.tokenId()),
+            owner=str(info.ownerAsString()),
+            renewers=tuple(str(name) for name in self._open.items(info.renewersAsString())),
+            issue_ms=int(info.issueTimestamp()),
+            expiry_ms=int(info.expiryTimestamp()),
+            max_ms=int(info.maxTimestamp()),
+        )
+
+    def _picked(self, selection: TokenSelection) -> list[tuple[TokenInfo, bytes]]:
+        known = [(self._info(token), token) for token in self._describe(selection.owner)]
+        secrets = {info.token_id: token for info, token in known}
+        return [(info, bytes(secrets[info.token_id].hmac())) for info in selection.pick(info for info, _ in known)]
+
+    def _for_each(self, selection: TokenSelection, change: Callable[[TokenInfo, bytes], int]) -> list[TokenInfo]:
+        """Change the expiry time of all that are meant; the first refusal is raised when all were tried."""
+        changed, refusals = list[TokenInfo](), list[BrokerError]()
+        for info, secret in self._picked(selection):
+            try:
+                changed.append(_with_expiry(info, change(info, secret)))
+            except (BrokerAuthorizationError, DelegationTokenError) as error:
+                refusals.append(error)
+        if refusals:
+            for done in changed:
+                self.log.info("Done all the same: %s.", done)
+            for other in refusals[1:]:
+                self.log.error("%s", other)
+            raise refusals[0]
+        return changed
+
+    def _expire(self, secret: bytes, period_ms: int | None = None, doing: str = "expiring a delegation token") -> int:
+        options = self._options("ExpireDelegationTokenOptions").expiryTimePeriodMs(
+            _BROKERS_OWN if period_ms is None else period_ms
+        )
+        return int(self._get(self._admin.expireDelegationToken(secret, options).expiryTimestamp(), doing))
+
+    def _principal(self, name: str) -> Any:
+        kind, _, user = principal(name).partition(":")
+        return self._java.org.apache.kafka.common.security.auth.KafkaPrincipal(kind, user)
+
+    def _options(self, name: str) -> Any:
+        return getattr(self._java.org.apache.kafka.clients.admin, name)()
+
+    def _get(self, future: Any, doing: str) -> Any:
+        return self._open.get(future, doing)
+
+    @property
+    def _java(self) -> Any:
+        return self._open.java
+
+    @property
+    def _admin(self) -> Any:
+        return self._client if self._open else None
+
+    @property
+    def _open(self) -> KafkaJvm:
+        if self._jvm is None:
+            raise BrokerError("Use a DelegationTokenHook inside `with`: its JVM runs only there.")
+        return self._jvm
+
+
+def _with_expiry(info: TokenInfo, expiry_ms: int) -> TokenInfo:
+    return TokenInfo(info.token_id, info.owner, info.renewers, info.issue_ms, expiry_ms, info.max_ms)

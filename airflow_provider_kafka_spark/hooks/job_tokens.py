@@ -1,0 +1,221 @@
+"""The delegation tokens of one Spark job: made before it, renewed while it runs, expired behind it. Spark gets only them, never the login that made them."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable, Mapping
+from threading import Event, Thread
+from types import TracebackType
+from typing import Any, Protocol
+
+from airflow_provider_kafka_spark.core.client_config import KafkaClientConfig
+from airflow_provider_kafka_spark.core.delegation_token import RENEW_AT, DelegationToken, TokenSelection, duration, utc
+from airflow_provider_kafka_spark.core.errors import (
+    DelegationTokenExpiredError,
+    JobError,
+    JobTokenEndedError,
+    KafkaSparkError,
+)
+from airflow_provider_kafka_spark.hooks.delegation_token import DelegationTokenHook
+
+log = logging.getLogger(__name__)
+
+#: A worker that is killed cannot expire its token. So it ends by itself after so long, unless it is renewed.
+LEASE_MS = 3_600_000
+_AGAIN_SECONDS = 5.0
+_STOP_SECONDS = 60.0
+_KEY = "kafka_spark_tokens"
+
+
+class Memory(Protocol):
+    """What a task remembers between its tries: Airflow's task state store."""
+
+    def get(self, key: str, /) -> Any: ...
+
+    def set(self, key: str, value: Any, /) -> None: ...
+
+
+class JobTokens:
+    """A token for each cluster of a job, inside ``with``.
+
+    :param configs: connections whose login makes the tokens; Spark is given the tokens in place of these logins.
+    :param min_lifetime_ms: a token that cannot be made to live so long is refused.
+    :param timeout: seconds for each call to a broker.
+    :param memory: keeps the tokens' ids, so that the next try expires those of a worker that was killed.
+    """
+
+    def __init__(
+        self,
+        configs: Iterable[KafkaClientConfig],
+        *,
+        memory: Memory,
+        min_lifetime_ms: int | None = None,
+        timeout: float = 20.0,
+    ) -> None:
+        self._configs = {config.conn_id: config for config in configs}
+        self._memory = memory
+        self._min_lifetime_ms = min_lifetime_ms
+        self._timeout = timeout
+        self._leases: dict[str, _Lease] = {}
+
+    def __enter__(self) -> JobTokens:
+        try:
+            for conn_id, config in self._configs.items():
+                with DelegationTokenHook(conn_id, self._timeout, config=config) as hook:
+                    self._expire_left(hook)
+                    token = hook.create(lease_ms=LEASE_MS)
+                self._leases[conn_id] = lease = _Lease(config, self._timeout, token)
+                self._remember({conn_id: token.info.token_id})
+                lease.refuse_short(self._min_lifetime_ms)
+                lease.start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Expire the tokens. Calling it again does nothing."""
+        while self._leases:
+            conn_id, lease = self._leases.popitem()
+            if lease.stop():
+                self._remember({conn_id: None})
+
+    def login(self, config: KafkaClientConfig) -> KafkaClientConfig:
+        """What Spark logs in with: the token, where there is one, or else the connection's own login."""
+        lease = self._leases.get(config.conn_id)
+        return config if lease is None else lease.login()
+
+    def _expire_left(self, hook: DelegationTokenHook) -> None:
+        """End the token of an earlier try whose worker was killed, if it lives."""
+        left = self._remembered().get(hook.conn_id)
+        if left is not None and left in {token.token_id for token in hook.describe()}:
+            hook.expire(TokenSelection(token_ids=(left,)))
+            log.info("The delegation token %s of an earlier try, which could not do so itself, is expired.", left)
+
+    def _remembered(self) -> dict[str, str]:
+        stored = self._memory.get(_KEY)
+        return {str(k): str(v) for k, v in stored.items()} if isinstance(stored, dict) else {}
+
+    def _remember(self, changed: Mapping[str, str | None]) -> None:
+        ids = {**self._remembered(), **changed}
+        self._memory.set(_KEY, {conn_id: token_id for conn_id, token_id in ids.items() if token_id is not None})
+
+    def explain(self, error: JobError) -> None:
+        """Name the end of a token as the cause of a failure that came after it; Spark itself speaks of a time-out.
+
+        :raises JobTokenEndedError: if a token had ended.
+        """
+        for lease in self._leases.values():
+            lease.explain(error)
+
+
+class _Lease:
+    """One token, and the thread that prolongs its life."""
+
+    def __init__(self, config: KafkaClientConfig, timeout: float, token: DelegationToken) -> None:
+        self._config = config
+        self._timeout = timeout
+        self._token = token
+        # It was made a moment ago.
+        self._skew_ms = token.info.issue_ms - _now_ms()
+        self._done = Event()
+        self._thread = Thread(target=self._keep, name=f"delegation token of {config.conn_id}", daemon=True)
+
+    def refuse_short(self, min_lifetime_ms: int | None) -> None:
+        info = self._token.info
+        longest = info.max_ms - info.issue_ms
+        if min_lifetime_ms is not None and longest < min_lifetime_ms:
+            raise DelegationTokenExpiredError(
+                f"min_token_lifetime wants a delegation token that can live for {duration(min_lifetime_ms)}; the broker gives one for {duration(longest)} at most ({info}; "
+                f"connection {self._config.conn_id!r}). Split the job, or raise delegation.token.max.lifetime.ms of the broker, or that of the connection."
+            )
+
+    def start(self) -> None:
+        self._thread.start()
+        log.info(
+            "Spark logs in to %s with a delegation token of its own: %s. It is renewed while the job runs, and expired behind it.",
+            self._config.bootstrap_servers,
+            self._token.info,
+        )
+
+    def login(self) -> KafkaClientConfig:
+        return self._config.with_java(self._token.java_login(self._config.java, self._config.token_mechanism))
+
+    def stop(self) -> bool:
+        """:return: whether it has ended."""
+        self._done.set()
+        if self._thread.is_alive():
+            self._thread.join(_STOP_SECONDS)
+        info = self._token.info
+        try:
+            with self._hook() as hook:
+                hook.expire_token(self._token)
+        except KafkaSparkError as error:
+            log.warning(
+                "The delegation token could not be expired; it ends at %s by itself. %s", utc(info.expiry_ms), error
+            )
+            return False
+        log.info("The job's delegation token %s is expired.", info.token_id)
+        return True
+
+    def explain(self, error: JobError) -> None:
+        info = self._token.info
+        late = self._now_ms() - info.expiry_ms
+        if late < 0:
+            return
+        reason = (
+            "it had reached its maximum time, beyond which no renewal goes"
+            if info.at_maximum
+            else "it could not be renewed, as the log says"
+        )
+        raise JobTokenEndedError(
+            f"The delegation token with which Spark logs in to {self._config.bootstrap_servers} ended at {utc(info.expiry_ms)}, {duration(late)} before the job failed: {reason} ({info}; "
+            f"connection {self._config.conn_id!r}). A retry has a token of its own and writes only what is missing; for a job that takes longer than {duration(info.max_ms - info.issue_ms)} raise "
+            f"delegation.token.max.lifetime.ms, or split it. The job's own failure: {error}"
+        ) from error
+
+    def _keep(self) -> None:
+        """Renew it in good time, again and again."""
+        life_ms = min(LEASE_MS, self._token.info.expiry_ms - self._token.info.issue_ms)
+        wait = self._until_renewal()
+        while not self._done.wait(wait):
+            if self._token.info.at_maximum:
+                log.warning(
+                    "No renewal makes the job's delegation token live longer; the job must be done before it ends: %s",
+                    self._token.info,
+                )
+                return
+            wait = self._until_renewal() if self._renewed(life_ms) else _AGAIN_SECONDS
+
+    def _renewed(self, life_ms: int) -> bool:
+        try:
+            with self._hook() as hook:
+                renewed = hook.renew_token(self._token, life_ms)
+        except KafkaSparkError as error:
+            ends = utc(self._token.info.expiry_ms)
+            log.warning("The job's delegation token could not be renewed, and ends at %s: %s", ends, error)
+            return False
+        self._token = DelegationToken(renewed, self._token.hmac)
+        log.info("Renewed the job's delegation token: %s.", renewed)
+        return True
+
+    def _until_renewal(self) -> float:
+        """Seconds."""
+        return max(1.0, self._token.info.remaining_ms(self._now_ms()) * RENEW_AT / 1000)
+
+    def _now_ms(self) -> int:
+        """The broker's clock."""
+        return _now_ms() + self._skew_ms
+
+    def _hook(self) -> DelegationTokenHook:
+        return DelegationTokenHook(self._config.conn_id, self._timeout, config=self._config)
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)

@@ -1,0 +1,260 @@
+"""Kafka's Java AdminClient, called from Python: for what no Python client has. One JVM for a sequence of calls, and always ended."""
+
+from __future__ import annotations
+
+import logging
+import os
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from py4j.java_gateway import GatewayParameters, JavaGateway, find_jar_path
+from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
+
+from airflow_provider_kafka_spark.core.errors import (
+    BrokerAuthenticationError,
+    BrokerAuthorizationError,
+    BrokerError,
+    BrokerUnavailableError,
+    ConnectionConfigError,
+    DelegationTokenError,
+    DelegationTokenExpiredError,
+    JarError,
+    JavaNotFoundError,
+    KafkaSparkError,
+)
+from airflow_provider_kafka_spark.hooks.child_environment import child_environment
+from airflow_provider_kafka_spark.hooks.jars import resolve
+from airflow_provider_kafka_spark.hooks.java import find_java
+from airflow_provider_kafka_spark.hooks.spark_home import CONNECTOR_EXCLUDES, find_spark_home
+
+_START_SECONDS = 30.0
+_STOP_SECONDS = 5.0
+#: A short life, little memory: the first compiler and the simplest collector.
+_JVM_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Xmx128m")
+#: What Kafka's exceptions mean here, by the name of their class, with what to do about it.
+_MEANINGS: Mapping[str, tuple[type[KafkaSparkError], str]] = {
+    "SaslAuthenticationException": (BrokerAuthenticationError, "Correct the login of the connection."),
+    "UnsupportedSaslMechanismException": (BrokerAuthenticationError, "Choose a mechanism that the listener has."),
+    "IllegalSaslStateException": (BrokerAuthenticationError, "Is the listener a SASL listener?"),
+    "SslAuthenticationException": (BrokerAuthenticationError, "Check the CA, the host names and the dates of the certificates."),
+    "LoginException": (BrokerAuthenticationError, "Check the keytab, its principal, and the clocks."),
+    "TimeoutException": (BrokerUnavailableError, "Is the broker up, and reachable from this machine?"),
+    "DisconnectException": (BrokerUnavailableError, "Is the broker up, and the protocol the listener's?"),
+    "ClusterAuthorizationException": (BrokerAuthorizationError, "Grant the login what it lacks."),
+    "DelegationTokenAuthorizationException": (
+        BrokerAuthorizationError,
+        "Only the owner and the renewers of a token may renew or expire it, and only they and those with DESCRIBE on the token may see it.",
+    ),
+    "DelegationTokenOwnerMismatchException": (BrokerAuthorizationError, "Only the owner and the renewers of a token may renew or expire it."),
+    "DelegationTokenNotFoundException": (DelegationTokenError, "It has ended and been removed, or was expired."),
+    "DelegationTokenExpiredException": (DelegationTokenExpiredError, "A token that has ended cannot be renewed; make a new one."),
+    "DelegationTokenDisabledException": (
+        DelegationTokenError,
+        "This broker has no delegation tokens: it needs delegation.token.secret.key in its properties.",
+    ),
+    "UnsupportedByAuthenticationException": (
+        DelegationTokenError,
+        "Token requests need a connection with a login (SASL, or SSL with a client certificate) that is not itself a delegation token.",
+    ),
+    "InvalidPrincipalTypeException": (DelegationTokenError, "Owners and renewers are of the type User, such as 'User:alice'."),
+    "UnsupportedVersionException": (BrokerError, "The broker is too old for this request."),
+}  # fmt: skip
+
+
+class KafkaJvm:
+    """A JVM with an AdminClient, inside ``with``. It ends with this process too, even if that is ended by SIGKILL.
+
+    :param properties: of the Java client. **Secret**; they go through an authenticated socket on the loopback interface, not by argv.
+    :param described: what it talks to, for messages, such as ``"connection 'kafka_default', broker-1:9092"``.
+    :param timeout: seconds for each call.
+    :param system_properties: of the JVM. Not secret.
+    :param jars: with kafka-clients among them; by default those of Spark's Kafka connector.
+    """
+
+    def __init__(
+        self,
+        properties: Mapping[str, str],
+        described: str,
+        *,
+        timeout: float,
+        system_properties: Mapping[str, str] | None = None,
+        jars: Sequence[Path] | None = None,
+    ) -> None:
+        self.timeout = timeout
+        self._properties = properties
+        self._described = described
+        self._system_properties = dict(system_properties or {})
+        self._jars = jars
+        self._process: subprocess.Popen[bytes] | None = None
+        self._gateway: JavaGateway | None = None
+        self._clients: list[Any] = []
+
+    def __enter__(self) -> KafkaJvm:
+        try:
+            self._start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the JVM. Calling it again does nothing."""
+        gateway, self._gateway = self._gateway, None
+        process, self._process = self._process, None
+        self._clients.clear()
+        if gateway is not None:
+            gateway.close(keep_callback_server=False, close_callback_server_connections=False)
+        if process is None:
+            return
+        # It has nothing to save: what a broker was asked for, it has done.
+        process.kill()
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                pipe.close()
+        process.wait(timeout=_STOP_SECONDS)
+
+    @property
+    def java(self) -> Any:
+        """The gateway's view of Java's packages."""
+        if self._gateway is None:
+            raise BrokerError("This JVM has ended; use it inside its `with`.")
+        return self._gateway.jvm
+
+    def admin(self, properties: Mapping[str, str] | None = None) -> Any:
+        """A new AdminClient, which ends with the JVM.
+
+        :param properties: in place of those of this JVM. **Secret.**
+        :raises ConnectionConfigError: if Kafka's client refuses the properties.
+        :raises BrokerAuthenticationError: if a login fails before a broker is asked, as with Kerberos.
+        """
+        ms = str(int(self.timeout * 1000))
+        config = self.java.java.util.Properties()
+        bounds = {"request.timeout.ms": ms, "default.api.timeout.ms": ms}
+        for name, value in {**(properties or self._properties), **bounds}.items():
+            config.setProperty(name, value)
+        client = self._named(
+            lambda: self.java.org.apache.kafka.clients.admin.AdminClient.create(config), "configuring the client"
+        )
+        self._clients.append(client)
+        return client
+
+    def get(self, future: Any, doing: str) -> Any:
+        """The value of a KafkaFuture.
+
+        :param doing: for the message, such as ``"creating a delegation token"``.
+        :raises KafkaSparkError: what Kafka's exception means, at the latest after the time-out.
+        """
+        unit = self.java.java.util.concurrent.TimeUnit.MILLISECONDS
+        return self._named(lambda: future.get(int(self.timeout * 1000) + 1000, unit), doing)
+
+    def items(self, collection: Any) -> list[Any]:
+        """What a Java collection of any kind holds; only some kinds are iterable from Python."""
+        return list(self.java.java.util.ArrayList(collection))
+
+    def _named(self, call: Callable[[], Any], doing: str) -> Any:
+        try:
+            return call()
+        except Py4JJavaError as error:
+            raise self._meaning(error.java_exception, doing) from None
+        except (Py4JNetworkError, Py4JError, OSError) as error:
+            raise BrokerUnavailableError(
+                f"{_sentence(doing)} got no answer from Kafka's Java client ({self._described}): {error}"
+            ) from None
+
+    def _meaning(self, thrown: Any, doing: str) -> KafkaSparkError:
+        """What a Java exception means; the cause that is known best decides."""
+        said: list[str] = []
+        known: tuple[type[KafkaSparkError], str] | None = None
+        while thrown is not None and len(said) < 10:
+            name = str(thrown.getClass().getSimpleName())
+            said.append(f"{name}: {thrown.getMessage()}" if thrown.getMessage() else name)
+            known = (
+                known if known is not None and known[0] is not BrokerUnavailableError else _MEANINGS.get(name, known)
+            )
+            thrown = thrown.getCause()
+        kind, advice = known or (
+            (ConnectionConfigError, "Correct the property it names.")
+            if any(text.startswith(("ConfigException", "IllegalArgumentException")) for text in said)
+            else (BrokerError, "")
+        )
+        # The outer exceptions only say that there is an inner one.
+        return kind(f"{_sentence(doing)} failed ({self._described}): {said[-1]} {advice}".rstrip())
+
+    def _start(self) -> None:
+        # With its level at DEBUG it writes every command and answer to the log, logins and tokens among them.
+        log = logging.getLogger("py4j")
+        log.setLevel(max(log.getEffectiveLevel(), logging.INFO))
+        java = find_java(8).executable
+        jars = list(self._jars) if self._jars is not None else default_jars()
+        if not any("kafka-clients" in jar.name for jar in jars):
+            raise JarError(
+                f"Delegation tokens need the kafka-clients jar that comes with Spark's Kafka connector; got {[jar.name for jar in jars]}."
+            )
+        class_path = os.pathsep.join([find_jar_path(), *map(str, jars)])
+        defined = [f"-D{name}={value}" for name, value in self._system_properties.items()]
+        command = [str(java), *_JVM_OPTIONS, *defined, "-cp", class_path, "py4j.GatewayServer"]
+        process = self._process = subprocess.Popen(
+            # py4j ends when its standard input does, and with that when this process does.
+            [*command, "--die-on-broken-pipe", "--enable-auth", "0"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=child_environment(),
+        )
+        deadline = time.monotonic() + _START_SECONDS
+        port, secret = self._line(process, deadline), self._line(process, deadline)
+        self._gateway = JavaGateway(
+            gateway_parameters=GatewayParameters(
+                port=int(port),
+                auth_token=secret,
+                auto_convert=True,
+                read_timeout=self.timeout + 10.0,
+                # All of its objects end with the JVM; telling it one by one would fail when it is gone.
+                enable_memory_management=False,
+            )
+        )
+
+    def _line(self, process: subprocess.Popen[bytes], deadline: float) -> str:
+        line = b""
+        while not line.endswith(b"\n"):
+            pipes = [process.stdout] if process.stdout else []
+            ready, _, _ = select.select(pipes, [], [], max(0.0, deadline - time.monotonic()))
+            character = os.read(ready[0].fileno(), 1) if ready else b""
+            if not character:
+                raise JavaNotFoundError(
+                    f"A JVM for Kafka's Java client must start within {_START_SECONDS:.0f} s; it {'ended' if ready else 'did not'}. Run `java -version` on this worker; is there memory left?"
+                )
+            line += character
+        return line.decode().strip()
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def default_jars() -> list[Path]:
+    """The jars of Spark's Kafka connector, kafka-clients among them, which are fetched once and kept; and of Spark's own those that a login by OAUTHBEARER needs.
+
+    :raises SparkSubmitNotFoundError: if there is no Spark to tell the version.
+    :raises JarError: if they are not to be had.
+    """
+    home = find_spark_home()
+    jackson = [jar for name in ("core", "databind", "annotations") for jar in home.jars.glob(f"jackson-{name}-2*.jar")]
+    return [*resolve(home.connector_coordinates, excludes=CONNECTOR_EXCLUDES), *jackson]
+
+
+def kerberos_properties(environ: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Java reads no ``KRB5_CONFIG``; this is the system property that stands for it."""
+    path = (os.environ if environ is None else environ).get("KRB5_CONFIG", "")
+    return {"java.security.krb5.conf": path} if path and sys.platform != "win32" else {}

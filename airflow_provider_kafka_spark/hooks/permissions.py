@@ -1,0 +1,52 @@
+"""What a login may do with topics and groups, asked of the broker before anything is started."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from enum import Enum
+
+import confluent_kafka
+
+from airflow_provider_kafka_spark.core.errors import BrokerAuthorizationError, BrokerError, UnknownTopicError
+from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
+
+
+def check_topics(hook: KafkaHook, topics: Iterable[str], *operations: str) -> None:
+    """Refuse what would fail only in Spark, and there in words that name no operation.
+
+    A topic that does not exist is left to others.
+
+    :param operations: such as ``"READ"``.
+    :raises BrokerAuthorizationError: naming topic and operation.
+    """
+    names = sorted(set(topics))
+    if not names:
+        return
+    answers = hook.client.describe_topics(
+        confluent_kafka.TopicCollection(names), include_authorized_operations=True, request_timeout=hook.timeout
+    )
+    for name, future in answers.items():
+        needs = f"{' and '.join(operations)} on topic {name!r}"
+        try:
+            topic = hook.result(future, f"describing topic {name!r}", needs)
+        except UnknownTopicError:
+            continue
+        except BrokerError as error:
+            if type(error) is BrokerError:
+                continue
+            raise
+        check_operations(hook, f"topic {name!r}", topic.authorized_operations, *operations)
+
+
+def check_operations(hook: KafkaHook, resource: str, permitted: Collection[Enum] | None, *operations: str) -> None:
+    """:param resource: such as ``"topic 'orders'"``.
+    :param permitted: what the broker says; nothing if it does not tell.
+    :raises BrokerAuthorizationError: naming resource and operation.
+    """
+    names = {operation.name for operation in permitted or ()}
+    lacking = [operation for operation in operations if operation not in names]
+    if names and lacking:
+        raise BrokerAuthorizationError(
+            f"The login of {hook.config.bootstrap_servers} (connection {hook.conn_id!r}) lacks a permission: it needs {' and '.join(lacking)} on {resource}, and has only "
+            f"{', '.join(sorted(names))}. Grant it; docs/permissions.md lists what each task needs."
+        )

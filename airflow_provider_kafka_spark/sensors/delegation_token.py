@@ -1,0 +1,159 @@
+"""A sensor that watches the lives of delegation tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.standard.triggers.temporal import DateTimeTrigger
+from airflow.sdk import BaseSensorOperator, PokeReturnValue
+from airflow.sdk.configuration import conf
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+
+from airflow_provider_kafka_spark.core.delegation_token import (
+    EXPIRING,
+    MODES,
+    TokenSelection,
+    TokenVerdict,
+    judge,
+    meant_owner,
+)
+from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError, InvalidInputError, OptionError
+from airflow_provider_kafka_spark.core.outage import Outage
+from airflow_provider_kafka_spark.core.sensor_parameters import milliseconds
+from airflow_provider_kafka_spark.hooks.delegation_token import DelegationTokenHook
+from airflow_provider_kafka_spark.hooks.failure import fail_for_good
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+#: Not a moment too early by rounding, or the look would be in vain.
+_MARGIN = timedelta(milliseconds=500)
+
+
+class DelegationTokenExpirySensor(BaseSensorOperator):
+    """Wait until delegation tokens come to their end, to renew them, or until all live long enough, as a gate before a long job.
+
+    It looks, and then sleeps until the moment that matters: when the first token will be within ``min_remaining`` of its end. Deferred, that costs neither a worker nor a JVM meanwhile. What only somebody's
+    doing can change (a renewal in mode ``valid``, a first token) is looked at every ``poke_interval``. Times are compared with the broker's clock where it tells it.
+
+    The task returns the tokens it found, as ``{"tokens": [{"token_id", "owner", "renewers", "issue_timestamp_ms", "expiry_timestamp_ms", "max_timestamp_ms"}], "now_ms": ...}``: in mode ``expiring`` those at
+    their end, in mode ``valid`` all. It never holds a secret.
+
+    :param conn_id: Kafka connection. (templated)
+    :param token_owner: principal whose tokens are meant, such as ``"User:alice"``; all that the login may see by default. Given as ``owner``, it needs its type: any other ``owner`` is Airflow's own, which is often in ``default_args``. (templated)
+    :param token_ids: ids of the tokens that are meant. One that does not exist fails the task. (templated)
+    :param min_remaining: timedelta, or seconds.
+    :param mode: ``"expiring"``: wait until a token is within ``min_remaining`` of its end. ``"valid"``: wait until every one lives for that long.
+    :param kafka_timeout: seconds for each call.
+    :param deferrable: wait in the triggerer.
+    :param kwargs: of Airflow's sensors.
+    """
+
+    template_fields: Sequence[str] = ("conn_id", "token_owner", "token_ids")
+    ui_color = "#e0ecf5"
+
+    def __init__(
+        self,
+        *,
+        conn_id: str = "kafka_default",
+        token_owner: str | None = None,
+        token_ids: list[str] | str | None = None,
+        min_remaining: timedelta | float,
+        mode: str = EXPIRING,
+        kafka_timeout: float = 20.0,
+        deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.conn_id = conn_id
+        self.token_owner = meant_owner(token_owner, self.owner)
+        self.token_ids = token_ids
+        self.min_remaining = min_remaining
+        self.mode = mode
+        self.kafka_timeout = kafka_timeout
+        self.deferrable = deferrable
+        self._outage = Outage()
+        self._asleep_until: datetime | None = None
+
+    def execute(self, context: Context) -> Any:
+        """Look, and go on looking.
+
+        :return: the tokens, as above.
+        """
+        return self._look_or_defer(timedelta(seconds=self.timeout)) if self.deferrable else super().execute(context)
+
+    def execute_complete(self, context: Context, event: object = None, until: float = 0.0) -> Any:  # noqa: ARG002 - Airflow's
+        """Look again after having slept.
+
+        :param until: when the sensor's time is over, in seconds since 1970.
+        """
+        return self._look_or_defer(datetime.fromtimestamp(until, timezone.utc) - _now())
+
+    @fail_for_good
+    def poke(self, context: Context) -> bool | PokeReturnValue:  # noqa: ARG002 - Airflow's
+        if self._asleep_until is not None and _now() < self._asleep_until:
+            return False
+        found = self._look()
+        if isinstance(found, dict):
+            return PokeReturnValue(True, found)
+        # Rescheduled tasks forget it, and look each time they are poked.
+        self._asleep_until = _now() + found
+        return False
+
+    def _look_or_defer(self, left: timedelta) -> Any:
+        try:
+            found = fail_for_good(self._look)()
+        except AirflowFailException as error:
+            if self.soft_fail or self.never_fail:
+                raise AirflowSkipException(f"Skipping instead of failing: {error}") from error
+            raise
+        if isinstance(found, dict):
+            return found
+        moment, until = _now() + found + _MARGIN, _now() + left
+        self.log.info("Sleeping until %s.", moment.isoformat(timespec="seconds"))
+        return self.defer(
+            trigger=DateTimeTrigger(moment=moment),
+            method_name="execute_complete",
+            kwargs={"until": until.timestamp()},
+            timeout=left,
+        )
+
+    def _look(self) -> dict[str, Any] | timedelta:
+        """The result, or how long to sleep."""
+        selection, min_remaining_ms = self._check_parameters()
+        try:
+            with DelegationTokenHook(self.conn_id, self.kafka_timeout) as hook:
+                # The clock first: in doubt a token is taken to live a moment longer, and the gate to be a moment narrower.
+                now_ms = hook.now_ms()
+                verdict = judge(hook.describe(selection.owner), selection, min_remaining_ms, self.mode, now_ms)
+        except BrokerUnavailableError as error:
+            for line in self._outage.began(error):
+                self.log.warning("%s", line)
+            return timedelta(seconds=self.poke_interval)
+        for line in self._outage.ended():
+            self.log.info("%s", line)
+        self.log.info("%s", verdict.text)
+        if verdict.met:
+            return {"tokens": [token.as_json() for token in verdict.tokens], "now_ms": now_ms}
+        return self._sleep(verdict)
+
+    def _sleep(self, verdict: TokenVerdict) -> timedelta:
+        if verdict.wait_ms is None:
+            return timedelta(seconds=self.poke_interval)
+        # A token that is expired by hand, or a new one that ends sooner, is not foreseen: look at least once a day.
+        return min(timedelta(milliseconds=verdict.wait_ms), timedelta(days=1))
+
+    def _check_parameters(self) -> tuple[TokenSelection, int]:
+        if not isinstance(self.conn_id, str) or not self.conn_id.strip():
+            raise InvalidInputError(
+                f"conn_id must be the id of a Kafka connection; got {self.conn_id!r}. If a template stands there, look at what it rendered to."
+            )
+        if self.mode not in MODES:
+            raise OptionError(f"mode must be one of {MODES}; got {self.mode!r}.")
+        return TokenSelection.parse(self.token_owner, self.token_ids), milliseconds(self.min_remaining, "min_remaining")
+
+
+def _now() -> datetime:
+    return datetime.now(timezone.utc)

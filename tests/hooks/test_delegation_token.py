@@ -1,0 +1,181 @@
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import psutil
+import pytest
+
+from airflow_provider_kafka_spark.core.delegation_token import TokenSelection
+from airflow_provider_kafka_spark.core.errors import (
+    BrokerAuthenticationError,
+    BrokerAuthorizationError,
+    BrokerUnavailableError,
+    DelegationTokenError,
+    DelegationTokenExpiredError,
+)
+from airflow_provider_kafka_spark.hooks.delegation_token import DelegationTokenHook
+from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
+
+pytestmark = pytest.mark.broker
+
+USERS = {"alice": "alice-secret", "bob": "bob-secret"}
+LIFE_MS, LONGEST_MS = 30_000, 60_000
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[KafkaBroker]:
+    properties = {
+        "delegation.token.expiry.time.ms": str(LIFE_MS),
+        "delegation.token.max.lifetime.ms": str(LONGEST_MS),
+        "delegation.token.expiry.check.interval.ms": "1000",
+    }
+    with KafkaBroker(sasl_users=USERS, properties=properties) as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def connections(broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    alice = broker.sasl_client_config("alice")
+    extras = {
+        "alice": alice,
+        "bob": broker.sasl_client_config("bob"),
+        "wrong": {**alice, "sasl.password": "not-her-password"},
+        "down": {**alice, "bootstrap.servers": "127.0.0.1:1"},
+        "plain": {"bootstrap.servers": broker.bootstrap_servers},
+        "sha256": {**alice, "delegation.token.mechanism": "SCRAM-SHA-256"},
+        "short": {**alice, "delegation.token.max.lifetime.ms": 20_000},
+    }
+    for name, extra in extras.items():
+        monkeypatch.setenv(f"AIRFLOW_CONN_{name.upper()}", json.dumps({"conn_type": "kafka", "extra": extra}))
+
+
+def only(token_id: str) -> TokenSelection:
+    return TokenSelection(token_ids=(token_id,))
+
+
+def java_children() -> list[str]:
+    found = psutil.Process().children(recursive=True)
+    return [" ".join(p.cmdline()) for p in found if p.is_running() and "py4j.GatewayServer" in p.cmdline()]
+
+
+def test_from_its_making_to_its_end(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    with DelegationTokenHook("alice") as hook:
+        assert abs(hook.now_ms() - time.time() * 1000) < 5000
+        token = hook.create()
+        info = token.info
+        assert info.owner == "User:alice"
+        assert (info.expiry_ms - info.issue_ms, info.max_ms - info.issue_ms) == (LIFE_MS, LONGEST_MS)
+        assert info in hook.describe()
+        assert info in hook.describe("alice")
+        assert hook.describe("User:nobody") == []
+
+        (renewed,) = hook.renew(only(info.token_id), period_ms=LIFE_MS)
+        assert info.expiry_ms < renewed.expiry_ms < info.max_ms
+        # No renewal is for longer than the broker's own period.
+        (renewed,) = hook.renew(only(info.token_id), period_ms=10 * LONGEST_MS)
+        assert renewed.expiry_ms <= hook.now_ms() + LIFE_MS
+
+        # Somebody logs in with it, and may not ask for tokens.
+        login = replace(hook.config, java=token.java_login(hook.config.java, "SCRAM-SHA-512"))
+        with (
+            DelegationTokenHook("alice", config=login) as by_token,
+            pytest.raises(DelegationTokenError, match="not itself a delegation token"),
+        ):
+            by_token.describe()
+
+        (expired,) = hook.expire(only(info.token_id))
+        assert expired.expiry_ms <= hook.now_ms() + 1000
+        with pytest.raises(DelegationTokenError):
+            hook.renew_token(token, LIFE_MS)
+        assert len(java_children()) == 1
+    assert java_children() == []
+    assert token.hmac not in caplog.text
+    assert "alice-secret" not in caplog.text
+
+
+def test_no_secret_is_in_the_arguments_of_the_jvm() -> None:
+    with DelegationTokenHook("alice") as hook:
+        token = hook.create()
+        (command,) = java_children()
+        assert "alice-secret" not in command
+        assert token.hmac not in command
+        hook.expire_token(token)
+
+
+def test_a_lease_and_a_longest_life() -> None:
+    with DelegationTokenHook("short") as hook:
+        info = hook.create(lease_ms=5000).info
+        assert info.max_ms - info.issue_ms == 20_000
+        assert 5000 <= info.expiry_ms - info.issue_ms < 15_000
+        # The end is the maximum, whatever is asked for.
+        (renewed,) = hook.renew(only(info.token_id), period_ms=LIFE_MS)
+        assert renewed.at_maximum
+        hook.expire(only(info.token_id))
+
+
+def test_by_the_other_mechanism() -> None:
+    with DelegationTokenHook("sha256") as hook:
+        hook.expire_token(hook.create())
+
+
+def test_who_may_renew() -> None:
+    """A refusal does not keep the others from being renewed."""
+    with DelegationTokenHook("alice") as hook:
+        hers = hook.create().info
+        both = hook.create(lease_ms=10_000, renewers=["bob"]).info
+    with DelegationTokenHook("bob") as hook:
+        mine = TokenSelection(token_ids=(hers.token_id, both.token_id))
+        with pytest.raises(BrokerAuthorizationError, match=hers.token_id):
+            hook.renew(mine)
+        ends = {t.token_id: t.expiry_ms for t in hook.describe("alice")}
+        assert ends[both.token_id] > both.expiry_ms
+        assert ends[hers.token_id] == hers.expiry_ms
+    with DelegationTokenHook("alice") as hook:
+        hook.expire(mine)
+
+
+def test_a_token_that_has_ended() -> None:
+    with DelegationTokenHook("alice") as hook:
+        token = hook.create(lease_ms=1000)
+        time.sleep(1.2)
+        with pytest.raises(DelegationTokenError) as caught:
+            hook.renew_token(token, LIFE_MS)
+        # It has ended, or has been removed already.
+        assert isinstance(caught.value, DelegationTokenExpiredError) or "removed" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("connection", "error", "said"),
+    [
+        pytest.param("wrong", BrokerAuthenticationError, "invalid credentials", id="wrong-password"),
+        pytest.param("down", BrokerUnavailableError, "127.0.0.1:1", id="nobody-there"),
+        pytest.param("plain", DelegationTokenError, "need a connection with a login", id="no-login"),
+    ],
+)
+def test_each_failure_is_named_in_time(connection: str, error: type[Exception], said: str) -> None:
+    began = time.monotonic()
+    with pytest.raises(error, match=said) as caught, DelegationTokenHook(connection, timeout=5.0) as hook:
+        hook.create()
+    assert time.monotonic() - began < 30
+    assert "not-her-password" not in str(caught.value)
+    assert java_children() == []
+
+
+def test_a_broker_without_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+    without: Any = {"delegation.token.secret.key": None}
+    with KafkaBroker(sasl_users=USERS, properties=without) as other:
+        extra = other.sasl_client_config("alice")
+        monkeypatch.setenv("AIRFLOW_CONN_OTHER", json.dumps({"conn_type": "kafka", "extra": extra}))
+        with pytest.raises(DelegationTokenError, match=r"delegation\.token\.secret\.key"), DelegationTokenHook("other") as hook:  # fmt: skip
+            hook.create()
+
+
+def test_outside_of_with() -> None:
+    with pytest.raises(Exception, match="inside `with`"):
+        DelegationTokenHook("alice").now_ms()

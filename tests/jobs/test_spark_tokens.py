@@ -1,0 +1,109 @@
+"""The settings for Spark's own delegation tokens, handed to Spark's own classes, with a real realm and two real clusters."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
+from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest, Transform
+from airflow_provider_kafka_spark.core.spans import plan_spans
+from airflow_provider_kafka_spark.core.spark_tokens import cluster_settings, obtained_by_spark, without_login
+from airflow_provider_kafka_spark.core.tuning import sink_defaults, source_defaults
+from airflow_provider_kafka_spark.hooks.jars import resolve
+from airflow_provider_kafka_spark.hooks.login_files import configure
+from airflow_provider_kafka_spark.hooks.spark_home import CONNECTOR_EXCLUDES, find_spark_home
+from airflow_provider_kafka_spark.testing.broker_client import Record
+from airflow_provider_kafka_spark.testing.broker_properties import BrokerTls
+from airflow_provider_kafka_spark.testing.certificates import CertificateAuthority
+from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
+from airflow_provider_kafka_spark.testing.kerberos import INSTALL_COMMAND, Kdc
+
+pytestmark = [
+    pytest.mark.broker,
+    pytest.mark.spark,
+    pytest.mark.skipif(not Kdc.is_available(), reason=f"needs MIT Kerberos: {INSTALL_COMMAND}"),
+]
+
+_RECORDS = 200
+_SECONDS = 120.0
+
+
+@pytest.fixture(scope="module")
+def clusters() -> Iterator[tuple[Kdc, KafkaBroker, KafkaBroker]]:
+    """One realm, and two clusters, of which one has TLS."""
+    with ExitStack() as stack:
+        kdc = stack.enter_context(Kdc())
+        authority = CertificateAuthority()
+        tls = BrokerTls(authority.issue("broker"), authority.ca_pem)
+        yield kdc, stack.enter_context(KafkaBroker(kerberos=kdc)), stack.enter_context(KafkaBroker(kerberos=kdc, tls=tls))  # fmt: skip
+
+
+def test_spark_obtains_tokens_for_two_clusters_and_copies_on_them(
+    clusters: tuple[Kdc, KafkaBroker, KafkaBroker], tmp_path: Path
+) -> None:
+    """Nothing in the job's options says how to log in, and both listeners ask for it."""
+    kdc, source, target = clusters
+    source.create_topic("orders", 2)
+    target.create_topic("copy", 2)
+    source.produce("orders", [Record(b"%d" % n, b"v", partition=n % 2) for n in range(_RECORDS)])
+    from_ = configure("from.here", source.sasl_client_config("copier", "GSSAPI"))
+    to = configure("to", target.sasl_client_config("copier", "GSSAPI", tls=True))
+    settings = cluster_settings(obtained_by_spark([from_, to]))
+    assert {value for name, value in settings.items() if name.endswith("security.protocol")} == {"SASL_PLAINTEXT", "SASL_SSL"}  # fmt: skip
+
+    ranges = OffsetRanges.parse([f"orders:{p}:0:{_RECORDS // 2}" for p in range(2)])
+    spans = plan_spans(ranges)
+    request = JobRequest(
+        run_id="0123456789abcdef",
+        plan_digest="digest",
+        ranges=tuple(ranges.format()),
+        spans=spans,
+        transform=Transform(topic="copy"),
+        source_options={**source_defaults(spans, read_committed=True), **without_login(from_).spark_options(by_name=True)},
+        sink_options={**sink_defaults(), **without_login(to).spark_options(by_name=True)},
+        report_uri=str(tmp_path / "report.json"),
+    )  # fmt: skip
+    assert not [name for name in (*request.source_options, *request.sink_options) if "sasl" in name.lower()]
+    said = _submit(request, settings, kdc, tmp_path)
+
+    assert (tmp_path / "report.json").exists(), said
+    report = JobReport.from_json((tmp_path / "report.json").read_text())
+    assert report.failure is None, report.failure
+    (obtained,) = [line for line in said.splitlines() if line.startswith("tokens:")]
+    assert obtained == "tokens: ['kafka.server.delegation.token.from_here-0', 'kafka.server.delegation.token.to-1']"
+    assert sum(r.records_written for r in report.ranges) == _RECORDS
+    assert len(target.consume("copy")) == _RECORDS
+
+
+def _submit(request: JobRequest, settings: dict[str, str], kdc: Kdc, folder: Path) -> str:
+    home = find_spark_home()
+    jars = resolve(home.connector_coordinates, excludes=CONNECTOR_EXCLUDES)
+    file = folder / "request.json"
+    file.write_text(request.to_json())
+    keytab = {"spark.kerberos.keytab": str(kdc.keytab("copier")), "spark.kerberos.principal": kdc.principal("copier")}
+    conf = [word for name, value in {**settings, **keytab}.items() for word in ("--conf", f"{name}={value}")]
+    class_path = ["--driver-class-path", ":".join(map(str, jars))]
+    checkout = Path(__file__).resolve().parents[2]
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(checkout),
+        "SPARK_HOME": str(home.jars.parent),
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_SUBMIT_OPTS": f"-Djava.security.krb5.conf={kdc.krb5_conf}",
+    }
+    done = subprocess.run(
+        [str(home.submit), "--master", "local[2]", *class_path, *conf, str(Path(__file__).with_name("obtaining_tokens.py")), str(file)],
+        env=environment,
+        timeout=_SECONDS,
+        capture_output=True,
+        text=True,
+        check=False,
+    )  # fmt: skip
+    return done.stdout + done.stderr

@@ -1,0 +1,185 @@
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from airflow.sdk import DAG
+from airflow.sdk.exceptions import AirflowFailException
+
+from airflow_provider_kafka_spark.core.delegation_token import TokenInfo, TokenSelection
+from airflow_provider_kafka_spark.hooks.delegation_token import DelegationTokenHook
+from airflow_provider_kafka_spark.operators.delegation_token import (
+    ExpireDelegationTokensOperator,
+    RenewDelegationTokensOperator,
+)
+from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
+from tests.airflow_fakes import task_context
+
+pytestmark = pytest.mark.broker
+
+#: How long a renewal lasts, and how long a token lives at most.
+LIFE_MS, LONGEST_MS = 600_000, 3_600_000
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[KafkaBroker]:
+    properties = {
+        "delegation.token.expiry.time.ms": str(LIFE_MS),
+        "delegation.token.max.lifetime.ms": str(LONGEST_MS),
+        # Tokens that have ended stay in the list.
+        "delegation.token.expiry.check.interval.ms": "3600000",
+    }
+    users = {"alice": "password-of-alice", "bob": "password-of-bob"}
+    with KafkaBroker(sasl_users=users, properties=properties) as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def connections(broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    for name, user in (("kafka_default", "alice"), ("bob", "bob")):
+        extra = broker.sasl_client_config(user)
+        monkeypatch.setenv(f"AIRFLOW_CONN_{name.upper()}", json.dumps({"conn_type": "kafka", "extra": extra}))
+    yield
+    for name in ("kafka_default", "bob"):
+        with DelegationTokenHook(name) as hook:
+            now_ms = hook.now_ms()
+            ids = tuple(t.token_id for t in hook.describe(_USER[name]) if t.remaining_ms(now_ms) > 0)
+            if ids:
+                hook.expire(TokenSelection(token_ids=ids))
+
+
+_USER = {"kafka_default": "User:alice", "bob": "User:bob"}
+
+
+def made(*leases_ms: int | None, conn_id: str = "kafka_default", **parameters: Any) -> list[TokenInfo]:
+    with DelegationTokenHook(conn_id) as hook:
+        return [hook.create(lease_ms=lease, **parameters).info for lease in leases_ms]
+
+
+def run(operator: Any) -> Any:
+    return operator.execute(task_context())
+
+
+def renew(**parameters: Any) -> dict[str, Any]:
+    result: dict[str, Any] = run(RenewDelegationTokensOperator(task_id="t", **parameters))
+    return result
+
+
+def ids(result: dict[str, Any]) -> set[str]:
+    return {t["token_id"] for t in result["tokens"]}
+
+
+def test_by_what_a_sensor_returned() -> None:
+    soon, other = made(60_000, 60_000)
+    result = renew(token_ids={"tokens": [soon.as_json()], "now_ms": 1})
+    assert ids(result) == {soon.token_id}
+    (token,) = result["tokens"]
+    assert token["expiry_timestamp_ms"] > soon.expiry_ms + 500_000
+    with DelegationTokenHook() as hook:
+        assert other in hook.describe()
+
+
+def test_those_of_an_owner_that_end_soon() -> None:
+    soon, later = made(60_000, 300_000)
+    (of_bob,) = made(60_000, conn_id="bob")
+    result = renew(token_owner="alice", ending_within=timedelta(minutes=2))
+    assert ids(result) == {soon.token_id}
+    assert later.token_id not in ids(result)
+    with DelegationTokenHook("bob") as hook:
+        assert of_bob in hook.describe("bob")
+
+
+def test_for_a_shorter_time_than_the_brokers() -> None:
+    (token,) = made(60_000)
+    (renewed,) = renew(token_ids=token.token_id, renew_for=120)["tokens"]
+    assert 100_000 < renewed["expiry_timestamp_ms"] - token.issue_ms < 140_000
+
+
+def test_the_maximum_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    """A renewal ends there, and a token that is there already is left as it is."""
+    (token,) = made(60_000, max_lifetime_ms=300_000)
+    for _ in range(2):
+        result = renew(token_ids=[token.token_id])
+        assert result["at_maximum"] == [token.token_id]
+        assert result["tokens"][0]["expiry_timestamp_ms"] == token.max_ms
+    assert capsys.readouterr().out.count("has reached its maximum time") == 2
+
+
+def test_nothing_is_near_its_end() -> None:
+    made(300_000)
+    assert renew(ending_within=60) == {"tokens": [], "at_maximum": []}
+
+
+def test_a_token_that_has_ended_is_an_error_if_it_was_meant_by_its_id() -> None:
+    (token,) = made(1000)
+    time.sleep(1.5)
+    assert renew(token_owner="alice") == {"tokens": [], "at_maximum": []}
+    with pytest.raises(AirflowFailException, match=rf"cannot be renewed: token {token.token_id}"):
+        renew(token_ids=[token.token_id])
+    # To one who wants it to end, it is as it should be.
+    assert run(ExpireDelegationTokensOperator(task_id="t", token_ids=[token.token_id])) == {"tokens": []}
+
+
+def test_expired_at_once() -> None:
+    first, other = made(None, None)
+    assert ids(run(ExpireDelegationTokensOperator(task_id="t", token_ids=[first.token_id]))) == {first.token_id}
+    with DelegationTokenHook() as hook:
+        listed = {t.token_id for t in hook.describe("alice")}
+    assert first.token_id not in listed
+    assert other.token_id in listed
+
+
+def test_expired_in_a_while() -> None:
+    (token,) = made(None)
+    (ending,) = run(ExpireDelegationTokensOperator(task_id="t", token_owner="alice", expire_in=30))["tokens"]
+    assert ending["token_id"] == token.token_id
+    assert 25_000 < ending["expiry_timestamp_ms"] - token.issue_ms < 45_000
+
+
+def test_one_who_may_not_is_told_so() -> None:
+    (token,) = made(60_000)
+    for kind in (RenewDelegationTokensOperator, ExpireDelegationTokensOperator):
+        with pytest.raises(AirflowFailException, match="Only the owner and the renewers"):
+            run(kind(task_id="t", conn_id="bob", token_ids=[token.token_id]))
+
+
+def test_the_owner_in_default_args_is_airflows() -> None:
+    """It names a team, not a Kafka principal; one that is written as a principal is one."""
+    (token,) = made(60_000)
+    with DAG("d", default_args={"owner": "data-team"}):
+        operator = RenewDelegationTokensOperator(task_id="t", ending_within=120)
+        of_another = RenewDelegationTokensOperator(task_id="u", ending_within=120, owner="User:carol")
+    assert operator.owner == "data-team"
+    assert ids(run(of_another)) == set()
+    assert ids(run(operator)) == {token.token_id}
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        pytest.param({}, "Say which delegation tokens are meant", id="none"),
+        pytest.param({"token_ids": ["no-such-token"]}, "no-such-token", id="unknown"),
+        pytest.param({"token_ids": []}, "token_ids must be a list", id="empty"),
+        pytest.param({"token_ids": {"tokens": []}}, "token_ids must be a list", id="empty-result"),
+        pytest.param({"token_ids": {"tokens": [1]}}, "token_ids must be a list", id="no-result"),
+        pytest.param({"ending_within": -1}, "ending_within must be", id="negative"),
+        pytest.param({"token_owner": " "}, "token_owner must be", id="blank"),
+        pytest.param({"token_owner": "alice", "conn_id": None}, "conn_id must be", id="no-connection"),
+        pytest.param({"token_owner": "Group:alice"}, "User", id="not-a-user"),
+    ],
+)
+def test_bad_input(parameters: dict[str, Any], message: str) -> None:
+    for kind in (RenewDelegationTokensOperator, ExpireDelegationTokensOperator):
+        with pytest.raises(AirflowFailException, match=message):
+            run(kind(task_id="t", **parameters))
+
+
+def test_times_that_cannot_be_right() -> None:
+    with pytest.raises(AirflowFailException, match="renew_for must be"):
+        renew(token_owner="alice", renew_for=0)
+    with pytest.raises(AirflowFailException, match="expire_in must be"):
+        run(ExpireDelegationTokensOperator(task_id="t", token_owner="alice", expire_in="soon"))

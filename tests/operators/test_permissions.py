@@ -1,0 +1,504 @@
+"""Every task with exactly the ACLs that docs/permissions.md lists for it, and without each one of them, on a broker with an authorizer.
+
+The job runs in a Spark of this process, in place of ``spark-submit``; where a permission lacks, no job is to be started at all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import json
+import os
+import pkgutil
+import re
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import py4j.java_gateway
+import py4j.protocol
+import pytest
+from airflow.sdk import BaseOperator, PokeReturnValue
+from airflow.sdk.exceptions import AirflowFailException
+
+from airflow_provider_kafka_spark import operators, sensors
+from airflow_provider_kafka_spark.core.errors import JobFailedError, JobReportMissingError, error_named
+from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest
+from airflow_provider_kafka_spark.hooks.delegation_token import DelegationTokenHook
+from airflow_provider_kafka_spark.hooks.kafka_jvm import KafkaJvm
+from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
+from airflow_provider_kafka_spark.operators.available_now import KafkaToKafkaAvailableNowOperator
+from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
+from airflow_provider_kafka_spark.operators.delegation_token import (
+    ExpireDelegationTokensOperator,
+    RenewDelegationTokensOperator,
+)
+from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
+from airflow_provider_kafka_spark.sensors.delegation_token import DelegationTokenExpirySensor
+from airflow_provider_kafka_spark.sensors.offsets import (
+    ConsumerGroupLagSensor,
+    KafkaNewRecordsSensor,
+    KafkaTimestampReachedSensor,
+)
+from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
+from tests.acls import OPTIONAL, Acl, documented, granted, needed
+from tests.airflow_fakes import AssetStateStore, TaskStateStore, task_context
+from tests.triggers.conftest import until
+from tests.triggers.test_new_records import Triggerer
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.broker, pytest.mark.spark]
+
+PRINCIPALS = {"source": "User:reader", "target": "User:writer", "connection": "User:watcher"}
+NAMES = {"source": "orders", "target": "copy", "commit_group_id": "copy-of-orders", "group_id": "shop"}
+COPY: dict[str, Any] = {
+    "task_id": "t",
+    "source_conn_id": "reader",
+    "target_conn_id": "writer",
+    "target_topic": "copy",
+    "kafka_timeout": 10,
+}
+#: 10 records, an aborted one, and the markers of two transactions.
+RECORDS, END = 10, 13
+
+
+@dataclass
+class World:
+    """What a task finds."""
+
+    folder: Path
+    unfinished: Path
+    started: list[str] = field(default_factory=list)
+    store: TaskStateStore = field(default_factory=TaskStateStore)
+
+    def run(self, operator: Any) -> Any:
+        return operator.execute(task_context(self.store))
+
+    def stream(self, **parameters: Any) -> Any:
+        return self.run(
+            KafkaToKafkaAvailableNowOperator(
+                topics=["orders"],
+                starting_offsets="earliest",
+                **{**COPY, "checkpoint_location": str(self.folder / "checkpoint"), **parameters},
+            )
+        )
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[KafkaBroker]:
+    users = {name: f"password-of-{name}" for name in ("reader", "writer", "watcher", "alice", "admin")}
+    with KafkaBroker(sasl_users=users, authorizer=True, super_users=["User:admin"]) as running:
+        for name in ("orders", "copy"):
+            running.create_topic(name)
+        running.produce_transaction("orders", [Record(b"k", b"v%d" % i) for i in range(RECORDS)])
+        running.produce_transaction("orders", [Record(b"k", b"aborted")], commit=False)
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def connections(broker: KafkaBroker, connection: Callable[..., None]) -> None:
+    for user in broker.sasl_users:
+        connection(user, extra=broker.sasl_client_config(user))
+    connection("spark_default", conn_type="spark", host="local[2]")
+
+
+@contextmanager
+def without_pyspark() -> Iterator[None]:
+    """A Spark session in a process takes over the failures of all its gateways, also of those that are none of Spark's."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(py4j.java_gateway, "get_return_value", py4j.protocol.get_return_value)
+        yield
+
+
+@pytest.fixture(scope="module")
+def alices_token(broker: KafkaBroker) -> str:
+    """The id of a token that is neither the watcher's nor his to renew."""
+    with pytest.MonkeyPatch.context() as patch:
+        extra = broker.sasl_client_config("alice")
+        patch.setenv("AIRFLOW_CONN_ALICE", json.dumps({"conn_type": "kafka", "extra": extra}))
+        with without_pyspark(), DelegationTokenHook("alice") as hook:
+            return hook.create().info.token_id
+
+
+@pytest.fixture(scope="module")
+def unfinished(broker: KafkaBroker, tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Path:
+    """A checkpoint whose first batch was begun and not finished."""
+    folder = tmp_path_factory.mktemp("unfinished")
+    with pytest.MonkeyPatch.context() as patch:
+        _run_here(patch, spark, [])
+        extra = broker.sasl_client_config("admin")
+        for name in ("reader", "writer"):
+            patch.setenv(f"AIRFLOW_CONN_{name.upper()}", json.dumps({"conn_type": "kafka", "extra": extra}))
+        patch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps({"conn_type": "spark", "host": "local[2]"}))
+        World(folder, folder).stream()
+    (commit,) = folder.rglob("commits/0")
+    commit.unlink()
+    return folder / "checkpoint"
+
+
+@pytest.fixture
+def world(tmp_path: Path, spark: SparkSession, unfinished: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    found = World(tmp_path, unfinished)
+    _run_here(monkeypatch, spark, found.started)
+    return found
+
+
+TokenAcl = Callable[[str, str, str], AbstractContextManager[None]]
+
+
+@pytest.fixture
+def plain_py4j() -> Iterator[None]:
+    with without_pyspark():
+        yield
+
+
+@pytest.fixture
+def token_acl(broker: KafkaBroker) -> Iterator[TokenAcl]:
+    """The watcher has an ACL on a kind of resource that librdkafka does not know, inside ``with``."""
+    with KafkaJvm({"bootstrap.servers": broker.bootstrap_servers}, "the broker", timeout=20) as jvm:
+        admin, common = jvm.admin(), jvm.java.org.apache.kafka.common
+
+        @contextmanager
+        def given(resource_type: str, name: str, operation: str) -> Iterator[None]:
+            pattern = common.resource.ResourcePattern(
+                getattr(common.resource.ResourceType, resource_type), name, common.resource.PatternType.LITERAL
+            )
+            may = getattr(common.acl.AclOperation, operation)
+            entry = common.acl.AccessControlEntry("User:watcher", "*", may, common.acl.AclPermissionType.ALLOW)
+            binding = common.acl.AclBinding(pattern, entry)
+
+            def until(is_there: bool) -> None:
+                deadline = time.monotonic() + 20
+                while bool(jvm.items(jvm.get(admin.describeAcls(binding.toFilter()).values(), "listing"))) != is_there:
+                    assert time.monotonic() < deadline
+
+            jvm.get(admin.createAcls([binding]).all(), "granting")
+            until(True)
+            try:
+                yield
+            finally:
+                jvm.get(admin.deleteAcls([binding.toFilter()]).all(), "revoking")
+                until(False)
+
+        yield given
+
+
+def _run_here(patch: pytest.MonkeyPatch, spark: SparkSession, started: list[str]) -> None:
+    """Jobs run in this process, and fail as they do elsewhere."""
+    from airflow_provider_kafka_spark.jobs import available_now, batch, driver
+
+    jobs = {"batch": batch.copy, "available_now": available_now.catch_up}
+
+    def run(self: SparkJobHook, request: JobRequest, job: str, *_: object) -> JobReport:
+        started.append(job)
+        sent = JobRequest.from_json(request.to_json())
+        try:
+            report = jobs[job](spark, sent)
+        except Exception as error:  # noqa: BLE001 - as the driver has it
+            report = driver._report_failure(sent, error, spark, 0)
+        if report.failure is not None:
+            raise error_named(report.failure.error, JobFailedError)(report.failure.message)
+        return JobReport.from_json(report.to_json())
+
+    patch.setattr(SparkJobHook, "run", run)
+
+
+def batch(w: World) -> Any:
+    return w.run(KafkaToKafkaBatchOperator(topics=["orders"], **COPY))
+
+
+def batch_by_token(w: World) -> Any:
+    with without_pyspark():
+        return w.run(KafkaToKafkaBatchOperator(topics=["orders"], use_delegation_token=True, **COPY))
+
+
+def replay(w: World) -> Any:
+    return w.run(ReplayOffsetRangesOperator(offset_ranges=[f"orders:0:0:{END}"], **COPY))
+
+
+def retry(w: World) -> Any:
+    """An earlier try has submitted a job, and its worker died."""
+
+    def die(*_: object) -> JobReport:
+        raise JobReportMissingError("died")
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("READER", "WRITER"):
+            patch.setenv(f"AIRFLOW_CONN_{name}", os.environ["AIRFLOW_CONN_ADMIN"])
+        patch.setattr(SparkJobHook, "run", die)
+        with pytest.raises(JobReportMissingError):
+            batch(w)
+    return batch(w)
+
+
+def stream(w: World) -> Any:
+    return w.stream()
+
+
+def stream_with_group(w: World) -> Any:
+    return w.stream(commit_group_id="copy-of-orders")
+
+
+def unfinished_stream(w: World) -> Any:
+    shutil.copytree(w.unfinished, w.folder / "checkpoint")
+    return w.stream()
+
+
+def poke(sensor: Any) -> Any:
+    found = sensor.poke(task_context())
+    assert isinstance(found, PokeReturnValue)
+    return found.xcom_value
+
+
+def new_records(w: World) -> Any:
+    return poke(KafkaNewRecordsSensor(task_id="t", source_conn_id="reader", topics=["orders"], since="earliest"))
+
+
+def new_records_since_group(w: World) -> Any:
+    since = {"group_id": "shop"}
+    return poke(KafkaNewRecordsSensor(task_id="t", source_conn_id="reader", topics=["orders"], since=since))
+
+
+def new_records_since_checkpoint(w: World) -> Any:
+    since = {"checkpoint_location": str(w.unfinished)}
+    return poke(KafkaNewRecordsSensor(task_id="t", source_conn_id="reader", topics=["orders"], since=since))
+
+
+def timestamp_reached(w: World) -> Any:
+    return poke(
+        KafkaTimestampReachedSensor(
+            task_id="t", source_conn_id="reader", topics=["orders"], timestamp=1_600_000_000_000, idle_after=1
+        )
+    )
+
+
+def group_lag(w: World) -> Any:
+    return poke(
+        ConsumerGroupLagSensor(task_id="t", source_conn_id="reader", topics=["orders"], group_id="shop", max_lag=END)
+    )
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A task, and what of the table of its class concerns it."""
+
+    run: Callable[[World], Any]
+    class_name: str
+    whens: tuple[str, ...] = ()
+
+
+SCENARIOS = (
+    Scenario(batch, "KafkaToKafkaBatchOperator"),
+    Scenario(batch_by_token, "KafkaToKafkaBatchOperator"),
+    Scenario(replay, "ReplayOffsetRangesOperator"),
+    Scenario(retry, "KafkaToKafkaBatchOperator", ("a retry",)),
+    Scenario(stream, "KafkaToKafkaAvailableNowOperator"),
+    Scenario(stream_with_group, "KafkaToKafkaAvailableNowOperator", ("commit_group_id",)),
+    Scenario(unfinished_stream, "KafkaToKafkaAvailableNowOperator", ("an unfinished batch",)),
+    Scenario(new_records, "KafkaNewRecordsSensor"),
+    Scenario(new_records_since_group, "KafkaNewRecordsSensor", ("since a group",)),
+    Scenario(new_records_since_checkpoint, "KafkaNewRecordsSensor"),
+    Scenario(timestamp_reached, "KafkaTimestampReachedSensor"),
+    Scenario(group_lag, "ConsumerGroupLagSensor"),
+)
+WITHOUT = [
+    pytest.param(scenario, acl, id=f"{scenario.run.__name__}-without-{acl}")
+    for scenario in SCENARIOS
+    for acl in needed(scenario.class_name, *scenario.whens)
+]
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda s: s.run.__name__)
+def test_these_acls_are_enough(broker: KafkaBroker, world: World, scenario: Scenario) -> None:
+    """With no other ACL on the broker, each task does its work."""
+    with granted(broker, needed(scenario.class_name, *scenario.whens), PRINCIPALS, NAMES):
+        result = scenario.run(world)
+    assert result
+    if "To" in scenario.class_name and "Operator" in scenario.class_name:
+        assert (result["records_written"], result["gaps"]) == (RECORDS, END - RECORDS)
+        assert len(world.started) == 1
+
+
+@pytest.mark.parametrize(("scenario", "lacking"), WITHOUT)
+def test_without_one_the_error_names_it(broker: KafkaBroker, world: World, scenario: Scenario, lacking: Acl) -> None:
+    """Its operation and resource, and the connection whose login needs it; Spark is not started."""
+    others = [acl for acl in needed(scenario.class_name, *scenario.whens) if acl != lacking]
+    with granted(broker, others, PRINCIPALS, NAMES), pytest.raises(AirflowFailException) as caught:
+        scenario.run(world)
+    _names(caught.value, lacking)
+    assert world.started == []
+
+
+@pytest.mark.parametrize(
+    ("scenario", "lacking"), [case for case in WITHOUT if case.values[1].operation in ("READ", "WRITE")]
+)
+def test_describe_in_its_place_is_not_enough(
+    broker: KafkaBroker, world: World, scenario: Scenario, lacking: Acl
+) -> None:
+    """What can be seen may still not be read or written. That too is known before Spark is started."""
+    acls = [acl for acl in needed(scenario.class_name, *scenario.whens) if acl != lacking]
+    instead = Acl(lacking.login, "DESCRIBE", lacking.resource_type, lacking.resource, lacking.when)
+    with granted(broker, [*acls, instead], PRINCIPALS, NAMES), pytest.raises(AirflowFailException) as caught:
+        scenario.run(world)
+    _names(caught.value, lacking)
+    assert world.started == []
+
+
+def _names(error: BaseException, lacking: Acl) -> None:
+    user = PRINCIPALS[lacking.login].removeprefix("User:")
+    assert str(error).startswith("BrokerAuthorizationError: ")
+    assert f"needs {lacking.operation} on {lacking.resource_type.lower()} {NAMES[lacking.resource]!r}" in str(error)
+    assert f"connection {user!r}" in str(error)
+
+
+@pytest.mark.parametrize("conn_id", ["source", "target"])
+def test_what_only_spark_finds_out(broker: KafkaBroker, world: World, conn_id: str) -> None:
+    """A permission that is taken away while the job starts, or on a topic that only ``target_topic_expr`` knows: the job's error names it too."""
+    acls = needed("KafkaToKafkaBatchOperator")
+    (lacking,) = [acl for acl in acls if acl.login == conn_id]
+    instead = [Acl(acl.login, "DESCRIBE", acl.resource_type, acl.resource, acl.when) for acl in acls if acl == lacking]
+    real = SparkJobHook.run
+
+    def run(*arguments: Any) -> JobReport:
+        broker.remove_acl(PRINCIPALS[conn_id], lacking.operation, "topic", NAMES[lacking.resource])
+        try:
+            return real(*arguments)
+        finally:
+            broker.add_acl(PRINCIPALS[conn_id], lacking.operation, "topic", NAMES[lacking.resource])
+
+    with pytest.MonkeyPatch.context() as patch, granted(broker, [*acls, *instead], PRINCIPALS, NAMES):
+        patch.setattr(SparkJobHook, "run", run)
+        with pytest.raises(AirflowFailException) as caught:
+            batch(world)
+    assert f"The login of the {conn_id} needs {lacking.operation} on topic {NAMES[lacking.resource]!r}." in str(
+        caught.value
+    )
+    assert world.started == ["batch"]
+
+
+def test_every_task_is_in_the_document() -> None:
+    """One that is added later has to say what it needs."""
+    for package in (operators, sensors):
+        for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+            importlib.import_module(module.name)
+    ours = [kind for kind in _subclasses(BaseOperator) if kind.__module__.startswith("airflow_provider_kafka_spark.")]
+    tasks = {kind.__name__ for kind in ours if not kind.__subclasses__()}
+    assert tasks >= {scenario.class_name for scenario in SCENARIOS}
+    for name in tasks:
+        assert documented(name)
+
+
+def _subclasses(kind: type) -> Iterator[type]:
+    for below in kind.__subclasses__():
+        yield below
+        yield from _subclasses(below)
+
+
+def test_a_topic_that_only_the_expression_knows(broker: KafkaBroker, world: World) -> None:
+    """Spark cannot tell one that may not be seen from one that does not exist; the error says both."""
+    acls = [acl for acl in needed("KafkaToKafkaBatchOperator") if acl.login == "source"]
+    parameters = {**COPY, "target_topic": None, "target_topic_expr": "concat('co', 'py')"}
+    with (
+        granted(broker, acls, PRINCIPALS, NAMES),
+        pytest.raises(AirflowFailException, match=r"may not see: \['copy'\].*WRITE"),
+    ):
+        world.run(KafkaToKafkaBatchOperator(topics=["orders"], **parameters))
+    assert world.started == ["batch"]
+
+
+@pytest.mark.parametrize("kind", [KafkaToKafkaBatchOperator, KafkaToKafkaAvailableNowOperator])
+def test_a_plan_only_looks(broker: KafkaBroker, world: World, kind: Any) -> None:
+    """DESCRIBE is enough for it."""
+    acls = [
+        Acl(acl.login, "DESCRIBE", acl.resource_type, acl.resource, acl.when)
+        for acl in needed("KafkaToKafkaBatchOperator")
+    ]
+    more = {"checkpoint_location": str(world.folder / "new"), "starting_offsets": "earliest"}
+    parameters = {**COPY, **(more if kind is KafkaToKafkaAvailableNowOperator else {})}
+    with granted(broker, acls, PRINCIPALS, NAMES):
+        assert world.run(kind(topics=["orders"], plan_only=True, **parameters))["planned_records"] == END
+
+
+@pytest.mark.parametrize("run", [batch, stream])
+def test_optional_permissions_only_lose_a_check(
+    broker: KafkaBroker, world: World, capsys: pytest.CaptureFixture[str], run: Callable[[World], Any]
+) -> None:
+    """The log says for which topics, and with the permission it says nothing."""
+    class_name = {batch: "KafkaToKafkaBatchOperator", stream: "KafkaToKafkaAvailableNowOperator"}[run]
+    optional = [acl for acl in documented(class_name) if acl.when == OPTIONAL]
+    with granted(broker, needed(class_name), PRINCIPALS, NAMES):
+        run(world)
+        lost = set(re.findall(r"No permission to read the configuration of topic (\w+)", capsys.readouterr().out))
+        shutil.rmtree(world.folder / "checkpoint", ignore_errors=True)
+        with granted(broker, optional, PRINCIPALS, NAMES):
+            run(world)
+    assert lost == {NAMES[acl.resource] for acl in optional} == {"orders", "copy"}
+    assert "No permission" not in capsys.readouterr().out
+
+
+def test_a_watcher_says_what_it_lacks(broker: KafkaBroker, world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """It has no task that could fail: the log tells. As soon as it may look, it announces what is there."""
+    (lacking,) = needed("KafkaNewRecordsTrigger")
+
+    said: list[str] = []
+
+    def has_said(text: str) -> bool:
+        said.append(capsys.readouterr().out)
+        return text in "".join(said)
+
+    async def main() -> None:
+        async with Triggerer(AssetStateStore(), topics=["orders"], source_conn_id="reader").running() as watching:
+            await until(lambda: has_said("needs DESCRIBE on topic 'orders'"), "the permission's name in the log")
+            assert watching.events == []
+            with granted(broker, [lacking], PRINCIPALS, NAMES):
+                await until(lambda: watching.events, "an event")
+
+    asyncio.run(main())
+
+
+def sensor(token_ids: list[str] | None = None) -> DelegationTokenExpirySensor:
+    return DelegationTokenExpirySensor(
+        task_id="t", conn_id="watcher", token_ids=token_ids, token_owner="alice", min_remaining=60, mode="valid"
+    )
+
+
+@pytest.mark.usefixtures("plain_py4j")
+def test_a_sensor_for_tokens_of_others(broker: KafkaBroker, alices_token: str, token_acl: TokenAcl) -> None:
+    """Nobody is told of them but their owner, their renewers, and whom the ACL names; that one may not renew them all the same."""
+    (acl,) = needed("DelegationTokenExpirySensor", "tokens of others")
+    assert (acl.operation, acl.resource_type, acl.login) == ("DESCRIBE", "DelegationToken", "connection")
+    with pytest.raises(AirflowFailException, match=rf"{alices_token}.*DESCRIBE on the token"):
+        sensor([alices_token]).poke(task_context())  # type: ignore[arg-type]
+    with token_acl("DELEGATION_TOKEN", alices_token, "DESCRIBE"):
+        assert poke(sensor([alices_token]))["tokens"][0]["owner"] == "User:alice"
+        for kind in (RenewDelegationTokensOperator, ExpireDelegationTokensOperator):
+            operator = kind(task_id="t", conn_id="watcher", token_ids=[alices_token])
+            with pytest.raises(
+                AirflowFailException, match=r"(?s)BrokerAuthorizationError.*Only the owner and the renewers"
+            ):
+                operator.execute(task_context())  # type: ignore[arg-type]
+    with token_acl("USER", "User:alice", "DESCRIBE_TOKENS"):
+        assert poke(sensor())["tokens"][0]["token_id"] == alices_token
+    assert sensor().poke(task_context()) is False  # type: ignore[arg-type]
+
+
+@pytest.mark.usefixtures("plain_py4j")
+def test_tokens_of_ones_own_need_no_acl(broker: KafkaBroker, capsys: pytest.CaptureFixture[str]) -> None:
+    """Only the broker's clock does, and without it a warning says so."""
+    assert needed("RenewDelegationTokensOperator") == needed("DelegationTokenExpirySensor") == []
+    with DelegationTokenHook("watcher") as hook:
+        own = hook.create().info.token_id
+    (clock,) = [acl for acl in documented("ExpireDelegationTokensOperator") if acl.when == OPTIONAL]
+    for ids, kind in (([own], RenewDelegationTokensOperator), ([own], ExpireDelegationTokensOperator)):
+        capsys.readouterr()
+        with granted(broker, [clock], PRINCIPALS, NAMES) if kind is RenewDelegationTokensOperator else nullcontext():
+            result = kind(task_id="t", conn_id="watcher", token_ids=ids).execute(task_context())  # type: ignore[arg-type]
+        assert [token["token_id"] for token in result["tokens"]] == ids
+        is_warned = "does not tell its own" in capsys.readouterr().out
+        assert is_warned == (kind is ExpireDelegationTokensOperator)

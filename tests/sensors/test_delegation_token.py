@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import time
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from airflow.providers.standard.triggers.temporal import DateTimeTrigger
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, TaskDeferred
+
+from airflow_provider_kafka_spark.core.delegation_token import TokenInfo, TokenSelection
+from airflow_provider_kafka_spark.hooks.delegation_token import DelegationTokenHook
+from airflow_provider_kafka_spark.sensors.delegation_token import DelegationTokenExpirySensor
+from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
+from tests.airflow_fakes import task_context
+
+pytestmark = pytest.mark.broker
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[KafkaBroker]:
+    with KafkaBroker(
+        sasl_users={"alice": "password-of-alice"}, properties={"delegation.token.expiry.check.interval.ms": "1000"}
+    ) as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def connection(broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    extra = broker.sasl_client_config("alice")
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps({"conn_type": "kafka", "extra": extra}))
+
+
+def sensor(token: TokenInfo | None = None, **parameters: Any) -> DelegationTokenExpirySensor:
+    ids = {} if token is None else {"token_ids": [token.token_id]}
+    return DelegationTokenExpirySensor(task_id="wait", **{"poke_interval": 0.5, "timeout": 60, **ids, **parameters})
+
+
+def by_poking(token: TokenInfo | None, **parameters: Any) -> Any:
+    return sensor(token, **parameters).execute(task_context())  # type: ignore[arg-type]
+
+
+def by_sleeping(token: TokenInfo | None, **parameters: Any) -> Any:
+    """Deferred, woken by the trigger, and resumed as often as it takes."""
+    call: Callable[[], Any] = lambda: sensor(token, deferrable=True, **parameters).execute(task_context())  # type: ignore[arg-type]  # noqa: E731
+    for _ in range(20):
+        try:
+            return call()
+        except TaskDeferred as found:
+            deferred = found
+        path, kwargs = deferred.trigger.serialize()
+        assert path == "airflow.providers.standard.triggers.temporal.DateTimeTrigger"
+        # Nothing secret, and nothing that asks a broker, is in the triggerer.
+        assert set(kwargs) == {"moment", "end_from_trigger"}
+        event = asyncio.run(anext(DateTimeTrigger(**kwargs).run()))
+        resumed, resume = sensor(token, deferrable=True, **parameters), deferred.kwargs or {}
+        assert deferred.method_name == "execute_complete"
+        call = lambda r=resumed, e=event, k=resume: r.execute_complete(task_context(), event=e.payload, **k)  # type: ignore[misc]  # noqa: E731
+    raise AssertionError("It was deferred again and again.")
+
+
+@pytest.mark.parametrize("wait", [by_poking, by_sleeping])
+def test_it_wakes_when_a_token_comes_to_its_end(wait: Callable[..., Any]) -> None:
+    """And not before; what it returns is what the broker told, and no secret."""
+    with DelegationTokenHook() as hook:
+        token = hook.create(lease_ms=14_000)
+        info = token.info
+        found = wait(info, min_remaining=timedelta(seconds=8))
+        assert found == {"tokens": [info.as_json()], "now_ms": found["now_ms"]}
+        assert 0 < info.expiry_ms - found["now_ms"] <= 8000
+        assert token.hmac not in json.dumps(found)
+        hook.expire_token(token)
+
+
+def test_it_looks_twice_however_often_it_is_poked(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = []
+    look = DelegationTokenHook.describe
+    with DelegationTokenHook() as hook:
+        token = hook.create(lease_ms=12_000)
+        monkeypatch.setattr(DelegationTokenHook, "describe", lambda *a: looks.append(time.monotonic()) or look(*a))
+        by_poking(token.info, min_remaining=5, poke_interval=0.1)
+        assert len(looks) <= 3
+        hook.expire_token(token)
+
+
+@pytest.mark.parametrize("wait", [by_poking, by_sleeping])
+def test_a_gate_opens_when_somebody_has_renewed(wait: Callable[..., Any]) -> None:
+    with DelegationTokenHook() as hook:
+        info = hook.create(lease_ms=20_000).info
+        with pytest.raises(Exception, match=r"(?i)time"):
+            by_poking(info, min_remaining=3600, mode="valid", timeout=1)
+        hook.renew(TokenSelection(token_ids=(info.token_id,)))
+        (found,) = wait(info, min_remaining=3600, mode="valid")["tokens"]
+        assert found["token_id"] == info.token_id
+        hook.expire(TokenSelection(token_ids=(info.token_id,)))
+
+
+def test_deferred_it_gives_up_in_time() -> None:
+    """What is left of its time is given to each sleep."""
+    with DelegationTokenHook() as hook:
+        info = hook.create(lease_ms=600_000).info
+        with pytest.raises(TaskDeferred) as caught:
+            sensor(info, min_remaining=60, deferrable=True, timeout=30).execute(task_context())  # type: ignore[arg-type]
+        assert caught.value.timeout == timedelta(seconds=30)
+        assert 500 < caught.value.trigger.moment.timestamp() - time.time() < 600
+        again = caught.value.kwargs or {}
+        time.sleep(1.0)
+        with pytest.raises(TaskDeferred) as caught:
+            sensor(info, min_remaining=60, deferrable=True, timeout=30).execute_complete(task_context(), **again)  # type: ignore[arg-type]
+        assert caught.value.timeout is not None
+        assert caught.value.timeout < timedelta(seconds=29.5)
+        hook.expire(TokenSelection(token_ids=(info.token_id,)))
+
+
+@pytest.mark.parametrize("deferrable", [False, True])
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        pytest.param({"min_remaining": 0}, "min_remaining must be a number of seconds", id="no-time"),
+        pytest.param({"mode": "soon"}, "mode must be one of", id="mode"),
+        pytest.param({"token_ids": []}, "token_ids must be a list", id="no-ids"),
+        pytest.param({"token_ids": ["no-such-token"]}, "no-such-token", id="unknown-id"),
+        pytest.param({"token_owner": ""}, "token_owner must be", id="blank-owner"),
+        pytest.param({"conn_id": " "}, "conn_id must be", id="blank-connection"),
+        pytest.param({"conn_id": "nowhere"}, "'nowhere' does not exist", id="no-connection"),
+        pytest.param({"conn_id": "wrong"}, "invalid credentials", id="wrong-password"),
+    ],
+)
+def test_bad_input_fails_for_good(
+    broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch, deferrable: bool, parameters: dict[str, Any], message: str
+) -> None:
+    extra = {**broker.sasl_client_config("alice"), "sasl.password": "something-else"}
+    monkeypatch.setenv("AIRFLOW_CONN_WRONG", json.dumps({"conn_type": "kafka", "extra": extra}))
+    given = {"min_remaining": 60, "deferrable": deferrable, **parameters}
+    with pytest.raises(AirflowFailException, match=message) as caught:
+        sensor(**given).execute(task_context())  # type: ignore[arg-type]
+    assert "something-else" not in str(caught.value)
+
+
+def test_bad_input_may_skip() -> None:
+    with pytest.raises(AirflowSkipException):
+        sensor(min_remaining=0, deferrable=True, soft_fail=True).execute(task_context())  # type: ignore[arg-type]
+
+
+def test_an_outage_is_waited_for(monkeypatch: pytest.MonkeyPatch, broker: KafkaBroker) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        down = {**broker.sasl_client_config("alice"), "bootstrap.servers": f"127.0.0.1:{taken.getsockname()[1]}"}
+        monkeypatch.setenv("AIRFLOW_CONN_DOWN", json.dumps({"conn_type": "kafka", "extra": down}))
+        one = sensor(conn_id="down", min_remaining=60, kafka_timeout=2)
+        assert one.poke(task_context()) is False  # type: ignore[arg-type]
