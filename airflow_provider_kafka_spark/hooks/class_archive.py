@@ -14,6 +14,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from airflow_provider_kafka_spark.hooks.child_environment import child_environment
 from airflow_provider_kafka_spark.hooks.jars import cache_root
 from airflow_provider_kafka_spark.hooks.java import Java
 from airflow_provider_kafka_spark.hooks.spark_home import SparkHome
@@ -120,7 +121,7 @@ class ClassArchive:
         subprocess.run(
             [str(self.home.submit), "--driver-class-path", self.class_path, "--version"],
             env={
-                **os.environ,
+                **child_environment(),
                 "SPARK_HOME": str(self.home.jars.parent),
                 "SPARK_SUBMIT_OPTS": f'"-XX:SharedArchiveFile={made}" {_QUIET}',
             },

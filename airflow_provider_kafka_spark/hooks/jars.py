@@ -22,6 +22,7 @@ from typing import IO
 from xml.sax.saxutils import quoteattr
 
 from airflow_provider_kafka_spark.core.errors import JarError
+from airflow_provider_kafka_spark.hooks.child_environment import child_environment
 from airflow_provider_kafka_spark.hooks.java import find_java
 
 CACHE_VARIABLE = "AIRFLOW_KAFKA_SPARK_CACHE"
@@ -245,6 +246,7 @@ def _run(
     try:
         done = subprocess.run(
             command,
+            env=child_environment(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -12,6 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from airflow_provider_kafka_spark.core.errors import JavaNotFoundError
+from airflow_provider_kafka_spark.hooks.child_environment import child_environment
 
 _INSTALL = "Install one, for example with `apt-get install openjdk-{minimum}-jre-headless`, or point JAVA_HOME at one."
 _VERSION = re.compile(r'version "(\d+)(?:\.(\d+))?')
@@ -73,7 +74,14 @@ def java_major(executable: Path) -> int:
     """
     try:
         # A machine under load may take seconds for a JVM; one that takes a minute is broken.
-        answer = subprocess.run([str(executable), "-version"], capture_output=True, text=True, timeout=60, check=False)
+        answer = subprocess.run(
+            [str(executable), "-version"],
+            env=child_environment(),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise JavaNotFoundError(f"Expected {executable} to tell its version; got {error}.") from error
     match = _VERSION.search(answer.stderr + answer.stdout)

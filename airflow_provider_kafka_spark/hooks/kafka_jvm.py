@@ -20,6 +20,7 @@ from airflow_provider_kafka_spark.core.errors import (
     BrokerAuthenticationError,
     BrokerAuthorizationError,
     BrokerError,
+    BrokerTlsError,
     BrokerUnavailableError,
     ConnectionConfigError,
     DelegationTokenError,
@@ -28,6 +29,7 @@ from airflow_provider_kafka_spark.core.errors import (
     JavaNotFoundError,
     KafkaSparkError,
 )
+from airflow_provider_kafka_spark.core.login_faults import TLS, find_login_fault
 from airflow_provider_kafka_spark.hooks.child_environment import child_environment
 from airflow_provider_kafka_spark.hooks.jars import resolve
 from airflow_provider_kafka_spark.hooks.java import find_java
@@ -188,6 +190,13 @@ class KafkaJvm:
             if any(text.startswith(("ConfigException", "IllegalArgumentException")) for text in said)
             else (BrokerError, "")
         )
+        if kind is BrokerAuthenticationError:
+            fault = find_login_fault("\n".join(said))
+            if fault is not None and not fault.vague:
+                kind, advice = (BrokerTlsError if fault.step == TLS else kind), str(fault)
+        elif kind is BrokerUnavailableError and self._properties.get("sasl.mechanism") == "GSSAPI":
+            # Kafka's client tries such a login again and again, and says nothing of it.
+            advice += " With Kerberos, also compare the clocks of all machines, and sasl.kerberos.service.name with the broker's principal."
         # The outer exceptions only say that there is an inner one.
         return kind(f"{_sentence(doing)} failed ({self._described}): {said[-1]} {advice}".rstrip())
 

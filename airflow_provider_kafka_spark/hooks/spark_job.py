@@ -29,12 +29,26 @@ from airflow_provider_kafka_spark.core.errors import (
     ReportLocationError,
     error_named,
 )
+from airflow_provider_kafka_spark.core.failure_causes import redact
+from airflow_provider_kafka_spark.core.java_properties import format_properties
+from airflow_provider_kafka_spark.core.job_logins import JobLogins
 from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest
+from airflow_provider_kafka_spark.core.redaction import REDACTION
+from airflow_provider_kafka_spark.core.secret_references import by_reference
+from airflow_provider_kafka_spark.core.submit_paths import absolute_paths
 from airflow_provider_kafka_spark.core.tuning import is_small, spark_defaults
 from airflow_provider_kafka_spark.hooks.class_archive import ClassArchive
 from airflow_provider_kafka_spark.hooks.jars import resolve
 from airflow_provider_kafka_spark.hooks.java import find_java
-from airflow_provider_kafka_spark.hooks.job_files import job_folder, job_script, write_code, write_request
+from airflow_provider_kafka_spark.hooks.job_files import (
+    copy_private,
+    job_folder,
+    job_script,
+    write_code,
+    write_private,
+    write_request,
+)
+from airflow_provider_kafka_spark.hooks.kafka_jvm import kerberos_properties
 from airflow_provider_kafka_spark.hooks.remote_path import shared_path
 from airflow_provider_kafka_spark.hooks.spark_home import CONNECTOR_EXCLUDES, SparkHome, find_spark_home
 from airflow_provider_kafka_spark.hooks.spark_submission import OnEvent, SparkSubmission
@@ -59,6 +73,8 @@ _DEFAULT_CONF = {
 }
 #: On one machine heartbeats cost nothing, and progress is known by them.
 _LOCAL_CONF = {"spark.executor.heartbeatInterval": "2s"}
+#: What the logins have that is secret, as Kafka's Java clients read it.
+_LOGINS_FILE = "kafka-logins.properties"
 #: The first compiler alone starts a JVM in about 70 % of the time.
 _FIRST_COMPILER = "-XX:TieredStopAtLevel=1"
 _QUERY_SECONDS = 5.0
@@ -111,12 +127,13 @@ class SparkJobHook(BaseHook):
         self._connector_options  # noqa: B018 - the jars are fetched here, before anything else happens
         self._report_folder  # noqa: B018
 
-    def run(self, request: JobRequest, job: str, on_event: OnEvent) -> JobReport:
+    def run(self, request: JobRequest, job: str, on_event: OnEvent, logins: JobLogins) -> JobReport:
         """Submit, follow, and return the job's report.
 
         :param request: ``report_uri`` is filled in here.
         :param job: name of the module in ``jobs`` that runs.
         :param on_event: called for what the job says while it runs.
+        :param logins: what the request's options log in with, for the files and Java properties that this needs.
         :raises JobFailedError: if the job reports a failure.
         :raises JobReportMissingError: if it ended without a report.
         :raises JobKilledError: if :meth:`kill` ended it.
@@ -128,23 +145,25 @@ class SparkJobHook(BaseHook):
                 if cluster
                 else str(folder / "report.json")
             )
-            request_file = write_request(
-                folder, replace(request, report_uri=report_uri, owner_pid=None if cluster else os.getpid())
-            )
-            options = self._options(folder, request_file)
+            owner = None if cluster else os.getpid()
+            referring, logins_file = self._without_secrets(request, folder)
+            request_file = write_request(folder, replace(referring, report_uri=report_uri, owner_pid=owner))
+            options = self._options(folder, request_file, logins, logins_file)
             archive = self._class_archive(options)
             submission = self._submission = SparkSubmission(
                 self.spark_conn_id,
                 self.spark_home,
                 on_event,
+                folder,
                 is_killed=lambda: self._killed,
-                environment=self._fast_start(request, archive, folder),
+                environment=self._jvm_environment(request, archive, folder, logins),
                 **options,
             )
             failure: Exception | None = None
             if not self._killed:
                 try:
-                    submission.submit(str(job_script(job)), start_new_session=True)
+                    where = self._folder_of(logins, logins_file, folder)
+                    submission.submit(str(job_script(job)), start_new_session=True, cwd=where)
                 except (AirflowException, RuntimeError) as error:
                     failure = error
                 finally:
@@ -154,7 +173,7 @@ class SparkJobHook(BaseHook):
                     f"The task was killed, and its Spark job with it (application {submission.application_id or 'not yet known'}). What it had "
                     f"written stays written; a retry writes only what is missing where provenance_headers=True."
                 )
-            report = self._report(report_uri, bool(cluster), submission, failure)
+            report = self._report(request, report_uri, bool(cluster), submission, failure)
             if archive is not None and failure is None:
                 archive.keep(folder)
             return report
@@ -168,30 +187,51 @@ class SparkJobHook(BaseHook):
         """
         if not application_id.startswith("application_"):
             return
-        submission = self._submission = SparkSubmission(
-            self.spark_conn_id,
-            self.spark_home,
-            lambda _: None,
-            is_killed=lambda: self._killed,
-            **self._submit_options,
-        )
-        failures = 0
-        while not self._killed:
-            try:
-                status = submission.query_yarn_application_status(application_id)
-            except (RuntimeError, ValueError) as error:
-                failures += 1
-                self.log.warning("YARN does not tell about application %s: %s", application_id, error)
-                if failures == _MOST_QUERY_FAILURES:
-                    return
-            else:
-                if status in ("SUCCEEDED", "FAILED"):
-                    self.log.info("Application %s of an earlier try has ended: %s.", application_id, status)
-                    return
-                self.log.info("Application %s of an earlier try is %s; waiting for its end.", application_id, status)
-            time.sleep(_QUERY_SECONDS)
-        submission.kill_application(application_id)
-        raise JobKilledError(f"The task was killed, and with it application {application_id} of an earlier try.")
+        with job_folder() as folder:
+            submission = self._submission = SparkSubmission(
+                self.spark_conn_id,
+                self.spark_home,
+                lambda _: None,
+                folder,
+                is_killed=lambda: self._killed,
+                **self._submit_options,
+            )
+            failures = 0
+            while not self._killed:
+                try:
+                    status = submission.query_yarn_application_status(application_id)
+                except (RuntimeError, ValueError) as error:
+                    failures += 1
+                    self.log.warning("YARN does not tell about application %s: %s", application_id, error)
+                    if failures == _MOST_QUERY_FAILURES:
+                        return
+                else:
+                    if status in ("SUCCEEDED", "FAILED"):
+                        self.log.info("Application %s of an earlier try has ended: %s.", application_id, status)
+                        return
+                    self.log.info(
+                        "Application %s of an earlier try is %s; waiting for its end.", application_id, status
+                    )
+                time.sleep(_QUERY_SECONDS)
+            submission.kill_application(application_id)
+            raise JobKilledError(f"The task was killed, and with it application {application_id} of an earlier try.")
+
+    def check_obtains_tokens(self) -> None:
+        """Refuse where Spark itself does not ask for Kafka's delegation tokens.
+
+        :raises OptionError: on a master other than YARN and Kubernetes, and for a proxy user: brokers give tokens to the one who asks only (KIP-48), so Spark refuses that on the cluster.
+        """
+        if not self._master.startswith(("yarn", "k8s")):
+            raise OptionError(
+                f"use_delegation_token='spark' needs YARN or Kubernetes, where Spark itself obtains tokens; the master of connection {self.spark_conn_id!r} is {self._master!r}. Use True: then the "
+                f"worker makes a token, and it works everywhere."
+            )
+        proxy_user = self._submit_options.get("proxy_user")
+        if proxy_user:
+            raise OptionError(
+                f"use_delegation_token='spark' and proxy_user={proxy_user!r} cannot go together: a broker gives a delegation token only to the one who asks, so Spark obtains none for a proxy user. Leave "
+                f"proxy_user out, or use True: then the token is that of the Kafka connection's login."
+            )
 
     def kill(self) -> None:
         """Stop the job wherever it runs; ``run`` then raises."""
@@ -285,11 +325,39 @@ class SparkJobHook(BaseHook):
         # On one machine there is nobody to send jars to, and --jars would copy each of them at every start.
         return {"driver_class_path": ":".join(paths)} if self.is_local else {"jars": ",".join(paths)}
 
-    def _options(self, folder: Path, request_file: Path) -> dict[str, Any]:
+    def _without_secrets(self, request: JobRequest, folder: Path) -> tuple[JobRequest, Path | None]:
+        """The request with references in place of the secrets, and the file that has these, if there are any."""
+        file = folder / _LOGINS_FILE
+        path = str(file) if self.is_local else file.name
+        source, of_source = by_reference(request.source_options, path, "source")
+        sink, of_sink = by_reference(request.sink_options, path, "sink")
+        secrets = {**of_source, **of_sink}
+        if not secrets:
+            return request, None
+        if set(path) & set(":}"):
+            raise OptionError(
+                f"Kafka's Java client reads logins from a file whose path has no ':' and no '}}'; got {path!r}. Correct TMPDIR."
+            )
+        write_private(file, format_properties(secrets).encode())
+        return replace(request, source_options=source, sink_options=sink), file
+
+    def _options(
+        self, folder: Path, request_file: Path, logins: JobLogins, logins_file: Path | None = None
+    ) -> dict[str, Any]:
         """The submit options of this run: the author's, with ours added."""
         options = dict(self._submit_options)
-        defaults = {**_DEFAULT_CONF, **(_LOCAL_CONF if self.is_local else {}), **spark_defaults()}
-        options["conf"] = {**defaults, **_ONE_ATTEMPT, **(options.get("conf") or {})}
+        if not self.is_local and not self.is_cluster_mode:
+            # spark-submit may run in the job's folder.
+            options = absolute_paths(options, Path.cwd())
+        defaults = {**_DEFAULT_CONF, **(_LOCAL_CONF if self.is_local else {}), **spark_defaults(), **REDACTION}
+        options["conf"] = {**defaults, **_ONE_ATTEMPT, **logins.spark_settings, **(options.get("conf") or {})}
+        defined = " ".join(f"-D{name}={value}" for name, value in logins.system_properties.items())
+        for role in ("driver", "executor") if defined and not self.is_local else ():
+            name = f"spark.{role}.extraJavaOptions"
+            options["conf"][name] = " ".join(filter(None, [options["conf"].get(name), defined]))
+        travelling = [*logins.files, *([str(logins_file)] if logins_file and not self.is_local else [])]
+        if travelling:
+            options["files"] = ",".join(filter(None, [options.get("files"), *travelling]))
         for name, value in self._connector_options.items():
             separator = ":" if name == "driver_class_path" else ","
             options[name] = separator.join(filter(None, [options.get(name), value]))
@@ -312,19 +380,33 @@ class SparkJobHook(BaseHook):
         )
         return archive if archive.is_wanted else None
 
-    def _fast_start(self, request: JobRequest, archive: ClassArchive | None, folder: Path) -> dict[str, str]:
-        """What makes a JVM on this machine start faster, for the environment of ``spark-submit``.
+    def _folder_of(self, logins: JobLogins, logins_file: Path | None, folder: Path) -> str | None:
+        """Where ``spark-submit`` runs. A driver on this machine finds the files of a login by their base name, as executors elsewhere do."""
+        if self.is_local or self.is_cluster_mode or not (logins.files or logins_file):
+            return None
+        for path in logins.files:
+            copy_private(path, folder)
+        return str(folder)
+
+    def _jvm_environment(
+        self, request: JobRequest, archive: ClassArchive | None, folder: Path, logins: JobLogins
+    ) -> dict[str, str]:
+        """What a JVM on this machine needs for the logins, and what makes it start faster, for the environment of ``spark-submit``.
 
         Spark's launcher reads it beside ``spark.driver.extraJavaOptions``, which stays the author's.
         """
+        properties = {**kerberos_properties(), **logins.system_properties}
+        options = [f'-D{name}="{value}"' for name, value in properties.items()]
         if not self.is_local:
-            return {}
-        options = [_FIRST_COMPILER] if is_small(request.planned_offsets) else []
+            return {"SPARK_SUBMIT_OPTS": " ".join(options)} if options else {}
+        options += [_FIRST_COMPILER] if is_small(request.planned_offsets) else []
         if archive is not None:
             options.append(archive.jvm_options(folder))
         return {"SPARK_SUBMIT_OPTS": " ".join(filter(None, options)), "SPARK_LAUNCHER_OPTS": _FIRST_COMPILER}
 
-    def _report(self, uri: str, in_cluster: bool, submission: SparkSubmission, failure: Exception | None) -> JobReport:
+    def _report(
+        self, request: JobRequest, uri: str, in_cluster: bool, submission: SparkSubmission, failure: Exception | None
+    ) -> JobReport:
         text = _read_and_remove(uri) if in_cluster else _read_local(uri)
         if text is None:
             raise JobReportMissingError(
@@ -333,8 +415,10 @@ class SparkJobHook(BaseHook):
             ) from failure
         report = JobReport.from_json(text)
         if report.failure is not None:
+            # The driver knows of no secrets; what its clients say, they might have told it.
+            message = redact(report.failure.message, (request.source_options, request.sink_options))
             raise error_named(report.failure.error, JobFailedError)(
-                f"The Spark job failed (application {report.application_id}): {report.failure.message}"
+                f"The Spark job failed (application {report.application_id}): {message}"
             ) from failure
         return report
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -10,28 +12,39 @@ from xml.etree import ElementTree
 
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
+from airflow_provider_kafka_spark.core.errors import ConnectionConfigError
 from airflow_provider_kafka_spark.core.job_events import JobEvent, JobStarted, parse_event
+from airflow_provider_kafka_spark.hooks.child_environment import child_environment, without_the_rest
+from airflow_provider_kafka_spark.hooks.job_files import write_private
 from airflow_provider_kafka_spark.hooks.process_group import end_group
 from airflow_provider_kafka_spark.hooks.spark_home import SparkHome
+from airflow_provider_kafka_spark.hooks.spark_properties import secrets_by_file
 
 OnEvent = Callable[[JobEvent], None]
 
 
 class SparkSubmission(SparkSubmitHook):
-    """``spark-submit`` as the Spark provider runs it, in a process group of its own, with the job's events taken out of its log."""
+    """``spark-submit`` as the Spark provider runs it, in a process group of its own, with the job's events taken out of its log, and without secrets in its arguments and environment.
+
+    :param folder: that only this user can read, and that is gone after the job: for what is secret.
+    """
 
     def __init__(
         self,
         conn_id: str,
         home: SparkHome,
         on_event: OnEvent,
+        folder: Path,
         *,
         is_killed: Callable[[], bool],
         environment: Mapping[str, str] | None = None,
         **options: Any,
     ) -> None:
+        # The provider's own asks for it already.
+        self._folder = folder
         super().__init__(conn_id=conn_id, **options)
         self._home = home
+        self._process_environment: dict[str, str] = {}
         self._environment = {
             name: " ".join(filter(None, [value, os.environ.get(name)])) for name, value in (environment or {}).items()
         }
@@ -67,14 +80,38 @@ class SparkSubmission(SparkSubmitHook):
         if self._submit_sp is not None:
             end_group(self._submit_sp.pid)
 
+    def submit(self, application: str = "", **kwargs: Any) -> str | None:
+        # It is filled when the command is built; the provider itself would hand on everything.
+        return super().submit(application, env=self._process_environment, **kwargs)
+
     def _get_spark_binary_path(self) -> list[str]:
         return [str(self._home.submit)]
 
     def _build_spark_common_args(self) -> list[str]:
         arguments = super()._build_spark_common_args()
+        self._process_environment.update(child_environment())
         # Otherwise the script asks the `python3` on the PATH where Spark is, which need not be ours.
-        self._env = {"SPARK_HOME": str(self._home.jars.parent), **self._environment, **(self._env or {})}
-        return arguments
+        self._process_environment["SPARK_HOME"] = str(self._home.jars.parent)
+        self._process_environment.update(self._environment)
+        self._process_environment.update({name: str(value) for name, value in (self._env or {}).items()})
+        self._env = None
+        return secrets_by_file(arguments, self._folder, self._home, self._process_environment)
+
+    def _build_track_driver_status_command(self) -> list[str]:
+        return without_the_rest(super()._build_track_driver_status_command())
+
+    def _build_spark_driver_kill_command(self) -> list[str]:
+        return without_the_rest(super()._build_spark_driver_kill_command())
+
+    def _create_keytab_path_from_base64_keytab(self, base64_keytab: str, principal: str | None) -> str:  # noqa: ARG002 - the provider's
+        # The provider leaves it in the temporary folder, readable by everybody.
+        try:
+            keytab = base64.b64decode(base64_keytab)
+        except binascii.Error:
+            raise ConnectionConfigError(
+                f"The keytab in the Extra of the Spark connection {self._conn_id!r} must be base64; it is not. Put there what `base64 <file>` prints."
+            ) from None
+        return str(write_private(self._folder / "spark.keytab", keytab))
 
     def _get_yarn_rm_base_url(self) -> str:
         try:

@@ -272,6 +272,10 @@ def test_a_secret_within_another_leaves_nothing_behind() -> None:
     assert redact("abcdef abc", [options]) == "*** ***"
 
 
+def test_a_password_of_one_letter_does_not_end_all_words() -> None:
+    assert redact("banana", [{"kafka.ssl.key.password": "a"}]) == "banana"
+
+
 def test_what_is_not_secret_stays_readable() -> None:
     """Servers, and options that are empty, change nothing in the text."""
     options = {"kafka.bootstrap.servers": "b:9092", "kafka.ssl.key.password": "", "kafka.client.id": "copy"}

@@ -364,6 +364,26 @@ def test_a_certificate_of_another_host_is_named(connection: Connection, bad_brok
     assert config.java["ssl.endpoint.identification.algorithm"] == ""
 
 
+@pytest.mark.parametrize(
+    ("fault", "kind", "words"),
+    [
+        pytest.param({"ssl.ca.pem": "other"}, BrokerTlsError, ["unknown authority", "ssl.ca.location"], id="ca"),
+        pytest.param({"sasl.password": "no-password"}, BrokerAuthenticationError, ["refused", "sasl.password"], id="password"),
+    ],
+)  # fmt: skip
+def test_java_s_words_are_named_too(
+    broker: KafkaBroker, java: KafkaJvm, fault: Extra, kind: type[Exception], words: list[str]
+) -> None:
+    """As those of the worker's own client are."""
+    if "ssl.ca.pem" in fault:
+        fault = {"ssl.ca.pem": CertificateAuthority().ca_pem}
+    config = configure("kafka_login", broker.sasl_client_config("alice", tls=True) | fault)
+    with pytest.raises(kind) as caught:
+        java.get(java.admin(config.java).describeCluster().clusterId(), "reading the cluster's id")
+    assert not [word for word in words if word not in str(caught.value)], caught.value
+    assert "no-password" not in str(caught.value)
+
+
 def test_an_expired_certificate_of_the_broker_is_named(connection: Connection, bad_broker: KafkaBroker) -> None:
     """It is the broker's to renew."""
     error = _refusal(connection, bad_broker.sasl_client_config("copier", "OAUTHBEARER", tls=True))

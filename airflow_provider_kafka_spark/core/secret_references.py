@@ -1,0 +1,35 @@
+"""Kafka options without their secrets, which a file has instead: Spark writes the options of a sink into its UI and event log as they are. No I/O.
+
+Kafka's Java clients themselves replace ``${file:PATH:NAME}`` by what the file at PATH has under NAME.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+_SECRET = re.compile(r"jaas|password|secret|keystore[.]key$|assertion", re.IGNORECASE)
+_PROVIDER = {
+    "kafka.config.providers": "file",
+    "kafka.config.providers.file.class": "org.apache.kafka.common.config.provider.FileConfigProvider",
+}
+
+
+def by_reference(options: Mapping[str, str], path: str, owner: str) -> tuple[dict[str, str], dict[str, str]]:
+    """Options of Spark's Kafka source or sink that refer to a file, and what this file must hold.
+
+    >>> options, secrets = by_reference({"kafka.sasl.jaas.config": "x"}, "logins", "source")
+    >>> options["kafka.sasl.jaas.config"]
+    '${file:logins:source.kafka.sasl.jaas.config}'
+    >>> secrets
+    {'source.kafka.sasl.jaas.config': 'x'}
+
+    :param path: where the Java client finds the file; relative to the folder where its JVM runs.
+    :param owner: tells apart what several options have under one name.
+    :return: the options as they are, and nothing, if none is secret.
+    """
+    secrets = {f"{owner}.{name}": value for name, value in options.items() if value and _SECRET.search(name)}
+    if not secrets:
+        return dict(options), {}
+    references = {name: f"${{file:{path}:{owner}.{name}}}" for name in options if f"{owner}.{name}" in secrets}
+    return {**options, **references, **_PROVIDER}, secrets

@@ -1,0 +1,31 @@
+"""The paths in an author's options of ``spark-submit``. No I/O."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import PurePath
+from typing import Any
+
+#: Options that name files on the worker, with what stands between two of them.
+_SEPARATORS = {"files": ",", "py_files": ",", "jars": ",", "archives": ",", "driver_class_path": ":", "keytab": ",", "properties_file": ","}  # fmt: skip
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+
+
+def absolute_paths(options: Mapping[str, Any], folder: PurePath) -> dict[str, Any]:
+    """The same options where relative paths are those of a folder, for a ``spark-submit`` that runs in another.
+
+    >>> absolute_paths({"files": "a.txt#b, /c,hdfs:///d", "driver_class_path": "x.jar:/y/*"}, PurePath("/w"))
+    {'files': '/w/a.txt#b,/c,hdfs:///d', 'driver_class_path': '/w/x.jar:/y/*'}
+    """
+    return {
+        name: _absolute(value, _SEPARATORS[name], folder) if name in _SEPARATORS and isinstance(value, str) else value
+        for name, value in options.items()
+    }
+
+
+def _absolute(text: str, separator: str, folder: PurePath) -> str:
+    parts = [part.strip() for part in text.split(separator)]
+    return separator.join(
+        part if not part or (separator == "," and _SCHEME.match(part)) else str(folder / part) for part in parts
+    )

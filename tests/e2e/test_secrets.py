@@ -1,0 +1,360 @@
+"""Real jobs with recognisable secrets, good and failing and killed, and a search for these wherever others could see them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import stat
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+from http.client import HTTPException
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+from urllib.parse import urlsplit
+from urllib.request import urlopen
+from uuid import uuid4
+
+import pytest
+
+from airflow_provider_kafka_spark.core.client_config import translate
+from airflow_provider_kafka_spark.hooks.delegation_token import DelegationTokenHook
+from airflow_provider_kafka_spark.testing.airflow_home import AirflowHome
+from airflow_provider_kafka_spark.testing.airflow_standalone import AirflowStandalone
+from airflow_provider_kafka_spark.testing.certificates import CertificateAuthority
+from airflow_provider_kafka_spark.testing.identity_provider import IdentityProvider
+from airflow_provider_kafka_spark.testing.kafka_broker import BrokerTls, KafkaBroker, Record
+from tests.e2e.process_mark import ProcessMark
+from tests.e2e.secret_search import Process, ProcessWatch, SecretSearch, Seed, in_processes
+
+pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.airflow, pytest.mark.timeout(420)]
+
+_DAGS = Path(__file__).parent / "secret_dags"
+_SECONDS = 240
+#: The first page of a JVM takes seconds, so those that matter most come first.
+_UI_PAGES = (
+    *("/environment/", "/SQL/", "/SQL/execution/?id=0", "/SQL/execution/?id=1", "/StreamingQuery/"),
+    *("/jobs/", "/stages/", "/executors/", "/api/v1/applications"),
+)
+_API_PAGES = ("environment", "sql?details=true&planDescription=true", "jobs", "stages", "allexecutors")
+_PRIVATE = ("kafka-logins.properties", "request.json", "spark.conf")
+_KILLED = {"jvm_killed", "killed"}
+_EXPECTED = {
+    "good": "success",
+    "stream": "success",
+    "token": "success",
+    "bad_sql": "failed",
+    "wrong_password": "failed",
+    "revoked": "failed",
+    "jvm_killed": "failed",
+    "killed": "failed",
+    "later": "success",
+}
+
+
+def _secret(kind: str, more: str = "") -> str:
+    """One that no other text is equal to, with characters that programs write in other ways."""
+    return f"{kind}<{uuid4().hex}>&'/+%{more}"
+
+
+#: A broker's users have none of them.
+ODD = '"\\= ;'
+
+
+@dataclass
+class World:
+    """A secured cluster, an Airflow whose connections log in to it, and what is seen of both."""
+
+    broker: KafkaBroker
+    provider: IdentityProvider
+    home: AirflowHome
+    search: SecretSearch
+    folder: Path
+    hmacs: set[str] = field(default_factory=set)
+    access_tokens: int = 0
+    pages: dict[str, bytes] = field(default_factory=dict)
+    #: Modes of the files in the folders of running jobs, by their names.
+    modes: dict[str, set[int]] = field(default_factory=dict)
+    #: Folders of the jobs that were killed, by task.
+    left: dict[str, Path] = field(default_factory=dict)
+
+    def rows(self, query: str) -> list[Any]:
+        with closing(sqlite3.connect(f"file:{self.home.database}?mode=ro", uri=True, timeout=60)) as database:
+            return database.execute(query).fetchall()
+
+    def states(self) -> dict[str, str]:
+        return dict(self.rows("SELECT task_id, state FROM task_instance"))
+
+    def links(self) -> dict[str, str]:
+        """Addresses of the Spark UIs by task."""
+        found = self.rows("SELECT task_id, value FROM xcom WHERE key LIKE '\\_link\\_%' ESCAPE '\\'")
+        return {task: json.loads(value) if value.startswith('"') else value for task, value in found}
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    users = {"alice": _secret("alice"), "eve": _secret("eve")}
+    clients = {"copier": f"copier+/{uuid4().hex}=", "fired": f"fired+/{uuid4().hex}="}
+    wrong, s3, variable, of_key = _secret("wrong", ODD), _secret("s3", ODD), _secret("variable", ODD), uuid4().hex
+    authority = CertificateAuthority()
+    certificate = authority.issue("alice", password=of_key)
+    seeds = [
+        *(Seed(f"password of {name}", password) for name, password in users.items()),
+        *(Seed(f"OAuth secret of {name}", secret) for name, secret in clients.items()),
+        *(
+            Seed(name, text)
+            for name, text in {"wrong": wrong, "s3": s3, "variable": variable, "of key": of_key}.items()
+        ),
+        Seed("key", certificate.plain_key_pem),
+        Seed("encrypted key", certificate.key_pem),
+    ]
+    folder = tmp_path_factory.mktemp("secrets")
+    for name in ("events", "checkpoints", "home", "scratch"):
+        (folder / name).mkdir()
+    tls = BrokerTls(authority.issue("broker"), authority.ca_pem, "requested")
+    with (
+        IdentityProvider(clients) as provider,
+        KafkaBroker(sasl_users=users, tls=tls, identity_provider=provider) as broker,
+    ):
+        broker.create_topic("orders", 1)
+        broker.create_topic("copy", 1)
+        broker.produce("orders", [Record(value=b"%d" % i if i < 10 else b"no number") for i in range(12)])
+        ca = {"ssl.ca.pem": authority.ca_pem}
+        password = broker.sasl_client_config("alice", "SCRAM-SHA-512")
+        extras = {
+            "password": password,
+            "wrong": {**password, "sasl.password": wrong},
+            "oauth": {**broker.sasl_client_config("copier", "OAUTHBEARER", tls=True), **ca},
+            "oauth_revoked": {**broker.sasl_client_config("fired", "OAUTHBEARER", tls=True), **ca},
+            "mtls": {**broker.ssl_client_config(certificate), **ca},
+        }
+        for extra in extras.values():
+            extra.pop("ssl.ca.location", None)
+        in_environment = broker.sasl_client_config("eve")
+        lines = {
+            name: translate(name, extra).java["sasl.jaas.config"]
+            for name, extra in {**extras, "in_environment": in_environment}.items()
+            if name != "mtls"
+        }
+        seeds += [Seed(f"JAAS line of {name}", line, whole=True) for name, line in lines.items()]
+        home = AirflowHome(
+            folder / "home",
+            _DAGS,
+            folder / "scratch",
+            connections={"in_environment": {"conn_type": "kafka", "extra": in_environment}},
+            settings={
+                "AIRFLOW_VAR_SEEDED": variable,
+                "AIRFLOW__CORE__PARALLELISM": "6",
+                "SECRETS_EVENT_LOGS": str(folder / "events"),
+                "SECRETS_CHECKPOINTS": str(folder / "checkpoints"),
+                "SPARK_LOCAL_IP": "127.0.0.1",
+            },
+        )
+        home.migrate()
+        connections: dict[str, Any] = {
+            **{name: {"conn_type": "kafka", "extra": extra} for name, extra in extras.items()},
+            "spark_default": {"conn_type": "spark", "host": "local[1]"},
+            "s3": {"conn_type": "aws", "password": s3},
+        }
+        file = folder / "connections.json"
+        file.write_text(json.dumps(connections))
+        command = [sys.executable, "-m", "airflow", "connections", "import", str(file)]
+        home.run(command, home.logs / "connections.log", timeout=120)
+        file.unlink()
+        world = World(broker, provider, home, SecretSearch(seeds), folder)
+        give = provider.token
+
+        def give_and_tell(*args: Any, **claims: Any) -> str:
+            token = give(*args, **claims)
+            world.search.add(Seed("signature of an access token", token.rpartition(".")[2]))
+            world.access_tokens += 1
+            return token
+
+        provider.token = give_and_tell  # type: ignore[method-assign]
+        yield world
+
+
+def test_no_secret_where_it_does_not_belong(world: World, marked: ProcessMark) -> None:
+    with ProcessWatch() as watch:
+        with AirflowStandalone(world.home) as airflow:
+            # Not before all of Airflow is up.
+            _until_there(airflow)
+            airflow._ask("api/v2/dags/secrets/dagRuns", json.dumps({"logical_date": None}).encode())
+            _follow(world, watch, airflow)
+            states, tail = world.states(), airflow.tail()
+            ((run,),) = world.rows("SELECT run_id FROM dag_run")
+            rendered = airflow.get(f"dags/secrets/dagRuns/{run}/taskInstances?limit=100")
+        assert marked.alive() == []
+    assert states == _EXPECTED, tail
+    _check_that_there_was_something_to_be_found(world, watch.seen, rendered)
+
+    search, folder = world.search, world.folder
+    by_inheritance = {"password of eve", "variable"}
+    hits = [
+        *in_processes(search, [process for process in watch.seen if not _is_airflows_own(process)]),
+        *(
+            hit
+            for hit in in_processes(search, filter(_is_airflows_own, watch.seen))
+            if hit.where.startswith("arguments") or hit.seed not in by_inheritance
+        ),
+        *search.in_pages(world.pages),
+        *search.in_bytes("rendered fields", json.dumps(rendered).encode()),
+        *search.in_files(folder),
+        *search.in_database(world.home.database),
+    ]
+    assert sorted(set(hits)) == []
+
+    # And what was private while the jobs ran is gone.
+    assert world.modes == {"folder": {0o700}, **{name: {0o600} for name in _PRIVATE}}
+    assert set(world.left) == _KILLED
+    assert [path for path in world.left.values() if path.exists()] == []
+    assert list((folder / "scratch").rglob("airflow-kafka-spark-*")) == []
+
+
+def _check_that_there_was_something_to_be_found(world: World, processes: list[Process], rendered: Any) -> None:
+    """A search in the wrong places finds nothing either."""
+    submitted = set(_EXPECTED) - {"wrong_password"}
+    jvms = {task for process in processes if (task := _spark_task(process))}
+    assert jvms == submitted
+    commands = [" ".join(process.arguments) for process in processes]
+    for what in ("py4j.GatewayServer", "airflow_provider_kafka_spark/jobs/batch.py"):
+        assert any(what in command for command in commands), what
+    assert any(hit.seed == "variable" for hit in in_processes(world.search, filter(_is_airflows_own, processes)))
+    assert (len(world.hmacs) >= 1, world.access_tokens >= 2) == (True, True)
+
+    looked_at = {address.split(", ")[0].removeprefix("Spark UI of ") for address in world.pages}
+    assert {"good", "stream", "token"} <= looked_at
+    for page, has in {
+        "/environment/": (b"spark.eventLog.dir", b"(redacted)"),
+        "/SQL/execution/?id=0": (b"AppendData", b"config.providers=file"),
+        "/api/v1/applications/": (b"AppendData", b"(redacted)"),
+    }.items():
+        content = b"".join(text for address, text in world.pages.items() if f", {page}" in address)
+        assert [word for word in has if word not in content] == [], (page, sorted(world.pages))
+    logs = {
+        path.parent.name.removeprefix("task_id="): path.read_bytes()
+        for path in world.home.logs.rglob("task_id=*/*.log")
+    }
+    assert set(logs) == set(_EXPECTED)
+    assert b"ExpressionError" in logs["bad_sql"]
+    assert b"BrokerAuthenticationError" in logs["wrong_password"]
+    events = b"".join(path.read_bytes() for path in (world.folder / "events").rglob("*") if path.is_file())
+    for kind in (b"SparkListenerEnvironmentUpdate", b"SparkListenerSQLExecutionStart", b"(redacted)"):
+        assert kind in events, kind
+    assert len(list((world.folder / "events").iterdir())) == len(submitted)
+    fields = {task["task_id"]: task["rendered_fields"] for task in rendered["task_instances"]}
+    assert fields["good"]["target_conn_id"] == "mtls"
+    assert world.rows("SELECT COUNT(*) FROM connection WHERE is_extra_encrypted = 1") == [(5,)]
+    assert {task for (task,) in world.rows("SELECT task_id FROM xcom WHERE key = 'return_value'")} == {
+        task for task, state in _EXPECTED.items() if state == "success"
+    }
+
+
+def _until_there(airflow: AirflowStandalone) -> None:
+    deadline = time.monotonic() + 60
+    while not airflow.get("dags")["dags"]:
+        assert time.monotonic() < deadline, airflow.tail()
+        time.sleep(0.5)
+
+
+def _follow(world: World, watch: ProcessWatch, airflow: AirflowStandalone) -> None:
+    """See what can be seen while the jobs run, and do to them what the test is about, until all have ended."""
+    deadline, lookers = time.monotonic() + _SECONDS, dict[str, threading.Thread]()
+    while True:
+        states = world.states()
+        if len(states) == len(_EXPECTED) and not set(states.values()) - {"success", "failed", "upstream_failed"}:
+            return
+        assert time.monotonic() < deadline, f"{states}\n{airflow.tail()}"
+        jvms = {task: process for process in watch.running if (task := _spark_task(process))}
+        _note_modes(world)
+        if "revoked" in jvms:
+            world.provider.revoke("fired")
+        links = world.links()
+        if "token" in links and not world.hmacs:
+            _learn_tokens(world)
+        for task in jvms.keys() & links.keys():
+            if task in _KILLED:
+                _kill(world, task, links[task], jvms[task])
+            elif task not in lookers:
+                lookers[task] = threading.Thread(target=_look_at, args=(world, task, links[task]), daemon=True)
+                lookers[task].start()
+        time.sleep(0.3)
+
+
+def _spark_task(process: Process) -> str | None:
+    """The task whose driver this is: the JVM, or the Python process in it."""
+    words = process.arguments
+    if "org.apache.spark.deploy.SparkSubmit" not in words or "--name" not in words:
+        return None
+    name = words[words.index("--name") + 1]
+    return next((task for task in _EXPECTED if f"__{task}__" in name), None)
+
+
+def _is_airflows_own(process: Process) -> bool:
+    """Of the test's Airflow, which has its environment, as every Airflow has: its programs by name, and what supervises them."""
+    words = process.arguments
+    if process.environ and b"AIRFLOW_HOME" not in process.environ and not words[0].startswith("airflow"):
+        return False
+    return (
+        words[0].startswith(("airflow ", "airflow:"))
+        or (Path(words[0]).name.startswith("python") and any(Path(word).name == "airflow" for word in words[1:4]))
+        or any(word.endswith("testing/supervisor.py") for word in words[:4])
+    )
+
+
+def _note_modes(world: World) -> None:
+    for folder in (world.folder / "scratch").glob("airflow-kafka-spark-*"):
+        with suppress(FileNotFoundError):
+            world.modes.setdefault("folder", set()).add(stat.S_IMODE(folder.stat().st_mode))
+            for name in _PRIVATE:
+                world.modes.setdefault(name, set()).add(stat.S_IMODE((folder / name).stat().st_mode))
+
+
+def _learn_tokens(world: World) -> None:
+    """The secret of the token with which the job logs in: its owner may know it."""
+    login = translate("password", world.broker.sasl_client_config("alice", "SCRAM-SHA-512"))
+    with DelegationTokenHook("password", config=login) as hook:
+        for token in hook._describe(None):
+            hmac = str(token.hmacAsBase64String())
+            world.hmacs.add(hmac)
+            world.search.add(Seed("hmac", hmac))
+
+
+def _look_at(world: World, task: str, address: str) -> None:
+    """Keep the pages of a Spark UI as long as there is one."""
+    # Its end may come in the middle of a page.
+    with suppress(OSError, ValueError, HTTPException):
+        while True:
+            application = json.loads(_page(world, task, address, "/api/v1/applications"))[0]["id"]
+            for path in (*_UI_PAGES, *(f"/api/v1/applications/{application}/{page}" for page in _API_PAGES)):
+                with suppress(HTTPError):
+                    _page(world, task, address, path)
+            time.sleep(2.0)
+
+
+def _page(world: World, task: str, address: str, path: str) -> bytes:
+    port = urlsplit(address).port
+    with urlopen(f"http://127.0.0.1:{port}{path}", timeout=30) as answer:
+        content: bytes = answer.read()
+    world.pages[f"Spark UI of {task}, {path}, {hash(content)}"] = content
+    return content
+
+
+def _kill(world: World, task: str, address: str, jvm: Process) -> None:
+    """End the driver's JVM, or the worker's process that submitted it, as a machine without memory does, while records are copied."""
+    if task in world.left:
+        return
+    with suppress(OSError, ValueError, HTTPException):
+        application = json.loads(_page(world, task, address, "/api/v1/applications"))[0]["id"]
+        if b"RUNNING" not in _page(world, task, address, f"/api/v1/applications/{application}/sql?details=false"):
+            return
+        folder = Path(jvm.arguments[-1]).parent
+        owner = int(folder.name.removeprefix("airflow-kafka-spark-").partition("-")[0])
+        world.left[task] = folder
+        os.kill(owner if task == "killed" else jvm.pid, signal.SIGKILL)
