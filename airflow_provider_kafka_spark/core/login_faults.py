@@ -164,7 +164,7 @@ _FAULTS: tuple[tuple[str, LoginFault], ...] = (
         LoginFault(LOGIN, "The clocks of this machine and of the Kerberos servers differ by more than Kerberos permits (5 minutes, clock skew).", f"{_CLOCKS}."),
     ),
     (
-        r"Server not found in Kerberos database|SERVER_NOT_FOUND|not found in Kerberos database.{0,20}server",
+        r"Server (\S+ )?not found in Kerberos database|SERVER_NOT_FOUND|not found in Kerberos database.{0,20}server",
         LoginFault(
             LOGIN,
             "Kerberos does not know the broker under the name that was asked for.",
@@ -206,6 +206,14 @@ _FAULTS: tuple[tuple[str, LoginFault], ...] = (
     (
         r"Keystore was tampered with|keystore password was incorrect|Cannot recover key",
         LoginFault(SETUP, "The password of a key store is wrong.", "Correct ssl.keystore.password, ssl.truststore.password or ssl.key.password."),
+    ),
+    (
+        r"SASL mechanism GSSAPI",
+        LoginFault(
+            LOGIN,
+            "The broker refused the Kerberos login.",
+            "Look at `klist` and `kinit` as the worker's user, at the broker's sasl.kerberos.principal.to.local.rules, and at its log.",
+        ),
     ),
     (
         r"(?i)invalid credentials|authentication failed|SASL authentication error|invalid username or password|SaslAuthenticationException",

@@ -9,7 +9,6 @@ import time
 from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Lock, Thread
-from types import TracebackType
 from typing import Any
 from urllib.parse import parse_qs, unquote_plus
 from uuid import uuid4
@@ -19,6 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from airflow_provider_kafka_spark.core.errors import LocalServiceError
 from airflow_provider_kafka_spark.testing.ports import LOOPBACK
+from airflow_provider_kafka_spark.testing.started import Started
 
 _KEY_ID = "testing"
 _ALGORITHM = "RS256"
@@ -27,7 +27,7 @@ _REQUEST_SECONDS = 10.0
 _LONGEST_BODY = 64 * 1024
 
 
-class IdentityProvider:
+class IdentityProvider(Started):
     """Answers the client-credentials grant of OAuth 2 with signed tokens, inside ``with``.
 
     ``POST`` to :attr:`token_url` wants ``grant_type=client_credentials`` and the client's id and secret, by basic
@@ -53,15 +53,6 @@ class IdentityProvider:
         self._key = rsa.generate_private_key(65537, 2048)
         self._server: ThreadingHTTPServer | None = None
         self._thread: Thread | None = None
-
-    def __enter__(self) -> IdentityProvider:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
     @property
     def issuer(self) -> str:

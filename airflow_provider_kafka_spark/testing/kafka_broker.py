@@ -16,7 +16,6 @@ from base64 import urlsafe_b64encode
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from threading import Event
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -37,6 +36,7 @@ from airflow_provider_kafka_spark.testing.broker_properties import (
 )
 from airflow_provider_kafka_spark.testing.owned_process import OwnedProcess
 from airflow_provider_kafka_spark.testing.ports import free_ports
+from airflow_provider_kafka_spark.testing.started import Started
 
 if TYPE_CHECKING:
     from airflow_provider_kafka_spark.testing.certificates import Certificate
@@ -52,7 +52,7 @@ DEFAULT_JVM_OPTIONS = ("-Xms256m", "-Xmx768m")
 _ATTEMPTS = 3
 
 
-class KafkaBroker(BrokerClient):
+class KafkaBroker(BrokerClient, Started):
     """One Kafka broker in KRaft mode, which is ready inside ``with`` and gone behind it, with all its data.
 
     It ends with this process, even if that is ended by SIGKILL. It listens on the loopback interface only, on ports that
@@ -127,15 +127,6 @@ class KafkaBroker(BrokerClient):
         """Return the broker that the environment variable ``KAFKA_BOOTSTRAP`` names, or else a new one."""
         bootstrap_servers = os.environ.get(BOOTSTRAP_VARIABLE)
         return cls.existing(bootstrap_servers) if bootstrap_servers else cls()
-
-    def __enter__(self) -> KafkaBroker:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
     @property
     def running(self) -> bool:

@@ -12,11 +12,11 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from secrets import token_urlsafe
-from types import TracebackType
 
 from airflow_provider_kafka_spark.core.errors import LocalServiceError, OptionError
 from airflow_provider_kafka_spark.testing.owned_process import OwnedProcess
 from airflow_provider_kafka_spark.testing.ports import LOOPBACK, free_ports
+from airflow_provider_kafka_spark.testing.started import Started
 
 INSTALL_COMMAND = "sudo apt-get install krb5-kdc krb5-admin-server krb5-user"
 
@@ -62,7 +62,7 @@ _KDC_CONF = """\
 """
 
 
-class Kdc:
+class Kdc(Started):
     """A key distribution centre, which is ready inside ``with`` and gone behind it, with all its keys.
 
     It ends with this process, even if that is ended by SIGKILL, and listens on the loopback interface only. Nothing on
@@ -85,15 +85,6 @@ class Kdc:
     def is_available() -> bool:
         """Whether all of its programs are installed; if not, ``INSTALL_COMMAND`` of this module installs them."""
         return all(map(_find, _TOOLS))
-
-    def __enter__(self) -> Kdc:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
     @property
     def krb5_conf(self) -> Path:

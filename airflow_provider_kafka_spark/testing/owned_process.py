@@ -7,13 +7,13 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 
 from airflow_provider_kafka_spark.core.errors import LocalServiceError
 from airflow_provider_kafka_spark.testing import supervisor
+from airflow_provider_kafka_spark.testing.started import Started
 
 
-class OwnedProcess:
+class OwnedProcess(Started):
     """One command with all its children, which ends at :meth:`stop`, or at the latest when this process ends.
 
     The latter holds even if this process is ended by SIGKILL: a small supervising process notices within a fraction of
@@ -50,15 +50,6 @@ class OwnedProcess:
         self.grace = grace
         self.remove_if_orphaned = remove_if_orphaned
         self._process: subprocess.Popen[bytes] | None = None
-
-    def __enter__(self) -> OwnedProcess:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
     @property
     def returncode(self) -> int | None:

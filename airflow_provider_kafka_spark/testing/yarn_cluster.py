@@ -12,7 +12,6 @@ import urllib.request
 from collections.abc import Mapping, Sequence
 from http.client import HTTPException
 from pathlib import Path
-from types import TracebackType
 from typing import Any, cast
 from xml.sax.saxutils import escape
 
@@ -21,6 +20,7 @@ from airflow_provider_kafka_spark.hooks import jars
 from airflow_provider_kafka_spark.hooks.java import find_java
 from airflow_provider_kafka_spark.testing.owned_process import OwnedProcess
 from airflow_provider_kafka_spark.testing.ports import LOOPBACK, free_ports
+from airflow_provider_kafka_spark.testing.started import Started
 
 HADOOP_VERSION = "3.4.1"
 # Not the one-jar hadoop-client-minicluster: its relocated classes break YARN's REST API, which then lists an application
@@ -45,7 +45,7 @@ log4j.appender.out.layout.ConversionPattern=%d{ISO8601} %p %c{1}: %m%n
 """
 
 
-class YarnCluster:
+class YarnCluster(Started):
     """A YARN cluster with one node, which takes applications inside ``with`` and is gone behind it.
 
     Behind it no application runs either. Everything ends with this process, even if that is ended by SIGKILL. It
@@ -79,15 +79,6 @@ class YarnCluster:
         self._folder: Path | None = None
         self._node_port = 0
         self._daemons: list[OwnedProcess] = []
-
-    def __enter__(self) -> YarnCluster:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
     @property
     def conf_dir(self) -> Path:
