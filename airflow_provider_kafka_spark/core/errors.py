@@ -22,8 +22,9 @@
     │   ├── BrokerAuthenticationError  the broker refused the login
     │   │   └── BrokerTlsError       TLS failed: a certificate is unknown, expired, missing or of another host
     │   ├── BrokerAuthorizationError   the login lacks a permission
-    │   └── DelegationTokenError     a token is unknown, not the login's to touch, or not to be had
-    │       └── DelegationTokenExpiredError  a token has ended, or ends too soon
+    │   ├── DelegationTokenError     a token is unknown, not the login's to touch, or not to be had
+    │   │   └── DelegationTokenExpiredError  a token has ended, or ends too soon
+    │   └── DelegationTokenNotUsableError  brokers have not heard of a new token yet                  (retriable)
     ├── SubmitError                  the Spark job could not be started or followed
     │   ├── JavaNotFoundError        no Java, or one that is too old
     │   ├── SparkSubmitNotFoundError no ``spark-submit``
@@ -35,6 +36,7 @@
     │   ├── DeliveryError            the report does not match the plan                               (retriable)
     │   ├── DuplicateRecordsError    all was delivered, and some of it more than once
     │   ├── JobTokenEndedError       the job's delegation token ended while it ran                    (retriable)
+    │   ├── EarlierJobUnknownError   whether an earlier try's job still runs is not to be learned     (retriable)
     │   └── JobKilledError           the task was killed, and the job with it                         (retriable)
     ├── ProtocolError                a request or report is not of the version or shape we speak
     └── LocalServiceError            a broker or cluster for tests and demos did not start or stop
@@ -139,6 +141,12 @@ class DelegationTokenError(BrokerError):
     """A delegation token does not exist, is not the login's to touch, or is not to be had from this broker."""
 
 
+class DelegationTokenNotUsableError(BrokerError):
+    """A new delegation token is still refused by a broker, which may not have heard of it yet."""
+
+    retriable = True
+
+
 class DelegationTokenExpiredError(DelegationTokenError):
     """A delegation token has ended, or ends too soon."""
 
@@ -191,6 +199,12 @@ class DuplicateRecordsError(JobError):
 
 class JobTokenEndedError(JobError):
     """The delegation token that the job logged in with ended while it ran."""
+
+    retriable = True
+
+
+class EarlierJobUnknownError(JobError):
+    """Nobody tells whether the job of an earlier try still runs, and a second one beside it would write records twice."""
 
     retriable = True
 

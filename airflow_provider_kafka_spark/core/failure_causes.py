@@ -22,9 +22,14 @@ _CAUSES = (
         "fail_on_data_loss=False copies what is left.",
     ),
     (
-        r"not present in metadata after",
+        r"Partition \d+ of topic \S+ with partition count \d+ is not present in metadata after",
         "TargetError",
         "The target topic has too few partitions for preserve_partition or columns['partition']. Part of the records was written.",
+    ),
+    (
+        r"not present in metadata after",
+        "BrokerUnavailableError",
+        "The target's brokers did not tell the job of the topic in time: they did not answer, did not take its login, or the topic was deleted meanwhile. Part of the records may be written.",
     ),
     (
         r"RecordTooLargeException|larger than .{0,40}max\.request\.size|MESSAGE_TOO_LARGE",

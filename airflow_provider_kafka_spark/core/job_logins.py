@@ -8,6 +8,7 @@ from pathlib import PurePath
 
 from airflow_provider_kafka_spark.core.client_config import KafkaClientConfig, joined_system_properties
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError
+from airflow_provider_kafka_spark.core.job_file_names import RESERVED
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ class JobLogins:
     def files(self) -> tuple[str, ...]:
         """Local paths of the files that both logins need, where they are not found by these paths.
 
-        :raises ConnectionConfigError: if two would be one by their base names.
+        :raises ConnectionConfigError: if two would be one by their base names, or one has the name of a file of the job itself.
         """
         if not self.by_name:
             return ()
@@ -43,6 +44,11 @@ class JobLogins:
         if len({PurePath(path).name for path in paths}) < len(paths):
             raise ConnectionConfigError(
                 f"The files of connections {self.source.conn_id!r} and {self.target.conn_id!r} travel with the job by their base names, which must differ; got {list(paths)}. Rename one."
+            )
+        taken = [path for path in paths if PurePath(path).name in RESERVED]
+        if taken:
+            raise ConnectionConfigError(
+                f"The files of connections {self.source.conn_id!r} and {self.target.conn_id!r} travel with the job by their base names, which must not be those of its own files ({', '.join(sorted(RESERVED))}); got {taken}. Rename it."
             )
         return paths
 

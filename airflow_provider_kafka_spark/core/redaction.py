@@ -6,7 +6,17 @@ import re
 from collections.abc import Mapping
 
 #: Names of properties and options whose values are secret. Spark's own: ``secret|password|token|access[.]?key``, and ``url`` for options.
-_NAMES = "(?i)secret|password|token|access[.]?key|api[._-]?key|jaas|credential|keystore|hmac|authorization"
+_WORDS = (
+    *("secret", "password", "passphrase", r"[._-]pwd\b", "token", "jaas", "credential", "keystore", "hmac"),
+    "authorization",
+    # Values are searched too, and containers are given that file.
+    "(?<!/etc/)passwd",
+    *("access[.]?key", "api[._-]?key", "private[._-]?key", "account[._-]?key"),
+    # Not spark.io.encryption.keySizeBits.
+    r"encryption\.key$",
+    r"fs\.azure\.sas\.",
+)
+_NAMES = f"(?i){'|'.join(_WORDS)}"
 #: Secrets inside of texts: a JAAS line, a PEM key.
 _TEXTS = r"""(?is)(password|clientSecret|keyTab)\s*=\s*"(\\.|[^"\\])*"|-----BEGIN [A-Z ]*PRIVATE KEY-----.*?-----END [A-Z ]*PRIVATE KEY-----"""
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from itertools import combinations
 
 from airflow_provider_kafka_spark.core.bootstrap_servers import parse_servers
 from airflow_provider_kafka_spark.core.client_config import KafkaClientConfig
@@ -33,7 +32,8 @@ def obtained_by_spark(configs: Iterable[KafkaClientConfig]) -> list[KafkaClientC
             f"use_delegation_token='spark' is for connections that log in by Kerberos (GSSAPI), since Spark asks for tokens with its own Kerberos login; "
             f"{', '.join(f'{c.conn_id!r} has {c.mechanism or c.protocol}' for c in distinct.values())}. Use True: then the worker makes a token with the connection's login."
         )
-    for one, other in combinations(found, 2):
+    for one, other in ((one, other) for one in found for other in distinct.values() if other is not one):
+        # Spark's token takes the place of whatever login stands in the options for these brokers.
         shared = sorted(_servers(one) & _servers(other))
         if shared:
             raise ConnectionConfigError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from base64 import b64decode
 from collections.abc import Callable, Iterable, Sequence
@@ -19,8 +20,11 @@ from airflow_provider_kafka_spark.core.errors import (
     BrokerAuthenticationError,
     BrokerAuthorizationError,
     BrokerError,
+    BrokerTlsError,
     DelegationTokenError,
+    DelegationTokenNotUsableError,
 )
+from airflow_provider_kafka_spark.hooks.connector import client_jars, connector_jars
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.hooks.kafka_jvm import KafkaJvm, kerberos_properties
 
@@ -34,7 +38,7 @@ _BROKERS_OWN = -1
 class DelegationTokenHook(BaseHook):
     """Ask a Kafka cluster about delegation tokens, with the login of a connection, inside ``with``: one JVM for all calls of the block, ended behind it.
 
-    The login needs SASL, or SSL with a client certificate, and must not itself be a token. A token's secret (hmac) is masked in logs as soon as it is seen; only :meth:`create` returns it.
+    The login needs SASL, or SSL with a client certificate, and must not itself be a token. A token's secret (hmac) is masked in logs before it is used; only :meth:`create` and :meth:`create_unchecked` return it.
 
     :param conn_id: Kafka connection.
     :param timeout: seconds for each call.
@@ -61,6 +65,15 @@ class DelegationTokenHook(BaseHook):
         self._jars = jars
         self._jvm: KafkaJvm | None = None
         self._client: Any = None
+
+    @classmethod
+    def of_connector(cls, conn_id: str, timeout: float, kafka_connector: str | None) -> DelegationTokenHook:
+        """A hook whose Java client comes from where an operator or sensor says.
+
+        :param kafka_connector: None, a folder or glob of jars, or a Maven coordinate, see :func:`~airflow_provider_kafka_spark.hooks.connector.connector_jars`.
+        """
+        jars = None if kafka_connector is None else client_jars(connector_jars(kafka_connector))
+        return cls(conn_id, timeout, jars=jars)
 
     def __enter__(self) -> DelegationTokenHook:
         config = self.config
@@ -105,27 +118,38 @@ class DelegationTokenHook(BaseHook):
         :param max_lifetime_ms: how long renewals can prolong it; by default what the connection says, or else the broker's own maximum, which also bounds it.
         :param lease_ms: when it ends unless it is renewed, if that is sooner than the broker's ``delegation.token.expiry.time.ms``.
         :param renewers: principals that may renew it besides the owner, such as ``"User:bob"``.
-        :raises DelegationTokenError: if the broker has no tokens, the login may not ask for one, or the token cannot be used in time.
+        :raises DelegationTokenError: if the broker has no tokens, or the login may not ask for one, or no login with one.
+        :raises DelegationTokenNotUsableError: if the token cannot be used in time.
         :raises BrokerAuthenticationError: if the login is refused.
         :raises BrokerUnavailableError: if no broker answers within the time-out.
         """
-        longest = max_lifetime_ms or self.config.token_max_lifetime_ms or _BROKERS_OWN
-        options = self._options("CreateDelegationTokenOptions").maxlifeTimeMs(longest)
-        options = options.renewers([self._principal(name) for name in renewers])
-        java_token = self._get(
-            self._admin.createDelegationToken(options).delegationToken(), "creating a delegation token"
-        )
-        hmac = str(java_token.hmacAsBase64String())
-        mask_secret(hmac)
-        token = DelegationToken(self._info(java_token), hmac)
+        token = self.create_unchecked(max_lifetime_ms=max_lifetime_ms, lease_ms=lease_ms, renewers=renewers)
         try:
-            self._wait_until_usable(token)
-            info = token.info
-            if lease_ms is not None and lease_ms < info.expiry_ms - info.issue_ms:
-                expiry_ms = self._expire(b64decode(hmac), lease_ms, "shortening the life of a delegation token")
-                token = DelegationToken(_with_expiry(info, expiry_ms), hmac)
+            self.wait_until_usable(token)
         except BaseException:
-            self._expire(b64decode(hmac))
+            self._expire_quietly(token.hmac)
+            raise
+        return token
+
+    def create_unchecked(
+        self, *, max_lifetime_ms: int | None = None, lease_ms: int | None = None, renewers: Iterable[str] = ()
+    ) -> DelegationToken:
+        """As :meth:`create`, without the wait; brokers may not know the token yet."""
+        longest = max_lifetime_ms or self.config.token_max_lifetime_ms or _BROKERS_OWN
+        doing = "creating a delegation token"
+        with self._open.naming(doing):
+            options = self._options("CreateDelegationTokenOptions").maxlifeTimeMs(longest)
+            options = options.renewers([self._principal(name) for name in renewers])
+            java_token = self._get(self._admin.createDelegationToken(options).delegationToken(), doing)
+            hmac = str(java_token.hmacAsBase64String())
+            mask_secret(hmac)
+            token = DelegationToken(self._info(java_token), hmac)
+        try:
+            if lease_ms is not None and lease_ms < token.info.expiry_ms - token.info.issue_ms:
+                expiry_ms = self._expire_new(token.hmac, lease_ms)
+                token = DelegationToken(_with_expiry(token.info, expiry_ms), token.hmac)
+        except BaseException:
+            self._expire_quietly(token.hmac)
             raise
         self.log.info("Made %s.", token.info)
         return token
@@ -138,7 +162,8 @@ class DelegationTokenHook(BaseHook):
         :param owner: of one owner only, such as ``"User:alice"``.
         :raises BrokerError: as for :meth:`create`.
         """
-        return [self._info(token) for token in self._describe(owner)]
+        with self._open.naming("describing delegation tokens"):
+            return [self._info(token) for token in self._describe(owner)]
 
     def renew(self, selection: TokenSelection, *, period_ms: int | None = None) -> list[TokenInfo]:
         """Prolong tokens, and return them with their new times. One that is refused does not keep the others from being renewed.
@@ -149,16 +174,7 @@ class DelegationTokenHook(BaseHook):
         :raises DelegationTokenExpiredError: if one has ended.
         :raises BrokerAuthorizationError: if the login is neither owner nor renewer.
         """
-        options = self._options("RenewDelegationTokenOptions").renewTimePeriodMs(
-            _BROKERS_OWN if period_ms is None else period_ms
-        )
-
-        def renew_one(info: TokenInfo, secret: bytes) -> int:
-            return int(
-                self._get(self._admin.renewDelegationToken(secret, options).expiryTimestamp(), f"renewing {info}")
-            )
-
-        return self._for_each(selection, renew_one)
+        return self._for_each(selection, lambda info, secret: self._renew(secret, period_ms, f"renewing {info}"))
 
     def expire(self, selection: TokenSelection, *, period_ms: int | None = None) -> list[TokenInfo]:
         """End tokens, and return them with their new times. One that is refused does not keep the others from being ended.
@@ -173,9 +189,7 @@ class DelegationTokenHook(BaseHook):
 
         :param period_ms: the new remaining life, which the broker bounds by the token's maximum time.
         """
-        options = self._options("RenewDelegationTokenOptions").renewTimePeriodMs(period_ms)
-        future = self._admin.renewDelegationToken(b64decode(token.hmac), options).expiryTimestamp()
-        return _with_expiry(token.info, int(self._get(future, f"renewing {token.info}")))
+        return _with_expiry(token.info, self._renew(b64decode(token.hmac), period_ms, f"renewing {token.info}"))
 
     def expire_token(self, token: DelegationToken) -> None:
         """End a token whose secret is known, at once."""
@@ -187,21 +201,24 @@ class DelegationTokenHook(BaseHook):
         Kafka has no request for the time, and the quorum's leader tells when it was last up to date, which is now. Where that is refused (it needs DESCRIBE on the cluster) or not known (no KRaft),
         it is this machine's clock, and the log says so.
         """
-        before, admin = time.time(), self._admin
+        before, told, doing = time.time(), list[int](), "describing the metadata quorum"
+        jvm = self._open
         try:
-            quorum = self._get(admin.describeMetadataQuorum().quorumInfo(), "describing the metadata quorum")
+            with jvm.naming(doing):
+                quorum = self._get(self._admin.describeMetadataQuorum().quorumInfo(), doing)
+                told = [
+                    int(replica.lastCaughtUpTimestamp().getAsLong())
+                    for replica in quorum.voters()
+                    if replica.replicaId() == quorum.leaderId() and replica.lastCaughtUpTimestamp().isPresent()
+                ]
         except BrokerError as error:
             self.log.warning(
                 "The times of tokens are compared with this machine's clock, since the broker does not tell its own: %s",
                 error,
             )
             return int(time.time() * 1000)
-        told = [
-            int(replica.lastCaughtUpTimestamp().getAsLong())
-            for replica in quorum.voters()
-            if replica.replicaId() == quorum.leaderId() and replica.lastCaughtUpTimestamp().isPresent()
-        ]
         if not told:
+            self.log.warning("The times of tokens are compared with this machine's clock: no broker tells its own.")
             return int(time.time() * 1000)
         skew = told[0] - int((before + time.time()) / 2 * 1000)
         if abs(skew) > 5000:
@@ -212,25 +229,36 @@ class DelegationTokenHook(BaseHook):
             )
         return told[0]
 
-    def _wait_until_usable(self, token: DelegationToken) -> None:
-        """A token is known to a broker only some time after it was made: log in with it until every broker takes it."""
+    def wait_until_usable(self, token: DelegationToken) -> None:
+        """A token is known to a broker only some time after it was made: log in with it until every broker takes it.
+
+        :raises DelegationTokenNotUsableError: if one still does not after 20 s.
+        :raises DelegationTokenError: if the listener has no login for tokens.
+        """
         deadline, mechanism = time.monotonic() + _USABLE_SECONDS, self.config.token_mechanism
         admin = self._open.admin(token.java_login(self.config.java, mechanism))
         while True:
             try:
-                nodes = self._get(admin.describeCluster().nodes(), "logging in with the new delegation token")
-                for node in self._open.items(nodes):
-                    self._try_on(admin, str(node.idString()))
+                with self._open.naming("logging in with the new delegation token"):
+                    nodes = self._get(admin.describeCluster().nodes(), "logging in with the new delegation token")
+                    for node in self._open.items(nodes):
+                        self._try_on(admin, str(node.idString()))
                 return
+            except BrokerTlsError as error:
+                raise DelegationTokenError(
+                    f"A job on a delegation token gets nothing of the connection's own login, and so no client certificate; the listener of {self.config.bootstrap_servers} must be content "
+                    f"without one (ssl.client.auth=none or requested). Name another listener, or go without use_delegation_token. {error}"
+                ) from None
             except BrokerAuthenticationError as error:
-                if "not enabled in the server" in str(error):
+                if re.search("not enabled in the server|it has:", str(error)):
                     raise DelegationTokenError(
-                        f"A login with a delegation token goes by SCRAM, and the listener must have {mechanism}: {error} Enable it in sasl.enabled.mechanisms, or "
-                        f"name another in the connection's Extra as 'delegation.token.mechanism'."
+                        f"A login with a delegation token goes by SCRAM, and the listener must have {mechanism}, besides {self.config.mechanism} for the connection itself. Enable it in "
+                        f"sasl.enabled.mechanisms of the broker, or name another in the connection's Extra as 'delegation.token.mechanism'."
                     ) from None
                 if time.monotonic() > deadline:
-                    raise DelegationTokenError(
-                        f"The new delegation token must be usable within {_USABLE_SECONDS:.0f} s; its login is still refused: {error}"
+                    raise DelegationTokenNotUsableError(
+                        f"The new delegation token must be usable within {_USABLE_SECONDS:.0f} s; at {self.config.bootstrap_servers} its login is still refused. Are all brokers in touch with their "
+                        f"controller? The task may be tried again."
                     ) from None
             time.sleep(_AGAIN_SECONDS)
 
@@ -263,9 +291,16 @@ class DelegationTokenHook(BaseHook):
         )
 
     def _picked(self, selection: TokenSelection) -> list[tuple[TokenInfo, bytes]]:
-        known = [(self._info(token), token) for token in self._describe(selection.owner)]
-        secrets = {info.token_id: token for info, token in known}
-        return [(info, bytes(secrets[info.token_id].hmac())) for info in selection.pick(info for info, _ in known)]
+        with self._open.naming("describing delegation tokens"):
+            known = {
+                info.token_id: (info, token)
+                for token in self._describe(selection.owner)
+                for info in (self._info(token),)
+            }
+            picked = selection.pick(info for info, _ in known.values())
+            for info in picked:
+                mask_secret(str(known[info.token_id][1].hmacAsBase64String()))
+            return [(info, bytes(known[info.token_id][1].hmac())) for info in picked]
 
     def _for_each(self, selection: TokenSelection, change: Callable[[TokenInfo, bytes], int]) -> list[TokenInfo]:
         """Change the expiry time of all that are meant; the first refusal is raised when all were tried."""
@@ -283,11 +318,37 @@ class DelegationTokenHook(BaseHook):
             raise refusals[0]
         return changed
 
+    def _renew(self, secret: bytes, period_ms: int | None, doing: str) -> int:
+        with self._open.naming(doing):
+            period = _BROKERS_OWN if period_ms is None else period_ms
+            options = self._options("RenewDelegationTokenOptions").renewTimePeriodMs(period)
+            return int(self._get(self._admin.renewDelegationToken(secret, options).expiryTimestamp(), doing))
+
     def _expire(self, secret: bytes, period_ms: int | None = None, doing: str = "expiring a delegation token") -> int:
-        options = self._options("ExpireDelegationTokenOptions").expiryTimePeriodMs(
-            _BROKERS_OWN if period_ms is None else period_ms
-        )
-        return int(self._get(self._admin.expireDelegationToken(secret, options).expiryTimestamp(), doing))
+        with self._open.naming(doing):
+            period = _BROKERS_OWN if period_ms is None else period_ms
+            options = self._options("ExpireDelegationTokenOptions").expiryTimePeriodMs(period)
+            return int(self._get(self._admin.expireDelegationToken(secret, options).expiryTimestamp(), doing))
+
+    def _expire_new(self, hmac: str, period_ms: int | None = None) -> int:
+        """The broker that is asked may not have heard of it yet."""
+        deadline = time.monotonic() + _USABLE_SECONDS
+        while True:
+            try:
+                return self._expire(b64decode(hmac), period_ms, "shortening the life of a delegation token")
+            except DelegationTokenError:
+                if time.monotonic() > deadline:
+                    raise
+            time.sleep(_AGAIN_SECONDS)
+
+    def _expire_quietly(self, hmac: str) -> None:
+        """Clean up behind a failure, which must not be hidden by another."""
+        try:
+            self._expire_new(hmac)
+        except BrokerError as error:
+            self.log.warning(
+                "A delegation token that was made in vain could not be expired; it ends by itself. %s", error
+            )
 
     def _principal(self, name: str) -> Any:
         kind, _, user = principal(name).partition(":")

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import airflow_provider_kafka_spark
+from airflow_provider_kafka_spark.core.job_file_names import CODE, REQUEST
 from airflow_provider_kafka_spark.core.protocol import JobRequest
 
 _PACKAGE = Path(airflow_provider_kafka_spark.__file__).parent
@@ -94,12 +95,12 @@ def copy_private(path: str, folder: Path) -> Path:
 
 def write_request(folder: Path, request: JobRequest) -> Path:
     """Write the request with mode 0600, as everything of a job."""
-    return write_private(folder / "request.json", request.to_json().encode())
+    return write_private(folder / REQUEST, request.to_json().encode())
 
 
 def write_code(folder: Path) -> Path:
     """Pack the package's rules and jobs for ``--py-files``."""
-    path = folder / "airflow_provider_kafka_spark.zip"
+    path = folder / CODE
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.write(_PACKAGE / "__init__.py", f"{_PACKAGE.name}/__init__.py")
         for name in _TRAVELLING:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from threading import Event, Thread
 from types import TracebackType
 from typing import Any, Protocol
@@ -12,8 +13,9 @@ from typing import Any, Protocol
 from airflow_provider_kafka_spark.core.client_config import KafkaClientConfig
 from airflow_provider_kafka_spark.core.delegation_token import RENEW_AT, DelegationToken, TokenSelection, duration, utc
 from airflow_provider_kafka_spark.core.errors import (
+    BrokerAuthorizationError,
+    DelegationTokenError,
     DelegationTokenExpiredError,
-    JobError,
     JobTokenEndedError,
     KafkaSparkError,
 )
@@ -43,6 +45,7 @@ class JobTokens:
     :param min_lifetime_ms: a token that cannot be made to live so long is refused.
     :param timeout: seconds for each call to a broker.
     :param memory: keeps the tokens' ids, so that the next try expires those of a worker that was killed.
+    :param jars: with kafka-clients among them; by default those of Spark's Kafka connector.
     """
 
     def __init__(
@@ -52,22 +55,25 @@ class JobTokens:
         memory: Memory,
         min_lifetime_ms: int | None = None,
         timeout: float = 20.0,
+        jars: Sequence[Path] | None = None,
     ) -> None:
         self._configs = {config.conn_id: config for config in configs}
         self._memory = memory
         self._min_lifetime_ms = min_lifetime_ms
         self._timeout = timeout
+        self._jars = jars
         self._leases: dict[str, _Lease] = {}
 
     def __enter__(self) -> JobTokens:
         try:
             for conn_id, config in self._configs.items():
-                with DelegationTokenHook(conn_id, self._timeout, config=config) as hook:
+                with DelegationTokenHook(conn_id, self._timeout, config=config, jars=self._jars) as hook:
                     self._expire_left(hook)
-                    token = hook.create(lease_ms=LEASE_MS)
-                self._leases[conn_id] = lease = _Lease(config, self._timeout, token)
-                self._remember({conn_id: token.info.token_id})
-                lease.refuse_short(self._min_lifetime_ms)
+                    token, clock_ms = hook.create_unchecked(lease_ms=LEASE_MS), _now_ms()
+                    self._leases[conn_id] = lease = _Lease(config, self._timeout, self._jars, token, clock_ms)
+                    self._remember({conn_id: token.info.token_id})
+                    lease.refuse_short(self._min_lifetime_ms)
+                    hook.wait_until_usable(token)
                 lease.start()
         except BaseException:
             self.close()
@@ -80,22 +86,39 @@ class JobTokens:
         self.close()
 
     def close(self) -> None:
-        """Expire the tokens. Calling it again does nothing."""
+        """Expire the tokens. What hinders it goes to the log: a job that has delivered does not fail by it. Calling it again does nothing."""
         while self._leases:
             conn_id, lease = self._leases.popitem()
-            if lease.stop():
-                self._remember({conn_id: None})
+            try:
+                if lease.stop():
+                    self._remember({conn_id: None})
+            except Exception as error:  # noqa: BLE001 - the job's own outcome counts, and the token ends by itself
+                log.warning("The end of a delegation token could not be noted: %s", error)
 
     def login(self, config: KafkaClientConfig) -> KafkaClientConfig:
         """What Spark logs in with: the token, where there is one, or else the connection's own login."""
         lease = self._leases.get(config.conn_id)
         return config if lease is None else lease.login()
 
+    def explain(self, error: KafkaSparkError) -> None:
+        """Name the end of a token as the cause of a failure that came after it; Spark itself speaks of a time-out, or of a login.
+
+        :raises JobTokenEndedError: if a token had ended.
+        """
+        for lease in self._leases.values():
+            lease.explain(error)
+
     def _expire_left(self, hook: DelegationTokenHook) -> None:
         """End the token of an earlier try whose worker was killed, if it lives."""
         left = self._remembered().get(hook.conn_id)
-        if left is not None and left in {token.token_id for token in hook.describe()}:
+        if left is None or left not in {token.token_id for token in hook.describe()}:
+            return
+        try:
             hook.expire(TokenSelection(token_ids=(left,)))
+        except (DelegationTokenError, BrokerAuthorizationError) as error:
+            # It ends by itself, and this try has a token of its own.
+            log.warning("The delegation token %s of an earlier try could not be expired: %s", left, error)
+        else:
             log.info("The delegation token %s of an earlier try, which could not do so itself, is expired.", left)
 
     def _remembered(self) -> dict[str, str]:
@@ -106,24 +129,28 @@ class JobTokens:
         ids = {**self._remembered(), **changed}
         self._memory.set(_KEY, {conn_id: token_id for conn_id, token_id in ids.items() if token_id is not None})
 
-    def explain(self, error: JobError) -> None:
-        """Name the end of a token as the cause of a failure that came after it; Spark itself speaks of a time-out.
-
-        :raises JobTokenEndedError: if a token had ended.
-        """
-        for lease in self._leases.values():
-            lease.explain(error)
-
 
 class _Lease:
-    """One token, and the thread that prolongs its life."""
+    """One token, and the thread that prolongs its life.
 
-    def __init__(self, config: KafkaClientConfig, timeout: float, token: DelegationToken) -> None:
+    :param clock_ms: of this machine when the token was made.
+    """
+
+    def __init__(
+        self,
+        config: KafkaClientConfig,
+        timeout: float,
+        jars: Sequence[Path] | None,
+        token: DelegationToken,
+        clock_ms: int,
+    ) -> None:
         self._config = config
         self._timeout = timeout
+        self._jars = jars
         self._token = token
-        # It was made a moment ago.
-        self._skew_ms = token.info.issue_ms - _now_ms()
+        self._skew_ms = token.info.issue_ms - clock_ms
+        #: Why it is renewed no more.
+        self._given_up: str | None = None
         self._done = Event()
         self._thread = Thread(target=self._keep, name=f"delegation token of {config.conn_id}", daemon=True)
 
@@ -156,7 +183,10 @@ class _Lease:
         try:
             with self._hook() as hook:
                 hook.expire_token(self._token)
-        except KafkaSparkError as error:
+        except DelegationTokenError:
+            log.info("The job's delegation token %s has ended already.", info.token_id)
+            return True
+        except Exception as error:  # noqa: BLE001 - as in close
             log.warning(
                 "The delegation token could not be expired; it ends at %s by itself. %s", utc(info.expiry_ms), error
             )
@@ -164,18 +194,20 @@ class _Lease:
         log.info("The job's delegation token %s is expired.", info.token_id)
         return True
 
-    def explain(self, error: JobError) -> None:
+    def explain(self, error: KafkaSparkError) -> None:
         info = self._token.info
         late = self._now_ms() - info.expiry_ms
-        if late < 0:
+        if self._given_up is not None:
+            reason, when = self._given_up, "was ended before the job failed"
+        elif late >= 0:
+            reason = (
+                "it had reached its maximum time" if info.at_maximum else "it could not be renewed, as the log says"
+            )
+            when = f"ended at {utc(info.expiry_ms)}, {duration(late)} before the job failed"
+        else:
             return
-        reason = (
-            "it had reached its maximum time, beyond which no renewal goes"
-            if info.at_maximum
-            else "it could not be renewed, as the log says"
-        )
         raise JobTokenEndedError(
-            f"The delegation token with which Spark logs in to {self._config.bootstrap_servers} ended at {utc(info.expiry_ms)}, {duration(late)} before the job failed: {reason} ({info}; "
+            f"The delegation token with which Spark logs in to {self._config.bootstrap_servers} {when}: {reason} ({info}; "
             f"connection {self._config.conn_id!r}). A retry has a token of its own and writes only what is missing; for a job that takes longer than {duration(info.max_ms - info.issue_ms)} raise "
             f"delegation.token.max.lifetime.ms, or split it. The job's own failure: {error}"
         ) from error
@@ -192,14 +224,22 @@ class _Lease:
                 )
                 return
             wait = self._until_renewal() if self._renewed(life_ms) else _AGAIN_SECONDS
+            if self._given_up is not None:
+                return
 
     def _renewed(self, life_ms: int) -> bool:
+        ends = utc(self._token.info.expiry_ms)
         try:
             with self._hook() as hook:
                 renewed = hook.renew_token(self._token, life_ms)
-        except KafkaSparkError as error:
-            ends = utc(self._token.info.expiry_ms)
+        except (DelegationTokenError, BrokerAuthorizationError) as error:
+            self._given_up = f"somebody has ended it, or it may not be renewed ({error})"
+            log.error("The job's delegation token cannot be renewed any more: %s", error)
+            return False
+        except Exception as error:  # noqa: BLE001 - whatever it was, it is tried again as long as the token lives
             log.warning("The job's delegation token could not be renewed, and ends at %s: %s", ends, error)
+            if self._token.info.remaining_ms(self._now_ms()) <= 0:
+                self._given_up = f"it could not be renewed in time ({error})"
             return False
         self._token = DelegationToken(renewed, self._token.hmac)
         log.info("Renewed the job's delegation token: %s.", renewed)
@@ -214,7 +254,7 @@ class _Lease:
         return _now_ms() + self._skew_ms
 
     def _hook(self) -> DelegationTokenHook:
-        return DelegationTokenHook(self._config.conn_id, self._timeout, config=self._config)
+        return DelegationTokenHook(self._config.conn_id, self._timeout, config=self._config, jars=self._jars)
 
 
 def _now_ms() -> int:

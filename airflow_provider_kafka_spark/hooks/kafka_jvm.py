@@ -8,13 +8,14 @@ import select
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from py4j.java_gateway import GatewayParameters, JavaGateway, find_jar_path
-from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
+from py4j.protocol import Py4JError, Py4JJavaError
 
 from airflow_provider_kafka_spark.core.errors import (
     BrokerAuthenticationError,
@@ -31,9 +32,8 @@ from airflow_provider_kafka_spark.core.errors import (
 )
 from airflow_provider_kafka_spark.core.login_faults import TLS, find_login_fault
 from airflow_provider_kafka_spark.hooks.child_environment import child_environment
-from airflow_provider_kafka_spark.hooks.jars import resolve
+from airflow_provider_kafka_spark.hooks.connector import client_jars, connector_jars
 from airflow_provider_kafka_spark.hooks.java import find_java
-from airflow_provider_kafka_spark.hooks.spark_home import CONNECTOR_EXCLUDES, find_spark_home
 
 _START_SECONDS = 30.0
 _STOP_SECONDS = 5.0
@@ -124,7 +124,9 @@ class KafkaJvm:
         for pipe in (process.stdin, process.stdout):
             if pipe is not None:
                 pipe.close()
-        process.wait(timeout=_STOP_SECONDS)
+        # It cannot refuse, and only the kernel could make it wait.
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=_STOP_SECONDS)
 
     @property
     def java(self) -> Any:
@@ -141,13 +143,12 @@ class KafkaJvm:
         :raises BrokerAuthenticationError: if a login fails before a broker is asked, as with Kerberos.
         """
         ms = str(int(self.timeout * 1000))
-        config = self.java.java.util.Properties()
         bounds = {"request.timeout.ms": ms, "default.api.timeout.ms": ms}
-        for name, value in {**(properties or self._properties), **bounds}.items():
-            config.setProperty(name, value)
-        client = self._named(
-            lambda: self.java.org.apache.kafka.clients.admin.AdminClient.create(config), "configuring the client"
-        )
+        with self.naming("configuring the client"):
+            config = self.java.java.util.Properties()
+            for name, value in {**(properties or self._properties), **bounds}.items():
+                config.setProperty(name, value)
+            client = self.java.org.apache.kafka.clients.admin.AdminClient.create(config)
         self._clients.append(client)
         return client
 
@@ -157,19 +158,30 @@ class KafkaJvm:
         :param doing: for the message, such as ``"creating a delegation token"``.
         :raises KafkaSparkError: what Kafka's exception means, at the latest after the time-out.
         """
-        unit = self.java.java.util.concurrent.TimeUnit.MILLISECONDS
-        return self._named(lambda: future.get(int(self.timeout * 1000) + 1000, unit), doing)
+        with self.naming(doing):
+            unit = self.java.java.util.concurrent.TimeUnit.MILLISECONDS
+            return future.get(int(self.timeout * 1000) + 1000, unit)
 
     def items(self, collection: Any) -> list[Any]:
         """What a Java collection of any kind holds; only some kinds are iterable from Python."""
         return list(self.java.java.util.ArrayList(collection))
 
-    def _named(self, call: Callable[[], Any], doing: str) -> Any:
+    @contextmanager
+    def naming(self, doing: str) -> Iterator[None]:
+        """Every call into the JVM stands inside of it.
+
+        :param doing: for the message.
+        :raises KafkaSparkError: what Java's exception means, or :class:`BrokerUnavailableError` if the JVM is no more.
+        """
         try:
-            return call()
-        except Py4JJavaError as error:
-            raise self._meaning(error.java_exception, doing) from None
-        except (Py4JNetworkError, Py4JError, OSError) as error:
+            yield
+        except KafkaSparkError:
+            raise
+        except Exception as error:
+            if (thrown := _thrown(error)) is not None:
+                raise self._meaning(thrown, doing) from None
+            if not isinstance(error, (Py4JError, OSError)):
+                raise
             raise BrokerUnavailableError(
                 f"{_sentence(doing)} got no answer from Kafka's Java client ({self._described}): {error}"
             ) from None
@@ -205,7 +217,7 @@ class KafkaJvm:
         log = logging.getLogger("py4j")
         log.setLevel(max(log.getEffectiveLevel(), logging.INFO))
         java = find_java(8).executable
-        jars = list(self._jars) if self._jars is not None else default_jars()
+        jars = list(self._jars) if self._jars is not None else client_jars(connector_jars(None))
         if not any("kafka-clients" in jar.name for jar in jars):
             raise JarError(
                 f"Delegation tokens need the kafka-clients jar that comes with Spark's Kafka connector; got {[jar.name for jar in jars]}."
@@ -222,10 +234,10 @@ class KafkaJvm:
             env=child_environment(),
         )
         deadline = time.monotonic() + _START_SECONDS
-        port, secret = self._line(process, deadline), self._line(process, deadline)
+        port, secret = self._port(process, deadline), self._line(process, deadline)
         self._gateway = JavaGateway(
             gateway_parameters=GatewayParameters(
-                port=int(port),
+                port=port,
                 auth_token=secret,
                 auto_convert=True,
                 read_timeout=self.timeout + 10.0,
@@ -233,6 +245,12 @@ class KafkaJvm:
                 enable_memory_management=False,
             )
         )
+
+    def _port(self, process: subprocess.Popen[bytes], deadline: float) -> int:
+        # The JVM writes its own log and warnings there too, and may be told to by JDK_JAVA_OPTIONS.
+        while not (line := self._line(process, deadline)).isdigit():
+            continue
+        return int(line)
 
     def _line(self, process: subprocess.Popen[bytes], deadline: float) -> str:
         line = b""
@@ -248,19 +266,20 @@ class KafkaJvm:
         return line.decode().strip()
 
 
+def _thrown(error: BaseException | None) -> Any:
+    """The Java exception behind an error, if there is one.
+
+    Where PySpark runs in the same process, it has replaced how py4j raises, for every gateway, and asks its own JVM about exceptions of ours.
+    """
+    while error is not None:
+        if isinstance(error, Py4JJavaError):
+            return error.java_exception
+        error = error.__context__
+    return None
+
+
 def _sentence(text: str) -> str:
     return text[:1].upper() + text[1:]
-
-
-def default_jars() -> list[Path]:
-    """The jars of Spark's Kafka connector, kafka-clients among them, which are fetched once and kept; and of Spark's own those that a login by OAUTHBEARER needs.
-
-    :raises SparkSubmitNotFoundError: if there is no Spark to tell the version.
-    :raises JarError: if they are not to be had.
-    """
-    home = find_spark_home()
-    jackson = [jar for name in ("core", "databind", "annotations") for jar in home.jars.glob(f"jackson-{name}-2*.jar")]
-    return [*resolve(home.connector_coordinates, excludes=CONNECTOR_EXCLUDES), *jackson]
 
 
 def kerberos_properties(environ: Mapping[str, str] | None = None) -> dict[str, str]:

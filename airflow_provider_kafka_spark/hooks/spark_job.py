@@ -21,7 +21,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
 
 from airflow_provider_kafka_spark.core.errors import (
     ConnectionConfigError,
-    JarError,
+    EarlierJobUnknownError,
     JobFailedError,
     JobKilledError,
     JobReportMissingError,
@@ -31,6 +31,7 @@ from airflow_provider_kafka_spark.core.errors import (
 )
 from airflow_provider_kafka_spark.core.failure_causes import redact
 from airflow_provider_kafka_spark.core.java_properties import format_properties
+from airflow_provider_kafka_spark.core.job_file_names import LOGINS, REPORT
 from airflow_provider_kafka_spark.core.job_logins import JobLogins
 from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest
 from airflow_provider_kafka_spark.core.redaction import REDACTION
@@ -38,7 +39,7 @@ from airflow_provider_kafka_spark.core.secret_references import by_reference
 from airflow_provider_kafka_spark.core.submit_paths import absolute_paths
 from airflow_provider_kafka_spark.core.tuning import is_small, spark_defaults
 from airflow_provider_kafka_spark.hooks.class_archive import ClassArchive
-from airflow_provider_kafka_spark.hooks.jars import resolve
+from airflow_provider_kafka_spark.hooks.connector import PROVIDED, client_jars, connector_jars
 from airflow_provider_kafka_spark.hooks.java import find_java
 from airflow_provider_kafka_spark.hooks.job_files import (
     copy_private,
@@ -50,15 +51,13 @@ from airflow_provider_kafka_spark.hooks.job_files import (
 )
 from airflow_provider_kafka_spark.hooks.kafka_jvm import kerberos_properties
 from airflow_provider_kafka_spark.hooks.remote_path import shared_path
-from airflow_provider_kafka_spark.hooks.spark_home import CONNECTOR_EXCLUDES, SparkHome, find_spark_home
+from airflow_provider_kafka_spark.hooks.spark_home import SparkHome, find_spark_home
+from airflow_provider_kafka_spark.hooks.spark_properties import properties_of
 from airflow_provider_kafka_spark.hooks.spark_submission import OnEvent, SparkSubmission
 
-#: The connector is on the cluster's class path already.
-PROVIDED = "provided"
 #: Where the Spark connection may name the connector, in place of the operator's argument.
 _CONNECTOR_EXTRA = "kafka-connector"
 _REPORT_LOCATION_EXTRA = "report-location"
-_COORDINATE = re.compile(r"[^:/\s]+:[^:/\s]+:[^:/\s]+")
 #: Records would be written twice if Spark ran a writing task again: the sink is at-least-once.
 _ONE_ATTEMPT = {
     "spark.task.maxFailures": "1",
@@ -73,12 +72,11 @@ _DEFAULT_CONF = {
 }
 #: On one machine heartbeats cost nothing, and progress is known by them.
 _LOCAL_CONF = {"spark.executor.heartbeatInterval": "2s"}
-#: What the logins have that is secret, as Kafka's Java clients read it.
-_LOGINS_FILE = "kafka-logins.properties"
 #: The first compiler alone starts a JVM in about 70 % of the time.
 _FIRST_COMPILER = "-XX:TieredStopAtLevel=1"
 _QUERY_SECONDS = 5.0
-_MOST_QUERY_FAILURES = 5
+#: How long YARN may stay without an answer, as when its ResourceManager is started again.
+_MOST_OUTAGE_SECONDS = 600.0
 
 
 class SparkJobHook(BaseHook):
@@ -124,7 +122,7 @@ class SparkJobHook(BaseHook):
         self._check_conf()
         home = self.spark_home
         find_java(home.minimum_java)
-        self._connector_options  # noqa: B018 - the jars are fetched here, before anything else happens
+        self._connector_jars  # noqa: B018 - the jars are fetched here, before anything else happens
         self._report_folder  # noqa: B018
 
     def run(self, request: JobRequest, job: str, on_event: OnEvent, logins: JobLogins) -> JobReport:
@@ -141,9 +139,7 @@ class SparkJobHook(BaseHook):
         with job_folder() as folder:
             cluster = self._report_folder
             report_uri = (
-                f"{cluster.rstrip('/')}/{request.run_id}-{time.time_ns()}.json"
-                if cluster
-                else str(folder / "report.json")
+                f"{cluster.rstrip('/')}/{request.run_id}-{time.time_ns()}.json" if cluster else str(folder / REPORT)
             )
             owner = None if cluster else os.getpid()
             referring, logins_file = self._without_secrets(request, folder)
@@ -183,6 +179,9 @@ class SparkJobHook(BaseHook):
 
         Otherwise two jobs would write the same records side by side. Only YARN is asked: a local driver, or one in client mode, ends with its worker.
 
+        One that YARN does not know has ended. An outage of YARN is waited for, up to ten minutes at a stretch.
+
+        :raises EarlierJobUnknownError: if YARN does not tell, or the worker does not know whom to ask.
         :raises JobKilledError: if :meth:`kill` is called meanwhile; the application is then killed.
         """
         if not application_id.startswith("application_"):
@@ -196,18 +195,25 @@ class SparkJobHook(BaseHook):
                 is_killed=lambda: self._killed,
                 **self._submit_options,
             )
-            failures = 0
+            answered = time.monotonic()
             while not self._killed:
                 try:
-                    status = submission.query_yarn_application_status(application_id)
+                    status = submission.status_on_yarn(application_id)
                 except (RuntimeError, ValueError) as error:
-                    failures += 1
+                    # Where no address is known, there will be none later.
+                    if isinstance(error, ValueError) or time.monotonic() - answered >= _MOST_OUTAGE_SECONDS:
+                        raise EarlierJobUnknownError(
+                            f"YARN must tell whether application {application_id} of an earlier try has ended: if it still ran, both would write the same records. It does not tell ({error}). Check "
+                            f"that the worker reaches YARN's ResourceManager: 'yarn_resourcemanager_webapp_address' in the Extra of connection {self.spark_conn_id!r}, such as 'http://rm.example.com:8088', "
+                            f"or yarn-site.xml in HADOOP_CONF_DIR. A further try asks again, and goes on once YARN says that the application has ended ('yarn application -kill {application_id}' "
+                            f"ends it) or that it knows of none."
+                        ) from error
                     self.log.warning("YARN does not tell about application %s: %s", application_id, error)
-                    if failures == _MOST_QUERY_FAILURES:
-                        return
                 else:
-                    if status in ("SUCCEEDED", "FAILED"):
-                        self.log.info("Application %s of an earlier try has ended: %s.", application_id, status)
+                    answered = time.monotonic()
+                    if status in (None, "SUCCEEDED", "FAILED"):
+                        how = status or "YARN does not know it"
+                        self.log.info("Application %s of an earlier try has ended: %s.", application_id, how)
                         return
                     self.log.info(
                         "Application %s of an earlier try is %s; waiting for its end.", application_id, status
@@ -308,26 +314,37 @@ class SparkJobHook(BaseHook):
             )
 
     @cached_property
-    def _connector_options(self) -> dict[str, str]:
-        """The submit options that put the connector on the class path."""
+    def client_jars(self) -> list[Path]:
+        """What Kafka's Java client needs on the worker, from where the job has it; where the cluster has it, it is fetched.
+
+        :raises JarError: if it is not to be had.
+        """
+        return client_jars(
+            self._connector_jars or connector_jars(None, lambda: self.spark_home), lambda: self.spark_home
+        )
+
+    @cached_property
+    def _connector_jars(self) -> list[Path]:
+        """None of them where the cluster has its own."""
         wanted = self._kafka_connector or self._extra.get(_CONNECTOR_EXTRA)
         if wanted == PROVIDED or (
             wanted is None and "spark-sql-kafka" in str(self._submit_options.get("packages") or "")
         ):
+            return []
+        return connector_jars(wanted, lambda: self.spark_home)
+
+    @property
+    def _connector_options(self) -> dict[str, str]:
+        """The submit options that put the connector on the class path."""
+        paths = [str(jar) for jar in self._connector_jars]
+        if not paths:
             return {}
-        if wanted is None:
-            jars = resolve(self.spark_home.connector_coordinates, excludes=CONNECTOR_EXCLUDES)
-        elif _COORDINATE.fullmatch(wanted):
-            jars = resolve([wanted], excludes=CONNECTOR_EXCLUDES)
-        else:
-            jars = _readable_jars(wanted)
-        paths = [str(jar) for jar in jars]
         # On one machine there is nobody to send jars to, and --jars would copy each of them at every start.
         return {"driver_class_path": ":".join(paths)} if self.is_local else {"jars": ",".join(paths)}
 
     def _without_secrets(self, request: JobRequest, folder: Path) -> tuple[JobRequest, Path | None]:
         """The request with references in place of the secrets, and the file that has these, if there are any."""
-        file = folder / _LOGINS_FILE
+        file = folder / LOGINS
         path = str(file) if self.is_local else file.name
         source, of_source = by_reference(request.source_options, path, "source")
         sink, of_sink = by_reference(request.sink_options, path, "sink")
@@ -352,9 +369,8 @@ class SparkJobHook(BaseHook):
         defaults = {**_DEFAULT_CONF, **(_LOCAL_CONF if self.is_local else {}), **spark_defaults(), **REDACTION}
         options["conf"] = {**defaults, **_ONE_ATTEMPT, **logins.spark_settings, **(options.get("conf") or {})}
         defined = " ".join(f"-D{name}={value}" for name, value in logins.system_properties.items())
-        for role in ("driver", "executor") if defined and not self.is_local else ():
-            name = f"spark.{role}.extraJavaOptions"
-            options["conf"][name] = " ".join(filter(None, [options["conf"].get(name), defined]))
+        if defined and not self.is_local:
+            options["conf"].update(self._java_options(options, defined))
         travelling = [*logins.files, *([str(logins_file)] if logins_file and not self.is_local else [])]
         if travelling:
             options["files"] = ",".join(filter(None, [options.get("files"), *travelling]))
@@ -370,6 +386,19 @@ class SparkJobHook(BaseHook):
         if self.is_local and "PYSPARK_PYTHON" not in os.environ:
             options["env_vars"] = {"PYSPARK_PYTHON": sys.executable, **(options.get("env_vars") or {})}
         return options
+
+    def _java_options(self, options: Mapping[str, Any], defined: str) -> dict[str, str]:
+        """Settings by which driver and executors elsewhere have what is ``defined``, beside all that ``conf`` and Spark's properties file give them."""
+        conf, settings = options["conf"], {}
+        in_file = properties_of(options.get("properties_file"), self.spark_home, os.environ)
+        for role in ("driver", "executor"):
+            # Spark puts the default ones before the extra ones; the extra ones of conf would replace those of the file.
+            default, extra = f"spark.{role}.defaultJavaOptions", f"spark.{role}.extraJavaOptions"
+            name, given = (
+                (extra, conf[extra]) if conf.get(extra) else (default, conf.get(default, in_file.get(default)))
+            )
+            settings[name] = " ".join(filter(None, [given, defined]))
+        return settings
 
     def _class_archive(self, options: Mapping[str, Any]) -> ClassArchive | None:
         if not self.is_local:
@@ -421,24 +450,6 @@ class SparkJobHook(BaseHook):
                 f"The Spark job failed (application {report.application_id}): {message}"
             ) from failure
         return report
-
-
-def _readable_jars(wanted: str) -> list[Path]:
-    path = Path(wanted)
-    found = path.glob("*") if path.is_dir() else path.parent.glob(path.name)
-    # A dangling link is no file, and is told as unreadable.
-    jars = sorted(jar for jar in found if jar.suffix == ".jar" and not jar.is_dir())
-    unreadable = [str(jar) for jar in jars if not os.access(jar, os.R_OK)]
-    if unreadable:
-        raise JarError(
-            f"The Kafka connector's jars must be readable by the worker; these are not: {unreadable}. Correct their permissions."
-        )
-    if not any("spark-sql-kafka" in jar.name for jar in jars):
-        raise JarError(
-            f"kafka_connector must be a folder or glob of jars with a spark-sql-kafka-0-10 jar among them, a Maven coordinate such as "
-            f"'org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0', or 'provided'; got {wanted!r}, where there are {[jar.name for jar in jars]}."
-        )
-    return jars
 
 
 def _read_local(path: str) -> str | None:

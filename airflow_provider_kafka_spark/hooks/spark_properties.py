@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from airflow_provider_kafka_spark.core.errors import OptionError
-from airflow_provider_kafka_spark.core.java_properties import format_properties
+from airflow_provider_kafka_spark.core.java_properties import format_properties, parse_properties
+from airflow_provider_kafka_spark.core.job_file_names import PROPERTIES
 from airflow_provider_kafka_spark.core.redaction import is_secret
 from airflow_provider_kafka_spark.hooks.job_files import write_private
 from airflow_provider_kafka_spark.hooks.spark_home import SparkHome
@@ -41,7 +42,16 @@ def secrets_by_file(arguments: Sequence[str], folder: Path, home: SparkHome, env
         before, reads_defaults = _read(named, home, environ), []
     # The last one of the same name counts.
     content = before + b"\n" + format_properties(secret).encode()
-    return [*kept, "--properties-file", str(write_private(folder / "spark.conf", content)), *reads_defaults]
+    return [*kept, "--properties-file", str(write_private(folder / PROPERTIES, content)), *reads_defaults]
+
+
+def properties_of(named: str | None, home: SparkHome, environ: Mapping[str, str]) -> dict[str, str]:
+    """What the file says that counts where ``conf`` says nothing: the named one, or ``spark-defaults.conf`` if None.
+
+    :param environ: of ``spark-submit``.
+    :raises OptionError: if the named file cannot be read.
+    """
+    return parse_properties(_read(named, home, environ).decode(errors="replace"))
 
 
 def _reads_both(home: SparkHome) -> bool:

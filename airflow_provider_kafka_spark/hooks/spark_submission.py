@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError
 from airflow_provider_kafka_spark.core.job_events import JobEvent, JobStarted, parse_event
+from airflow_provider_kafka_spark.core.job_file_names import KEYTAB
 from airflow_provider_kafka_spark.hooks.child_environment import child_environment, without_the_rest
 from airflow_provider_kafka_spark.hooks.job_files import write_private
 from airflow_provider_kafka_spark.hooks.process_group import end_group
@@ -21,6 +23,9 @@ from airflow_provider_kafka_spark.hooks.spark_home import SparkHome
 from airflow_provider_kafka_spark.hooks.spark_properties import secrets_by_file
 
 OnEvent = Callable[[JobEvent], None]
+
+#: YARN's own, by the name of its exception: a proxy and a wrong address answer 404 too.
+_NOT_KNOWN = re.compile(r"returned HTTP 404\b.*NotFoundException", re.DOTALL)
 
 
 class SparkSubmission(SparkSubmitHook):
@@ -75,6 +80,20 @@ class SparkSubmission(SparkSubmitHook):
         # The provider's own way without it is the `yarn` command, which a worker seldom has.
         self._kill_yarn_application(application_id)
 
+    def status_on_yarn(self, application_id: str) -> str | None:
+        """How an application is, by YARN's ResourceManager.
+
+        :return: ``"SUCCEEDED"`` or ``"FAILED"`` for one that has ended, and the latter for one that was killed; ``"RUNNING"`` and the like before; None for one that YARN does not know.
+        :raises ValueError: if the worker does not know YARN's address.
+        :raises RuntimeError: if YARN does not tell.
+        """
+        try:
+            return self.query_yarn_application_status(application_id)
+        except RuntimeError as error:
+            if _NOT_KNOWN.search(str(error)):
+                return None
+            raise
+
     def end(self) -> None:
         """Leave no process behind: driver and Python children share the group that ``spark-submit`` leads."""
         if self._submit_sp is not None:
@@ -111,7 +130,7 @@ class SparkSubmission(SparkSubmitHook):
             raise ConnectionConfigError(
                 f"The keytab in the Extra of the Spark connection {self._conn_id!r} must be base64; it is not. Put there what `base64 <file>` prints."
             ) from None
-        return str(write_private(self._folder / "spark.keytab", keytab))
+        return str(write_private(self._folder / KEYTAB, keytab))
 
     def _get_yarn_rm_base_url(self) -> str:
         try:
@@ -163,8 +182,13 @@ def _rm_address(environ: Mapping[str, str]) -> str | None:
             (item.findtext("name") or "").strip(): (item.findtext("value") or "").strip()
             for item in ElementTree.parse(site).iter("property")  # noqa: S314 - the cluster's own configuration
         }
-        address = properties.get("yarn.resourcemanager.webapp.address")
-        host = properties.get("yarn.resourcemanager.hostname")
-        if address or host:
-            return f"http://{address or f'{host}:8088'}"
+        secure = properties.get("yarn.http.policy") == "HTTPS_ONLY"
+        scheme, kind, port = ("https", "webapp.https.address", 8090) if secure else ("http", "webapp.address", 8088)
+        # Where there are several, each of them leads on to the active one.
+        ids = [name.strip() for name in properties.get("yarn.resourcemanager.ha.rm-ids", "").split(",")]
+        for suffix in ("", *(f".{name}" for name in ids if name)):
+            address = properties.get(f"yarn.resourcemanager.{kind}{suffix}")
+            host = properties.get(f"yarn.resourcemanager.hostname{suffix}")
+            if address or host:
+                return f"{scheme}://{address or f'{host}:{port}'}"
     return None

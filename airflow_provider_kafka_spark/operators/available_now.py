@@ -121,6 +121,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
             group = None if self.commit_group_id is None else ConsumerGroup(source, self.commit_group_id)
             if group is not None:
                 group.refuse_members()
+            self._check_tokens(spark, source, sink)
             catch_up, plan = self._plan(context, source, sink, checkpoint, rules, target)
             self._announce(checkpoint, catch_up, plan)
             if self.plan_only:

@@ -75,6 +75,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         )
         state = store.load()
         with KafkaHook(self.source_conn_id, self.kafka_timeout) as source, self._target_hook(source) as sink:
+            self._check_tokens(spark, source, sink)
             plan = self._plan(source, sink, state, rules, target)
             self.log.info("The plan of run %s:\n%s", state.run_id, plan.table())
             if self.plan_only:
@@ -87,15 +88,15 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
             is_retry = state.has_submitted
             if is_retry:
                 self._announce_retry()
-            state = store.submitting(state, plan, int(time.time() * 1000))
-
-            def on_event(event: JobEvent) -> None:
-                if isinstance(event, JobStarted):
-                    store.started(state, event.application_id)
-                self._on_event(context, event)
-
             with self._logins(context, spark, source, sink) as logins:
-                request = self._request(sink, logins, state, plan, transform, rules, is_retry=is_retry)
+                submitted = store.submitting(state, plan, int(time.time() * 1000))
+
+                def on_event(event: JobEvent) -> None:
+                    if isinstance(event, JobStarted):
+                        store.started(submitted, event.application_id)
+                    self._on_event(context, event)
+
+                request = self._request(sink, logins, submitted, plan, transform, rules, is_retry=is_retry)
                 report = spark.run(request, "batch", on_event, logins)
             check_delivery(report, plan, state.run_id, transform)
             if not self.allow_duplicates:
@@ -106,7 +107,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
             ]
         for warning in warnings:
             self.log.warning("%s", warning)
-        store.finished(state)
+        store.finished(submitted)
         return self._done(context, result_of_run(report, plan, tuple(warnings)))
 
     def _check_parameters(self) -> tuple[ReadRules, Target, Transform]:

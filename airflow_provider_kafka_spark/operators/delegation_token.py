@@ -33,9 +33,10 @@ class DelegationTokensOperator(BaseOperator):
         result. (templated)
     :param ending_within: timedelta, or seconds: of those tokens, the ones that end within it. Given alone, of all that the login may see.
     :param kafka_timeout: seconds for each call.
+    :param kafka_connector: where Kafka's Java client comes from: None fetches the jars of the Spark connector that fits the Spark in use, and keeps them; or a folder or glob of those jars, or a Maven coordinate.
     """
 
-    template_fields: Sequence[str] = ("conn_id", "token_owner", "token_ids")
+    template_fields: Sequence[str] = ("conn_id", "token_owner", "token_ids", "kafka_connector")
     ui_color = "#f5e3d0"
 
     def __init__(
@@ -46,6 +47,7 @@ class DelegationTokensOperator(BaseOperator):
         token_ids: list[str] | str | dict[str, Any] | None = None,
         ending_within: timedelta | float | None = None,
         kafka_timeout: float = 20.0,
+        kafka_connector: str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -54,6 +56,10 @@ class DelegationTokensOperator(BaseOperator):
         self.token_ids = token_ids
         self.ending_within = ending_within
         self.kafka_timeout = kafka_timeout
+        self.kafka_connector = kafka_connector
+
+    def _hook(self) -> DelegationTokenHook:
+        return DelegationTokenHook.of_connector(self.conn_id, self.kafka_timeout, self.kafka_connector)
 
     def _selection(self) -> TokenSelection:
         """:raises InvalidInputError: if no token is named in any way, or in a way that cannot be right."""
@@ -88,7 +94,7 @@ class DelegationTokensOperator(BaseOperator):
 class RenewDelegationTokensOperator(DelegationTokensOperator):
     """Prolong delegation tokens.
 
-    A token keeps its id and its secret, so jobs that use it live on. No token can be prolonged beyond its maximum time: the log says when one has reached it, and one that is there already is left as it is.
+    A token keeps its id and its secret, so jobs that use it live on. None is made to end sooner than it does. No token can be prolonged beyond its maximum time: the log says when one has reached it, and one that is there already is left as it is.
 
     The task returns ``{"tokens": [...], "at_maximum": [ids]}``, without secrets.
 
@@ -109,10 +115,12 @@ class RenewDelegationTokensOperator(DelegationTokensOperator):
         """
         selection = self._selection()
         period_ms = None if self.renew_for is None else milliseconds(self.renew_for, "renew_for")
-        with DelegationTokenHook(self.conn_id, self.kafka_timeout) as hook:
+        with self._hook() as hook:
             meant, now_ms = self._meant(hook, selection)
+            # A broker would take a shorter period than what is left, too.
+            longer = [t for t in meant if period_ms is not None and t.remaining_ms(now_ms) > period_ms]
             renewed = [t for t in meant if t.at_maximum]
-            wanted = tuple(t.token_id for t in meant if not t.at_maximum)
+            wanted = tuple(t.token_id for t in meant if t not in renewed and t not in longer)
             if wanted:
                 renewed += hook.renew(TokenSelection(selection.owner, wanted), period_ms=period_ms)
         for token in renewed:
@@ -126,6 +134,8 @@ class RenewDelegationTokensOperator(DelegationTokensOperator):
                 )
             elif token.token_id in wanted:
                 self.log.info("Renewed for %s: %s.", left, token)
+        for token in longer:
+            self.log.info("Lives longer than renew_for already: %s.", token)
         if not renewed:
             self.log.info("Nothing to renew: there are no %s for which it is time.", selection)
         return {
@@ -140,7 +150,7 @@ class RenewDelegationTokensOperator(DelegationTokensOperator):
 
 
 class ExpireDelegationTokensOperator(DelegationTokensOperator):
-    """End delegation tokens, at once or in a while. Jobs that use one lose their login.
+    """End delegation tokens, at once or in a while. Jobs that use one lose their login. None is made to live longer than it does.
 
     The task returns ``{"tokens": [...]}``, with their new times and without secrets.
 
@@ -161,10 +171,14 @@ class ExpireDelegationTokensOperator(DelegationTokensOperator):
         """
         selection = self._selection()
         period_ms = None if self.expire_in is None else milliseconds(self.expire_in, "expire_in")
-        with DelegationTokenHook(self.conn_id, self.kafka_timeout) as hook:
-            meant, _ = self._meant(hook, selection)
-            ids = tuple(t.token_id for t in meant)
+        with self._hook() as hook:
+            meant, now_ms = self._meant(hook, selection)
+            # A broker would take a longer period than what is left, too.
+            sooner = [t for t in meant if period_ms is not None and t.remaining_ms(now_ms) <= period_ms]
+            ids = tuple(t.token_id for t in meant if t not in sooner)
             expired = hook.expire(TokenSelection(selection.owner, ids), period_ms=period_ms) if ids else []
+        for token in sooner:
+            self.log.info("Ends sooner than expire_in already: %s.", token)
         for token in expired:
             self.log.info("Ends now, or when it was told to: %s.", token)
         if not expired:

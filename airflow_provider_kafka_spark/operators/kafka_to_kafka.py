@@ -13,7 +13,7 @@ from airflow_provider_kafka_spark.core.delivery import (
     check_gaps,
     ranges_with_gaps,
 )
-from airflow_provider_kafka_spark.core.errors import InvalidInputError, JobError, JobKilledError, OptionError
+from airflow_provider_kafka_spark.core.errors import InvalidInputError, JobKilledError, KafkaSparkError, OptionError
 from airflow_provider_kafka_spark.core.job_events import JobEvent, JobStarted
 from airflow_provider_kafka_spark.core.job_logins import JobLogins
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange
@@ -237,6 +237,19 @@ class KafkaToKafkaOperator(SparkJobOperator):
         if target.topic is not None:
             check_topics(sink, [target.topic], self._target_operation, *(["READ"] if reads else []))
 
+    def _check_tokens(self, spark: SparkJobHook, source: KafkaHook, sink: KafkaHook) -> None:
+        """Refuse, before anything is planned, what cannot work with delegation tokens.
+
+        :raises OptionError: if Spark is to obtain tokens and cannot.
+        :raises ConnectionConfigError: if it could not tell two connections apart.
+        :raises JarError: if the worker is to make one, and Kafka's Java client is not to be had.
+        """
+        if self.use_delegation_token == _BY_SPARK:
+            spark.check_obtains_tokens()
+            obtained_by_spark((source.config, sink.config))
+        elif self.use_delegation_token and not self.plan_only:
+            spark.client_jars  # noqa: B018 - they are fetched here
+
     @contextmanager
     def _logins(self, context: Context, spark: SparkJobHook, source: KafkaHook, sink: KafkaHook) -> Iterator[JobLogins]:
         """What Spark logs in with, as long as the job runs.
@@ -245,17 +258,19 @@ class KafkaToKafkaOperator(SparkJobOperator):
         :raises JobTokenEndedError: in place of the job's own failure, if a token ended before it.
         """
         if self.use_delegation_token == _BY_SPARK:
-            spark.check_obtains_tokens()
             yield self._logins_of_spark(source.config, sink.config)
             return
         wanted = {True: (source, sink), "source": (source,), "target": (sink,)}.get(self.use_delegation_token, ())
         least = None if self.min_token_lifetime is None else milliseconds(self.min_token_lifetime, "min_token_lifetime")
         timeout = min(self.kafka_timeout, _MOST_TOKEN_SECONDS)
         memory = context["task_state_store"]
-        with JobTokens([h.config for h in wanted], memory=memory, min_lifetime_ms=least, timeout=timeout) as tokens:
+        jars = spark.client_jars if wanted else None
+        configs = [hook.config for hook in wanted]
+        with JobTokens(configs, memory=memory, min_lifetime_ms=least, timeout=timeout, jars=jars) as tokens:
             try:
                 yield JobLogins(tokens.login(source.config), tokens.login(sink.config), by_name=not spark.is_local)
-            except JobError as error:
+            except KafkaSparkError as error:
+                # What a token's end looks like depends on what Spark did at that moment.
                 if not isinstance(error, JobKilledError):
                     tokens.explain(error)
                 raise

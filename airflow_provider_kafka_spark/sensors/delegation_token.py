@@ -45,13 +45,15 @@ class DelegationTokenExpirySensor(BaseSensorOperator):
     :param token_owner: principal whose tokens are meant, such as ``"User:alice"``; all that the login may see by default. Given as ``owner``, it needs its type: any other ``owner`` is Airflow's own, which is often in ``default_args``. (templated)
     :param token_ids: ids of the tokens that are meant. One that does not exist fails the task. (templated)
     :param min_remaining: timedelta, or seconds.
-    :param mode: ``"expiring"``: wait until a token is within ``min_remaining`` of its end. ``"valid"``: wait until every one lives for that long.
+    :param mode: what is waited for, as ``wait_for``; or Airflow's own, ``"poke"`` or ``"reschedule"``, which is often in ``default_args``. Rescheduled, it looks every ``poke_interval``, by a JVM each time.
+    :param wait_for: ``"expiring"`` (default): a token is within ``min_remaining`` of its end. ``"valid"``: every one lives for that long.
     :param kafka_timeout: seconds for each call.
+    :param kafka_connector: where Kafka's Java client comes from, as for the operators on tokens. (templated)
     :param deferrable: wait in the triggerer.
     :param kwargs: of Airflow's sensors.
     """
 
-    template_fields: Sequence[str] = ("conn_id", "token_owner", "token_ids")
+    template_fields: Sequence[str] = ("conn_id", "token_owner", "token_ids", "kafka_connector")
     ui_color = "#e0ecf5"
 
     def __init__(
@@ -61,18 +63,23 @@ class DelegationTokenExpirySensor(BaseSensorOperator):
         token_owner: str | None = None,
         token_ids: list[str] | str | None = None,
         min_remaining: timedelta | float,
-        mode: str = EXPIRING,
+        mode: str | None = None,
+        wait_for: str | None = None,
         kafka_timeout: float = 20.0,
+        kafka_connector: str | None = None,
         deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
+        is_airflows = mode in tuple(self.valid_modes)
+        super().__init__(mode=mode if is_airflows and mode else "poke", **kwargs)
         self.conn_id = conn_id
         self.token_owner = meant_owner(token_owner, self.owner)
         self.token_ids = token_ids
         self.min_remaining = min_remaining
-        self.mode = mode
+        self.wait_for = wait_for or (EXPIRING if is_airflows or mode is None else mode)
+        self._contradicted = None if is_airflows or mode is None or mode == self.wait_for else mode
         self.kafka_timeout = kafka_timeout
+        self.kafka_connector = kafka_connector
         self.deferrable = deferrable
         self._outage = Outage()
         self._asleep_until: datetime | None = None
@@ -124,10 +131,10 @@ class DelegationTokenExpirySensor(BaseSensorOperator):
         """The result, or how long to sleep."""
         selection, min_remaining_ms = self._check_parameters()
         try:
-            with DelegationTokenHook(self.conn_id, self.kafka_timeout) as hook:
+            with DelegationTokenHook.of_connector(self.conn_id, self.kafka_timeout, self.kafka_connector) as hook:
                 # The clock first: in doubt a token is taken to live a moment longer, and the gate to be a moment narrower.
                 now_ms = hook.now_ms()
-                verdict = judge(hook.describe(selection.owner), selection, min_remaining_ms, self.mode, now_ms)
+                verdict = judge(hook.describe(selection.owner), selection, min_remaining_ms, self.wait_for, now_ms)
         except BrokerUnavailableError as error:
             for line in self._outage.began(error):
                 self.log.warning("%s", line)
@@ -150,8 +157,9 @@ class DelegationTokenExpirySensor(BaseSensorOperator):
             raise InvalidInputError(
                 f"conn_id must be the id of a Kafka connection; got {self.conn_id!r}. If a template stands there, look at what it rendered to."
             )
-        if self.mode not in MODES:
-            raise OptionError(f"mode must be one of {MODES}; got {self.mode!r}.")
+        if self.wait_for not in MODES or self._contradicted:
+            got = f"{self.wait_for!r} and mode={self._contradicted!r}" if self._contradicted else f"{self.wait_for!r}"
+            raise OptionError(f"wait_for (or mode) must be one of {MODES}; got {got}.")
         return TokenSelection.parse(self.token_owner, self.token_ids), milliseconds(self.min_remaining, "min_remaining")
 
 

@@ -30,10 +30,16 @@ _KNOWN = [
         id="offset-out-of-range",
     ),
     pytest.param(
-        "org.apache.kafka.common.errors.TimeoutException: Topic copy-3 not present in metadata after 60000 ms.",
+        "org.apache.kafka.common.errors.TimeoutException: Partition 7 of topic copy-3 with partition count 3 is not present in metadata after 60000 ms.",
         "TargetError",
         "too few partitions",
         id="partition-missing-in-target",
+    ),
+    pytest.param(
+        "org.apache.kafka.common.errors.TimeoutException: Topic copy-3 not present in metadata after 60000 ms.",
+        "BrokerUnavailableError",
+        "did not answer",
+        id="silent-target",
     ),
     pytest.param(
         "org.apache.kafka.common.errors.RecordTooLargeException: The message is 9000000 bytes when serialized which is larger than 8388608, which is the value of the max.request.size",

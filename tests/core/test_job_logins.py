@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,17 @@ def test_two_files_of_one_name_cannot_travel() -> None:
 
     with pytest.raises(ConnectionConfigError, match=r"'here' and 'there'.*'/a/trust.jks', '/b/trust.jks'.*Rename one"):
         _ = logins.files
+
+
+@pytest.mark.parametrize("name", ["spark.keytab", "request.json", "kafka-logins.properties"])
+def test_a_file_cannot_have_the_name_of_one_of_the_jobs_own(name: str) -> None:
+    """Both lie in one folder: the one would not be written, or be taken for the other."""
+    path = f"/etc/kafka/{name}"
+
+    with pytest.raises(ConnectionConfigError, match=rf"'here' and 'there'.*{re.escape(name)}.*\['{path}'\]. Rename it"):
+        _ = JobLogins(store("here", path), config("there"), by_name=True).files
+
+    assert JobLogins(store("here", path), config("there")).files == ()
 
 
 def test_a_jvm_serves_both_logins() -> None:

@@ -17,6 +17,14 @@ from airflow_provider_kafka_spark.core.redaction import REDACTION, is_secret
         "spark.kafka.clusters.east.ssl.truststore.password",
         "spark.hadoop.fs.s3a.access.key",
         "spark.openlineage.transport.auth.apiKey",
+        "spark.hadoop.fs.azure.account.key.store.dfs.core.windows.net",
+        "spark.hadoop.fs.azure.sas.box.store.blob.core.windows.net",
+        "spark.hadoop.fs.gs.auth.service.account.private.key",
+        "spark.hadoop.fs.s3a.encryption.key",
+        "spark.ssl.rpc.privateKeyPassphrase",
+        "spark.jdbc.pwd",
+        "spark.yarn.appMasterEnv.DB_PWD",
+        "spark.mysql.passwd.main",
     ],
 )
 @pytest.mark.parametrize("setting", ["spark.redaction.regex", "spark.sql.redaction.options.regex"])
@@ -24,9 +32,25 @@ def test_values_of_these_are_hidden(setting: str, name: str) -> None:
     assert re.search(REDACTION[setting], name)
 
 
-@pytest.mark.parametrize("name", ["kafka.bootstrap.servers", "subscribe", "startingOffsets", "kafka.security.protocol"])
-def test_values_of_these_are_not(name: str) -> None:
-    assert not re.search(REDACTION["spark.sql.redaction.options.regex"], name)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "kafka.bootstrap.servers",
+        "subscribe",
+        "startingOffsets",
+        "kafka.security.protocol",
+        "spark.app.name",
+        "spark.sql.keyOrdering.enabled",
+        "spark.kafka.consumer.cache.capacity",
+        "spark.hadoop.yarn.resourcemanager.principal",
+        "spark.hadoop.fs.azure.account.auth.type",
+        "spark.hadoop.fs.s3a.encryption.algorithm",
+        "spark.io.encryption.keySizeBits",
+    ],
+)
+@pytest.mark.parametrize("setting", ["spark.redaction.regex", "spark.sql.redaction.options.regex"])
+def test_values_of_these_are_not(setting: str, name: str) -> None:
+    assert not re.search(REDACTION[setting], name)
 
 
 def test_texts_lose_their_secrets_only() -> None:
@@ -41,7 +65,10 @@ def test_texts_lose_their_secrets_only() -> None:
         pytest.param("spark.hadoop.fs.s3a.secret.key", "x", True, id="by-name"),
         pytest.param("spark.driver.extraJavaOptions", "-Djavax.net.ssl.keyStorePassword=x", True, id="by-value"),
         pytest.param("spark.x", "-----BEGIN PRIVATE KEY-----\nMII\n-----END PRIVATE KEY-----", True, id="key"),
+        pytest.param("spark.x", "DefaultEndpointsProtocol=https;AccountKey=x", True, id="by-value-of-azure"),
         pytest.param("spark.executor.memory", "2g", False, id="plain"),
+        pytest.param("spark.executorEnv.HOME", "{{PWD}}/home", False, id="yarns-working-directory"),
+        pytest.param("spark.executorEnv.MOUNTS", "/etc/passwd:/etc/passwd:ro", False, id="a-containers-users"),
         pytest.param("spark.redaction.regex", "(?i)password", False, id="a-pattern"),
     ],
 )

@@ -84,3 +84,9 @@ def test_two_connections_to_one_cluster_are_refused() -> None:
     """Spark itself would fail on the executors."""
     with pytest.raises(ConnectionConfigError, match="both lead to broker-2:9093"):
         obtained_by_spark([kerberos("a"), kerberos("b", "broker-2:9093")])
+
+
+def test_nor_may_one_with_another_login_lead_there() -> None:
+    """Spark would put its token in the place of that login."""
+    with pytest.raises(ConnectionConfigError, match=r"both lead to broker-3:9094"):
+        obtained_by_spark([PLAIN, kerberos("a", "broker-3:9094")])

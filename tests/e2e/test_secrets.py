@@ -305,6 +305,8 @@ def _is_airflows_own(process: Process) -> bool:
         words[0].startswith(("airflow ", "airflow:"))
         or (Path(words[0]).name.startswith("python") and any(Path(word).name == "airflow" for word in words[1:4]))
         or any(word.endswith("testing/supervisor.py") for word in words[:4])
+        # Python's own `platform` asks so what it runs on, when Airflow imports what wants to know.
+        or words[:2] == ["file", "-b"]
     )
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider_kafka_spark.core.job_file_names import RESERVED
 from airflow_provider_kafka_spark.core.protocol import JobRequest, Transform
 from airflow_provider_kafka_spark.hooks.job_files import (
     copy_private,
@@ -42,6 +43,11 @@ def test_only_this_user_reads_the_request() -> None:
 
         assert (folder.stat().st_mode & 0o777, path.stat().st_mode & 0o777) == (0o700, 0o600)
         assert JobRequest.from_json(path.read_text()) == REQUEST
+
+
+def test_what_we_write_is_reserved(tmp_path: Path) -> None:
+    """So that no file of a login can have its name."""
+    assert {write_request(tmp_path, REQUEST).name, write_code(tmp_path).name} < RESERVED
 
 
 def test_the_folder_is_gone_afterwards() -> None:

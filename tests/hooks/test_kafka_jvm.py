@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import psutil
+import py4j.java_gateway
+import py4j.protocol
 import pytest
+from py4j.protocol import Py4JError, Py4JJavaError
 
+from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError, ConnectionConfigError
 from airflow_provider_kafka_spark.core.java_properties import format_properties
 from airflow_provider_kafka_spark.core.secret_references import by_reference
 from airflow_provider_kafka_spark.hooks.kafka_jvm import KafkaJvm
@@ -51,3 +56,44 @@ def test_the_client_reads_what_options_refer_to(tmp_path: Path) -> None:
 
     # Kafka itself trims what it is told, from wherever.
     assert read == {name: value.strip() for name, value in secrets.items()}
+
+
+def test_what_the_jvm_itself_says_is_no_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It logs to where the port and the secret come from, if somebody told all JVMs of the machine to."""
+    monkeypatch.setenv("JDK_JAVA_OPTIONS", "-Xlog:gc=info -Xlog:cds=info")
+    with KafkaJvm({}, "no connection", timeout=10) as jvm:
+        assert jvm.java.java.lang.Math.abs(-3) == 3
+
+
+def test_a_jvm_that_is_gone_is_named() -> None:
+    """Whichever call it was."""
+    with KafkaJvm({"bootstrap.servers": "127.0.0.1:1"}, "the broker", timeout=5) as jvm:
+        client = jvm.admin()
+        for child in psutil.Process().children():
+            if "py4j.GatewayServer" in child.cmdline():
+                child.kill()
+                child.wait(5)
+        with pytest.raises(BrokerUnavailableError, match="no answer from Kafka's Java client"):
+            jvm.admin()
+        with (
+            pytest.raises(BrokerUnavailableError, match="Describing the cluster got no answer"),
+            jvm.naming("describing the cluster"),
+        ):
+            client.describeCluster()
+
+
+def test_beside_pyspark_in_the_same_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PySpark takes every exception for one of its own JVM, and stumbles over it."""
+
+    def captured(*arguments: Any) -> Any:
+        try:
+            return py4j.protocol.get_return_value(*arguments)
+        except Py4JJavaError:
+            raise Py4JError("Method exceptionString([class SparkSession]) does not exist")  # noqa: B904 - as PySpark
+
+    monkeypatch.setattr(py4j.java_gateway, "get_return_value", captured)
+    with (
+        KafkaJvm({"bootstrap.servers": "no port"}, "the broker", timeout=5) as jvm,
+        pytest.raises(ConnectionConfigError, match=r"Invalid url in bootstrap\.servers"),
+    ):
+        jvm.admin()

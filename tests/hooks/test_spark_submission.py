@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from airflow_provider_kafka_spark.core.client_config import translate
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError, JobReportMissingError
 from airflow_provider_kafka_spark.core.job_logins import JobLogins
 from airflow_provider_kafka_spark.core.protocol import JobRequest, Transform
+from airflow_provider_kafka_spark.hooks import spark_submission
 from airflow_provider_kafka_spark.hooks.spark_home import find_spark_home
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 
@@ -64,7 +65,13 @@ def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     return folder
 
 
-def submit(home: Path, report_location: str | None = None, **options: Any) -> Told:
+def submit(
+    home: Path,
+    report_location: str | None = None,
+    *,
+    system_properties: Mapping[str, str] | None = None,
+    **options: Any,
+) -> Told:
     request = JobRequest(
         run_id="0123456789abcdef",
         plan_digest="digest",
@@ -75,7 +82,8 @@ def submit(home: Path, report_location: str | None = None, **options: Any) -> To
         sink_options={},
         report_uri="report.json",
     )
-    logins = JobLogins(translate("k", LOGIN), translate("k", LOGIN))
+    source = replace(translate("k", LOGIN), system_properties=system_properties or {})
+    logins = JobLogins(source, translate("k", LOGIN))
     hook = SparkJobHook(report_location=report_location, submit_options=options)
     with pytest.raises(JobReportMissingError):
         hook.run(request, "batch", lambda _: None, logins)
@@ -177,3 +185,67 @@ def test_a_keytab_that_is_none(connection: Callable[..., None], home: Path) -> N
 
     with pytest.raises(ConnectionConfigError, match=r"'spark_default' must be base64"):
         submit(home)
+
+
+@pytest.mark.parametrize("by", ["defaults", "file-of-the-author"])
+def test_java_options_of_a_properties_file_stay(
+    connection: Callable[..., None], home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, by: str
+) -> None:
+    """What a login needs goes by the default options, which Spark puts before the extra ones, and the file's own default ones stay before it."""
+    connection("spark_default", conn_type="spark", host="yarn")
+    file = tmp_path / ("spark-defaults.conf" if by == "defaults" else "mine.conf")
+    file.write_text("spark.driver.defaultJavaOptions  -Da=1 \\\n  -Db=2\nspark.executor.extraJavaOptions=-Dc=3\n")
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+
+    told = submit(
+        home,
+        system_properties={"allowed": "https://a/oauth2"},
+        properties_file=None if by == "defaults" else str(file),
+    )
+
+    assert java_options(told) == {
+        "spark.driver.defaultJavaOptions": "-Da=1 -Db=2 -Dallowed=https://a/oauth2",
+        "spark.executor.defaultJavaOptions": "-Dallowed=https://a/oauth2",
+    }
+
+
+def test_java_options_of_conf_stay(
+    connection: Callable[..., None], home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Those of the file are replaced by these, as the author wishes."""
+    connection("spark_default", conn_type="spark", host="yarn")
+    (tmp_path / "spark-defaults.conf").write_text("spark.executor.defaultJavaOptions -Da=1\n")
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    conf = {"spark.driver.extraJavaOptions": "-Dmine=1", "spark.executor.defaultJavaOptions": "-Dmine=2"}
+
+    told = submit(home, system_properties={"allowed": "https://a/oauth2"}, conf=conf)
+
+    assert java_options(told) == {
+        "spark.driver.extraJavaOptions": "-Dmine=1 -Dallowed=https://a/oauth2",
+        "spark.executor.defaultJavaOptions": "-Dmine=2 -Dallowed=https://a/oauth2",
+    }
+
+
+def java_options(told: Told) -> dict[str, str]:
+    settings = dict(word.split("=", 1) for flag, word in pairwise(told.arguments) if flag == "--conf")
+    return {name: value for name, value in settings.items() if name.endswith("JavaOptions")}
+
+
+@pytest.mark.parametrize(
+    ("properties", "address"),
+    [
+        pytest.param({"hostname": "rm"}, "http://rm:8088", id="host"),
+        pytest.param({"hostname": "rm", "webapp.address": "rm:8000"}, "http://rm:8000", id="address"),
+        pytest.param({"ha.rm-ids": "a, b", "hostname.a": "rm-a", "hostname.b": "rm-b"}, "http://rm-a:8088", id="several"),
+        pytest.param({"hostname": "rm", "/yarn.http.policy": "HTTPS_ONLY"}, "https://rm:8090", id="https"),
+        pytest.param({}, None, id="nothing"),
+    ],
+)  # fmt: skip
+def test_where_yarn_answers(tmp_path: Path, properties: dict[str, str], address: str | None) -> None:
+    """As the Hadoop configuration of the worker has it."""
+    items = {
+        n.removeprefix("/") if n.startswith("/") else f"yarn.resourcemanager.{n}": v for n, v in properties.items()
+    }
+    lines = (f"<property><name>{name}</name><value>{value}</value></property>" for name, value in items.items())
+    (tmp_path / "yarn-site.xml").write_text(f"<configuration>{''.join(lines)}</configuration>")
+    assert spark_submission._rm_address({"HADOOP_CONF_DIR": str(tmp_path)}) == address

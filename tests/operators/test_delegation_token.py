@@ -140,6 +140,16 @@ def test_expired_in_a_while() -> None:
     assert 25_000 < ending["expiry_timestamp_ms"] - token.issue_ms < 45_000
 
 
+def test_no_renewal_shortens_and_no_expiry_prolongs() -> None:
+    """A broker would do either."""
+    (token,) = made(300_000)
+    assert renew(token_ids=[token.token_id], renew_for=60) == {"tokens": [], "at_maximum": []}
+    expire = ExpireDelegationTokensOperator(task_id="t", token_ids=[token.token_id], expire_in=500)
+    assert run(expire) == {"tokens": []}
+    with DelegationTokenHook() as hook:
+        assert token in hook.describe()
+
+
 def test_one_who_may_not_is_told_so() -> None:
     (token,) = made(60_000)
     for kind in (RenewDelegationTokensOperator, ExpireDelegationTokensOperator):

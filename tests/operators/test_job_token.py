@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -12,7 +13,12 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_provider_kafka_spark.core.errors import JobKilledError, JobTokenEndedError, KafkaSparkError
+from airflow_provider_kafka_spark.core.errors import (
+    BrokerAuthenticationError,
+    JobKilledError,
+    JobTokenEndedError,
+    KafkaSparkError,
+)
 from airflow_provider_kafka_spark.hooks import job_tokens
 from airflow_provider_kafka_spark.hooks.delegation_token import DelegationTokenHook
 from airflow_provider_kafka_spark.operators.available_now import KafkaToKafkaAvailableNowOperator
@@ -135,6 +141,39 @@ def test_the_token_of_a_worker_that_was_killed_is_expired_by_the_next_try(broker
     assert living_tokens() == []
     # What is gone is no error to anybody.
     first.close()
+
+
+def test_a_token_that_somebody_ends_is_named(broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the job's failure is called: Spark may have been logging in, or looking for the topic."""
+    monkeypatch.setattr(job_tokens, "LEASE_MS", 4000)
+    config = DelegationTokenHook().config
+    with job_tokens.JobTokens([config], memory=TaskStateStore()) as tokens:
+        (lease,) = tokens._leases.values()
+        with DelegationTokenHook() as hook:
+            hook.expire_token(lease._token)
+        deadline = time.monotonic() + 15
+        while lease._thread.is_alive() and time.monotonic() < deadline:
+            time.sleep(0.2)
+        with pytest.raises(JobTokenEndedError, match="was ended before the job failed: somebody has ended it"):
+            tokens.explain(BrokerAuthenticationError("The brokers refused the job's login"))
+    assert living_tokens() == []
+
+
+def test_what_hinders_the_end_of_a_token_does_not_fail_the_job(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its records are delivered."""
+
+    def fails(*_: object) -> None:
+        raise ValueError("anything")
+
+    tokens = job_tokens.JobTokens([DelegationTokenHook().config], memory=TaskStateStore())
+    with monkeypatch.context() as patch, tokens:
+        (lease,) = tokens._leases.values()
+        patch.setattr(DelegationTokenHook, "expire_token", fails)
+    assert "could not be expired; it ends at" in caplog.text
+    with DelegationTokenHook() as hook:
+        hook.expire_token(lease._token)
 
 
 def test_a_job_that_outlives_its_token(

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from airflow.providers.standard.triggers.temporal import DateTimeTrigger
+from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, TaskDeferred
 
 from airflow_provider_kafka_spark.core.delegation_token import TokenInfo, TokenSelection
@@ -37,7 +38,9 @@ def connection(broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def sensor(token: TokenInfo | None = None, **parameters: Any) -> DelegationTokenExpirySensor:
     ids = {} if token is None else {"token_ids": [token.token_id]}
-    return DelegationTokenExpirySensor(task_id="wait", **{"poke_interval": 0.5, "timeout": 60, **ids, **parameters})
+    return DelegationTokenExpirySensor(
+        **{"task_id": "wait", "min_remaining": 60, "poke_interval": 0.5, "timeout": 60, **ids, **parameters}
+    )
 
 
 def by_poking(token: TokenInfo | None, **parameters: Any) -> Any:
@@ -87,6 +90,16 @@ def test_it_looks_twice_however_often_it_is_poked(monkeypatch: pytest.MonkeyPatc
         hook.expire_token(token)
 
 
+def test_airflows_own_mode_in_default_args() -> None:
+    """It says how the sensor waits, and not what for."""
+    with DAG("d", default_args={"mode": "reschedule"}):
+        one = sensor(min_remaining=60)
+        gate = sensor(min_remaining=60, wait_for="valid", task_id="gate")
+    assert (one.mode, one.wait_for, one.reschedule) == ("reschedule", "expiring", True)
+    assert (gate.mode, gate.wait_for) == ("reschedule", "valid")
+    assert (sensor(mode="valid").mode, sensor(mode="valid").wait_for) == ("poke", "valid")
+
+
 @pytest.mark.parametrize("wait", [by_poking, by_sleeping])
 def test_a_gate_opens_when_somebody_has_renewed(wait: Callable[..., Any]) -> None:
     with DelegationTokenHook() as hook:
@@ -121,7 +134,8 @@ def test_deferred_it_gives_up_in_time() -> None:
     ("parameters", "message"),
     [
         pytest.param({"min_remaining": 0}, "min_remaining must be a number of seconds", id="no-time"),
-        pytest.param({"mode": "soon"}, "mode must be one of", id="mode"),
+        pytest.param({"mode": "soon"}, r"wait_for \(or mode\) must be one of", id="mode"),
+        pytest.param({"mode": "valid", "wait_for": "expiring"}, "got 'expiring' and mode='valid'", id="contradiction"),
         pytest.param({"token_ids": []}, "token_ids must be a list", id="no-ids"),
         pytest.param({"token_ids": ["no-such-token"]}, "no-such-token", id="unknown-id"),
         pytest.param({"token_owner": ""}, "token_owner must be", id="blank-owner"),

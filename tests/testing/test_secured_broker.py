@@ -11,6 +11,8 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
+import py4j.java_gateway
+import py4j.protocol
 import pytest
 from confluent_kafka import Consumer
 from py4j.java_gateway import JavaGateway
@@ -137,6 +139,12 @@ def strict_broker(authority: CertificateAuthority) -> Iterator[KafkaBroker]:
         },
     ) as broker:
         yield broker
+
+
+@pytest.fixture(autouse=True)
+def plain_py4j(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where other tests have run Spark in this process, PySpark has replaced how py4j raises."""
+    monkeypatch.setattr(py4j.java_gateway, "get_return_value", py4j.protocol.get_return_value)
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider_kafka_spark.core.errors import JobKilledError
 from airflow_provider_kafka_spark.core.provenance import Provenance
+from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.operators.available_now import KafkaToKafkaAvailableNowOperator
 from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
 from airflow_provider_kafka_spark.testing.broker_client import Record
@@ -183,3 +184,10 @@ def test_a_stream_in_cluster_mode(
     operator.checkpoint_location = str(tmp_path / "checkpoint")
     with pytest.raises(AirflowFailException, match="checkpoint_location must be a URI that both sides reach"):
         operator.execute(task_context(store))  # type: ignore[arg-type]
+
+
+def test_an_application_that_yarn_does_not_know_has_ended(on_yarn: dict[str, Any]) -> None:
+    """As one of a cluster that was set up anew; nothing can run of it."""
+    assert on_yarn
+
+    SparkJobHook().wait_for_earlier("application_1500000000000_0001")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from airflow.sdk import DAG, Asset, AssetWatcher, task
@@ -18,7 +18,14 @@ from airflow_provider_kafka_spark.triggers.new_records import KafkaNewRecordsTri
 SENSORS = int(os.environ.get("WAITING_SENSORS", "12"))
 INTERVAL = float(os.environ.get("WAITING_INTERVAL", "2"))
 LONG_AGO = datetime(2026, 1, 1, tzinfo=timezone.utc)
-COMMON = {"poke_interval": INTERVAL, "timeout": 300, "deferrable": True}
+# The whole of Airflow on one SQLite file may fail a task now and then; what fails for good is not tried again.
+COMMON = {
+    "poke_interval": INTERVAL,
+    "timeout": 300,
+    "deferrable": True,
+    "retries": 2,
+    "retry_delay": timedelta(seconds=1),
+}
 
 ARRIVED = Asset(
     "arrived",

@@ -1,0 +1,146 @@
+"""Promises of :meth:`SparkJobHook.wait_for_earlier`: no second job beside one that may still run."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from airflow_provider_kafka_spark.core.errors import EarlierJobUnknownError, JobKilledError
+from airflow_provider_kafka_spark.hooks import spark_job
+from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
+
+ID = "application_1700000000000_0001"
+RUNNING = (200, '{"app": {"state": "RUNNING", "finalStatus": "UNDEFINED"}}')
+OUTAGE = (503, "standby")
+#: As YARN 3.4 answers.
+NOT_KNOWN = (
+    404,
+    '{"RemoteException":{"exception":"NotFoundException","message":"java.lang.Exception: app with id: '
+    + ID
+    + ' not found","javaClassName":"org.apache.hadoop.yarn.webapp.NotFoundException"}}',
+)
+
+
+def ended(state: str, final: str) -> tuple[int, str]:
+    return 200, f'{{"app": {{"state": "{state}", "finalStatus": "{final}"}}}}'
+
+
+@dataclass
+class ResourceManager:
+    """Gives its answers in order, and the last one for ever."""
+
+    url: str
+    answers: list[tuple[int, str]] = field(default_factory=list)
+    asked: int = 0
+    killed: list[str] = field(default_factory=list)
+
+    def next(self) -> tuple[int, str]:
+        self.asked += 1
+        return self.answers[min(self.asked, len(self.answers)) - 1]
+
+
+@pytest.fixture
+def yarn(connection: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> Iterator[ResourceManager]:
+    """``spark_default`` leads to it; queries follow each other at once, and its outage may last a tenth of a second."""
+    monkeypatch.setattr(spark_job, "_QUERY_SECONDS", 0.001)
+    monkeypatch.setattr(spark_job, "_MOST_OUTAGE_SECONDS", 0.1)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            status, text = manager.next()
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(text.encode())
+
+        def do_PUT(self) -> None:
+            manager.killed.append(self.path)
+            self.send_response(202)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        manager = ResourceManager(f"http://127.0.0.1:{server.server_port}")
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        extra = {"deploy-mode": "cluster", "yarn_resourcemanager_webapp_address": manager.url}
+        connection("spark_default", conn_type="spark", host="yarn", extra=extra)
+        yield manager
+        server.shutdown()
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        pytest.param(ended("FINISHED", "SUCCEEDED"), id="succeeded"),
+        pytest.param(ended("FINISHED", "FAILED"), id="failed"),
+        pytest.param(ended("KILLED", "KILLED"), id="killed"),
+        pytest.param(NOT_KNOWN, id="not-known"),
+    ],
+)
+def test_it_goes_on_after_the_end(yarn: ResourceManager, end: tuple[int, str]) -> None:
+    yarn.answers = [RUNNING, RUNNING, end]
+
+    SparkJobHook().wait_for_earlier(ID)
+
+    assert yarn.asked == 3
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(OUTAGE, id="outage"),
+        pytest.param((404, "<html>Not Found</html>"), id="somebody-elses-404"),
+        pytest.param((200, "<html>Log in</html>"), id="a-proxy"),
+    ],
+)
+def test_it_does_not_go_on_without_an_answer(yarn: ResourceManager, answer: tuple[int, str]) -> None:
+    """After a bounded time the try fails, with what to do; a retry may find YARN well."""
+    yarn.answers = [RUNNING, answer]
+
+    with pytest.raises(EarlierJobUnknownError, match=rf"{ID}.*worker reaches.*yarn application -kill {ID}") as raised:
+        SparkJobHook().wait_for_earlier(ID)
+
+    assert raised.value.retriable
+    assert yarn.asked > 2
+
+
+def test_outages_are_waited_for(yarn: ResourceManager, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is measured from the last answer; together they may last longer than one may."""
+    monkeypatch.setattr(spark_job, "_QUERY_SECONDS", 0.05)
+    monkeypatch.setattr(spark_job, "_MOST_OUTAGE_SECONDS", 0.5)
+    yarn.answers = [OUTAGE, OUTAGE, RUNNING] * 6 + [ended("FINISHED", "FAILED")]
+
+    SparkJobHook().wait_for_earlier(ID)
+
+    assert yarn.asked == 19
+
+
+def test_a_worker_that_cannot_ask(connection: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
+    """It says so at once: no address will appear."""
+    for variable in ("YARN_CONF_DIR", "HADOOP_CONF_DIR"):
+        monkeypatch.delenv(variable, raising=False)
+    connection("spark_default", conn_type="spark", host="yarn")
+
+    with pytest.raises(
+        EarlierJobUnknownError, match=r"'yarn_resourcemanager_webapp_address' in the Extra of connection"
+    ):
+        SparkJobHook().wait_for_earlier(ID)
+
+
+def test_a_kill_ends_the_wait_and_the_application(yarn: ResourceManager, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also while YARN does not answer."""
+    monkeypatch.setattr(spark_job, "_MOST_OUTAGE_SECONDS", 30)
+    hook = SparkJobHook()
+    yarn.answers = [OUTAGE]
+    threading.Timer(0.2, hook.kill).start()
+
+    with pytest.raises(JobKilledError, match=ID):
+        hook.wait_for_earlier(ID)
+
+    assert yarn.asked
+    assert [path for path in yarn.killed if ID in path]
