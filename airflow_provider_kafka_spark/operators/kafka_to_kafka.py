@@ -13,7 +13,13 @@ from airflow_provider_kafka_spark.core.delivery import (
     check_gaps,
     ranges_with_gaps,
 )
-from airflow_provider_kafka_spark.core.errors import InvalidInputError, JobKilledError, KafkaSparkError, OptionError
+from airflow_provider_kafka_spark.core.errors import (
+    ConnectionConfigError,
+    InvalidInputError,
+    JobKilledError,
+    KafkaSparkError,
+    OptionError,
+)
 from airflow_provider_kafka_spark.core.job_events import JobEvent, JobStarted
 from airflow_provider_kafka_spark.core.job_logins import JobLogins
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange
@@ -241,14 +247,25 @@ class KafkaToKafkaOperator(SparkJobOperator):
         """Refuse, before anything is planned, what cannot work with delegation tokens.
 
         :raises OptionError: if Spark is to obtain tokens and cannot.
-        :raises ConnectionConfigError: if it could not tell two connections apart.
+        :raises ConnectionConfigError: if it could not tell two connections apart, or a connection has no login.
         :raises JarError: if the worker is to make one, and Kafka's Java client is not to be had.
         """
         if self.use_delegation_token == _BY_SPARK:
             spark.check_obtains_tokens()
             obtained_by_spark((source.config, sink.config))
-        elif self.use_delegation_token and not self.plan_only:
-            spark.client_jars  # noqa: B018 - they are fetched here
+            return
+        for config in (hook.config for hook in self._with_token(source, sink)):
+            if not config.protocol.startswith("SASL_"):
+                raise ConnectionConfigError(
+                    f"use_delegation_token is for connections with a login: a delegation token logs in by SASL/SCRAM. The security.protocol of connection {config.conn_id!r} is {config.protocol}. Name "
+                    f"a SASL listener, or say 'source' or 'target' for the other cluster alone."
+                )
+            if not self.plan_only:
+                spark.client_jars  # noqa: B018 - they are fetched here
+
+    def _with_token(self, source: KafkaHook, sink: KafkaHook) -> tuple[KafkaHook, ...]:
+        """The clusters for which the worker makes a token."""
+        return {True: (source, sink), "source": (source,), "target": (sink,)}.get(self.use_delegation_token, ())
 
     @contextmanager
     def _logins(self, context: Context, spark: SparkJobHook, source: KafkaHook, sink: KafkaHook) -> Iterator[JobLogins]:
@@ -260,7 +277,7 @@ class KafkaToKafkaOperator(SparkJobOperator):
         if self.use_delegation_token == _BY_SPARK:
             yield self._logins_of_spark(source.config, sink.config)
             return
-        wanted = {True: (source, sink), "source": (source,), "target": (sink,)}.get(self.use_delegation_token, ())
+        wanted = self._with_token(source, sink)
         least = None if self.min_token_lifetime is None else milliseconds(self.min_token_lifetime, "min_token_lifetime")
         timeout = min(self.kafka_timeout, _MOST_TOKEN_SECONDS)
         memory = context["task_state_store"]

@@ -230,6 +230,18 @@ def test_a_token_that_cannot_live_long_enough_is_refused(recording_spark: Record
     assert living_tokens() == []
 
 
+def test_a_listener_without_logins_is_refused_before_a_token_is_made(
+    broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch, recording_spark: RecordingSpark
+) -> None:
+    plain = {"conn_type": "kafka", "extra": {"bootstrap.servers": broker.bootstrap_servers}}
+    monkeypatch.setenv("AIRFLOW_CONN_PLAIN", json.dumps(plain))
+    parameters: dict[str, Any] = {"topics": ["orders"], "target_topic": "copy", "target_conn_id": "plain"}
+    with pytest.raises(AirflowFailException, match=r"connection 'plain' is PLAINTEXT.*say 'source'"):
+        run(KafkaToKafkaBatchOperator(task_id="t", use_delegation_token=True, **parameters))
+    assert recording_spark.requests == []
+    assert living_tokens() == []
+
+
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
