@@ -10,12 +10,14 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any
 
+from airflow_provider_kafka_spark.core.client_properties import LoginFiles
 from airflow_provider_kafka_spark.core.errors import (
     ConnectionConfigError,
     DelegationTokenError,
     InvalidInputError,
     OptionError,
 )
+from airflow_provider_kafka_spark.core.sasl_login import PasswordLogin
 
 EXPIRING = "expiring"
 VALID = "valid"
@@ -92,12 +94,9 @@ class DelegationToken:
             raise ConnectionConfigError(
                 f"A login with a delegation token goes by SASL/SCRAM, so the connection must lead to a SASL_SSL or SASL_PLAINTEXT listener; its security.protocol is {protocol}."
             )
-        module = "org.apache.kafka.common.security.scram.ScramLoginModule"
-        return {
-            **{name: value for name, value in properties.items() if not name.startswith(_LONG_LIVED)},
-            "sasl.mechanism": mechanism,
-            "sasl.jaas.config": f'{module} required username="{self.info.token_id}" password="{self.hmac}" tokenauth="true";',
-        }
+        login = PasswordLogin(mechanism, self.info.token_id, self.hmac, is_token=True).properties(LoginFiles())
+        kept = {name: value for name, value in properties.items() if not name.startswith(_LONG_LIVED)}
+        return {**kept, **login.java}
 
 
 @dataclass(frozen=True, slots=True)

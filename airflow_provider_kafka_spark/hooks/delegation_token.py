@@ -8,7 +8,6 @@ from base64 import b64decode
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from airflow.sdk import BaseHook
@@ -27,6 +26,7 @@ from airflow_provider_kafka_spark.core.errors import (
 from airflow_provider_kafka_spark.hooks.connector import client_jars, connector_jars
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.hooks.kafka_jvm import KafkaJvm, kerberos_properties
+from airflow_provider_kafka_spark.hooks.opened import Opened
 
 #: How long brokers may take to hear of a new token from each other.
 _USABLE_SECONDS = 20.0
@@ -35,7 +35,7 @@ _AGAIN_SECONDS = 0.2
 _BROKERS_OWN = -1
 
 
-class DelegationTokenHook(BaseHook):
+class DelegationTokenHook(Opened, BaseHook):
     """Ask a Kafka cluster about delegation tokens, with the login of a connection, inside ``with``: one JVM for all calls of the block, ended behind it.
 
     The login needs SASL, or SSL with a client certificate, and must not itself be a token. A token's secret (hmac) is masked in logs before it is used; only :meth:`create` and :meth:`create_unchecked` return it.
@@ -72,10 +72,13 @@ class DelegationTokenHook(BaseHook):
 
         :param kafka_connector: None, a folder or glob of jars, or a Maven coordinate, see :func:`~airflow_provider_kafka_spark.hooks.connector.connector_jars`.
         """
-        jars = None if kafka_connector is None else client_jars(connector_jars(kafka_connector))
-        return cls(conn_id, timeout, jars=jars)
+        return cls(conn_id, timeout, jars=client_jars(connector_jars(kafka_connector)))
 
-    def __enter__(self) -> DelegationTokenHook:
+    def open(self) -> None:
+        """Start the JVM.
+
+        :raises KafkaSparkError: if it cannot be had, or Kafka's client refuses the connection.
+        """
         config = self.config
         self._jvm = KafkaJvm(
             config.java,
@@ -84,18 +87,8 @@ class DelegationTokenHook(BaseHook):
             system_properties={**kerberos_properties(), **config.system_properties},
             jars=self._jars,
         )
-        self._jvm.__enter__()
-        try:
-            self._client = self._jvm.admin()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+        self._jvm.open()
+        self._client = self._jvm.admin()
 
     @property
     def config(self) -> KafkaClientConfig:

@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from threading import Event, Thread
-from types import TracebackType
 from typing import Any, Protocol
 
 from airflow_provider_kafka_spark.core.client_config import KafkaClientConfig
@@ -20,6 +19,7 @@ from airflow_provider_kafka_spark.core.errors import (
     KafkaSparkError,
 )
 from airflow_provider_kafka_spark.hooks.delegation_token import DelegationTokenHook
+from airflow_provider_kafka_spark.hooks.opened import Opened
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ class Memory(Protocol):
     def set(self, key: str, value: Any, /) -> None: ...
 
 
-class JobTokens:
+class JobTokens(Opened):
     """A token for each cluster of a job, inside ``with``.
 
     :param configs: connections whose login makes the tokens; Spark is given the tokens in place of these logins.
@@ -64,26 +64,20 @@ class JobTokens:
         self._jars = jars
         self._leases: dict[str, _Lease] = {}
 
-    def __enter__(self) -> JobTokens:
-        try:
-            for conn_id, config in self._configs.items():
-                with DelegationTokenHook(conn_id, self._timeout, config=config, jars=self._jars) as hook:
-                    self._expire_left(hook)
-                    token, clock_ms = hook.create_unchecked(lease_ms=LEASE_MS), _now_ms()
-                    self._leases[conn_id] = lease = _Lease(config, self._timeout, self._jars, token, clock_ms)
-                    self._remember({conn_id: token.info.token_id})
-                    lease.refuse_short(self._min_lifetime_ms)
-                    hook.wait_until_usable(token)
-                lease.start()
-        except BaseException:
-            self.close()
-            raise
-        return self
+    def open(self) -> None:
+        """Make the tokens.
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+        :raises DelegationTokenError: if one is not to be had, or cannot live long enough.
+        """
+        for conn_id, config in self._configs.items():
+            with DelegationTokenHook(conn_id, self._timeout, config=config, jars=self._jars) as hook:
+                self._expire_left(hook)
+                token, clock_ms = hook.create_unchecked(lease_ms=LEASE_MS), _now_ms()
+                self._leases[conn_id] = lease = _Lease(config, self._timeout, self._jars, token, clock_ms)
+                self._remember({conn_id: token.info.token_id})
+                lease.refuse_short(self._min_lifetime_ms)
+                hook.wait_until_usable(token)
+            lease.start()
 
     def close(self) -> None:
         """Expire the tokens. What hinders it goes to the log: a job that has delivered does not fail by it. Calling it again does nothing."""

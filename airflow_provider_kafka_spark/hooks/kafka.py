@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import Future, TimeoutError
 from functools import cached_property
-from types import TracebackType
 from typing import Any, TypeVar
 
 import confluent_kafka
@@ -36,11 +35,12 @@ from airflow_provider_kafka_spark.core.login_faults import find_login_fault
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition
 from airflow_provider_kafka_spark.hooks.broker_failures import MOVING, BrokerFailures, code_of, text_of
 from airflow_provider_kafka_spark.hooks.login_files import configure
+from airflow_provider_kafka_spark.hooks.opened import Opened
 
 T = TypeVar("T")
 
 
-class KafkaHook(BaseHook):
+class KafkaHook(Opened, BaseHook):
     """Ask a Kafka cluster what it holds, within a bound, and close every client.
 
     Use it as a context manager, inside ``execute``: a librdkafka client does not survive a fork.
@@ -63,14 +63,6 @@ class KafkaHook(BaseHook):
         self._has_form = False
         self._admin: AdminClient | None = None
         self._group_consumers: dict[str, confluent_kafka.Consumer] = {}
-
-    def __enter__(self) -> KafkaHook:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close every client. Calling it again does nothing."""

@@ -11,7 +11,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from py4j.java_gateway import GatewayParameters, JavaGateway, find_jar_path
@@ -34,6 +33,7 @@ from airflow_provider_kafka_spark.core.login_faults import TLS, find_login_fault
 from airflow_provider_kafka_spark.hooks.child_environment import child_environment
 from airflow_provider_kafka_spark.hooks.connector import client_jars, connector_jars
 from airflow_provider_kafka_spark.hooks.java import find_java
+from airflow_provider_kafka_spark.hooks.opened import Opened
 
 _START_SECONDS = 30.0
 _STOP_SECONDS = 5.0
@@ -69,7 +69,7 @@ _MEANINGS: Mapping[str, tuple[type[KafkaSparkError], str]] = {
 }  # fmt: skip
 
 
-class KafkaJvm:
+class KafkaJvm(Opened):
     """A JVM with an AdminClient, inside ``with``. It ends with this process too, even if that is ended by SIGKILL.
 
     :param properties: of the Java client. **Secret**; they go through an authenticated socket on the loopback interface, not by argv.
@@ -96,19 +96,6 @@ class KafkaJvm:
         self._process: subprocess.Popen[bytes] | None = None
         self._gateway: JavaGateway | None = None
         self._clients: list[Any] = []
-
-    def __enter__(self) -> KafkaJvm:
-        try:
-            self._start()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """End the JVM. Calling it again does nothing."""
@@ -212,7 +199,12 @@ class KafkaJvm:
         # The outer exceptions only say that there is an inner one.
         return kind(f"{_sentence(doing)} failed ({self._described}): {said[-1]} {advice}".rstrip())
 
-    def _start(self) -> None:
+    def open(self) -> None:
+        """Start the JVM.
+
+        :raises JavaNotFoundError: if there is no Java, or it does not start in time.
+        :raises JarError: if there is no kafka-clients among the jars.
+        """
         # With its level at DEBUG it writes every command and answer to the log, logins and tokens among them.
         log = logging.getLogger("py4j")
         log.setLevel(max(log.getEffectiveLevel(), logging.INFO))
