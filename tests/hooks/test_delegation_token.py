@@ -20,6 +20,7 @@ from airflow_provider_kafka_spark.core.errors import (
 )
 from airflow_provider_kafka_spark.hooks.delegation_token import DelegationTokenHook
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
+from tests.child_processes import children_with
 
 pytestmark = pytest.mark.broker
 
@@ -58,9 +59,8 @@ def only(token_id: str) -> TokenSelection:
     return TokenSelection(token_ids=(token_id,))
 
 
-def java_children() -> list[str]:
-    found = psutil.Process().children(recursive=True)
-    return [" ".join(p.cmdline()) for p in found if p.is_running() and "py4j.GatewayServer" in p.cmdline()]
+def java_children() -> list[psutil.Process]:
+    return children_with("py4j.GatewayServer")
 
 
 def test_from_its_making_to_its_end(caplog: pytest.LogCaptureFixture) -> None:
@@ -102,7 +102,8 @@ def test_from_its_making_to_its_end(caplog: pytest.LogCaptureFixture) -> None:
 def test_no_secret_is_in_the_arguments_of_the_jvm() -> None:
     with DelegationTokenHook("alice") as hook:
         token = hook.create()
-        (command,) = java_children()
+        (process,) = java_children()
+        command = " ".join(process.cmdline())
         assert "alice-secret" not in command
         assert token.hmac not in command
         hook.expire_token(token)

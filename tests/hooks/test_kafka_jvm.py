@@ -16,6 +16,7 @@ from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError, Con
 from airflow_provider_kafka_spark.core.java_properties import format_properties
 from airflow_provider_kafka_spark.core.secret_references import by_reference
 from airflow_provider_kafka_spark.hooks.kafka_jvm import KafkaJvm
+from tests.child_processes import children_with
 
 
 def test_it_inherits_nothing_of_airflow(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,10 +70,9 @@ def test_a_jvm_that_is_gone_is_named() -> None:
     """Whichever call it was."""
     with KafkaJvm({"bootstrap.servers": "127.0.0.1:1"}, "the broker", timeout=5) as jvm:
         client = jvm.admin()
-        for child in psutil.Process().children():
-            if "py4j.GatewayServer" in child.cmdline():
-                child.kill()
-                child.wait(5)
+        (child,) = children_with("py4j.GatewayServer")
+        child.kill()
+        child.wait(5)
         with pytest.raises(BrokerUnavailableError, match="no answer from Kafka's Java client"):
             jvm.admin()
         with (

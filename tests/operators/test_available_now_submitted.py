@@ -6,7 +6,6 @@ import threading
 import time
 from pathlib import Path
 
-import psutil
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
@@ -15,6 +14,7 @@ from airflow_provider_kafka_spark.operators.available_now import KafkaToKafkaAva
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from tests.airflow_fakes import task_context
+from tests.child_processes import children_with
 from tests.operators.conftest import RecordingSpark, Traces
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
@@ -31,10 +31,9 @@ def _kill_driver_when_it_has_written(kafka: KafkaBroker, target: str, killed: th
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
         if any(end for _, end in kafka.offsets(target).values()):
-            for process in psutil.Process().children(recursive=True):
-                if any("available_now.py" in part for part in process.cmdline()):
-                    process.kill()
-                    killed.set()
+            for process in children_with("available_now.py"):
+                process.kill()
+                killed.set()
             return
         time.sleep(0.01)
 
