@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from airflow_provider_kafka_spark.hooks.jars import REPOSITORY_VARIABLE, cache_root
-from airflow_provider_kafka_spark.hooks.spark_home import CONNECTOR_EXCLUDES, find_spark_home
+from airflow_provider_kafka_spark.hooks.programs.jars import REPOSITORY_VARIABLE, cache_root
+from airflow_provider_kafka_spark.hooks.programs.spark_home import CONNECTOR_EXCLUDES, find_spark_home
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from benchmarks import airflow_task, handwritten_job
 from benchmarks.orders import orders

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from airflow_provider_kafka_spark.core.tuning import spark_defaults
-from airflow_provider_kafka_spark.hooks.jars import resolve
-from airflow_provider_kafka_spark.hooks.spark_home import CONNECTOR_EXCLUDES, find_spark_home
+from airflow_provider_kafka_spark.core.submission.tuning import spark_defaults
+from airflow_provider_kafka_spark.hooks.programs.jars import resolve
+from airflow_provider_kafka_spark.hooks.programs.spark_home import CONNECTOR_EXCLUDES, find_spark_home
 from benchmarks.surroundings import MASTER
 
 if TYPE_CHECKING:

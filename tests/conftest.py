@@ -52,9 +52,9 @@ def spark() -> Iterator[SparkSession]:
     """A local Spark of two cores with the Kafka connector, in the tests' own process: what a driver has, without the start of one for every test."""
     from pyspark.sql import SparkSession
 
-    from airflow_provider_kafka_spark.core.tuning import spark_defaults
-    from airflow_provider_kafka_spark.hooks.jars import resolve
-    from airflow_provider_kafka_spark.hooks.spark_home import CONNECTOR_EXCLUDES, find_spark_home
+    from airflow_provider_kafka_spark.core.submission.tuning import spark_defaults
+    from airflow_provider_kafka_spark.hooks.programs.jars import resolve
+    from airflow_provider_kafka_spark.hooks.programs.spark_home import CONNECTOR_EXCLUDES, find_spark_home
 
     jars = resolve(find_spark_home().connector_coordinates, excludes=CONNECTOR_EXCLUDES)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")

@@ -13,15 +13,15 @@ from datetime import datetime
 from pathlib import PurePath
 from typing import Any
 
-from airflow_provider_kafka_spark.core import sasl_login, tls
-from airflow_provider_kafka_spark.core.bootstrap_servers import parse_servers
-from airflow_provider_kafka_spark.core.client_properties import LoginFiles
-from airflow_provider_kafka_spark.core.connection_extra import ConnectionExtra
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError
-from airflow_provider_kafka_spark.core.jaas import parse_jaas
-from airflow_provider_kafka_spark.core.kerberos_login import jaas_elsewhere
-from airflow_provider_kafka_spark.core.sasl_login import Login, parse_sasl
-from airflow_provider_kafka_spark.core.tls import Tls, parse_tls
+from airflow_provider_kafka_spark.core.logins import sasl, tls
+from airflow_provider_kafka_spark.core.logins.bootstrap_servers import parse_servers
+from airflow_provider_kafka_spark.core.logins.client_properties import LoginFiles
+from airflow_provider_kafka_spark.core.logins.connection_extra import ConnectionExtra
+from airflow_provider_kafka_spark.core.logins.jaas import parse_jaas
+from airflow_provider_kafka_spark.core.logins.kerberos import jaas_elsewhere
+from airflow_provider_kafka_spark.core.logins.sasl import Login, parse_sasl
+from airflow_provider_kafka_spark.core.logins.tls import Tls, parse_tls
 
 #: Same name and meaning in both clients.
 _SAME = frozenset(
@@ -190,7 +190,7 @@ def parse(conn_id: str, properties: Mapping[str, Any]) -> ParsedConnection:
     java: dict[str, str] = {}
     login, connection_tls = None, None
     if protocol.startswith("SASL_"):
-        java |= _taken(extra, sasl_login.JAVA_ONLY)
+        java |= _taken(extra, sasl.JAVA_ONLY)
         login = parse_sasl(extra)
     if protocol.endswith("SSL"):
         java |= _taken(extra, tls.JAVA_ONLY)

@@ -19,8 +19,8 @@ from airflow_provider_kafka_spark.core.errors import (
     KafkaSparkError,
     UnknownTopicError,
 )
-from airflow_provider_kafka_spark.core.facts import Facts, Needs
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition
+from airflow_provider_kafka_spark.core.waiting.facts import Facts, Needs
 from airflow_provider_kafka_spark.hooks.checkpoint import finished_offsets
 from airflow_provider_kafka_spark.hooks.consumer_group import ConsumerGroup
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook, is_passing

@@ -13,7 +13,13 @@ from pathlib import Path
 
 from airflow.sdk import ObjectStoragePath
 
-from airflow_provider_kafka_spark.core.checkpoint import (
+from airflow_provider_kafka_spark.core.errors import (
+    CheckpointError,
+    CheckpointInUseError,
+    CheckpointMissingError,
+)
+from airflow_provider_kafka_spark.core.offset_range import TopicPartition
+from airflow_provider_kafka_spark.core.streams.checkpoint import (
     Batch,
     Checkpoint,
     Generation,
@@ -21,20 +27,14 @@ from airflow_provider_kafka_spark.core.checkpoint import (
     check_metadata,
     parse_initial,
 )
-from airflow_provider_kafka_spark.core.checkpoint_layout import (
+from airflow_provider_kafka_spark.core.streams.checkpoint_layout import (
     BEAT_SECONDS,
     GENERATION_PREFIX,
     LOCK_NAME,
     RECORD_NAME,
     Lock,
 )
-from airflow_provider_kafka_spark.core.errors import (
-    CheckpointError,
-    CheckpointInUseError,
-    CheckpointMissingError,
-)
-from airflow_provider_kafka_spark.core.offset_range import TopicPartition
-from airflow_provider_kafka_spark.hooks.remote_path import hadoop_uri, shared_path
+from airflow_provider_kafka_spark.hooks.submission.remote_path import hadoop_uri, shared_path
 
 log = logging.getLogger(__name__)
 

@@ -15,12 +15,12 @@ from typing import Any, TypeVar
 import confluent_kafka
 from confluent_kafka.admin import AclOperation
 
-from airflow_provider_kafka_spark.core.bootstrap_servers import Server, parse_servers
 from airflow_provider_kafka_spark.core.client_config import KafkaClientConfig
 from airflow_provider_kafka_spark.core.errors import BrokerTlsError, KafkaSparkError
-from airflow_provider_kafka_spark.core.login_faults import LoginFault, of_expired_certificate
+from airflow_provider_kafka_spark.core.logins.bootstrap_servers import Server, parse_servers
+from airflow_provider_kafka_spark.core.logins.faults import LoginFault, of_expired_certificate
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
-from airflow_provider_kafka_spark.hooks.listener_probe import probe_listener
+from airflow_provider_kafka_spark.hooks.logins.listener_probe import probe_listener
 
 T = TypeVar("T")
 

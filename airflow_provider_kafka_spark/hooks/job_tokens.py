@@ -10,13 +10,19 @@ from threading import Event, Thread
 from typing import Any, Protocol
 
 from airflow_provider_kafka_spark.core.client_config import KafkaClientConfig
-from airflow_provider_kafka_spark.core.delegation_token import RENEW_AT, DelegationToken, TokenSelection, duration, utc
 from airflow_provider_kafka_spark.core.errors import (
     BrokerAuthorizationError,
     DelegationTokenError,
     DelegationTokenExpiredError,
     JobTokenEndedError,
     KafkaSparkError,
+)
+from airflow_provider_kafka_spark.core.logins.delegation_token import (
+    RENEW_AT,
+    DelegationToken,
+    TokenSelection,
+    duration,
+    utc,
 )
 from airflow_provider_kafka_spark.hooks.delegation_token import DelegationTokenHook
 from airflow_provider_kafka_spark.hooks.opened import Opened

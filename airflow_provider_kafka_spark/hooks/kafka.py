@@ -18,12 +18,6 @@ from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, Resou
 
 from airflow_provider_kafka_spark.core.broker_state import ClusterState, PartitionState, TopicState
 from airflow_provider_kafka_spark.core.client_config import KafkaClientConfig
-from airflow_provider_kafka_spark.core.connection_form import (
-    CONN_TYPE,
-    FormFields,
-    extra_of_form,
-    in_words_of_the_form,
-)
 from airflow_provider_kafka_spark.core.errors import (
     BrokerAuthorizationError,
     BrokerError,
@@ -31,10 +25,16 @@ from airflow_provider_kafka_spark.core.errors import (
     ConnectionConfigError,
     UnknownTopicError,
 )
-from airflow_provider_kafka_spark.core.login_faults import find_login_fault
+from airflow_provider_kafka_spark.core.logins.connection_form import (
+    CONN_TYPE,
+    FormFields,
+    extra_of_form,
+    in_words_of_the_form,
+)
+from airflow_provider_kafka_spark.core.logins.faults import find_login_fault
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition
-from airflow_provider_kafka_spark.hooks.broker_failures import MOVING, BrokerFailures, code_of, text_of
-from airflow_provider_kafka_spark.hooks.login_files import configure
+from airflow_provider_kafka_spark.hooks.logins.broker_failures import MOVING, BrokerFailures, code_of, text_of
+from airflow_provider_kafka_spark.hooks.logins.files import configure
 from airflow_provider_kafka_spark.hooks.opened import Opened
 
 T = TypeVar("T")

@@ -29,11 +29,11 @@ from airflow_provider_kafka_spark.core.errors import (
     JavaNotFoundError,
     KafkaSparkError,
 )
-from airflow_provider_kafka_spark.core.login_faults import TLS, find_login_fault
-from airflow_provider_kafka_spark.hooks.child_environment import child_environment
-from airflow_provider_kafka_spark.hooks.connector import client_jars, connector_jars
-from airflow_provider_kafka_spark.hooks.java import find_java
+from airflow_provider_kafka_spark.core.logins.faults import TLS, find_login_fault
 from airflow_provider_kafka_spark.hooks.opened import Opened
+from airflow_provider_kafka_spark.hooks.programs.child_environment import child_environment
+from airflow_provider_kafka_spark.hooks.programs.connector import client_jars, connector_jars
+from airflow_provider_kafka_spark.hooks.programs.java import find_java
 
 _START_SECONDS = 30.0
 _STOP_SECONDS = 5.0

@@ -29,19 +29,21 @@ from airflow_provider_kafka_spark.core.errors import (
     ReportLocationError,
     error_named,
 )
-from airflow_provider_kafka_spark.core.failure_causes import redact
-from airflow_provider_kafka_spark.core.java_properties import format_properties
-from airflow_provider_kafka_spark.core.job_file_names import LOGINS, REPORT
-from airflow_provider_kafka_spark.core.job_logins import JobLogins
 from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest
-from airflow_provider_kafka_spark.core.redaction import REDACTION
-from airflow_provider_kafka_spark.core.secret_references import by_reference
-from airflow_provider_kafka_spark.core.submit_paths import absolute_paths
-from airflow_provider_kafka_spark.core.tuning import is_small, spark_defaults
-from airflow_provider_kafka_spark.hooks.class_archive import ClassArchive
-from airflow_provider_kafka_spark.hooks.connector import PROVIDED, client_jars, connector_jars
-from airflow_provider_kafka_spark.hooks.java import find_java
-from airflow_provider_kafka_spark.hooks.job_files import (
+from airflow_provider_kafka_spark.core.submission.failure_causes import redact
+from airflow_provider_kafka_spark.core.submission.file_names import LOGINS, REPORT
+from airflow_provider_kafka_spark.core.submission.java_properties import format_properties
+from airflow_provider_kafka_spark.core.submission.job_logins import JobLogins
+from airflow_provider_kafka_spark.core.submission.paths import absolute_paths
+from airflow_provider_kafka_spark.core.submission.redaction import REDACTION
+from airflow_provider_kafka_spark.core.submission.secret_references import by_reference
+from airflow_provider_kafka_spark.core.submission.tuning import is_small, spark_defaults
+from airflow_provider_kafka_spark.hooks.kafka_jvm import kerberos_properties
+from airflow_provider_kafka_spark.hooks.programs.class_archive import ClassArchive
+from airflow_provider_kafka_spark.hooks.programs.connector import PROVIDED, client_jars, connector_jars
+from airflow_provider_kafka_spark.hooks.programs.java import find_java
+from airflow_provider_kafka_spark.hooks.programs.spark_home import SparkHome, find_spark_home
+from airflow_provider_kafka_spark.hooks.submission.job_files import (
     copy_private,
     job_folder,
     job_script,
@@ -49,11 +51,9 @@ from airflow_provider_kafka_spark.hooks.job_files import (
     write_private,
     write_request,
 )
-from airflow_provider_kafka_spark.hooks.kafka_jvm import kerberos_properties
-from airflow_provider_kafka_spark.hooks.remote_path import shared_path
-from airflow_provider_kafka_spark.hooks.spark_home import SparkHome, find_spark_home
-from airflow_provider_kafka_spark.hooks.spark_properties import properties_of
-from airflow_provider_kafka_spark.hooks.spark_submission import OnEvent, SparkSubmission
+from airflow_provider_kafka_spark.hooks.submission.remote_path import shared_path
+from airflow_provider_kafka_spark.hooks.submission.spark_properties import properties_of
+from airflow_provider_kafka_spark.hooks.submission.spark_submission import OnEvent, SparkSubmission
 
 #: Where the Spark connection may name the connector, in place of the operator's argument.
 _CONNECTOR_EXTRA = "kafka-connector"

@@ -5,7 +5,7 @@
 Spark's availableNow stream decides the offsets of each batch and keeps them in the checkpoint; the copy itself is that of :mod:`jobs.batch <airflow_provider_kafka_spark.jobs.batch>`, for exactly
 these offsets. So a batch is committed only when its records were counted and seen to arrive, which Spark's own streaming sink does not wait for, and there is one way of copying.
 
-A batch that an earlier run began and did not finish is not left to Spark, which would write all of it again, and in some versions fail at it (``core.spark_faults``): it is finished first, without
+A batch that an earlier run began and did not finish is not left to Spark, which would write all of it again, and in some versions fail at it (``core.streams.spark_faults``): it is finished first, without
 what is at the target already, and committed in Spark's own way.
 """
 
@@ -18,12 +18,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from airflow_provider_kafka_spark.core.checkpoint import Batch, Generation, batch_ranges, commit_text
-from airflow_provider_kafka_spark.core.checkpoint_layout import RECORD_NAME
 from airflow_provider_kafka_spark.core.errors import CheckpointInUseError
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition
 from airflow_provider_kafka_spark.core.protocol import BatchReport, JobReport, JobRequest, RangeReport, StreamOrder
 from airflow_provider_kafka_spark.core.spans import plan_spans
+from airflow_provider_kafka_spark.core.streams.checkpoint import Batch, Generation, batch_ranges, commit_text
+from airflow_provider_kafka_spark.core.streams.checkpoint_layout import RECORD_NAME
 from airflow_provider_kafka_spark.jobs import batch, hadoop_files
 from airflow_provider_kafka_spark.jobs.checkpoint_lock import checkpoint_lock
 from airflow_provider_kafka_spark.jobs.driver import run_job

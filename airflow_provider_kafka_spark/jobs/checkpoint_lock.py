@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from airflow_provider_kafka_spark.core.checkpoint_layout import BEAT_SECONDS, Lock
 from airflow_provider_kafka_spark.core.errors import CheckpointError, CheckpointInUseError
+from airflow_provider_kafka_spark.core.streams.checkpoint_layout import BEAT_SECONDS, Lock
 from airflow_provider_kafka_spark.jobs import hadoop_files
 
 if TYPE_CHECKING:

@@ -15,12 +15,12 @@ from airflow_provider_kafka_spark.core.delivery import (
     result_of_run,
 )
 from airflow_provider_kafka_spark.core.errors import OptionError
-from airflow_provider_kafka_spark.core.job_events import JobEvent, JobStarted
-from airflow_provider_kafka_spark.core.job_logins import JobLogins
 from airflow_provider_kafka_spark.core.plan import ReplayPlan, Target, make_plan
 from airflow_provider_kafka_spark.core.protocol import JobRequest, Transform
 from airflow_provider_kafka_spark.core.resolve import ReadRules, ResolvedRanges
 from airflow_provider_kafka_spark.core.spans import plan_spans
+from airflow_provider_kafka_spark.core.submission.job_events import JobEvent, JobStarted
+from airflow_provider_kafka_spark.core.submission.job_logins import JobLogins
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.hooks.permissions import check_topics
 from airflow_provider_kafka_spark.hooks.run_state import RunState, RunStateStore

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 
-from airflow_provider_kafka_spark.core.delegation_token import (
+from airflow_provider_kafka_spark.core.errors import DelegationTokenExpiredError, InvalidInputError
+from airflow_provider_kafka_spark.core.logins.delegation_token import (
     TokenInfo,
     TokenSelection,
     duration,
     meant_owner,
     utc,
 )
-from airflow_provider_kafka_spark.core.errors import DelegationTokenExpiredError, InvalidInputError
-from airflow_provider_kafka_spark.core.sensor_parameters import milliseconds
+from airflow_provider_kafka_spark.core.waiting.parameters import milliseconds
 from airflow_provider_kafka_spark.hooks.delegation_token import DelegationTokenHook
 from airflow_provider_kafka_spark.hooks.failure import fail_for_good
 

@@ -20,17 +20,17 @@ from airflow_provider_kafka_spark.core.errors import (
     KafkaSparkError,
     OptionError,
 )
-from airflow_provider_kafka_spark.core.job_events import JobEvent, JobStarted
-from airflow_provider_kafka_spark.core.job_logins import JobLogins
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange
 from airflow_provider_kafka_spark.core.options import check_sink_options, check_source_options
 from airflow_provider_kafka_spark.core.plan import ReplayPlan, Target
 from airflow_provider_kafka_spark.core.protocol import JobReport, Transform
 from airflow_provider_kafka_spark.core.resolve import ReadRules
-from airflow_provider_kafka_spark.core.sensor_parameters import milliseconds
 from airflow_provider_kafka_spark.core.spans import Span
-from airflow_provider_kafka_spark.core.spark_tokens import cluster_settings, obtained_by_spark, without_login
-from airflow_provider_kafka_spark.core.tuning import sink_defaults, source_defaults
+from airflow_provider_kafka_spark.core.submission.job_events import JobEvent, JobStarted
+from airflow_provider_kafka_spark.core.submission.job_logins import JobLogins
+from airflow_provider_kafka_spark.core.submission.spark_tokens import cluster_settings, obtained_by_spark, without_login
+from airflow_provider_kafka_spark.core.submission.tuning import sink_defaults, source_defaults
+from airflow_provider_kafka_spark.core.waiting.parameters import milliseconds
 from airflow_provider_kafka_spark.hooks.failure import fail_for_good as fail_for_good
 from airflow_provider_kafka_spark.hooks.job_tokens import JobTokens
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook

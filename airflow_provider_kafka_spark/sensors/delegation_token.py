@@ -11,7 +11,8 @@ from airflow.sdk import BaseSensorOperator, PokeReturnValue
 from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from airflow_provider_kafka_spark.core.delegation_token import (
+from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError, InvalidInputError, OptionError
+from airflow_provider_kafka_spark.core.logins.delegation_token import (
     EXPIRING,
     MODES,
     TokenSelection,
@@ -19,9 +20,8 @@ from airflow_provider_kafka_spark.core.delegation_token import (
     judge,
     meant_owner,
 )
-from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError, InvalidInputError, OptionError
-from airflow_provider_kafka_spark.core.outage import Outage
-from airflow_provider_kafka_spark.core.sensor_parameters import milliseconds
+from airflow_provider_kafka_spark.core.waiting.outage import Outage
+from airflow_provider_kafka_spark.core.waiting.parameters import milliseconds
 from airflow_provider_kafka_spark.hooks.delegation_token import DelegationTokenHook
 from airflow_provider_kafka_spark.hooks.failure import fail_for_good
 

@@ -19,8 +19,8 @@ from confluent_kafka.admin import (
 
 from airflow_provider_kafka_spark.core.broker_state import PartitionState
 from airflow_provider_kafka_spark.core.errors import BrokerAuthorizationError, CheckpointError
-from airflow_provider_kafka_spark.core.facts import Needs
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition
+from airflow_provider_kafka_spark.core.waiting.facts import Needs
 from airflow_provider_kafka_spark.hooks.broker_poll import ask_broker, read_checkpoint
 from airflow_provider_kafka_spark.hooks.consumer_group import ConsumerGroup
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_kafka_spark.core.checkpoint import Batch, Binding, Generation, commit_text
-from airflow_provider_kafka_spark.core.checkpoint_layout import Lock
 from airflow_provider_kafka_spark.core.errors import CheckpointError, CheckpointInUseError
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition
+from airflow_provider_kafka_spark.core.streams.checkpoint import Batch, Binding, Generation, commit_text
+from airflow_provider_kafka_spark.core.streams.checkpoint_layout import Lock
 from airflow_provider_kafka_spark.hooks import checkpoint as checkpoint_module
 from airflow_provider_kafka_spark.hooks.checkpoint import CheckpointFolder, finished_offsets
 

@@ -10,7 +10,6 @@ from typing import Any
 import psutil
 import pytest
 
-from airflow_provider_kafka_spark.core.delegation_token import TokenSelection
 from airflow_provider_kafka_spark.core.errors import (
     BrokerAuthenticationError,
     BrokerAuthorizationError,
@@ -18,6 +17,7 @@ from airflow_provider_kafka_spark.core.errors import (
     DelegationTokenError,
     DelegationTokenExpiredError,
 )
+from airflow_provider_kafka_spark.core.logins.delegation_token import TokenSelection
 from airflow_provider_kafka_spark.hooks.delegation_token import DelegationTokenHook
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from tests.child_processes import children_with

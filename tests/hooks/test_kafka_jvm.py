@@ -13,8 +13,8 @@ import pytest
 from py4j.protocol import Py4JError, Py4JJavaError
 
 from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError, ConnectionConfigError
-from airflow_provider_kafka_spark.core.java_properties import format_properties
-from airflow_provider_kafka_spark.core.secret_references import by_reference
+from airflow_provider_kafka_spark.core.submission.java_properties import format_properties
+from airflow_provider_kafka_spark.core.submission.secret_references import by_reference
 from airflow_provider_kafka_spark.hooks.kafka_jvm import KafkaJvm
 from tests.child_processes import children_with
 

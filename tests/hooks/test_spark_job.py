@@ -17,7 +17,7 @@ from airflow_provider_kafka_spark.core.errors import (
     ReportLocationError,
     SparkSubmitNotFoundError,
 )
-from airflow_provider_kafka_spark.hooks.jars import CACHE_VARIABLE, REPOSITORY_VARIABLE
+from airflow_provider_kafka_spark.hooks.programs.jars import CACHE_VARIABLE, REPOSITORY_VARIABLE
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 
 Connection = Callable[..., None]

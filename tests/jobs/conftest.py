@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
 from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest, Transform
 from airflow_provider_kafka_spark.core.spans import plan_spans
-from airflow_provider_kafka_spark.core.tuning import sink_defaults, source_defaults
+from airflow_provider_kafka_spark.core.submission.tuning import sink_defaults, source_defaults
 from airflow_provider_kafka_spark.jobs.batch import copy
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 

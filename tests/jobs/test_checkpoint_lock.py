@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_provider_kafka_spark.core.checkpoint_layout import Lock
 from airflow_provider_kafka_spark.core.errors import CheckpointError, CheckpointInUseError
+from airflow_provider_kafka_spark.core.streams.checkpoint_layout import Lock
 from airflow_provider_kafka_spark.jobs import checkpoint_lock as lock_module
 from airflow_provider_kafka_spark.jobs import hadoop_files
 from airflow_provider_kafka_spark.jobs.checkpoint_lock import checkpoint_lock

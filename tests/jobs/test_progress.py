@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from airflow_provider_kafka_spark.core.job_events import JobProgress, parse_event
+from airflow_provider_kafka_spark.core.submission.job_events import JobProgress, parse_event
 from airflow_provider_kafka_spark.testing.broker_client import Record
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory

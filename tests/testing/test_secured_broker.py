@@ -19,9 +19,9 @@ from py4j.java_gateway import JavaGateway
 from py4j.protocol import Py4JJavaError
 
 from airflow_provider_kafka_spark.core.errors import LocalServiceError, OptionError
-from airflow_provider_kafka_spark.hooks import jars
-from airflow_provider_kafka_spark.hooks.java import find_java
-from airflow_provider_kafka_spark.hooks.spark_home import CONNECTOR_EXCLUDES, find_spark_home
+from airflow_provider_kafka_spark.hooks.programs import jars
+from airflow_provider_kafka_spark.hooks.programs.java import find_java
+from airflow_provider_kafka_spark.hooks.programs.spark_home import CONNECTOR_EXCLUDES, find_spark_home
 from airflow_provider_kafka_spark.testing.broker_client import CLUSTER, BrokerClient, Record
 from airflow_provider_kafka_spark.testing.certificates import Certificate, CertificateAuthority
 from airflow_provider_kafka_spark.testing.identity_provider import IdentityProvider

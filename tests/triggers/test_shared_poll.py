@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_kafka_spark.core.errors import CheckpointError
-from airflow_provider_kafka_spark.core.facts import Needs
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition
+from airflow_provider_kafka_spark.core.waiting.facts import Needs
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from airflow_provider_kafka_spark.triggers.shared_poll import shared_poller, until_next_tick

@@ -128,7 +128,9 @@ def test_a_retry_waits_for_the_application_of_a_dead_worker(
         raise WorkerDied
 
     monkeypatch.setattr(first, "_on_event", die)
-    monkeypatch.setattr("airflow_provider_kafka_spark.hooks.spark_submission.SparkSubmission.end", lambda _: None)
+    monkeypatch.setattr(
+        "airflow_provider_kafka_spark.hooks.submission.spark_submission.SparkSubmission.end", lambda _: None
+    )
     with pytest.raises(WorkerDied):
         first.execute(task_context(store))  # type: ignore[arg-type]
     result = replay().execute(task_context(store))  # type: ignore[arg-type]
@@ -173,7 +175,9 @@ def test_a_stream_in_cluster_mode(
 
     with monkeypatch.context() as patch:
         patch.setattr(first, "_on_event", die)
-        patch.setattr("airflow_provider_kafka_spark.hooks.spark_submission.SparkSubmission.end", lambda _: None)
+        patch.setattr(
+            "airflow_provider_kafka_spark.hooks.submission.spark_submission.SparkSubmission.end", lambda _: None
+        )
         with pytest.raises(WorkerDied):
             first.execute(task_context(store))  # type: ignore[arg-type]
     second = stream().execute(task_context(store))  # type: ignore[arg-type]

@@ -1,0 +1,278 @@
+"""A checkpoint and what the broker holds -> where a stream's next run goes from and to, or why it may not go. No I/O.
+
+Spark alone would go on in silence where it should not: with the checkpoint of another job it copies nothing, and of a topic that was created again it reads what lies behind the
+old offset (3 of 40 records, tried).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from airflow_provider_kafka_spark.core.bounds import AtTimestamp, Bound, Latest, iso, parse_start
+from airflow_provider_kafka_spark.core.broker_state import ClusterState, Selection
+from airflow_provider_kafka_spark.core.errors import BoundError, CheckpointError
+from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition
+from airflow_provider_kafka_spark.core.resolve import (
+    MissingRange,
+    ReadRules,
+    ResolvedRanges,
+    check_end,
+    open_transaction,
+    permit,
+    resolve_window,
+)
+from airflow_provider_kafka_spark.core.streams.checkpoint import Binding, Checkpoint, Generation, offsets_dict
+
+
+@dataclass(frozen=True, slots=True)
+class Reset:
+    """A wish to start again.
+
+    :param to: where, as the author wrote it.
+    :param by: the DAG run that wishes it; a retry of it does not reset again.
+    """
+
+    to: str
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class CatchUp:
+    """The next run of a stream.
+
+    :param resolved: for each partition, from where the stream stands to the end of the log.
+    :param generation: number of the checkpoint's generation.
+    :param record: of that generation, as it should be from now on.
+    :param is_new: whether the run begins this generation.
+    :param unfinished: what of a begun and uncommitted batch is to be finished first.
+    :param unfinished_batch: number of that batch, or None.
+    :param added: partitions that were not there at the run before.
+    """
+
+    resolved: ResolvedRanges
+    generation: int
+    record: Generation
+    is_new: bool
+    unfinished: OffsetRanges = field(default_factory=OffsetRanges)
+    unfinished_batch: int | None = None
+    added: tuple[TopicPartition, ...] = ()
+
+    @property
+    def has_work(self) -> bool:
+        """Whether Spark must run: also a first run that finds nothing has to write down where it stands, and a loss that was permitted must be left behind, or each run would report it again."""
+        return self.is_new or self.resolved.ranges.total > 0 or any(m.offset_range.size for m in self.resolved.missing)
+
+
+def resolve_catch_up(
+    checkpoint: Checkpoint | None,
+    binding: Binding,
+    selection: Selection,
+    starting: Bound | None,
+    reset: Reset | None,
+    cluster: ClusterState,
+    rules: ReadRules,
+    new_stream_id: str,
+) -> CatchUp:
+    """Where the next run goes from and to.
+
+    :param starting: where the very first run starts.
+    :param cluster: state of all topics that are selected or in the checkpoint, as far as they exist; with the timestamps of whichever bound is used.
+    :param new_stream_id: for the case that a generation begins.
+    :raises BoundError: if this is the first run and ``starting`` is None, or a reset was done already by another run.
+    :raises CheckpointError: if the checkpoint is not this job's.
+    :raises DataLossError: if records are gone that the stream had not read, and ``rules.fail_on_data_loss`` holds.
+    :raises PlanError: if an open transaction hides records that the stream has read already, or begun to read.
+    :raises UnknownTopicError: if a topic does not exist.
+    """
+    record = checkpoint.record if checkpoint is not None else None
+    if checkpoint is not None and record is None:
+        raise CheckpointError(
+            "checkpoint_location must be empty, or hold a checkpoint of this operator; it holds one of another Spark stream. Name another folder; to go on where that stream stands, give its "
+            f"offsets: starting_offsets={offsets_dict(checkpoint.finished)!r}."
+        )
+    if checkpoint is None or record is None:
+        bound = starting if reset is None else _reset_bound(reset)
+        if bound is None:
+            raise BoundError(
+                "This is the first run with this checkpoint_location, so starting_offsets must say where to start: 'earliest', 'latest', offsets such as {'orders': {'0': 23}}, or a moment; got None. "
+                "(Spark would start at the latest offset and skip what is there.)"
+            )
+        return _begin(0, bound, reset, binding, selection, cluster, rules, new_stream_id)
+    if reset is not None and not _is_done(reset, record):
+        return _begin(
+            checkpoint.number + 1, _reset_bound(reset), reset, binding, selection, cluster, rules, new_stream_id
+        )
+    differences = record.binding.differences(binding)
+    if differences:
+        raise CheckpointError(
+            f"The checkpoint belongs to another job: {'; '.join(differences)}. Pass a checkpoint_location of its own. If this is the same job with a new definition, it goes on where it stands with "
+            f"reset_checkpoint_to={offsets_dict(checkpoint.finished)!r}."
+        )
+    return _go_on(checkpoint, record, selection, cluster, rules, new_stream_id)
+
+
+def _reset_bound(reset: Reset) -> Bound:
+    return parse_start(reset.to, "reset_checkpoint_to")
+
+
+def _is_done(reset: Reset, record: Generation) -> bool:
+    if record.reset_to != reset.to:
+        return False
+    if record.reset_by == reset.by:
+        return True
+    raise BoundError(
+        f"reset_checkpoint_to={reset.to!r} was done already, by the DAG run {record.reset_by!r}; left in the DAG, it would copy everything again at each run. Take it out. To start again at the same "
+        f"place, pass another checkpoint_location."
+    )
+
+
+def _begin(
+    number: int,
+    starting: Bound,
+    reset: Reset | None,
+    binding: Binding,
+    selection: Selection,
+    cluster: ClusterState,
+    rules: ReadRules,
+    stream_id: str,
+) -> CatchUp:
+    _refuse_future(starting, reset, cluster)
+    resolved = resolve_window(selection, starting, Bound.everywhere(Latest()), cluster, rules)
+    record = Generation(
+        binding,
+        stream_id,
+        {r.topic_partition: r.from_offset for r in resolved.ranges},
+        _topic_ids(resolved.ranges, cluster),
+        reset.to if reset is not None else None,
+        reset.by if reset is not None else None,
+    )
+    return CatchUp(resolved, number, record, is_new=True)
+
+
+def _refuse_future(starting: Bound, reset: Reset | None, cluster: ClusterState) -> None:
+    wishes = [starting.default, *starting.by_partition.values()]
+    future = [wish.epoch_ms for wish in wishes if isinstance(wish, AtTimestamp) and wish.epoch_ms > cluster.now_ms]
+    if future:
+        raise BoundError(
+            f"{'starting_offsets' if reset is None else 'reset_checkpoint_to'} must not lie in the future, where it would be the same as 'latest'; got {iso(future[0])}, and now it is "
+            f"{iso(cluster.now_ms)}."
+        )
+
+
+def _go_on(
+    checkpoint: Checkpoint,
+    record: Generation,
+    selection: Selection,
+    cluster: ClusterState,
+    rules: ReadRules,
+    new_stream_id: str,
+) -> CatchUp:
+    finished = checkpoint.finished
+    starts: dict[TopicPartition, int] = {}
+    missing: list[MissingRange] = []
+    lost: set[TopicPartition] = set()
+    for p, offset in sorted(finished.items()):
+        start, gone = _start_of(p, offset, record.topic_ids.get(p.topic), cluster)
+        missing += gone
+        if start is not None:
+            starts[p] = start
+        if start is None or (gone and not gone[0].offset_range.size):
+            lost.add(p)
+    # Before a selection that names a deleted topic is held against the cluster: this says what was lost.
+    permit(missing, rules)
+    selection, absent = _still_there(selection, cluster, rules)
+    partitions = selection.partitions(cluster)
+    added = tuple(p for p in partitions if p not in finished)
+    for p in added:
+        log_start = cluster.partition(p).log_start
+        starts[p] = log_start
+        if log_start:
+            gone = [
+                MissingRange(
+                    OffsetRange(p.topic, p.partition, 0, log_start),
+                    f"aged out before it was read: {p} is new to the stream and its log starts at {log_start}",
+                )
+            ]
+            missing += gone
+    ranges, warnings = [], [f"The topic {name!r} does not exist and is left out." for name in absent]
+    for p in partitions:
+        state = cluster.partition(p)
+        if p not in lost:
+            # After a run that read uncommitted records: Spark would speak of lost data, or go back.
+            check_end(starts[p], p, state, rules)
+        ranges.append(OffsetRange(p.topic, p.partition, starts[p], max(starts[p], rules.end_of(state))))
+        warnings += open_transaction(p, state, rules)
+    resolved = ResolvedRanges(OffsetRanges(ranges), permit(missing, rules), tuple(warnings))
+    pending = _readable([r for r in checkpoint.unfinished_ranges if r.topic_partition not in lost], cluster, rules)
+    number = checkpoint.uncommitted.number if checkpoint.uncommitted is not None else None
+    topic_ids = {**record.topic_ids, **_topic_ids(resolved.ranges, cluster)}
+    if not lost:
+        return CatchUp(resolved, checkpoint.number, replace(record, topic_ids=topic_ids), False, pending, number, added)
+    # Spark would go on behind the old offsets of what is another topic now, so it gets a checkpoint without them.
+    after = {**starts, **{r.topic_partition: r.until_offset for r in pending}}
+    new = replace(
+        record,
+        stream_id=new_stream_id,
+        starting={p: after[p] for p in partitions},
+        topic_ids=_topic_ids(resolved.ranges, cluster),
+    )
+    return CatchUp(resolved, checkpoint.number + 1, new, True, pending, number if pending else None, added)
+
+
+def _start_of(
+    p: TopicPartition, finished: int, topic_id: str | None, cluster: ClusterState
+) -> tuple[int | None, list[MissingRange]]:
+    """Where to go on in a partition, None if it is gone; and what is missing before that."""
+    # How much of it was not read yet nobody knows, so the range that stands for it is empty.
+    unknown = OffsetRange(p.topic, p.partition, finished, finished)
+    topic = cluster.topics.get(p.topic)
+    if topic is None or p.partition not in topic.partitions:
+        what = "topic" if topic is None else "partition"
+        return None, [MissingRange(unknown, f"the {what} was deleted; the stream had read it up to offset {finished}")]
+    state = topic.partitions[p.partition]
+    if topic_id is not None and topic.topic_id is not None and topic_id != topic.topic_id:
+        return state.log_start, [
+            MissingRange(
+                unknown,
+                f"the topic was deleted and created again (id {topic_id}, now {topic.topic_id}); the stream had read the old one up to offset {finished}",
+            )
+        ]
+    if finished > state.high_watermark:
+        # With the same id it is the same topic, cut short by an unclean leader election: what is left was read.
+        start = state.log_start if topic_id is None or topic.topic_id is None else state.high_watermark
+        return start, [
+            MissingRange(
+                unknown,
+                f"the log ends at {state.high_watermark}, and the stream had read it up to {finished}: it was cut short, or the topic was created again",
+            )
+        ]
+    if finished < state.log_start:
+        gone = OffsetRange(p.topic, p.partition, finished, state.log_start)
+        return state.log_start, [MissingRange(gone, f"aged out: the log now starts at {state.log_start}")]
+    return finished, []
+
+
+def _still_there(selection: Selection, cluster: ClusterState, rules: ReadRules) -> tuple[Selection, list[str]]:
+    """The selection without named topics that do not exist, where loss is permitted; and those topics."""
+    named = selection.topics if selection.topics is not None else list(selection.assign or {})
+    absent = sorted(name for name in named if name not in cluster.topics)
+    if not absent or rules.fail_on_data_loss or len(absent) == len(named):
+        return selection, []
+    if selection.topics is not None:
+        return Selection(topics=[name for name in named if name not in absent]), absent
+    return Selection(assign={name: p for name, p in (selection.assign or {}).items() if name not in absent}), absent
+
+
+def _readable(pending: list[OffsetRange], cluster: ClusterState, rules: ReadRules) -> OffsetRanges:
+    readable = []
+    for r in pending:
+        state = cluster.partition(r.topic_partition)
+        check_end(r.until_offset, r.topic_partition, state, rules)
+        readable.append(replace(r, from_offset=min(max(r.from_offset, state.log_start), r.until_offset)))
+    return OffsetRanges(readable)
+
+
+def _topic_ids(ranges: OffsetRanges, cluster: ClusterState) -> Mapping[str, str]:
+    names = sorted({r.topic for r in ranges})
+    return {name: topic_id for name in names if (topic_id := cluster.topic(name).topic_id)}

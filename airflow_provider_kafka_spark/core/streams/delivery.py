@@ -1,0 +1,142 @@
+"""A stream's report against its plan and its checkpoint: the rule that decides whether its task is green. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from airflow_provider_kafka_spark.core.broker_state import ClusterState
+from airflow_provider_kafka_spark.core.delivery import (
+    RESULT_VERSION,
+    faults_of_counts,
+    missing_result,
+    range_result,
+    refuse_faults,
+)
+from airflow_provider_kafka_spark.core.errors import DeliveryError, OffsetRangeError
+from airflow_provider_kafka_spark.core.offset_range import OffsetRange, TopicPartition
+from airflow_provider_kafka_spark.core.plan import ReplayPlan
+from airflow_provider_kafka_spark.core.protocol import BatchReport, JobReport, RangeReport, Transform
+from airflow_provider_kafka_spark.core.resolve import ReadRules
+from airflow_provider_kafka_spark.core.streams.catch_up import CatchUp
+
+
+def check_catch_up(
+    report: JobReport,
+    plan: ReplayPlan,
+    stream_id: str,
+    finished: Mapping[TopicPartition, int],
+    transform: Transform,
+) -> None:
+    """Pass only a report that proves that the stream read at least to the planned ends, wrote all that was kept, and has committed just that.
+
+    :param finished: what the checkpoint says after the run, read by the worker.
+    :raises DeliveryError: naming each partition that falls short.
+    """
+    if (report.run_id, report.plan_digest) != (stream_id, plan.digest):
+        raise DeliveryError(
+            f"The report must be of stream {stream_id!r} and plan {plan.digest!r}; got stream {report.run_id!r} and plan {report.plan_digest!r}. It belongs to another run."
+        )
+    try:
+        reported = {TopicPartition(r.topic, r.partition): r for r in report.ranges}
+        counts = {OffsetRange(r.topic, r.partition, r.from_offset, r.until_offset): r for r in report.ranges}
+    except OffsetRangeError as error:
+        raise DeliveryError(
+            f"The report names a range that is none (application {report.application_id}): {error}"
+        ) from error
+    faults = []
+    if len(reported) < len(report.ranges):
+        faults.append("a partition is reported more than once")
+    if report.failure is not None:
+        faults.append(f"the job reports a failure: {report.failure.error}: {report.failure.message}")
+    for planned in plan.ranges:
+        got = reported.get(planned.topic_partition)
+        if got is None:
+            faults.append(f"{planned}: not in the report")
+        elif got.from_offset != planned.from_offset or got.until_offset < planned.until_offset:
+            faults.append(f"{planned}: the stream went from {got.from_offset} to {got.until_offset}")
+    for p, got in sorted(reported.items()):
+        done = finished.get(p, 0)
+        # What was missing before the run is left behind without being finished.
+        if done != got.until_offset and not (got.from_offset == got.until_offset and done < got.until_offset):
+            faults.append(f"{p}: reported up to {got.until_offset}, committed up to {done}")
+    by_batch = sum(b.records_read for b in report.batches), sum(b.records_written for b in report.batches)
+    if by_batch != (report.records_read, report.records_written):
+        faults.append(f"the batches make {by_batch[0]:,} read and {by_batch[1]:,} written")
+    faults += faults_of_counts(counts, transform)
+    refuse_faults(faults, report, plan)
+
+
+def behind(
+    finished: Mapping[TopicPartition, int], cluster: ClusterState, rules: ReadRules
+) -> dict[TopicPartition, int]:
+    """Offsets between where a stream stands and the real end of each partition now. (Spark's own ``OffsetsBehindLatest`` count to the end fixed at the start.)"""
+    lags = {}
+    for p, offset in sorted(finished.items()):
+        topic = cluster.topics.get(p.topic)
+        if topic is not None and p.partition in topic.partitions:
+            lags[p] = max(0, rules.end_of(topic.partitions[p.partition]) - offset)
+    return lags
+
+
+def report_of_nothing(plan: ReplayPlan, stream_id: str) -> JobReport:
+    """A report of zeros: the stream was at the end already, and no Spark was started."""
+    return JobReport(
+        run_id=stream_id,
+        plan_digest=plan.digest,
+        ranges=tuple(RangeReport(r.topic, r.partition, r.from_offset, r.until_offset, 0, 0) for r in plan.ranges),
+        target_topics=(plan.target.topic,) if plan.target.topic else (),
+        application_id="",
+        spark_version="",
+        seconds=0.0,
+    )
+
+
+def result_of_catch_up(
+    report: JobReport,
+    plan: ReplayPlan,
+    catch_up: CatchUp,
+    lags: Mapping[TopicPartition, int],
+    committed: Mapping[TopicPartition, int] | None,
+    warnings: tuple[str, ...] = (),
+) -> dict[str, Any]:
+    """What the task returns: the shape of a batch's result, and what a stream has besides.
+
+    :param lags: as :func:`behind` gives them, after the run.
+    :param committed: what was committed to the group for lag monitors, or None without such a group.
+    """
+    return {
+        "version": RESULT_VERSION,
+        "run_id": report.run_id,
+        "ranges": [range_result(r) for r in report.ranges],
+        "records_read": report.records_read,
+        "records_written": report.records_written,
+        "gaps": sum(r.gaps for r in report.ranges),
+        "duplicates": report.duplicates,
+        "missing": sum(m.offset_range.size for m in plan.missing),
+        "missing_ranges": missing_result(plan),
+        "delivered_before": report.delivered_before,
+        "batches": [_batch_result(b) for b in report.batches],
+        "unfinished": catch_up.unfinished.format(),
+        "added_partitions": list(map(str, catch_up.added)),
+        "behind": {str(p): lag for p, lag in lags.items() if lag},
+        "records_behind": sum(lags.values()),
+        "generation": catch_up.generation,
+        "group_committed": None if committed is None else {str(p): offset for p, offset in sorted(committed.items())},
+        "target_topics": list(report.target_topics),
+        "application_id": report.application_id,
+        "spark_version": report.spark_version,
+        "seconds": round(report.seconds, 3),
+        "warnings": [*plan.warnings, *warnings],
+    }
+
+
+def _batch_result(b: BatchReport) -> dict[str, Any]:
+    return {
+        "batch": b.batch,
+        "records_read": b.records_read,
+        "records_written": b.records_written,
+        "seconds": round(b.seconds, 3),
+        "replayed": b.replayed,
+        "delivered_before": b.delivered_before,
+    }

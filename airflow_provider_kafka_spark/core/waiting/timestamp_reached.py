@@ -1,0 +1,110 @@
+"""The rule of when a window of timestamps is complete. No I/O, no clock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from airflow_provider_kafka_spark.core.bounds import iso, parse_timestamp
+from airflow_provider_kafka_spark.core.broker_state import Selection
+from airflow_provider_kafka_spark.core.offset_range import TopicPartition
+from airflow_provider_kafka_spark.core.resolve import ReadRules
+from airflow_provider_kafka_spark.core.waiting.facts import Facts, Needs, Verdict, check_missing_topic, present_topics
+from airflow_provider_kafka_spark.core.waiting.parameters import (
+    by_topic,
+    is_read_committed,
+    isolation_level_of,
+    milliseconds,
+    select_topics,
+    topic_names,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TimestampReached:
+    """Every partition has a record at or after a moment, so that what lies before it is complete.
+
+    A partition where no record came for so long counts as complete: its newest record, by timestamp, and the moment itself are both older than ``idle_ms``. An empty partition counts from
+    the moment. Under ``read_committed`` no open transaction may lie before the moment's record, or anywhere in an idle partition.
+    """
+
+    selection: Selection
+    epoch_ms: int
+    idle_ms: int | None = None
+    rules: ReadRules = field(default_factory=ReadRules)
+    missing_topic: str = "fail"
+
+    @classmethod
+    def parse(
+        cls,
+        *,
+        topics: Any = None,
+        timestamp: Any = None,
+        idle_after: Any = None,
+        isolation_level: Any = "read_committed",
+        missing_topic: Any = "fail",
+    ) -> TimestampReached:
+        """:raises InvalidInputError: naming the parameter that cannot be right."""
+        return cls(
+            select_topics(topics, None),
+            parse_timestamp(timestamp, "timestamp"),
+            None if idle_after is None else milliseconds(idle_after, "idle_after"),
+            ReadRules(is_read_committed(isolation_level)),
+            check_missing_topic(missing_topic),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "kind": "timestamp_reached",
+            "topics": list(self.selection.topics or ()),
+            "timestamp": self.epoch_ms,
+            "idle_after": None if self.idle_ms is None else self.idle_ms / 1000,
+            "isolation_level": isolation_level_of(self.rules),
+            "missing_topic": self.missing_topic,
+        }
+
+    def needs(self, now_ms: int) -> Needs:  # noqa: ARG002 - as the others
+        return Needs(
+            *topic_names(self.selection), timestamps=frozenset({self.epoch_ms}), newest=self.idle_ms is not None
+        )
+
+    def check(self, facts: Facts, now_ms: int) -> Verdict:  # noqa: ARG002 - as the others
+        """:raises UnknownTopicError: if a topic does not exist and is not to be waited for."""
+        topics = present_topics(self.selection, facts, self.missing_topic)
+        if isinstance(topics, str):
+            return Verdict(False, f"Waiting for a topic: {topics}")
+        ends: dict[TopicPartition, int] = {}
+        idle: list[str] = []
+        waiting: list[str] = []
+        for p, state in facts.partitions(topics).items():
+            first, stable = facts.cluster.first_at[(p, self.epoch_ms)], self.rules.end_of(state)
+            if first is not None and (not self.rules.read_committed or first <= state.last_stable):
+                ends[p] = first
+            elif first is None and stable >= state.high_watermark and self._is_idle(p, facts):
+                ends[p] = stable
+                newest = facts.newest[p]
+                idle.append(
+                    f"{p} ({'empty' if newest is None else f'newest record {iso(newest)}'}, ends at {stable:,})"
+                )
+            else:
+                hidden = "" if stable >= state.high_watermark else f", behind an open transaction at {stable:,}"
+                waiting.append(f"{p}{hidden}")
+        if waiting:
+            shown = ", ".join(waiting[:8]) + (f" and {len(waiting) - 8} more" if len(waiting) > 8 else "")
+            return Verdict(False, f"{len(waiting)} partitions have not reached {iso(self.epoch_ms)}: {shown}")
+        return Verdict(
+            True,
+            f"All {len(ends)} partitions have reached {iso(self.epoch_ms)}",
+            value=by_topic(ends),
+            warnings=tuple(
+                f"{text} is idle for {(self.idle_ms or 0) / 1000:g} s and counts as complete; a record before {iso(self.epoch_ms)} that arrives there later is late."
+                for text in idle
+            ),
+        )
+
+    def _is_idle(self, p: TopicPartition, facts: Facts) -> bool:
+        if self.idle_ms is None:
+            return False
+        newest = facts.newest[p]
+        last = self.epoch_ms if newest is None else max(newest, self.epoch_ms)
+        return facts.now_ms - last >= self.idle_ms

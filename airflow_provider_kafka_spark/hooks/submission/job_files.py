@@ -1,0 +1,117 @@
+"""The files that travel with a job: its request, and our own Python code, so that a driver needs nothing installed but Spark."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import airflow_provider_kafka_spark
+from airflow_provider_kafka_spark.core.protocol import JobRequest
+from airflow_provider_kafka_spark.core.submission.file_names import CODE, REQUEST
+
+_PACKAGE = Path(airflow_provider_kafka_spark.__file__).parent
+#: What runs on a driver; the rest is Airflow's side.
+_TRAVELLING = ("core", "jobs")
+_PREFIX = "airflow-kafka-spark-"
+_OWNED = re.compile(rf"{_PREFIX}(?P<pid>\d+)-(?P<started>\d+)-.*")
+
+
+@contextmanager
+def job_folder() -> Iterator[Path]:
+    """A folder that only this user can read, gone afterwards whatever happened.
+
+    What a worker that was killed has left is removed by the next one.
+    """
+    remove_left()
+    # The name tells whose it is, so that it is never without an owner.
+    folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-{_started(os.getpid())}-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def remove_left() -> list[Path]:
+    """Remove the folders of this user's processes that are no more.
+
+    :return: what was removed.
+    """
+    removed = []
+    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        owner = _OWNED.fullmatch(folder.name)
+        if owner is None or _started(int(owner["pid"])) == owner["started"]:
+            continue
+        try:
+            if folder.stat().st_uid == os.getuid():
+                shutil.rmtree(folder)
+                removed.append(folder)
+        except OSError:
+            # Somebody else removes it at this moment.
+            continue
+    return removed
+
+
+def _started(pid: int) -> str:
+    """When a process was started, in clock ticks since boot, as numbers of processes are used again; ``"0"`` where the system does not tell, ``""`` for none."""
+    try:
+        # The second field, the command, is in brackets and may hold anything.
+        state, *more = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        # A dead process may wait long for somebody to take notice of it.
+        return "" if state in "ZX" else more[18]
+    except (FileNotFoundError, ProcessLookupError):
+        if Path("/proc/self/stat").exists():
+            return ""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return ""
+    except PermissionError:
+        pass
+    return "0"
+
+
+def write_private(path: Path, content: bytes) -> Path:
+    """Write a new file with mode 0600, whatever the umask.
+
+    :raises FileExistsError: rather than write to a file that somebody else has put there.
+    """
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        os.fchmod(descriptor, 0o600)
+        file.write(content)
+    return path
+
+
+def copy_private(path: str, folder: Path) -> Path:
+    """Copy a file that holds a secret, such as a keytab, with mode 0600."""
+    return write_private(folder / Path(path).name, Path(path).read_bytes())
+
+
+def write_request(folder: Path, request: JobRequest) -> Path:
+    """Write the request with mode 0600, as everything of a job."""
+    return write_private(folder / REQUEST, request.to_json().encode())
+
+
+def write_code(folder: Path) -> Path:
+    """Pack the package's rules and jobs for ``--py-files``."""
+    path = folder / CODE
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.write(_PACKAGE / "__init__.py", f"{_PACKAGE.name}/__init__.py")
+        for name in _TRAVELLING:
+            for module in sorted((_PACKAGE / name).rglob("*.py")):
+                archive.write(module, module.relative_to(_PACKAGE.parent))
+    return path
+
+
+def job_script(name: str) -> Path:
+    """The file that ``spark-submit`` starts.
+
+    :param name: of the module in ``jobs``, such as ``"batch"``.
+    """
+    return _PACKAGE / "jobs" / f"{name}.py"

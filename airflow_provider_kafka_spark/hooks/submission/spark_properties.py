@@ -1,0 +1,72 @@
+"""Spark properties that are secret go by a file of mode 0600; as arguments, everybody on the machine could read them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from airflow_provider_kafka_spark.core.errors import OptionError
+from airflow_provider_kafka_spark.core.submission.file_names import PROPERTIES
+from airflow_provider_kafka_spark.core.submission.java_properties import format_properties, parse_properties
+from airflow_provider_kafka_spark.core.submission.redaction import is_secret
+from airflow_provider_kafka_spark.hooks.programs.spark_home import SparkHome
+from airflow_provider_kafka_spark.hooks.submission.job_files import write_private
+
+
+def secrets_by_file(arguments: Sequence[str], folder: Path, home: SparkHome, environ: Mapping[str, str]) -> list[str]:
+    """The same arguments of ``spark-submit`` without secret ``--conf`` values, which a ``--properties-file`` in ``folder`` has then.
+
+    A file that the arguments name already, or ``spark-defaults.conf`` if they name none, counts as before.
+
+    :param environ: of ``spark-submit``.
+    :raises OptionError: if the file that the arguments name cannot be read.
+    """
+    kept, secret, named = list[str](), dict[str, str](), None
+    words = iter(arguments)
+    for word in words:
+        if word == "--conf":
+            name, equals, value = (pair := next(words)).partition("=")
+            if equals and is_secret(name, value):
+                secret[name] = value
+            else:
+                kept += [word, pair]
+        elif word == "--properties-file":
+            named = next(words)
+        else:
+            kept.append(word)
+    if not secret:
+        return list(arguments)
+    if named is None and _reads_both(home):
+        before, reads_defaults = b"", ["--load-spark-defaults"]
+    else:
+        before, reads_defaults = _read(named, home, environ), []
+    # The last one of the same name counts.
+    content = before + b"\n" + format_properties(secret).encode()
+    return [*kept, "--properties-file", str(write_private(folder / PROPERTIES, content)), *reads_defaults]
+
+
+def properties_of(named: str | None, home: SparkHome, environ: Mapping[str, str]) -> dict[str, str]:
+    """What the file says that counts where ``conf`` says nothing: the named one, or ``spark-defaults.conf`` if None.
+
+    :param environ: of ``spark-submit``.
+    :raises OptionError: if the named file cannot be read.
+    """
+    return parse_properties(_read(named, home, environ).decode(errors="replace"))
+
+
+def _reads_both(home: SparkHome) -> bool:
+    """Whether this Spark can read ``spark-defaults.conf`` beside another file."""
+    return int(home.spark_version.partition(".")[0]) >= 4
+
+
+def _read(named: str | None, home: SparkHome, environ: Mapping[str, str]) -> bytes:
+    folder = environ.get("SPARK_CONF_DIR") or home.jars.parent / "conf"
+    path = Path(named) if named else Path(folder) / "spark-defaults.conf"
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        if named is None and isinstance(error, FileNotFoundError):
+            return b""
+        raise OptionError(
+            f"Spark's properties file must be readable by the worker; got {error}. Correct properties_file."
+        ) from error

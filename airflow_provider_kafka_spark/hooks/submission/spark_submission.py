@@ -1,0 +1,194 @@
+"""One run of ``spark-submit``, as the Spark provider does it, with what that leaves to be wished for."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
+
+from airflow_provider_kafka_spark.core.errors import ConnectionConfigError
+from airflow_provider_kafka_spark.core.submission.file_names import KEYTAB
+from airflow_provider_kafka_spark.core.submission.job_events import JobEvent, JobStarted, parse_event
+from airflow_provider_kafka_spark.hooks.programs.child_environment import child_environment, without_the_rest
+from airflow_provider_kafka_spark.hooks.programs.process_group import end_group
+from airflow_provider_kafka_spark.hooks.programs.spark_home import SparkHome
+from airflow_provider_kafka_spark.hooks.submission.job_files import write_private
+from airflow_provider_kafka_spark.hooks.submission.spark_properties import secrets_by_file
+
+OnEvent = Callable[[JobEvent], None]
+
+#: YARN's own, by the name of its exception: a proxy and a wrong address answer 404 too.
+_NOT_KNOWN = re.compile(r"returned HTTP 404\b.*NotFoundException", re.DOTALL)
+
+
+class SparkSubmission(SparkSubmitHook):
+    """``spark-submit`` as the Spark provider runs it, in a process group of its own, with the job's events taken out of its log, and without secrets in its arguments and environment.
+
+    :param folder: that only this user can read, and that is gone after the job: for what is secret.
+    """
+
+    def __init__(
+        self,
+        conn_id: str,
+        home: SparkHome,
+        on_event: OnEvent,
+        folder: Path,
+        *,
+        is_killed: Callable[[], bool],
+        environment: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> None:
+        # The provider's own asks for it already.
+        self._folder = folder
+        super().__init__(conn_id=conn_id, **options)
+        self._home = home
+        self._process_environment: dict[str, str] = {}
+        self._environment = {
+            name: " ".join(filter(None, [value, os.environ.get(name)])) for name, value in (environment or {}).items()
+        }
+        self._on_event = on_event
+        self._is_killed = is_killed
+        self._started_id: str | None = None
+
+    @property
+    def application_id(self) -> str | None:
+        return self._started_id or self._yarn_application_id or self._kubernetes_application_id or self._driver_id
+
+    @property
+    def log_tail(self) -> str:
+        return self._submit_log_tail
+
+    def on_kill(self) -> None:
+        if self._is_yarn_cluster_mode:
+            # First the client, so that nothing is submitted any more.
+            self.end()
+            if self._yarn_application_id:
+                self.kill_application(self._yarn_application_id)
+            return
+        super().on_kill()
+        self.end()
+
+    def kill_application(self, application_id: str) -> None:
+        """Kill an application on YARN by its ResourceManager's REST interface."""
+        # The provider's own way without it is the `yarn` command, which a worker seldom has.
+        self._kill_yarn_application(application_id)
+
+    def status_on_yarn(self, application_id: str) -> str | None:
+        """How an application is, by YARN's ResourceManager.
+
+        :return: ``"SUCCEEDED"`` or ``"FAILED"`` for one that has ended, and the latter for one that was killed; ``"RUNNING"`` and the like before; None for one that YARN does not know.
+        :raises ValueError: if the worker does not know YARN's address.
+        :raises RuntimeError: if YARN does not tell.
+        """
+        try:
+            return self.query_yarn_application_status(application_id)
+        except RuntimeError as error:
+            if _NOT_KNOWN.search(str(error)):
+                return None
+            raise
+
+    def end(self) -> None:
+        """Leave no process behind: driver and Python children share the group that ``spark-submit`` leads."""
+        if self._submit_sp is not None:
+            end_group(self._submit_sp.pid)
+
+    def submit(self, application: str = "", **kwargs: Any) -> str | None:
+        # It is filled when the command is built; the provider itself would hand on everything.
+        return super().submit(application, env=self._process_environment, **kwargs)
+
+    def _get_spark_binary_path(self) -> list[str]:
+        return [str(self._home.submit)]
+
+    def _build_spark_common_args(self) -> list[str]:
+        arguments = super()._build_spark_common_args()
+        self._process_environment.update(child_environment())
+        # Otherwise the script asks the `python3` on the PATH where Spark is, which need not be ours.
+        self._process_environment["SPARK_HOME"] = str(self._home.jars.parent)
+        self._process_environment.update(self._environment)
+        self._process_environment.update({name: str(value) for name, value in (self._env or {}).items()})
+        self._env = None
+        return secrets_by_file(arguments, self._folder, self._home, self._process_environment)
+
+    def _build_track_driver_status_command(self) -> list[str]:
+        return without_the_rest(super()._build_track_driver_status_command())
+
+    def _build_spark_driver_kill_command(self) -> list[str]:
+        return without_the_rest(super()._build_spark_driver_kill_command())
+
+    def _create_keytab_path_from_base64_keytab(self, base64_keytab: str, principal: str | None) -> str:  # noqa: ARG002 - the provider's
+        # The provider leaves it in the temporary folder, readable by everybody.
+        try:
+            keytab = base64.b64decode(base64_keytab)
+        except binascii.Error:
+            raise ConnectionConfigError(
+                f"The keytab in the Extra of the Spark connection {self._conn_id!r} must be base64; it is not. Put there what `base64 <file>` prints."
+            ) from None
+        return str(write_private(self._folder / KEYTAB, keytab))
+
+    def _get_yarn_rm_base_url(self) -> str:
+        try:
+            return super()._get_yarn_rm_base_url()
+        except ValueError:
+            address = _rm_address({**os.environ, **(self._env_vars or {})})
+            if address is None:
+                raise
+            self._yarn_rm_base_url = address
+            return address
+
+    def _process_spark_submit_log(self, itr: Iterator[Any]) -> None:
+        # The process has just been started; a kill that came a moment before it found nothing to kill.
+        if self._is_killed():
+            self.on_kill()
+        super()._process_spark_submit_log(self._without_events(itr))
+
+    def _without_events(self, lines: Iterator[str]) -> Iterator[str]:
+        announced: str | None = None
+        for line in lines:
+            event = parse_event(line.strip())
+            if event is None:
+                yield line
+            else:
+                if isinstance(event, JobStarted):
+                    announced = self._started_id = event.application_id
+                self._on_event(event)
+            # YARN gives out the id before the application is submitted.
+            if announced is None and self._yarn_application_id is not None and "Submitted application" in line:
+                announced = self._yarn_application_id
+                self._on_event(JobStarted(announced, self._yarn_page(announced)))
+
+    def _yarn_page(self, application_id: str) -> str | None:
+        """The application's page on YARN, or None where the worker does not know YARN's address."""
+        try:
+            return f"{self._get_yarn_rm_base_url()}/cluster/app/{application_id}"
+        except ValueError as error:
+            self.log.warning("No link to the application, and no way to stop it from here: %s", error)
+            return None
+
+
+def _rm_address(environ: Mapping[str, str]) -> str | None:
+    """The ResourceManager's web address, as the Hadoop configuration of this worker has it."""
+    for variable in ("YARN_CONF_DIR", "HADOOP_CONF_DIR"):
+        site = Path(environ.get(variable, "")) / "yarn-site.xml"
+        if not environ.get(variable) or not site.is_file():
+            continue
+        properties = {
+            (item.findtext("name") or "").strip(): (item.findtext("value") or "").strip()
+            for item in ElementTree.parse(site).iter("property")  # noqa: S314 - the cluster's own configuration
+        }
+        secure = properties.get("yarn.http.policy") == "HTTPS_ONLY"
+        scheme, kind, port = ("https", "webapp.https.address", 8090) if secure else ("http", "webapp.address", 8088)
+        # Where there are several, each of them leads on to the active one.
+        ids = [name.strip() for name in properties.get("yarn.resourcemanager.ha.rm-ids", "").split(",")]
+        for suffix in ("", *(f".{name}" for name in ids if name)):
+            address = properties.get(f"yarn.resourcemanager.{kind}{suffix}")
+            host = properties.get(f"yarn.resourcemanager.hostname{suffix}")
+            if address or host:
+                return f"{scheme}://{address or f'{host}:{port}'}"
+    return None

@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_provider_kafka_spark.core.errors import ConnectionConfigError
+from airflow_provider_kafka_spark.core.logins.client_properties import LoginFiles
+from airflow_provider_kafka_spark.core.logins.connection_extra import ConnectionExtra
+from airflow_provider_kafka_spark.core.logins.jaas import parse_jaas
+from airflow_provider_kafka_spark.core.logins.kerberos import (
+    KerberosLogin,
+    keytab_principals,
+    refuse_other_principals,
+    ticket_cache_path,
+)
+from airflow_provider_kafka_spark.core.logins.sasl import MODULES, parse_sasl
+
+_KEYTAB = {
+    "sasl.mechanism": "GSSAPI",
+    "sasl.kerberos.service.name": "kafka",
+    "sasl.kerberos.principal": "copier@REALM",
+    "sasl.kerberos.keytab": "/etc/copier.keytab",
+}
+_JAAS = (
+    f'{MODULES["GSSAPI"]} required useKeyTab=true storeKey=true keyTab="/etc/copier.keytab" principal="copier@REALM";'
+)
+
+
+def _parse(properties: dict[str, Any]) -> KerberosLogin:
+    extra = ConnectionExtra("my_kafka", properties)
+    login = parse_sasl(extra)
+    assert extra.left == {}
+    assert isinstance(login, KerberosLogin)
+    return login
+
+
+def _entry(principal: str) -> bytes:
+    name, _, realm = principal.rpartition("@")
+    names = name.split("/")
+    texts = b"".join(struct.pack(">H", len(text)) + text.encode() for text in (realm, *names))
+    entry = struct.pack(">H", len(names)) + texts + b"\0" * 13
+    return struct.pack(">i", len(entry)) + entry
+
+
+def _keytab(*principals: str) -> bytes:
+    return b"\x05\x02" + b"".join(map(_entry, principals))
+
+
+@pytest.mark.parametrize("properties", [_KEYTAB, {"sasl.jaas.config": _JAAS}, {**_KEYTAB, "sasl.jaas.config": _JAAS}], ids=["librdkafka", "java", "both"])  # fmt: skip
+def test_a_keytab_in_either_clients_words(properties: dict[str, str]) -> None:
+    """One login for both, and the keytab is a file that travels."""
+    both = _parse(properties).properties(LoginFiles())
+
+    assert both.librdkafka == _KEYTAB
+    assert both.java["sasl.kerberos.service.name"] == "kafka"
+    assert parse_jaas(both.java["sasl.jaas.config"]).options == {
+        "useKeyTab": "true",
+        "storeKey": "true",
+        "useTicketCache": "false",
+        "doNotPrompt": "true",
+        "keyTab": "/etc/copier.keytab",
+        "principal": "copier@REALM",
+    }
+    assert both.files == ("/etc/copier.keytab",)
+
+
+def test_the_workers_ticket() -> None:
+    """It stays here, and nobody calls kinit for it."""
+    both = _parse({}).properties(LoginFiles(ticket_cache="/run/tickets"))
+
+    options = parse_jaas(both.java["sasl.jaas.config"]).options
+    assert options == {"useTicketCache": "true", "doNotPrompt": "true", "ticketCache": "/run/tickets"}
+    assert both.librdkafka["sasl.kerberos.min.time.before.relogin"] == 0
+    assert both.files == ()
+
+
+@pytest.mark.parametrize(
+    ("properties", "words"),
+    [
+        pytest.param({"sasl.kerberos.keytab": "/k"}, "needs sasl.kerberos.principal", id="no-principal"),
+        pytest.param({**_KEYTAB, "sasl.jaas.config": _JAAS.replace("copier@", "other@")}, "different values", id="contradiction"),
+        pytest.param({"sasl.jaas.config": _JAAS.replace(";", ' ticketCache="/t";')}, "both a keytab and ticketCache", id="two-ways"),
+        pytest.param({**_KEYTAB, "sasl.username": "ann"}, "['sasl.username'], which has no effect", id="user"),
+    ],
+)  # fmt: skip
+def test_refuses_what_is_incomplete(properties: dict[str, str], words: str) -> None:
+    with pytest.raises(ConnectionConfigError) as raised:
+        _parse(properties)
+    assert "'my_kafka'" in str(raised.value)
+    assert words in str(raised.value)
+
+
+@pytest.mark.parametrize(("variable", "path"), [("/run/t", "/run/t"), ("FILE:/run/t", "/run/t")])
+def test_where_the_tickets_are(variable: str | None, path: str) -> None:
+    """Where Kerberos keeps them by itself is in the function's own example."""
+    assert ticket_cache_path("c", variable, 1000) == path
+
+
+@pytest.mark.parametrize("variable", ["KEYRING:persistent:1000", "DIR:/run/tickets", "KCM:"])
+def test_tickets_that_java_cannot_read(variable: str) -> None:
+    with pytest.raises(ConnectionConfigError, match="tickets in a file"):
+        ticket_cache_path("c", variable, 1000)
+
+
+def test_whose_keys_a_keytab_holds() -> None:
+    """Each once, whatever was deleted in between."""
+    hole = struct.pack(">i", -8) + b"\0" * 8
+    content = _keytab("copier@R", "copier@R") + hole + _entry("kafka/host@R") + struct.pack(">i", 0) + b"\0\0"
+
+    assert keytab_principals(content) == ("copier@R", "kafka/host@R")
+
+
+@pytest.mark.parametrize("principal", ["copier@R", "copier"])
+def test_the_principals_own_keytab_is_taken(principal: str) -> None:
+    refuse_other_principals("c", principal, "/k", _keytab("other@R", "copier@R"))
+
+
+@pytest.mark.parametrize("principal", ["kopier@R", "copier@OTHER", "other/host@R"])
+def test_a_keytab_of_others_is_refused(principal: str) -> None:
+    with pytest.raises(ConnectionConfigError) as raised:
+        refuse_other_principals("my_kafka", principal, "/k", _keytab("copier@R", "other@R"))
+    for words in ("'my_kafka'", repr(principal), "copier@R, other@R", "/k"):
+        assert words in str(raised.value)
+
+
+@given(st.binary(max_size=60))
+def test_what_is_no_keytab_is_said_to_be_none(content: bytes) -> None:
+    """Whatever bytes there are."""
+    for damaged in (content, b"\x05\x02" + content, _keytab("copier@R")[:-14] + content):
+        try:
+            owners = keytab_principals(damaged)
+        except ValueError:
+            # Of any other kind it would not be named.
+            continue
+        assert all("@" in owner for owner in owners)
+
+
+def test_the_message_says_what_to_do_about_it() -> None:
+    with pytest.raises(ConnectionConfigError, match=r"must be a keytab as .* Copy it again; it is binary"):
+        refuse_other_principals("c", "copier@R", "/k", b"copier")

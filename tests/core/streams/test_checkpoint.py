@@ -1,0 +1,256 @@
+from __future__ import annotations
+
+import json
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_provider_kafka_spark.core.errors import CheckpointError
+from airflow_provider_kafka_spark.core.offset_range import TopicPartition
+from airflow_provider_kafka_spark.core.streams.checkpoint import (
+    Batch,
+    Binding,
+    Checkpoint,
+    Generation,
+    Offsets,
+    batch_ranges,
+    check_commit,
+    check_metadata,
+    commit_text,
+    offsets_dict,
+    parse_initial,
+    parse_offsets,
+)
+
+_BINDING = Binding("A", '[["orders"], null, null]', "B", "copy")
+_RECORD = Generation(_BINDING, "0123456789abcdef", {TopicPartition("orders", 0): 5}, {"orders": "id-1"})
+_METADATA = json.dumps({"batchWatermarkMs": 0, "batchTimestampMs": 1_795_165_200_000, "conf": {"a": "b\\n"}})
+_OFFSETS_FILE = f'v1\n{_METADATA}\n{{"orders":{{"1":7,"0":23}}}}'
+_INITIAL_FILE = '\0v1\n{"orders":{"0":5}}'
+
+
+def _offsets(**ends: int) -> Offsets:
+    """``_offsets(o0=5)`` is offset 5 of partition 0 of topic ``o``."""
+    return {TopicPartition(name[:-1], int(name[-1])): end for name, end in ends.items()}
+
+
+_TOPICS = st.text("abcXYZ019._-", min_size=1, max_size=20).filter(lambda name: name not in (".", ".."))
+_ANY_OFFSETS = st.dictionaries(
+    st.builds(TopicPartition, _TOPICS, st.integers(0, 2**31 - 1)), st.integers(0, 2**63 - 1), max_size=6
+)
+_WORDS = st.text(max_size=20)
+_BINDINGS = st.builds(
+    Binding, _WORDS, _WORDS, _WORDS, _WORDS | st.none(), _WORDS | st.none(), _WORDS | st.none(), _WORDS, st.booleans()
+)
+_RECORDS = st.builds(
+    Generation,
+    _BINDINGS,
+    _WORDS,
+    _ANY_OFFSETS,
+    st.dictionaries(_TOPICS, _WORDS, max_size=3),
+    _WORDS | st.none(),
+    _WORDS | st.none(),
+)
+
+
+@given(_ANY_OFFSETS)
+def test_offsets_read_back(offsets: Offsets) -> None:
+    """Spark's form of offsets, through JSON, loses nothing."""
+    assert parse_offsets(json.loads(json.dumps(offsets_dict(offsets))), "offsets/0") == offsets
+
+
+@given(_RECORDS)
+def test_a_record_reads_back(record: Generation) -> None:
+    """What is written beside a checkpoint is what the next run sees."""
+    assert Generation.from_json(record.to_json(), "stream.json") == record
+
+
+@given(st.integers(0, len(_RECORD.to_json()) - 2))
+def test_any_beginning_of_a_record_is_damaged(length: int) -> None:
+    """However little of a record is missing, it is not taken for a whole one."""
+    with pytest.raises(CheckpointError, match=r"generation-0/stream\.json must be whole"):
+        Generation.from_json(_RECORD.to_json()[:length], "generation-0/stream.json")
+
+
+@pytest.mark.parametrize("version", [0, 2, "1", None], ids=repr)
+def test_a_record_of_another_version_is_refused(version: object) -> None:
+    """It is not guessed at, and what to do is said."""
+    content = {**json.loads(_RECORD.to_json()), "version": version}
+
+    with pytest.raises(CheckpointError) as raised:
+        Generation.from_json(json.dumps(content), "stream.json")
+
+    assert f"stream.json must be of version 1; got {version!r}" in str(raised.value)
+    assert "use that one, or another checkpoint_location" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({"more": 1}, id="unknown-key"),
+        pytest.param({"binding": None}, id="binding-null"),
+        pytest.param({"binding": {"source_cluster_id": "A"}}, id="binding-lacks-keys"),
+        pytest.param({"starting": [1]}, id="starting-a-list"),
+        pytest.param({"starting": {"orders": {"0": -1}}}, id="starting-negative"),
+    ],
+)
+def test_a_record_of_another_shape_is_damaged(change: dict[str, Any]) -> None:
+    """A record with missing, unknown or malformed parts is an error that says how to go on."""
+    with pytest.raises(CheckpointError, match="pass reset_checkpoint_to="):
+        Generation.from_json(json.dumps({**json.loads(_RECORD.to_json()), **change}), "stream.json")
+
+
+@pytest.mark.parametrize("text", ["[]", "5", '"text"', "null", "{}"])
+def test_json_that_is_no_record_is_damaged(text: str) -> None:
+    """Whole JSON of something else is no record."""
+    with pytest.raises(CheckpointError, match="do not make sense"):
+        Generation.from_json(text, "stream.json")
+
+
+def test_reads_a_batch_as_spark_writes_it() -> None:
+    """The ends of each partition, and when the driver planned it."""
+    assert Batch.parse(_OFFSETS_FILE, 3, "offsets/3") == Batch(3, _offsets(orders0=23, orders1=7), 1_795_165_200_000)
+
+
+@given(st.integers(0, len(_OFFSETS_FILE) - 1))
+def test_any_beginning_of_a_batch_is_refused(length: int) -> None:
+    """Half an offsets file never passes for a batch with fewer partitions or smaller offsets."""
+    with pytest.raises(CheckpointError, match=r"offsets/3 must "):
+        Batch.parse(_OFFSETS_FILE[:length], 3, "offsets/3")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        pytest.param("", "must begin with 'v1'; got ''", id="empty"),
+        pytest.param(_OFFSETS_FILE.replace("v1", "v2", 1), "got 'v2'. It is damaged, or written by a", id="version"),
+        pytest.param(
+            f'{_OFFSETS_FILE}\n{{"o":{{"0":1}}}}', "of one source are three lines; it has 4", id="two-sources"
+        ),
+        pytest.param(f"v1\n{_METADATA}\n-", "do not make sense", id="source-without-offsets"),
+        pytest.param(f"v1\n{_METADATA}\n[1]", "do not make sense", id="offsets-a-list"),
+        pytest.param(f"v1\n{_METADATA}\n" + "[" * 100_000, "do not make sense", id="offsets-too-deep"),
+        pytest.param('v1\n{}\n{"o":{"0":1}}', "batchTimestampMs", id="no-timestamp"),
+        pytest.param('v1\n[]\n{"o":{"0":1}}', "do not make sense", id="metadata-a-list"),
+        pytest.param(f'v1\n{_METADATA}\n{{"o":{{"0":-1}}}}', "at least 0, not -1", id="negative"),
+        pytest.param(f'v1\n{_METADATA}\n{{"o":{{"0":1.5}}}}', "at least 0, not 1.5", id="fraction"),
+        pytest.param(f'v1\n{_METADATA}\n{{"o":{{"0":true}}}}', "not True", id="boolean"),
+        pytest.param(f'v1\n{_METADATA}\n{{"o":{{"x":1}}}}', "do not make sense", id="partition-as-word"),
+        pytest.param(f'v1\n{_METADATA}\n{{"or ders":{{"0":1}}}}', "do not make sense", id="no-topic"),
+    ],
+)
+def test_refuses_what_is_no_batch(text: str, says: str) -> None:
+    """Each is one error that names the file, and never an empty or a partial batch."""
+    with pytest.raises(CheckpointError) as raised:
+        Batch.parse(text, 3, "offsets/3 of /data")
+
+    assert "offsets/3 of /data" in str(raised.value)
+    assert says in str(raised.value)
+
+
+@pytest.mark.parametrize("text", [_INITIAL_FILE, _INITIAL_FILE.lstrip("\0"), f"{_INITIAL_FILE}\n"])
+def test_reads_where_spark_began(text: str) -> None:
+    """With the NUL byte that Spark writes first, and without."""
+    assert parse_initial(text, "sources/0/0") == _offsets(orders0=5)
+
+
+@given(st.integers(0, len(_INITIAL_FILE) - 1))
+def test_any_beginning_of_the_initial_offsets_is_refused(length: int) -> None:
+    """Half of them is none of them."""
+    with pytest.raises(CheckpointError, match=r"sources/0/0 must "):
+        parse_initial(_INITIAL_FILE[:length], "sources/0/0")
+
+
+@given(st.integers(0, len(commit_text()) - 1))
+def test_any_beginning_of_a_commit_is_refused(length: int) -> None:
+    """Spark would fail at half a commit only after it was started."""
+    with pytest.raises(CheckpointError, match="commits/3 must be whole"):
+        check_commit(commit_text()[:length], "commits/3")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(commit_text(), id="ours"),
+        pytest.param('v1\n{"nextBatchWatermarkMs":0}', id="sparks"),
+        pytest.param('v2\n{"nextBatchWatermarkMs":0,"stateUniqueIds":{}}', id="of-a-stream-with-state"),
+    ],
+)
+def test_takes_a_whole_commit(text: str) -> None:
+    """Also that of Spark's own streams with state, whose offsets may be asked for."""
+    check_commit(text, "commits/3")
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"id":"abc', "[]", "null"])
+def test_refuses_half_the_id_of_a_query(text: str) -> None:
+    """Spark would fail at it only after it was started."""
+    with pytest.raises(CheckpointError, match="metadata of /data must be whole"):
+        check_metadata(text, "metadata of /data")
+
+
+def test_takes_the_id_of_a_query() -> None:
+    """As Spark writes it."""
+    check_metadata('{"id":"6d9f1c5e-2c0a-4b4e-9d5e-0c8a7c3b2a1f"}', "metadata")
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "expected"),
+    [
+        pytest.param(Checkpoint(0, _RECORD), _offsets(orders0=5), id="never-started"),
+        pytest.param(Checkpoint(0, None), {}, id="sparks-own-never-started"),
+        pytest.param(Checkpoint(0, _RECORD, initial=_offsets(orders0=6)), _offsets(orders0=6), id="began"),
+        pytest.param(
+            Checkpoint(0, _RECORD, uncommitted=Batch(0, _offsets(orders0=9), 1)),
+            _offsets(orders0=5),
+            id="a-batch-without-its-commit-is-not-finished",
+        ),
+        pytest.param(
+            Checkpoint(0, _RECORD, Batch(3, _offsets(orders0=9), 1), Batch(4, _offsets(orders0=12), 2)),
+            _offsets(orders0=9),
+            id="committed",
+        ),
+        pytest.param(
+            Checkpoint(0, _RECORD, Batch(3, _offsets(orders1=9), 1)),
+            _offsets(orders0=5, orders1=9),
+            id="a-partition-that-no-batch-had-stands-where-it-began",
+        ),
+    ],
+)
+def test_finished_is_what_is_committed(checkpoint: Checkpoint, expected: Offsets) -> None:
+    """A batch counts from its commit on; before the first, the stream stands where it began."""
+    assert checkpoint.finished == expected
+
+
+@pytest.mark.parametrize(
+    ("finished", "ends", "expected"),
+    [
+        pytest.param(_offsets(o0=5), _offsets(o0=9), ["o:0:5:9"], id="one"),
+        pytest.param(_offsets(o0=5, o1=7), _offsets(o0=5, o1=9), ["o:1:7:9"], id="without-the-empty"),
+        pytest.param(_offsets(o0=5), _offsets(o0=5, o1=3), ["o:1:0:3"], id="a-new-partition-from-its-beginning"),
+        pytest.param(_offsets(o0=5), _offsets(o0=3), [], id="never-backwards"),
+        pytest.param({}, {}, [], id="nothing"),
+    ],
+)
+def test_a_batch_reads_from_where_others_finished(finished: Offsets, ends: Offsets, expected: list[str]) -> None:
+    """Spark's rule: from the ends of the batch before, and from 0 in a partition that is new."""
+    assert batch_ranges(finished, ends).format() == expected
+
+
+def test_unfinished_is_what_the_uncommitted_batch_reads() -> None:
+    """Exactly its offsets, so that they can be finished."""
+    committed, begun = Batch(3, _offsets(orders0=9), 1), Batch(4, _offsets(orders0=12, orders1=2), 2)
+
+    assert Checkpoint(0, _RECORD, committed).unfinished_ranges.format() == []
+    assert Checkpoint(0, _RECORD, committed, begun).unfinished_ranges.format() == ["orders:0:9:12", "orders:1:0:2"]
+
+
+@pytest.mark.parametrize("name", [f.name for f in fields(Binding)])
+def test_a_difference_in_any_part_is_told_in_words(name: str) -> None:
+    """Nothing that changes what is copied is left out of the comparison."""
+    other = replace(_BINDING, **{name: "other"})
+
+    assert _BINDING.differences(other) == [f"{name} is 'other' and was {getattr(_BINDING, name)!r}"]
+    assert _BINDING.differences(_BINDING) == []

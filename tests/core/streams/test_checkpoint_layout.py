@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_provider_kafka_spark.core.streams.checkpoint_layout import Lock
+
+_LOCK = Lock("task 'copy' of DAG 'orders', run 'manual'", "local-1", 7)
+
+
+@given(st.builds(Lock, st.text(), st.text(), st.integers()))
+def test_a_lock_reads_back(lock: Lock) -> None:
+    """What one run writes is what another sees."""
+    assert Lock.parse(lock.format()) == lock
+
+
+def test_a_beat_changes_the_text() -> None:
+    """That is how others see that the owner lives."""
+    assert Lock("a", "b", 1).format() != Lock("a", "b", 2).format()
+
+
+@given(st.integers(0, len(_LOCK.format()) - 1))
+def test_half_a_lock_is_none(length: int) -> None:
+    """A reader may meet a writer, and must not fail for it."""
+    assert Lock.parse(_LOCK.format()[:length]) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("null", id="null"),
+        pytest.param("[1, 2, 3]", id="list"),
+        pytest.param('{"owner": "a", "application_id": "b"}', id="without-beat"),
+        pytest.param('{"owner": "a", "application_id": "b", "beat": 1, "more": 1}', id="unknown-key"),
+        pytest.param('{"owner": 5, "application_id": "b", "beat": 1}', id="owner-a-number"),
+        pytest.param('{"owner": "a", "application_id": null, "beat": 1}', id="application-null"),
+        pytest.param("[" * 100_000, id="too-deep"),
+    ],
+)
+def test_what_is_no_lock_is_none(text: str) -> None:
+    """Whatever else lies there names no owner."""
+    assert Lock.parse(text) is None
+
+
+def test_names_owner_and_application() -> None:
+    """In a message, both are needed to find the run."""
+    assert str(_LOCK) == "task 'copy' of DAG 'orders', run 'manual' (application local-1)"

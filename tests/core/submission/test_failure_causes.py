@@ -1,0 +1,289 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from airflow_provider_kafka_spark.core.client_config import translate
+from airflow_provider_kafka_spark.core.errors import JobFailedError, KafkaSparkError, error_named
+from airflow_provider_kafka_spark.core.protocol import JobRequest, StreamOrder, Transform
+from airflow_provider_kafka_spark.core.submission import failure_causes
+from airflow_provider_kafka_spark.core.submission.failure_causes import find_cause, redact
+
+_KNOWN = [
+    pytest.param(
+        "org.apache.spark.SparkNumberFormatException: [CAST_INVALID_INPUT] The value 'x' of the type \"STRING\" cannot be cast",
+        "ExpressionError",
+        "try_cast",
+        id="expression-fails-on-the-data",
+    ),
+    pytest.param(
+        "java.lang.IllegalStateException: Cannot fetch offset 5. Some data may have been lost because they are not available in Kafka any more",
+        "DataLossError",
+        "fail_on_data_loss=False",
+        id="data-loss",
+    ),
+    pytest.param(
+        "org.apache.kafka.clients.consumer.OffsetOutOfRangeException: Fetch position",
+        "DataLossError",
+        "retention",
+        id="offset-out-of-range",
+    ),
+    pytest.param(
+        "org.apache.kafka.common.errors.TimeoutException: Partition 7 of topic copy-3 with partition count 3 is not present in metadata after 60000 ms.",
+        "TargetError",
+        "too few partitions",
+        id="partition-missing-in-target",
+    ),
+    pytest.param(
+        "org.apache.kafka.common.errors.TimeoutException: Topic copy-3 not present in metadata after 60000 ms.",
+        "BrokerUnavailableError",
+        "did not answer",
+        id="silent-target",
+    ),
+    pytest.param(
+        "org.apache.kafka.common.errors.RecordTooLargeException: The message is 9000000 bytes when serialized which is larger than 8388608, which is the value of the max.request.size",
+        "TargetError",
+        "max.message.bytes",
+        id="record-too-large",
+    ),
+    pytest.param(
+        "org.apache.kafka.common.errors.InvalidTimestampException: Timestamp 1 of message is out of range",
+        "TargetError",
+        "message.timestamp",
+        id="timestamp-refused",
+    ),
+    pytest.param(
+        "org.apache.kafka.common.InvalidRecordException: One or more records have been rejected",
+        "TargetError",
+        "compacted",
+        id="record-refused",
+    ),
+    pytest.param(
+        "org.apache.kafka.common.errors.SaslAuthenticationException: Authentication failed: Invalid username or password",
+        "BrokerAuthenticationError",
+        "credentials",
+        id="login-refused",
+    ),
+    pytest.param(
+        "org.apache.kafka.common.errors.SslAuthenticationException: SSL handshake failed",
+        "BrokerAuthenticationError",
+        "listener",
+        id="tls-refused",
+    ),
+    pytest.param(
+        "org.apache.kafka.common.errors.TopicAuthorizationException: Not authorized to access topics: [copy]",
+        "BrokerAuthorizationError",
+        "WRITE",
+        id="not-permitted",
+    ),
+    pytest.param(
+        "org.apache.spark.sql.AnalysisException: Failed to find data source: kafka. Please deploy",
+        "JarError",
+        "kafka_connector",
+        id="no-connector",
+    ),
+    pytest.param(
+        "java.lang.NoClassDefFoundError: org/apache/kafka/common/serialization/ByteArraySerializer",
+        "JarError",
+        "jars",
+        id="no-kafka-clients",
+    ),
+    pytest.param(
+        "java.lang.RuntimeException: null topic present in the data. Use the topic option",
+        "TargetError",
+        "target_topic_expr gave null",
+        id="null-topic",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "name", "advice"), _KNOWN)
+def test_names_a_known_failure(text: str, name: str, advice: str) -> None:
+    """What Spark and Kafka throw gets its name in the error tree, their own words, and what to do."""
+    trace = (
+        f"org.apache.spark.SparkException: Job aborted\n\tat org.apache.spark.X\nCaused by: {text}\n\tat java.Thread"
+    )
+    failure = find_cause(trace)
+
+    assert failure.error == name
+    assert text[:100] in failure.message
+    assert "Job aborted" in failure.message
+    assert advice in failure.message
+
+
+_TOPIC = "org.apache.kafka.common.errors.TopicAuthorizationException: Not authorized to access topics: [{}]"
+_CLUSTER = "org.apache.kafka.common.errors.ClusterAuthorizationException: Cluster authorization failed."
+_GROUP = "org.apache.kafka.common.errors.GroupAuthorizationException: Not authorized to access group: mine"
+
+
+def request(
+    *, is_retry: bool = False, topic_expr: str | None = None, stream: bool = False, **transform: Any
+) -> JobRequest:
+    topic = None if topic_expr is not None else "copy"
+    planned = ("orders:0:0:10", "returns:0:0:10")
+    order = StreamOrder("id", planned, {}, "{}", "file:/c", "", -1, "file:/lock", "task")
+    return JobRequest(
+        run_id="run",
+        plan_digest="digest",
+        ranges=() if stream else planned,
+        spans=(),
+        transform=Transform(topic=topic, topic_expr=topic_expr, **transform),
+        source_options={},
+        sink_options={},
+        report_uri="",
+        is_retry=is_retry,
+        stream=order if stream else None,
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "asked", "needs"),
+    [
+        pytest.param(_TOPIC.format("orders"), request(), "The login of the source needs READ on topic 'orders'.", id="source"),
+        pytest.param(
+            _TOPIC.format("orders"), request(stream=True), "The login of the source needs READ on topic 'orders'.", id="stream"
+        ),
+        pytest.param(
+            _TOPIC.format("orders, returns"),
+            request(),
+            "The login of the source needs READ on topic 'orders'. The login of the source needs READ on topic 'returns'.",
+            id="two-topics",
+        ),
+        pytest.param(_TOPIC.format("copy"), request(), "The login of the target needs WRITE on topic 'copy'.", id="target"),
+        pytest.param(
+            _TOPIC.format("copy"),
+            request(is_retry=True),
+            "The login of the target needs WRITE on topic 'copy', and READ, since this is a retry",
+            id="read-back",
+        ),
+        pytest.param(
+            _TOPIC.format("copy"),
+            request(is_retry=True, provenance_headers=False),
+            "The login of the target needs WRITE on topic 'copy'.",
+            id="nothing-is-read-back",
+        ),
+        pytest.param(
+            _TOPIC.format("orders_copy"),
+            request(topic_expr="concat(topic, '_copy')"),
+            "The login of the target needs WRITE on topic 'orders_copy'.",
+            id="target-by-expression",
+        ),
+        pytest.param(_CLUSTER, request(), "The login of the target needs WRITE on topic 'copy'.", id="no-topic-to-write-to"),
+        pytest.param(_CLUSTER, request(topic_expr="x"), "WRITE on every topic that target_topic_expr leads to", id="none-by-expression"),
+        pytest.param(_GROUP, request(), "The login of the source needs READ on group 'mine'.", id="group"),
+        pytest.param(_TOPIC.format("t"), None, "READ (if it is the source's) or WRITE (if it is the target's) on topic 't'", id="unknown-job"),
+    ],
+)  # fmt: skip
+def test_a_lacking_permission_is_named(said: str, asked: JobRequest | None, needs: str) -> None:
+    """Kafka's client names the topic; whose login needs which operation on it follows from what the job was to do."""
+    failure = find_cause(f"org.apache.spark.SparkException: Job aborted\nCaused by: {said}\n", asked)
+
+    assert failure.error == "BrokerAuthorizationError"
+    assert said in failure.message
+    assert needs in failure.message
+    assert "docs/permissions.md" not in failure.message
+
+
+def test_every_name_is_in_the_error_tree() -> None:
+    """A misspelt name would reach the worker as the default."""
+    for _, name, _ in failure_causes._CAUSES:
+        assert error_named(name, KafkaSparkError).__name__ == name
+
+
+def test_an_unknown_failure_may_be_retried() -> None:
+    """What nobody recognises keeps its words and may be worth another try."""
+    failure = find_cause("java.lang.RuntimeException: disk full\n\tat java.Thread")
+
+    assert failure.error == "JobFailedError"
+    assert failure.message == "java.lang.RuntimeException: disk full"
+    assert error_named(failure.error, KafkaSparkError) is JobFailedError
+    assert JobFailedError.retriable
+
+
+def test_the_message_has_no_stack() -> None:
+    """Two lines and the innermost two causes, each once, each of bounded length."""
+    causes = "\n".join(f"Caused by: cause {i}\n\tat frame.{i}\n\t... 12 more" for i in range(5))
+
+    message = find_cause(f"first line\n\nsecond {'x' * 5000}\nthird line\n{causes}\nCaused by: cause 4").message
+
+    assert message.startswith("first line | second xxx")
+    assert message.endswith(" | cause 4")
+    assert "frame" not in message
+    assert "third line" not in message
+    assert len(message) < 1_300
+
+
+@pytest.mark.parametrize("text", ["", "\n\n", "\tat java.Thread\n"])
+def test_a_failure_without_words_is_a_failure(text: str) -> None:
+    """There is always a message."""
+    assert find_cause(text).message == "no message"
+
+
+@pytest.mark.parametrize("password", ["hunter2", 'hun"ter\\2', "a b;c", "päss"])
+def test_passwords_are_redacted(password: str) -> None:
+    """Neither the password, nor as it is quoted in the JAAS line, nor the line itself reaches a report."""
+    options = translate(
+        "c",
+        {
+            "bootstrap.servers": "b:9092",
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": "PLAIN",
+            "sasl.username": "ann",
+            "sasl.password": password,
+        },
+    ).spark_options()
+    jaas = options["kafka.sasl.jaas.config"]
+    quoted = jaas.split('password="')[1].removesuffix('";')
+
+    text = redact(f"raw {password} quoted {quoted} line {jaas} servers b:9092", [options])
+
+    assert text == "raw *** quoted *** line *** servers b:9092"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "kafka.ssl.keystore.password",
+        "kafka.ssl.key.password",
+        "kafka.ssl.keystore.key",
+        "kafka.ssl.keystore.certificate.chain",
+        "kafka.sasl.oauthbearer.client.secret",
+        "KAFKA.SSL.KEYSTORE.PASSWORD",
+    ],
+)
+def test_values_of_secret_options_are_redacted(name: str) -> None:
+    """An option whose name says that it is secret is treated so, on either side of the copy."""
+    assert redact("say hunter2!", [{}, {name: "hunter2"}]) == "say ***!"
+
+
+def test_what_is_inside_of_secret_options_is_redacted() -> None:
+    """A client's secret in a JAAS line, and each line of a key."""
+    line = "MIG" + "x" * 61
+    options = {
+        "kafka.sasl.jaas.config": 'M required clientId="copier" clientSecret="s3cr\\"et";',
+        "kafka.ssl.keystore.key": f"-----BEGIN PRIVATE KEY-----\n{line}\n-----END PRIVATE KEY-----\n",
+    }
+
+    assert redact(f'copier s3cr"et s3cr\\"et {line}', [options]) == "copier *** *** ***"
+
+
+def test_a_secret_within_another_leaves_nothing_behind() -> None:
+    """The longer one goes first, whichever kind it is."""
+    options = {
+        "kafka.sasl.jaas.config": 'x required username="u" password="abc";',
+        "kafka.ssl.key.password": "abcdef",
+    }
+
+    assert redact("abcdef abc", [options]) == "*** ***"
+
+
+def test_a_password_of_one_letter_does_not_end_all_words() -> None:
+    assert redact("banana", [{"kafka.ssl.key.password": "a"}]) == "banana"
+
+
+def test_what_is_not_secret_stays_readable() -> None:
+    """Servers, and options that are empty, change nothing in the text."""
+    options = {"kafka.bootstrap.servers": "b:9092", "kafka.ssl.key.password": "", "kafka.client.id": "copy"}
+
+    assert redact("copy from b:9092", [options]) == "copy from b:9092"

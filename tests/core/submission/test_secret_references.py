@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import pytest
+
+from airflow_provider_kafka_spark.core.submission.secret_references import by_reference
+
+PLAIN = {
+    "kafka.bootstrap.servers": "b:9093",
+    "kafka.security.protocol": "SASL_SSL",
+    "kafka.sasl.mechanism": "PLAIN",
+    "kafka.sasl.oauthbearer.token.endpoint.url": "https://id/token",
+    "kafka.ssl.truststore.certificates": "-----BEGIN CERTIFICATE-----",
+    "kafka.ssl.keystore.certificate.chain": "-----BEGIN CERTIFICATE-----",
+    "kafka.ssl.truststore.location": "/trust.jks",
+    "kafka.ssl.keystore.type": "PEM",
+    "kafka.isolation.level": "read_committed",
+}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "kafka.sasl.jaas.config",
+        "kafka.ssl.keystore.key",
+        "kafka.ssl.key.password",
+        "kafka.ssl.keystore.password",
+        "kafka.ssl.truststore.password",
+        "kafka.sasl.oauthbearer.client.credentials.client.secret",
+    ],
+)
+def test_secrets_are_referred_to(name: str) -> None:
+    """And the client is told how to resolve that."""
+    options, secrets = by_reference({**PLAIN, name: "s3cret"}, "/jobs/1/logins", "sink")
+
+    provider = "org.apache.kafka.common.config.provider.FileConfigProvider"
+    how = {"kafka.config.providers": "file", "kafka.config.providers.file.class": provider}
+    assert options == {**PLAIN, name: f"${{file:/jobs/1/logins:sink.{name}}}", **how}
+    assert secrets == {f"sink.{name}": "s3cret"}
+
+
+def test_what_is_not_secret_stays() -> None:
+    assert by_reference({**PLAIN, "kafka.ssl.key.password": ""}, "f", "source") == (
+        {**PLAIN, "kafka.ssl.key.password": ""},
+        {},
+    )
+
+
+def test_source_and_sink_may_differ() -> None:
+    """They are in one file."""
+    _, source = by_reference({"kafka.sasl.jaas.config": "a"}, "f", "source")
+    _, sink = by_reference({"kafka.sasl.jaas.config": "b"}, "f", "sink")
+
+    assert {**source, **sink} == {"source.kafka.sasl.jaas.config": "a", "sink.kafka.sasl.jaas.config": "b"}

@@ -1,0 +1,251 @@
+"""What ``spark-submit`` is started with: arguments, environment and files of a job with secrets, as they are when it runs."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_provider_kafka_spark.core.client_config import translate
+from airflow_provider_kafka_spark.core.errors import ConnectionConfigError, JobReportMissingError
+from airflow_provider_kafka_spark.core.protocol import JobRequest, Transform
+from airflow_provider_kafka_spark.core.submission.job_logins import JobLogins
+from airflow_provider_kafka_spark.hooks.programs.spark_home import find_spark_home
+from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
+from airflow_provider_kafka_spark.hooks.submission import spark_submission
+
+PASSWORD = "pa55-of-kafka"
+KEYTAB = b"\x05\x02a keytab"
+LOGIN = {
+    "bootstrap.servers": "b:9092",
+    "security.protocol": "SASL_PLAINTEXT",
+    "sasl.mechanism": "PLAIN",
+    "sasl.username": "ann",
+    "sasl.password": PASSWORD,
+}
+#: Tells what it was started with, and what lies in the folders of its arguments that are its own, and shows that it is gone afterwards.
+SUBMIT = """#!/usr/bin/env python3
+import json, os, pathlib, stat, sys
+folder = pathlib.Path(next(word for word in sys.argv if "/airflow-kafka-spark-" in word).split(",")[0]).parent
+files = {file.name: [stat.S_IMODE(file.stat().st_mode), file.read_bytes().hex()] for file in folder.iterdir()}
+told = {"folder": str(folder), "mode": stat.S_IMODE(folder.stat().st_mode), "files": files, "arguments": sys.argv[1:], "environment": dict(os.environ), "cwd": os.getcwd()}
+pathlib.Path(__file__).with_name("told.json").write_text(json.dumps(told))
+"""
+
+
+@dataclass(frozen=True)
+class Told:
+    """What ``spark-submit`` was started with."""
+
+    folder: Path
+    folder_mode: int
+    modes: dict[str, int]
+    contents: dict[str, bytes]
+    arguments: list[str]
+    environment: dict[str, str]
+    cwd: Path
+
+
+@pytest.fixture
+def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
+    """A Spark of the installed version with a ``spark-submit`` that only tells."""
+    folder = tmp_path / "spark"
+    (folder / "bin").mkdir(parents=True)
+    (folder / "jars").symlink_to(find_spark_home(environ={}).jars)
+    submit = folder / "bin" / "spark-submit"
+    submit.write_text(SUBMIT)
+    submit.chmod(0o755)
+    monkeypatch.setenv("SPARK_HOME", str(folder))
+    return folder
+
+
+def submit(
+    home: Path,
+    report_location: str | None = None,
+    *,
+    system_properties: Mapping[str, str] | None = None,
+    **options: Any,
+) -> Told:
+    request = JobRequest(
+        run_id="0123456789abcdef",
+        plan_digest="digest",
+        ranges=(),
+        spans=(),
+        transform=Transform(),
+        source_options=translate("k", LOGIN).spark_options(),
+        sink_options={},
+        report_uri="report.json",
+    )
+    source = replace(translate("k", LOGIN), system_properties=system_properties or {})
+    logins = JobLogins(source, translate("k", LOGIN))
+    hook = SparkJobHook(report_location=report_location, submit_options=options)
+    with pytest.raises(JobReportMissingError):
+        hook.run(request, "batch", lambda _: None, logins)
+    told = json.loads((home / "bin" / "told.json").read_text())
+    return Told(
+        Path(told["folder"]),
+        told["mode"],
+        {name: mode for name, (mode, _) in told["files"].items()},
+        {name: bytes.fromhex(content) for name, (_, content) in told["files"].items()},
+        told["arguments"],
+        told["environment"],
+        Path(told["cwd"]),
+    )
+
+
+@pytest.mark.parametrize(
+    ("master", "mode"),
+    [("local[2]", None), ("spark://m:7077", None), ("yarn", "client"), ("yarn", "cluster")],
+    ids=["local", "standalone", "yarn-client", "yarn-cluster"],
+)
+def test_logins_go_by_a_file_of_their_own(
+    connection: Callable[..., None], home: Path, master: str, mode: str | None, tmp_path: Path
+) -> None:
+    """In a folder of mode 0700, in a file of mode 0600, which is gone afterwards; the request and with it Spark's options only refer to it."""
+    connection("spark_default", conn_type="spark", host=master)
+    (tmp_path / "reports").mkdir()
+
+    told = submit(home, report_location=f"file://{tmp_path}/reports" if mode == "cluster" else None, deploy_mode=mode)
+
+    name = "kafka-logins.properties"
+    assert (told.folder_mode, told.modes["request.json"], told.modes[name]) == (0o700, 0o600, 0o600)
+    assert [name for name, content in told.contents.items() if PASSWORD.encode() in content] == [name]
+    path = name if mode or master != "local[2]" else str(told.folder / name)
+    request = json.loads(told.contents["request.json"])
+    key = "source.kafka.sasl.jaas.config"
+    assert request["source_options"]["kafka.sasl.jaas.config"] == f"${{file:{path}:{key}}}"
+    files = [word for flag, word in pairwise(told.arguments) if flag == "--files"]
+    assert [str(told.folder / name) in word.split(",") for word in files] == ([] if master == "local[2]" else [True])
+    # On a driver of this machine it is found by its name as on executors.
+    assert (told.cwd == told.folder) == (master != "local[2]" and mode != "cluster")
+    assert PASSWORD not in json.dumps([told.arguments, told.environment])
+    assert not told.folder.exists()
+
+
+@pytest.mark.parametrize("master", ["local[2]", "yarn"])
+def test_airflows_environment_stays_with_airflow(
+    connection: Callable[..., None], monkeypatch: pytest.MonkeyPatch, home: Path, master: str
+) -> None:
+    """And that which Spark needs goes on, the author's own included."""
+    connection("spark_default", conn_type="spark", host=master)
+    for name in ("AIRFLOW_CONN_KAFKA_DEFAULT", "AIRFLOW_VAR_KEY", "AIRFLOW__CORE__FERNET_KEY"):
+        monkeypatch.setenv(name, "s3cret")
+    for name in ("HADOOP_CONF_DIR", "KRB5_CONFIG", "SPARK_LOCAL_DIRS"):
+        monkeypatch.setenv(name, "/needed")
+
+    told = submit(home, env_vars={"MINE": "mine", "HADOOP_CONF_DIR": "/mine"})
+
+    assert [name for name in told.environment if name.startswith(("AIRFLOW_CONN", "AIRFLOW_VAR", "AIRFLOW__"))] == []
+    assert "s3cret" not in json.dumps(told.environment)
+    needed = {"HADOOP_CONF_DIR": "/mine", "KRB5_CONFIG": "/needed", "SPARK_LOCAL_DIRS": "/needed", "MINE": "mine"}
+    assert {name: told.environment.get(name) for name in needed} == needed
+    assert {"PATH", "HOME"} <= set(told.environment)
+
+
+def test_secret_properties_are_no_arguments(
+    connection: Callable[..., None], home: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nor are they in the log of the command: they go by a file of mode 0600."""
+    connection("spark_default", conn_type="spark", host="yarn")
+    caplog.set_level("INFO")
+
+    conf = {"spark.hadoop.fs.s3a.access.key": "AKIA0123", "spark.executor.memory": "1g"}
+    told = submit(home, conf=conf, env_vars={"AWS_SECRET_ACCESS_KEY": "aws-s3cret"})
+
+    assert told.modes["spark.conf"] == 0o600
+    assert b"spark.hadoop.fs.s3a.access.key=AKIA0123\n" in told.contents["spark.conf"]
+    assert b"spark.yarn.appMasterEnv.AWS_SECRET_ACCESS_KEY=aws-s3cret\n" in told.contents["spark.conf"]
+    for secret in ("AKIA0123", "aws-s3cret"):
+        assert secret not in " ".join(told.arguments)
+        assert secret not in caplog.text
+    assert "spark.executor.memory=1g" in told.arguments
+
+
+def test_a_keytab_of_the_spark_connection(connection: Callable[..., None], home: Path) -> None:
+    """It is a file of mode 0600 in the job's folder, which is gone afterwards."""
+    extra = {"keytab": base64.b64encode(KEYTAB).decode(), "principal": "ann@EXAMPLE.COM"}
+    connection("spark_default", conn_type="spark", host="yarn", extra=extra)
+
+    told = submit(home)
+
+    assert (told.modes["spark.keytab"], told.contents["spark.keytab"]) == (0o600, KEYTAB)
+    at = told.arguments.index("--keytab")
+    assert told.arguments[at + 1] == str(told.folder / "spark.keytab")
+    assert not told.folder.exists()
+
+
+def test_a_keytab_that_is_none(connection: Callable[..., None], home: Path) -> None:
+    connection("spark_default", conn_type="spark", host="yarn", extra={"keytab": "a"})
+
+    with pytest.raises(ConnectionConfigError, match=r"'spark_default' must be base64"):
+        submit(home)
+
+
+@pytest.mark.parametrize("by", ["defaults", "file-of-the-author"])
+def test_java_options_of_a_properties_file_stay(
+    connection: Callable[..., None], home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, by: str
+) -> None:
+    """What a login needs goes by the default options, which Spark puts before the extra ones, and the file's own default ones stay before it."""
+    connection("spark_default", conn_type="spark", host="yarn")
+    file = tmp_path / ("spark-defaults.conf" if by == "defaults" else "mine.conf")
+    file.write_text("spark.driver.defaultJavaOptions  -Da=1 \\\n  -Db=2\nspark.executor.extraJavaOptions=-Dc=3\n")
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+
+    told = submit(
+        home,
+        system_properties={"allowed": "https://a/oauth2"},
+        properties_file=None if by == "defaults" else str(file),
+    )
+
+    assert java_options(told) == {
+        "spark.driver.defaultJavaOptions": "-Da=1 -Db=2 -Dallowed=https://a/oauth2",
+        "spark.executor.defaultJavaOptions": "-Dallowed=https://a/oauth2",
+    }
+
+
+def test_java_options_of_conf_stay(
+    connection: Callable[..., None], home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Those of the file are replaced by these, as the author wishes."""
+    connection("spark_default", conn_type="spark", host="yarn")
+    (tmp_path / "spark-defaults.conf").write_text("spark.executor.defaultJavaOptions -Da=1\n")
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    conf = {"spark.driver.extraJavaOptions": "-Dmine=1", "spark.executor.defaultJavaOptions": "-Dmine=2"}
+
+    told = submit(home, system_properties={"allowed": "https://a/oauth2"}, conf=conf)
+
+    assert java_options(told) == {
+        "spark.driver.extraJavaOptions": "-Dmine=1 -Dallowed=https://a/oauth2",
+        "spark.executor.defaultJavaOptions": "-Dmine=2 -Dallowed=https://a/oauth2",
+    }
+
+
+def java_options(told: Told) -> dict[str, str]:
+    settings = dict(word.split("=", 1) for flag, word in pairwise(told.arguments) if flag == "--conf")
+    return {name: value for name, value in settings.items() if name.endswith("JavaOptions")}
+
+
+@pytest.mark.parametrize(
+    ("properties", "address"),
+    [
+        pytest.param({"hostname": "rm"}, "http://rm:8088", id="host"),
+        pytest.param({"hostname": "rm", "webapp.address": "rm:8000"}, "http://rm:8000", id="address"),
+        pytest.param({"ha.rm-ids": "a, b", "hostname.a": "rm-a", "hostname.b": "rm-b"}, "http://rm-a:8088", id="several"),
+        pytest.param({"hostname": "rm", "/yarn.http.policy": "HTTPS_ONLY"}, "https://rm:8090", id="https"),
+        pytest.param({}, None, id="nothing"),
+    ],
+)  # fmt: skip
+def test_where_yarn_answers(tmp_path: Path, properties: dict[str, str], address: str | None) -> None:
+    """As the Hadoop configuration of the worker has it."""
+    items = {
+        n.removeprefix("/") if n.startswith("/") else f"yarn.resourcemanager.{n}": v for n, v in properties.items()
+    }
+    lines = (f"<property><name>{name}</name><value>{value}</value></property>" for name, value in items.items())
+    (tmp_path / "yarn-site.xml").write_text(f"<configuration>{''.join(lines)}</configuration>")
+    assert spark_submission._rm_address({"HADOOP_CONF_DIR": str(tmp_path)}) == address
