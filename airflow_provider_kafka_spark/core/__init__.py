@@ -1,0 +1,1 @@
+"""The rules: plain data in, plain data out. Standard library only."""

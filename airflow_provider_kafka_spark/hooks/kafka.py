@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import Future, TimeoutError
@@ -10,9 +9,7 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 import confluent_kafka
-from airflow.sdk import BaseHook, Connection
-from airflow.sdk.exceptions import AirflowNotFoundException
-from airflow.sdk.log import amask_secret, mask_secret
+from airflow.sdk import BaseHook
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, ResourceType
 
@@ -25,16 +22,11 @@ from airflow_provider_kafka_spark.core.errors import (
     ConnectionConfigError,
     UnknownTopicError,
 )
-from airflow_provider_kafka_spark.core.logins.connection_form import (
-    CONN_TYPE,
-    FormFields,
-    extra_of_form,
-    in_words_of_the_form,
-)
+from airflow_provider_kafka_spark.core.logins.connection_form import CONN_TYPE
 from airflow_provider_kafka_spark.core.logins.faults import find_login_fault
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition
 from airflow_provider_kafka_spark.hooks.logins.broker_failures import MOVING, BrokerFailures, code_of, text_of
-from airflow_provider_kafka_spark.hooks.logins.files import configure
+from airflow_provider_kafka_spark.hooks.logins.connection import KafkaConnection, aread_connection, read_connection
 from airflow_provider_kafka_spark.hooks.opened import Opened
 
 T = TypeVar("T")
@@ -60,7 +52,6 @@ class KafkaHook(Opened, BaseHook):
         self.conn_id = conn_id
         self.timeout = timeout
         self._answered = False
-        self._has_form = False
         self._admin: AdminClient | None = None
         self._group_consumers: dict[str, confluent_kafka.Consumer] = {}
 
@@ -72,62 +63,31 @@ class KafkaHook(Opened, BaseHook):
         self._admin = None
 
     @cached_property
-    def config(self) -> KafkaClientConfig:
-        """The connection, translated for both clients; its secrets are masked in logs from here on.
-
-        :raises ConnectionConfigError: if the connection is missing or cannot be translated.
-        """
-        try:
-            connection = self.get_connection(self.conn_id)
-        except AirflowNotFoundException as error:
-            raise self._missing_connection() from error
-        config = self._translated(connection, connection.extra_dejson)
-        for secret in config.secrets:
-            mask_secret(secret)
-        return config
+    def _connection(self) -> KafkaConnection:
+        return read_connection(self.conn_id)
 
     async def load_config(self) -> None:
         """Fetch the connection without blocking the event loop; :attr:`config` then has it.
 
         :raises ConnectionConfigError: as :attr:`config`.
         """
-        try:
-            connection = await self.aget_connection(self.conn_id)
-        except AirflowNotFoundException as error:
-            raise self._missing_connection() from error
-        # It reads files.
-        config = await asyncio.to_thread(self._translated, connection, await connection.aextra_dejson())
-        for secret in config.secrets:
-            await amask_secret(secret)
-        self.config = config
+        self._connection = await aread_connection(self.conn_id)
 
-    def _missing_connection(self) -> ConnectionConfigError:
-        return ConnectionConfigError(
-            f"The Kafka connection {self.conn_id!r} does not exist. Add it under Admin > Connections (type 'kafka_spark' or 'kafka'), or set "
-            f'AIRFLOW_CONN_{self.conn_id.upper()}=\'{{"conn_type": "kafka", "extra": {{"bootstrap.servers": "broker-1:9092"}}}}\'.'
-        )
+    @property
+    def config(self) -> KafkaClientConfig:
+        """The connection, translated for both clients; its secrets are masked in logs from here on.
 
-    def _translated(self, connection: Connection, extra: Any) -> KafkaClientConfig:
-        if not isinstance(extra, dict):
-            raise ConnectionConfigError(
-                f'The Extra of connection {self.conn_id!r} must be a JSON object such as {{"bootstrap.servers": "broker-1:9092"}}; got a {type(extra).__name__}. Correct it.'
-            )
-        self._has_form = connection.conn_type == CONN_TYPE
-        if not self._has_form:
-            return configure(self.conn_id, extra)
-        form = FormFields(self.conn_id, connection.host, connection.port, connection.login, connection.password, extra)
-        try:
-            return configure(self.conn_id, extra_of_form(form))
-        except ConnectionConfigError as error:
-            raise ConnectionConfigError(self.worded(str(error))) from error
+        :raises ConnectionConfigError: if the connection is missing or cannot be translated.
+        """
+        return self._connection.config
+
+    def worded(self, message: str) -> str:
+        """A message that names properties, in words that the user of this connection knows."""
+        return self._connection.worded(message)
 
     @cached_property
     def _failures(self) -> BrokerFailures:
         return BrokerFailures(self.config, self.worded)
-
-    def worded(self, message: str) -> str:
-        """A message that names properties, in words that the user of this connection knows."""
-        return in_words_of_the_form(message) if self._has_form else message
 
     def test_connection(self) -> tuple[bool, str]:
         """What Airflow's button "Test" asks: whether name, port, TLS, login and permissions are right, and if not, which of them; within 30 s.

@@ -1,0 +1,1 @@
+"""What runs on the Spark driver. No Airflow here."""

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_kafka_spark.core.errors import KafkaSparkError
 from airflow_provider_kafka_spark.core.protocol import JobFailure, JobReport, JobRequest
-from airflow_provider_kafka_spark.core.submission.failure_causes import find_cause, redact
+from airflow_provider_kafka_spark.core.submission.failure_causes import find_cause
 from airflow_provider_kafka_spark.core.submission.job_events import JobStarted
+from airflow_provider_kafka_spark.core.submission.redaction import redact
 from airflow_provider_kafka_spark.jobs.progress import end_with_owner, say
 from airflow_provider_kafka_spark.jobs.report_file import write_report
 

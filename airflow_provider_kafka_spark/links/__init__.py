@@ -1,0 +1,1 @@
+"""Links of tasks in Airflow's UI."""

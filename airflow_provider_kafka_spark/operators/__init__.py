@@ -1,0 +1,1 @@
+"""Tasks that copy, replay and stream, and those that keep delegation tokens."""

@@ -168,15 +168,15 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
 
     def _check_submission(self, spark: SparkJobHook, folder: CheckpointFolder) -> None:
         spark.check()
-        if spark.is_cluster_mode and folder.is_local and "file:" not in folder.location:
+        if spark.cluster.is_cluster_mode and folder.is_local and "file:" not in folder.location:
             raise CheckpointError(
                 f"In cluster mode the driver runs on another machine, so checkpoint_location must be a URI that both sides reach, such as 's3a://bucket/checkpoints/orders'; got {folder.location!r}."
             )
-        if not spark.is_cluster_mode:
+        if not spark.cluster.is_cluster_mode:
             folder.check_writable()
         # A storage that is out of reach, or a damaged file, is told before anything is waited for.
         folder.read()
-        for fault in faults_of(spark.spark_home.spark_version):
+        for fault in faults_of(spark.cluster.spark_home.spark_version):
             self.log.warning("Known fault of this Spark: %s", fault)
 
     def _free_checkpoint(self, spark: SparkJobHook, folder: CheckpointFolder, context: Context) -> str | None:

@@ -251,7 +251,7 @@ class KafkaToKafkaOperator(SparkJobOperator):
         :raises JarError: if the worker is to make one, and Kafka's Java client is not to be had.
         """
         if self.use_delegation_token == _BY_SPARK:
-            spark.check_obtains_tokens()
+            spark.cluster.check_obtains_tokens()
             obtained_by_spark((source.config, sink.config))
             return
         for config in (hook.config for hook in self._with_token(source, sink)):
@@ -261,7 +261,7 @@ class KafkaToKafkaOperator(SparkJobOperator):
                     f"a SASL listener, or say 'source' or 'target' for the other cluster alone."
                 )
             if not self.plan_only:
-                spark.client_jars  # noqa: B018 - they are fetched here
+                spark.cluster.client_jars  # noqa: B018 - they are fetched here
 
     def _with_token(self, source: KafkaHook, sink: KafkaHook) -> tuple[KafkaHook, ...]:
         """The clusters for which the worker makes a token."""
@@ -281,11 +281,13 @@ class KafkaToKafkaOperator(SparkJobOperator):
         least = None if self.min_token_lifetime is None else milliseconds(self.min_token_lifetime, "min_token_lifetime")
         timeout = min(self.kafka_timeout, _MOST_TOKEN_SECONDS)
         memory = context["task_state_store"]
-        jars = spark.client_jars if wanted else None
+        jars = spark.cluster.client_jars if wanted else None
         configs = [hook.config for hook in wanted]
         with JobTokens(configs, memory=memory, min_lifetime_ms=least, timeout=timeout, jars=jars) as tokens:
             try:
-                yield JobLogins(tokens.login(source.config), tokens.login(sink.config), by_name=not spark.is_local)
+                yield JobLogins(
+                    tokens.login(source.config), tokens.login(sink.config), by_name=not spark.cluster.is_local
+                )
             except KafkaSparkError as error:
                 # What a token's end looks like depends on what Spark did at that moment.
                 if not isinstance(error, JobKilledError):

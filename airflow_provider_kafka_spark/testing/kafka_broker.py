@@ -35,7 +35,7 @@ from airflow_provider_kafka_spark.testing.broker_properties import (
     write_tls_stores,
 )
 from airflow_provider_kafka_spark.testing.owned_process import OwnedProcess
-from airflow_provider_kafka_spark.testing.ports import free_ports
+from airflow_provider_kafka_spark.testing.ports import free_ports, start_on_free_ports
 from airflow_provider_kafka_spark.testing.started import Started
 
 if TYPE_CHECKING:
@@ -48,8 +48,6 @@ __all__ = ["BOOTSTRAP_VARIABLE", "BrokerTls", "KafkaBroker", "Record", "main"]
 BOOTSTRAP_VARIABLE = "KAFKA_BOOTSTRAP"
 COORDINATES = ("org.apache.kafka:kafka_2.13:4.2.0", "org.slf4j:slf4j-reload4j:1.7.36")
 DEFAULT_JVM_OPTIONS = ("-Xms256m", "-Xmx768m")
-
-_ATTEMPTS = 3
 
 
 class KafkaBroker(BrokerClient, Started):
@@ -204,17 +202,13 @@ class KafkaBroker(BrokerClient, Started):
         check_users(self.sasl_users)
         java = find_java(minimum=17).executable
         classpath = os.pathsep.join(str(jar) for jar in jars.resolve(COORDINATES))
-        for attempt in range(1, _ATTEMPTS + 1):
-            try:
-                self._start_once(java, classpath)
-                return
-            except BaseException as error:
-                port_was_taken = self._process is not None and "BindException" in self._process.tail(200)
-                self.stop()
-                # Between finding a port free and using it, another process may have come first.
-                if isinstance(error, LocalServiceError) and port_was_taken and not self.port and attempt < _ATTEMPTS:
-                    continue
-                raise
+        start_on_free_ports(
+            lambda: self._start_once(java, classpath),
+            self.stop,
+            lambda: self._process.tail(200) if self._process else "",
+            # The port that the caller wants does not become free by asking again.
+            attempts=1 if self.port else 3,
+        )
 
     def stop(self) -> None:
         """End the broker and remove its data. Calling it again does nothing.

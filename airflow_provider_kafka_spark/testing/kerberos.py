@@ -15,7 +15,7 @@ from secrets import token_urlsafe
 
 from airflow_provider_kafka_spark.core.errors import LocalServiceError, OptionError
 from airflow_provider_kafka_spark.testing.owned_process import OwnedProcess
-from airflow_provider_kafka_spark.testing.ports import LOOPBACK, free_ports
+from airflow_provider_kafka_spark.testing.ports import LOOPBACK, free_ports, start_on_free_ports
 from airflow_provider_kafka_spark.testing.started import Started
 
 INSTALL_COMMAND = "sudo apt-get install krb5-kdc krb5-admin-server krb5-user"
@@ -23,7 +23,6 @@ INSTALL_COMMAND = "sudo apt-get install krb5-kdc krb5-admin-server krb5-user"
 _TOOLS = ("krb5kdc", "kdb5_util", "kadmin.local", "kinit")
 # Debian keeps servers' programs where an ordinary user's PATH does not look.
 _MORE_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
-_ATTEMPTS = 3
 _TOOL_SECONDS = 30.0
 _PRINCIPAL = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?", re.ASCII)
 _PROBE = "probe"
@@ -150,16 +149,7 @@ class Kdc(Started):
         """
         if self._folder is not None:
             raise LocalServiceError(f"Expected this KDC not to run yet; it does, with {self.krb5_conf}. Stop it first.")
-        for attempt in range(1, _ATTEMPTS + 1):
-            try:
-                self._start_once()
-                return
-            except BaseException as error:
-                port_was_taken = self._process is not None and "Address already in use" in self._process.tail(200)
-                self.stop()
-                # Between finding a port free and using it, another process may have come first.
-                if not (isinstance(error, LocalServiceError) and port_was_taken and attempt < _ATTEMPTS):
-                    raise
+        start_on_free_ports(self._start_once, self.stop, lambda: self._process.tail(200) if self._process else "")
 
     def stop(self) -> None:
         """End it and remove its files, keytabs and tickets too. Calling it again does nothing.

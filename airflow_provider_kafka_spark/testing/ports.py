@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Callable
 from contextlib import ExitStack
+
+from airflow_provider_kafka_spark.core.errors import LocalServiceError
 
 LOOPBACK = "127.0.0.1"
 
@@ -18,3 +21,24 @@ def free_ports(count: int) -> list[int]:
         for each in sockets:
             each.bind((LOOPBACK, 0))
         return [int(each.getsockname()[1]) for each in sockets]
+
+
+def start_on_free_ports(
+    start: Callable[[], None], stop: Callable[[], None], log_tail: Callable[[], str], *, attempts: int = 3
+) -> None:
+    """Start a server on ports of its own choice, and again on others where another process came first.
+
+    :param stop: called after a start that failed
+    :param log_tail: what the server said last, which tells why it failed
+    :raises LocalServiceError: what the last start raised
+    """
+    for attempt in range(1, attempts + 1):
+        try:
+            start()
+            return
+        except BaseException as error:
+            tail = log_tail()
+            stop()
+            port_was_taken = "BindException" in tail or "Address already in use" in tail
+            if not (isinstance(error, LocalServiceError) and port_was_taken and attempt < attempts):
+                raise

@@ -19,7 +19,7 @@ from airflow_provider_kafka_spark.core.errors import LocalServiceError
 from airflow_provider_kafka_spark.hooks.programs import jars
 from airflow_provider_kafka_spark.hooks.programs.java import find_java
 from airflow_provider_kafka_spark.testing.owned_process import OwnedProcess
-from airflow_provider_kafka_spark.testing.ports import LOOPBACK, free_ports
+from airflow_provider_kafka_spark.testing.ports import LOOPBACK, free_ports, start_on_free_ports
 from airflow_provider_kafka_spark.testing.started import Started
 
 HADOOP_VERSION = "3.4.1"
@@ -34,7 +34,6 @@ COORDINATES = (
 )
 DEFAULT_JVM_OPTIONS = ("-Xmx512m",)
 
-_ATTEMPTS = 3
 _FINAL_STATES = frozenset({"FINISHED", "FAILED", "KILLED"})
 _YARN = "org.apache.hadoop.yarn.server"
 _LOG4J = """\
@@ -156,16 +155,11 @@ class YarnCluster(Started):
             raise LocalServiceError(f"Expected this cluster not to run yet; it does, at {self.web_address}.")
         java = find_java(minimum=17).executable.resolve()
         classpath = os.pathsep.join(str(jar) for jar in jars.resolve(COORDINATES))
-        for attempt in range(1, _ATTEMPTS + 1):
-            try:
-                self._start_once(java, classpath)
-                return
-            except BaseException as error:
-                port_was_taken = any("BindException" in daemon.tail(400) for daemon in self._daemons)
-                self._end()
-                # Between finding a port free and using it, another process may have come first.
-                if not (isinstance(error, LocalServiceError) and port_was_taken and attempt < _ATTEMPTS):
-                    raise
+        start_on_free_ports(
+            lambda: self._start_once(java, classpath),
+            self._end,
+            lambda: "".join(daemon.tail(400) for daemon in self._daemons),
+        )
 
     def stop(self) -> None:
         """Kill all applications, end the cluster and remove its files. Calling it again does nothing.

@@ -11,6 +11,7 @@ import pytest
 from airflow_provider_kafka_spark.core.client_config import translate
 from airflow_provider_kafka_spark.core.errors import OptionError
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
+from airflow_provider_kafka_spark.hooks.submission.prepared_job import submit_options
 from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
 
 _KERBEROS = {
@@ -30,17 +31,17 @@ def spark(monkeypatch: pytest.MonkeyPatch, host: str, **options: Any) -> SparkJo
 @pytest.mark.parametrize("host", ["local[2]", "spark://master:7077"])
 def test_where_spark_obtains_none(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
     with pytest.raises(OptionError, match=r"needs YARN or Kubernetes.*Use True"):
-        spark(monkeypatch, host).check_obtains_tokens()
+        spark(monkeypatch, host).cluster.check_obtains_tokens()
 
 
 def test_a_proxy_user_is_refused_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(OptionError, match="'ann' cannot go together: a broker gives a delegation token only to the one"):  # fmt: skip
-        spark(monkeypatch, "yarn", proxy_user="ann").check_obtains_tokens()
+        spark(monkeypatch, "yarn", proxy_user="ann").cluster.check_obtains_tokens()
 
 
 @pytest.mark.parametrize("host", ["yarn", "k8s://https://api:443"])
 def test_where_it_does(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
-    spark(monkeypatch, host).check_obtains_tokens()
+    spark(monkeypatch, host).cluster.check_obtains_tokens()
 
 
 def test_the_settings_reach_spark_and_the_login_does_not(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -52,7 +53,7 @@ def test_the_settings_reach_spark_and_the_login_does_not(monkeypatch: pytest.Mon
     assert logins.files == ()
     hook = spark(monkeypatch, "yarn", deploy_mode="cluster", conf={"spark.kafka.clusters.kafka-0.sasl.token.mechanism": "SCRAM-SHA-256"})  # fmt: skip
     (tmp_path / "request.json").touch()
-    conf = hook._options(tmp_path, tmp_path / "request.json", logins)["conf"]
+    conf = submit_options(hook.cluster, tmp_path, tmp_path / "request.json", logins)["conf"]
     assert conf["spark.kafka.clusters.kafka-0.auth.bootstrap.servers"] == "b:9092"
     # What the author says counts.
     assert conf["spark.kafka.clusters.kafka-0.sasl.token.mechanism"] == "SCRAM-SHA-256"

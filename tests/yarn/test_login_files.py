@@ -76,7 +76,9 @@ def test_a_keytab_and_a_trust_store_reach_driver_and_executors(
             "executor_memory": "512m",
         },
     )
-    logins = JobLogins(KafkaHook("source").config, KafkaHook("kafka_default").config, by_name=not spark.is_local)
+    logins = JobLogins(
+        KafkaHook("source").config, KafkaHook("kafka_default").config, by_name=not spark.cluster.is_local
+    )
     assert sorted(map(os.path.basename, logins.files)) == ["only-here.keytab", "trust.jks"]
     assert str(secrets) not in str(logins.source_options())
 

@@ -1,0 +1,1 @@
+"""AvailableNow streams: what a checkpoint says, where the next run starts, and when it is delivered."""

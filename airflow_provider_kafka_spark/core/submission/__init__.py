@@ -1,0 +1,1 @@
+"""What goes to Spark with a job, and what comes back from it besides the report."""

@@ -6,7 +6,6 @@ The messages are Spark's and Kafka's own (KafkaExceptions, KafkaDataConsumer, th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
 
 from airflow_provider_kafka_spark.core.protocol import JobFailure, JobRequest
 
@@ -119,33 +118,6 @@ def _needs_on_topic(topic: str, request: JobRequest | None) -> str:
     if request.is_retry and request.transform.provenance_headers:
         return f"The login of the target needs WRITE on topic {topic!r}, and READ, since this is a retry, which first looks there for what an earlier try has delivered."
     return f"The login of the target needs WRITE on topic {topic!r}."
-
-
-#: In characters; Airflow itself masks nothing shorter than 5.
-_SHORTEST_SECRET = 3
-
-
-def redact(text: str, options: Iterable[Mapping[str, str]]) -> str:
-    """Take the values of secret options out of a text that goes to a log or a report."""
-    secrets = {
-        value
-        for mapping in options
-        for name, value in mapping.items()
-        if value and re.search(r"jaas|password|secret|token|\.key|certificate", name, re.IGNORECASE)
-    }
-    in_jaas = [
-        quoted for value in secrets for quoted in re.findall(r'(?:password|clientSecret)="((?:[^"\\]|\\.)+)"', value)
-    ]
-    # A message may show one line of a key; a short last line could be anything.
-    secrets |= {line for value in secrets if "-----" in value for line in value.split() if len(line) >= 40}
-    # As it stands in the JAAS line, and as it was before it was quoted for it.
-    secrets |= {*in_jaas, *(re.sub(r"\\(.)", r"\1", quoted) for quoted in in_jaas)}
-    # A text without the letter "a" says nothing any more, and "a" is no secret to anybody.
-    secrets = {secret for secret in secrets if len(secret) >= _SHORTEST_SECRET}
-    # The longest first, or a secret within another would leave the rest of that in the text.
-    for secret in sorted(secrets, key=len, reverse=True):
-        text = text.replace(secret, "***")
-    return text
 
 
 def _summary(error_text: str) -> str:

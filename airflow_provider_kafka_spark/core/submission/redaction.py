@@ -1,11 +1,11 @@
-"""What Spark must not show of a job: its own patterns know passwords and tokens, and not Kafka's logins. No I/O."""
+"""What Spark, a log and a report must not show of a job. No I/O."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-#: Names of properties and options whose values are secret. Spark's own: ``secret|password|token|access[.]?key``, and ``url`` for options.
+#: Names of properties and options whose values are secret. Spark's own (``secret|password|token|access[.]?key``, and ``url`` for options) leave out Kafka's logins.
 _WORDS = (
     *("secret", "password", "passphrase", r"[._-]pwd\b", "token", "jaas", "credential", "keystore", "hmac"),
     "authorization",
@@ -34,3 +34,30 @@ def is_secret(name: str, value: str) -> bool:
     if name in REDACTION:
         return False
     return any(re.search(pattern, text) for pattern in (_NAMES, _TEXTS) for text in (name, value))
+
+
+#: In characters; Airflow itself masks nothing shorter than 5.
+_SHORTEST_SECRET = 3
+
+
+def redact(text: str, options: Iterable[Mapping[str, str]]) -> str:
+    """Take the values of secret options out of a text that goes to a log or a report."""
+    secrets = {
+        value
+        for mapping in options
+        for name, value in mapping.items()
+        if value and re.search(r"jaas|password|secret|token|\.key|certificate", name, re.IGNORECASE)
+    }
+    in_jaas = [
+        quoted for value in secrets for quoted in re.findall(r'(?:password|clientSecret)="((?:[^"\\]|\\.)+)"', value)
+    ]
+    # A message may show one line of a key; a short last line could be anything.
+    secrets |= {line for value in secrets if "-----" in value for line in value.split() if len(line) >= 40}
+    # As it stands in the JAAS line, and as it was before it was quoted for it.
+    secrets |= {*in_jaas, *(re.sub(r"\\(.)", r"\1", quoted) for quoted in in_jaas)}
+    # A text without the letter "a" says nothing any more, and "a" is no secret to anybody.
+    secrets = {secret for secret in secrets if len(secret) >= _SHORTEST_SECRET}
+    # The longest first, or a secret within another would leave the rest of that in the text.
+    for secret in sorted(secrets, key=len, reverse=True):
+        text = text.replace(secret, "***")
+    return text

@@ -1,0 +1,1 @@
+"""What sensors and watchers wait for."""

@@ -1,0 +1,1 @@
+"""What a login needs from this machine's disk, and what brokers say when it fails."""

@@ -4,11 +4,10 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_kafka_spark.core.client_config import translate
 from airflow_provider_kafka_spark.core.errors import JobFailedError, KafkaSparkError, error_named
 from airflow_provider_kafka_spark.core.protocol import JobRequest, StreamOrder, Transform
 from airflow_provider_kafka_spark.core.submission import failure_causes
-from airflow_provider_kafka_spark.core.submission.failure_causes import find_cause, redact
+from airflow_provider_kafka_spark.core.submission.failure_causes import find_cause
 
 _KNOWN = [
     pytest.param(
@@ -218,72 +217,3 @@ def test_the_message_has_no_stack() -> None:
 def test_a_failure_without_words_is_a_failure(text: str) -> None:
     """There is always a message."""
     assert find_cause(text).message == "no message"
-
-
-@pytest.mark.parametrize("password", ["hunter2", 'hun"ter\\2', "a b;c", "päss"])
-def test_passwords_are_redacted(password: str) -> None:
-    """Neither the password, nor as it is quoted in the JAAS line, nor the line itself reaches a report."""
-    options = translate(
-        "c",
-        {
-            "bootstrap.servers": "b:9092",
-            "security.protocol": "SASL_SSL",
-            "sasl.mechanism": "PLAIN",
-            "sasl.username": "ann",
-            "sasl.password": password,
-        },
-    ).spark_options()
-    jaas = options["kafka.sasl.jaas.config"]
-    quoted = jaas.split('password="')[1].removesuffix('";')
-
-    text = redact(f"raw {password} quoted {quoted} line {jaas} servers b:9092", [options])
-
-    assert text == "raw *** quoted *** line *** servers b:9092"
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "kafka.ssl.keystore.password",
-        "kafka.ssl.key.password",
-        "kafka.ssl.keystore.key",
-        "kafka.ssl.keystore.certificate.chain",
-        "kafka.sasl.oauthbearer.client.secret",
-        "KAFKA.SSL.KEYSTORE.PASSWORD",
-    ],
-)
-def test_values_of_secret_options_are_redacted(name: str) -> None:
-    """An option whose name says that it is secret is treated so, on either side of the copy."""
-    assert redact("say hunter2!", [{}, {name: "hunter2"}]) == "say ***!"
-
-
-def test_what_is_inside_of_secret_options_is_redacted() -> None:
-    """A client's secret in a JAAS line, and each line of a key."""
-    line = "MIG" + "x" * 61
-    options = {
-        "kafka.sasl.jaas.config": 'M required clientId="copier" clientSecret="s3cr\\"et";',
-        "kafka.ssl.keystore.key": f"-----BEGIN PRIVATE KEY-----\n{line}\n-----END PRIVATE KEY-----\n",
-    }
-
-    assert redact(f'copier s3cr"et s3cr\\"et {line}', [options]) == "copier *** *** ***"
-
-
-def test_a_secret_within_another_leaves_nothing_behind() -> None:
-    """The longer one goes first, whichever kind it is."""
-    options = {
-        "kafka.sasl.jaas.config": 'x required username="u" password="abc";',
-        "kafka.ssl.key.password": "abcdef",
-    }
-
-    assert redact("abcdef abc", [options]) == "*** ***"
-
-
-def test_a_password_of_one_letter_does_not_end_all_words() -> None:
-    assert redact("banana", [{"kafka.ssl.key.password": "a"}]) == "banana"
-
-
-def test_what_is_not_secret_stays_readable() -> None:
-    """Servers, and options that are empty, change nothing in the text."""
-    options = {"kafka.bootstrap.servers": "b:9092", "kafka.ssl.key.password": "", "kafka.client.id": "copy"}
-
-    assert redact("copy from b:9092", [options]) == "copy from b:9092"

@@ -1,0 +1,184 @@
+"""Where a job runs, and with which Spark and Kafka connector. Nothing is started here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from airflow.providers.apache.spark.hooks.spark_submit import (
+    ALLOWED_SPARK_BINARIES,
+    DEFAULT_SPARK_BINARY,
+)
+from airflow.sdk import BaseHook
+from airflow.sdk.exceptions import AirflowNotFoundException
+
+from airflow_provider_kafka_spark.core.errors import ConnectionConfigError, OptionError, ReportLocationError
+from airflow_provider_kafka_spark.hooks.programs.connector import PROVIDED, client_jars, connector_jars
+from airflow_provider_kafka_spark.hooks.programs.java import find_java
+from airflow_provider_kafka_spark.hooks.programs.spark_home import SparkHome, find_spark_home
+
+#: Where the Spark connection may name the connector, in place of the operator's argument.
+_CONNECTOR_EXTRA = "kafka-connector"
+_REPORT_LOCATION_EXTRA = "report-location"
+#: Records would be written twice if Spark ran a writing task again: the sink is at-least-once.
+ONE_ATTEMPT = {
+    "spark.task.maxFailures": "1",
+    "spark.speculation": "false",
+    "spark.yarn.maxAppAttempts": "1",
+}
+
+
+class SparkCluster:
+    """What a Spark connection and the author's submit options say, read and checked.
+
+    :param spark_conn_id: a Spark connection, as the Spark provider has it.
+    :param kafka_connector: see :class:`~airflow_provider_kafka_spark.hooks.spark_job.SparkJobHook`.
+    :param report_location: likewise.
+    :param submit_options: likewise.
+    """
+
+    def __init__(
+        self,
+        spark_conn_id: str,
+        *,
+        kafka_connector: str | None,
+        report_location: str | None,
+        submit_options: Mapping[str, Any],
+    ) -> None:
+        self.spark_conn_id = spark_conn_id
+        self.submit_options = submit_options
+        self._kafka_connector = kafka_connector
+        self._report_location = report_location
+
+    def check(self) -> None:
+        """Find everything a submission needs, before anything is planned or started.
+
+        :raises ConnectionConfigError: if the Spark connection is missing.
+        :raises SparkSubmitNotFoundError: if there is no ``spark-submit``.
+        :raises JavaNotFoundError: if there is no Java, or one too old for this Spark.
+        :raises JarError: if the connector is not to be had or cannot be read.
+        :raises ReportLocationError: in cluster mode, if no ``report_location`` is given.
+        :raises OptionError: if ``conf`` asks for what would write records twice.
+        """
+        self._check_conf()
+        home = self.spark_home
+        find_java(home.minimum_java)
+        self.connector_jars  # noqa: B018 - the jars are fetched here, before anything else happens
+        self.report_folder  # noqa: B018
+
+    def check_obtains_tokens(self) -> None:
+        """Refuse where Spark itself does not ask for Kafka's delegation tokens.
+
+        :raises OptionError: on a master other than YARN and Kubernetes, and for a proxy user: brokers give tokens to the one who asks only (KIP-48), so Spark refuses that on the cluster.
+        """
+        if not self._master.startswith(("yarn", "k8s")):
+            raise OptionError(
+                f"use_delegation_token='spark' needs YARN or Kubernetes, where Spark itself obtains tokens; the master of connection {self.spark_conn_id!r} is {self._master!r}. Use True: then the "
+                f"worker makes a token, and it works everywhere."
+            )
+        proxy_user = self.submit_options.get("proxy_user")
+        if proxy_user:
+            raise OptionError(
+                f"use_delegation_token='spark' and proxy_user={proxy_user!r} cannot go together: a broker gives a delegation token only to the one who asks, so Spark obtains none for a proxy user. Leave "
+                f"proxy_user out, or use True: then the token is that of the Kafka connection's login."
+            )
+
+    @cached_property
+    def spark_home(self) -> SparkHome:
+        binary = self.submit_options.get("spark_binary") or self._extra.get("spark-binary") or DEFAULT_SPARK_BINARY
+        if binary not in ALLOWED_SPARK_BINARIES:
+            raise OptionError(
+                f"spark_binary must be one of {ALLOWED_SPARK_BINARIES}, as the Spark provider has it; got {binary!r}. Its folder is found by SPARK_HOME or the PATH."
+            )
+        return find_spark_home(binary)
+
+    @property
+    def is_local(self) -> bool:
+        return self._master.startswith("local")
+
+    @property
+    def is_cluster_mode(self) -> bool:
+        return (self.submit_options.get("deploy_mode") or self._extra.get("deploy-mode")) == "cluster"
+
+    @cached_property
+    def report_folder(self) -> str | None:
+        """Where the report goes in cluster mode; None where driver and worker share a disk."""
+        if not self.is_cluster_mode:
+            return None
+        location = self._report_location or self._extra.get(_REPORT_LOCATION_EXTRA)
+        if not location:
+            raise ReportLocationError(
+                f"In cluster mode the driver runs on another machine, so its report needs a report_location that both sides reach, such as "
+                f"'s3a://bucket/reports' or 'hdfs:///reports'; got none (connection {self.spark_conn_id!r}). Pass report_location=, or put "
+                f"'{_REPORT_LOCATION_EXTRA}' in the connection's Extra. The worker reads it through Airflow's ObjectStoragePath."
+            )
+        return str(location)
+
+    @cached_property
+    def connector_jars(self) -> list[Path]:
+        """None of them where the cluster has its own."""
+        wanted = self._kafka_connector or self._extra.get(_CONNECTOR_EXTRA)
+        if wanted == PROVIDED or (
+            wanted is None and "spark-sql-kafka" in str(self.submit_options.get("packages") or "")
+        ):
+            return []
+        return connector_jars(wanted, lambda: self.spark_home)
+
+    @cached_property
+    def client_jars(self) -> list[Path]:
+        """What Kafka's Java client needs on the worker, from where the job has it; where the cluster has it, it is fetched.
+
+        :raises JarError: if it is not to be had.
+        """
+        return client_jars(
+            self.connector_jars or connector_jars(None, lambda: self.spark_home), lambda: self.spark_home
+        )
+
+    @property
+    def connector_options(self) -> dict[str, str]:
+        """The submit options that put the connector on the class path."""
+        paths = [str(jar) for jar in self.connector_jars]
+        if not paths:
+            return {}
+        # On one machine there is nobody to send jars to, and --jars would copy each of them at every start.
+        return {"driver_class_path": ":".join(paths)} if self.is_local else {"jars": ",".join(paths)}
+
+    @cached_property
+    def _connection(self) -> Any:
+        try:
+            return BaseHook.get_connection(self.spark_conn_id)
+        except AirflowNotFoundException as error:
+            # The Spark provider would fall back to master=yarn without a word.
+            raise ConnectionConfigError(
+                f"The Spark connection {self.spark_conn_id!r} does not exist. Add it under Admin > Connections (type 'spark'), or set "
+                f'AIRFLOW_CONN_{self.spark_conn_id.upper()}=\'{{"conn_type": "spark", "host": "local[*]"}}\'.'
+            ) from error
+
+    @property
+    def _extra(self) -> dict[str, Any]:
+        return dict(self._connection.extra_dejson)
+
+    @property
+    def _master(self) -> str:
+        host = str(self._connection.host or "")
+        return (
+            host if "://" in host or self._connection.conn_type == "spark" else f"{self._connection.conn_type}://{host}"
+        )
+
+    def _check_conf(self) -> None:
+        conf = {str(key): str(value) for key, value in (self.submit_options.get("conf") or {}).items()}
+        for key, needed in ONE_ATTEMPT.items():
+            if conf.get(key, needed).strip().lower() != needed:
+                raise OptionError(
+                    f"conf must not set {key}={conf[key]!r}: a task that runs again writes its records again, since Spark's Kafka sink is at-least-once. "
+                    f"Leave it out ({needed} is set), and let Airflow retry the task, which writes only what is missing."
+                )
+        attempts = re.fullmatch(r"local\[[^,\]]*,\s*(\d+)\s*\]", self._master)
+        if attempts and int(attempts[1]) > 1:
+            raise OptionError(
+                f"The master {self._master!r} of connection {self.spark_conn_id!r} allows {attempts[1]} attempts for each task, and a task that runs again "
+                f"writes its records again. Use 'local[N]'."
+            )
