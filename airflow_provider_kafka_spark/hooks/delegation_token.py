@@ -31,7 +31,7 @@ from airflow_provider_kafka_spark.core.logins.delegation_token import (
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.hooks.kafka_jvm import KafkaJvm, kerberos_properties
 from airflow_provider_kafka_spark.hooks.opened import Opened
-from airflow_provider_kafka_spark.hooks.programs.connector import client_jars, connector_jars
+from airflow_provider_kafka_spark.hooks.programs.connector import client_jars
 
 #: How long brokers may take to hear of a new token from each other.
 _USABLE_SECONDS = 20.0
@@ -43,7 +43,7 @@ _BROKERS_OWN = -1
 class DelegationTokenHook(Opened, BaseHook):
     """Ask a Kafka cluster about delegation tokens, with the login of a connection, inside ``with``: one JVM for all calls of the block, ended behind it.
 
-    The login needs SASL, or SSL with a client certificate, and must not itself be a token. A token's secret (hmac) is masked in logs before it is used; only :meth:`create` and :meth:`create_unchecked` return it.
+    The login needs SASL, or SSL with a client certificate, and must not itself be a token; :meth:`create` needs SASL, by which its token is tried. A token's secret (hmac) is masked in logs before it is used; only :meth:`create` and :meth:`create_unchecked` return it.
 
     :param conn_id: Kafka connection.
     :param timeout: seconds for each call.
@@ -75,9 +75,9 @@ class DelegationTokenHook(Opened, BaseHook):
     def of_connector(cls, conn_id: str, timeout: float, kafka_connector: str | None) -> DelegationTokenHook:
         """A hook whose Java client comes from where an operator or sensor says.
 
-        :param kafka_connector: None, a folder or glob of jars, or a Maven coordinate, see :func:`~airflow_provider_kafka_spark.hooks.programs.connector.connector_jars`.
+        :param kafka_connector: see :func:`~airflow_provider_kafka_spark.hooks.programs.connector.client_jars`.
         """
-        return cls(conn_id, timeout, jars=client_jars(connector_jars(kafka_connector)))
+        return cls(conn_id, timeout, jars=client_jars(kafka_connector))
 
     def open(self) -> None:
         """Start the JVM.

@@ -32,7 +32,7 @@ from airflow_provider_kafka_spark.core.errors import (
 from airflow_provider_kafka_spark.core.logins.faults import TLS, find_login_fault
 from airflow_provider_kafka_spark.hooks.opened import Opened
 from airflow_provider_kafka_spark.hooks.programs.child_environment import child_environment
-from airflow_provider_kafka_spark.hooks.programs.connector import client_jars, connector_jars
+from airflow_provider_kafka_spark.hooks.programs.connector import client_jars
 from airflow_provider_kafka_spark.hooks.programs.java import find_java
 
 _START_SECONDS = 30.0
@@ -209,7 +209,7 @@ class KafkaJvm(Opened):
         log = logging.getLogger("py4j")
         log.setLevel(max(log.getEffectiveLevel(), logging.INFO))
         java = find_java(8).executable
-        jars = list(self._jars) if self._jars is not None else client_jars(connector_jars(None))
+        jars = list(self._jars) if self._jars is not None else client_jars(None)
         if not any("kafka-clients" in jar.name for jar in jars):
             raise JarError(
                 f"Delegation tokens need the kafka-clients jar that comes with Spark's Kafka connector; got {[jar.name for jar in jars]}."

@@ -139,7 +139,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
             return state.plan
         resolved, cluster = self._resolve(source, rules)
         target_state = sink.state([target.topic] if target.topic else [], operation=self._target_operation)
-        self._check_target(sink, target)
+        self._check_target(sink, target, reads_back=state.has_submitted)
         return make_plan(resolved, cluster, target_state, target, self.max_records_per_partition, self.preserve_order)
 
     def _request(

@@ -33,7 +33,7 @@ class DelegationTokensOperator(BaseOperator):
         result. (templated)
     :param ending_within: timedelta, or seconds: of those tokens, the ones that end within it. Given alone, of all that the login may see.
     :param kafka_timeout: seconds for each call.
-    :param kafka_connector: where Kafka's Java client comes from: None fetches the jars of the Spark connector that fits the Spark in use, and keeps them; or a folder or glob of those jars, or a Maven coordinate.
+    :param kafka_connector: where Kafka's Java client comes from: None fetches the jars of the Spark connector that fits the Spark in use, and keeps them, as does ``"provided"``; or a folder or glob of those jars, or a Maven coordinate.
     """
 
     template_fields: Sequence[str] = ("conn_id", "token_owner", "token_ids", "kafka_connector")

@@ -76,9 +76,10 @@ class World:
     unfinished: Path
     started: list[str] = field(default_factory=list)
     store: TaskStateStore = field(default_factory=TaskStateStore)
+    clear_number: int = 0
 
     def run(self, operator: Any) -> Any:
-        return operator.execute(task_context(self.store))
+        return operator.execute(task_context(self.store, clear_number=self.clear_number))
 
     def stream(self, **parameters: Any) -> Any:
         return self.run(
@@ -224,7 +225,18 @@ def replay(w: World) -> Any:
 
 def retry(w: World) -> Any:
     """An earlier try has submitted a job, and its worker died."""
+    _submit_and_die(w)
+    return batch(w)
 
+
+def clear(w: World) -> Any:
+    """The same, and then somebody cleared the task, so there is a new plan."""
+    _submit_and_die(w)
+    w.clear_number += 1
+    return batch(w)
+
+
+def _submit_and_die(w: World) -> None:
     def die(*_: object) -> JobReport:
         raise JobReportMissingError("died")
 
@@ -234,7 +246,6 @@ def retry(w: World) -> Any:
         patch.setattr(SparkJobHook, "run", die)
         with pytest.raises(JobReportMissingError):
             batch(w)
-    return batch(w)
 
 
 def stream(w: World) -> Any:
@@ -298,6 +309,7 @@ SCENARIOS = (
     Scenario(batch_by_token, "KafkaToKafkaBatchOperator"),
     Scenario(replay, "ReplayOffsetRangesOperator"),
     Scenario(retry, "KafkaToKafkaBatchOperator", ("a retry",)),
+    Scenario(clear, "KafkaToKafkaBatchOperator", ("a retry",)),
     Scenario(stream, "KafkaToKafkaAvailableNowOperator"),
     Scenario(stream_with_group, "KafkaToKafkaAvailableNowOperator", ("commit_group_id",)),
     Scenario(unfinished_stream, "KafkaToKafkaAvailableNowOperator", ("an unfinished batch",)),

@@ -115,9 +115,14 @@ def _needs_on_topic(topic: str, request: JobRequest | None) -> str:
         return f"The login of the source needs READ on topic {topic!r}."
     if is_source:
         return f"Topic {topic!r} is read and written: the login of the source needs READ on topic {topic!r}, that of the target WRITE."
-    if request.is_retry and request.transform.provenance_headers:
-        return f"The login of the target needs WRITE on topic {topic!r}, and READ, since this is a retry, which first looks there for what an earlier try has delivered."
-    return f"The login of the target needs WRITE on topic {topic!r}."
+    needs = f"The login of the target needs WRITE on topic {topic!r}"
+    if not request.transform.provenance_headers:
+        return f"{needs}."
+    if request.is_retry:
+        return (
+            f"{needs}, and READ, since this is a retry, which first looks there for what an earlier try has delivered."
+        )
+    return f"{needs}. If it has that, it needs READ too: a Spark task failed, and the job looks there for what it had written."
 
 
 def _summary(error_text: str) -> str:

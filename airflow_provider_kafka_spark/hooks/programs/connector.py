@@ -31,14 +31,16 @@ def connector_jars(wanted: str | None, home: Callable[[], SparkHome] = find_spar
     return _readable_jars(wanted)
 
 
-def client_jars(connector: list[Path], home: Callable[[], SparkHome] = find_spark_home) -> list[Path]:
-    """What Kafka's Java client needs: the connector's jars, and of Spark's own those that a login by OAUTHBEARER needs.
+def client_jars(wanted: str | None, home: Callable[[], SparkHome] = find_spark_home) -> list[Path]:
+    """What Kafka's Java client needs on this machine: the connector's jars, and of Spark's own those that a login by OAUTHBEARER needs.
 
+    :param wanted: as for :func:`connector_jars`; or ``"provided"``, where the cluster has its own: then those of the Spark in use are fetched.
     :raises SparkSubmitNotFoundError: if there is no Spark whose they are.
+    :raises JarError: as :func:`connector_jars`.
     """
     jars = home().jars
     return [
-        *connector,
+        *connector_jars(None if wanted == PROVIDED else wanted, home),
         *(jar for name in ("core", "databind", "annotations") for jar in jars.glob(f"jackson-{name}-2*.jar")),
     ]
 

@@ -120,12 +120,8 @@ class SparkCluster:
     @cached_property
     def connector_jars(self) -> list[Path]:
         """None of them where the cluster has its own."""
-        wanted = self._kafka_connector or self._extra.get(_CONNECTOR_EXTRA)
-        if wanted == PROVIDED or (
-            wanted is None and "spark-sql-kafka" in str(self.submit_options.get("packages") or "")
-        ):
-            return []
-        return connector_jars(wanted, lambda: self.spark_home)
+        wanted = self._wanted_connector
+        return [] if wanted == PROVIDED else connector_jars(wanted, lambda: self.spark_home)
 
     @cached_property
     def client_jars(self) -> list[Path]:
@@ -133,9 +129,14 @@ class SparkCluster:
 
         :raises JarError: if it is not to be had.
         """
-        return client_jars(
-            self.connector_jars or connector_jars(None, lambda: self.spark_home), lambda: self.spark_home
-        )
+        return client_jars(self._wanted_connector, lambda: self.spark_home)
+
+    @property
+    def _wanted_connector(self) -> str | None:
+        wanted = self._kafka_connector or self._extra.get(_CONNECTOR_EXTRA)
+        if wanted is None and "spark-sql-kafka" in str(self.submit_options.get("packages") or ""):
+            return PROVIDED
+        return wanted
 
     @property
     def connector_options(self) -> dict[str, str]:

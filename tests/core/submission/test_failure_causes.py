@@ -149,7 +149,12 @@ def request(
             "The login of the source needs READ on topic 'orders'. The login of the source needs READ on topic 'returns'.",
             id="two-topics",
         ),
-        pytest.param(_TOPIC.format("copy"), request(), "The login of the target needs WRITE on topic 'copy'.", id="target"),
+        pytest.param(
+            _TOPIC.format("copy"),
+            request(),
+            "The login of the target needs WRITE on topic 'copy'. If it has that, it needs READ too: a Spark task failed",
+            id="target",
+        ),
         pytest.param(
             _TOPIC.format("copy"),
             request(is_retry=True),
