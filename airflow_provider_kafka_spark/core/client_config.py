@@ -7,7 +7,7 @@ clients cannot do is an error that names the property and the reason, never drop
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import PurePath
@@ -23,11 +23,16 @@ from airflow_provider_kafka_spark.core.logins.kerberos import jaas_elsewhere
 from airflow_provider_kafka_spark.core.logins.sasl import Login, parse_sasl
 from airflow_provider_kafka_spark.core.logins.tls import Tls, parse_tls
 
-#: Same name and meaning in both clients.
+#: Same name and meaning in both clients, but for a few values.
 _SAME = frozenset(
     "client.id client.dns.lookup connections.max.idle.ms metadata.max.age.ms reconnect.backoff.ms "
     "reconnect.backoff.max.ms retry.backoff.ms retry.backoff.max.ms".split()
 )
+#: How Java spells what librdkafka understands. "Never" is 0 there and negative here, where 0 closes idle connections at once.
+_JAVA_SPELLING: Mapping[str, Callable[[str], str]] = {
+    "connections.max.idle.ms": lambda value: value if value.strip().lstrip("+-0") else "-1",
+    "client.dns.lookup": str.lower,
+}
 #: They concern the worker's short look-ups, or consumers that commit; the job has explicit offsets and settings of its own.
 _WORKER_ONLY = frozenset(
     "group.id group.instance.id auto.offset.reset enable.auto.commit enable.auto.offset.store auto.commit.interval.ms session.timeout.ms "
@@ -38,6 +43,8 @@ _WORKER_ONLY = frozenset(
     "topic.metadata.refresh.fast.interval.ms topic.metadata.propagation.max.ms acks request.required.acks enable.idempotence "
     "allow.auto.create.topics check.crcs error_cb stats_cb logger".split()
 )
+#: Of those, what would only do harm: the worker joins no group, and writes nothing. librdkafka's idempotent client asks for a permission to write as soon as it is made.
+_USELESS_ON_WORKER = ("group.id", "session.timeout.ms", "max.poll.interval.ms", "enable.idempotence")
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _TOKEN_MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 _TOKEN_MECHANISM, _TOKEN_LIFETIME = "delegation.token.mechanism", "delegation.token.max.lifetime.ms"
@@ -139,7 +146,7 @@ class ParsedConnection:
         """
         parts = [part.properties(files) for part in (self.login, self.tls) if part is not None]
         java = {"bootstrap.servers": self.bootstrap_servers, "security.protocol": self.protocol}
-        java |= {**_merged(part.java for part in parts), **self.java, **self.both}
+        java |= {**_merged(part.java for part in parts), **self.java, **_spelt_for_java(self.both)}
         librdkafka = {**self.librdkafka, **self.both, **_merged(part.librdkafka for part in parts)}
         if self.protocol != "PLAINTEXT" or "security.protocol" in self.librdkafka:
             librdkafka["security.protocol"] = self.protocol
@@ -202,7 +209,8 @@ def parse(conn_id: str, properties: Mapping[str, Any]) -> ParsedConnection:
             f"The connection {conn_id!r} sets {name!r}, for which no counterpart in Spark's Java client is known, so the job could not connect as the "
             f"worker does. Remove it. A setting that is no login can be given in its Java form, as 'kafka.<property>' in source_options or sink_options."
         )
-    worker.pop("group.id", None)
+    for name in _USELESS_ON_WORKER:
+        worker.pop(name, None)
     librdkafka = {"bootstrap.servers": servers, **({"security.protocol": protocol} if given else {}), **worker}
     return ParsedConnection(
         conn_id, servers, protocol, login, connection_tls, both, java, librdkafka, token_mechanism, token_lifetime
@@ -270,6 +278,10 @@ def _refuse_without_effect(extra: ConnectionExtra, protocol: str) -> None:
 
 def _taken(extra: ConnectionExtra, names: Iterable[str]) -> dict[str, str]:
     return {name: value for name in names if (value := extra.take(name)) is not None}
+
+
+def _spelt_for_java(both: Mapping[str, str]) -> dict[str, str]:
+    return {name: _JAVA_SPELLING.get(name, str)(value) for name, value in both.items()}
 
 
 def _merged(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:

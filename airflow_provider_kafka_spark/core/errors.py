@@ -27,6 +27,7 @@
     │   └── DelegationTokenNotUsableError  brokers have not heard of a new token yet                  (retriable)
     ├── SubmitError                  the Spark job could not be started or followed
     │   ├── JavaNotFoundError        no Java, or one that is too old
+    │   ├── JavaStartError           a JVM beside the task did not start                              (retriable)
     │   ├── SparkSubmitNotFoundError no ``spark-submit``
     │   ├── JarError                 the Kafka connector's jars are missing, unreadable or not to be had
     │   └── ReportLocationError      the job's report cannot travel back
@@ -157,6 +158,12 @@ class SubmitError(KafkaSparkError):
 
 class JavaNotFoundError(SubmitError):
     """There is no Java, or only one that is too old for Spark."""
+
+
+class JavaStartError(SubmitError):
+    """There is a Java, and a JVM beside the task did not start in time, or ended at its start."""
+
+    retriable = True
 
 
 class SparkSubmitNotFoundError(SubmitError):

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, TimeoutError
 from datetime import datetime, timezone
 from functools import cache
-from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any, TypeVar
 
@@ -20,11 +19,13 @@ from airflow_provider_kafka_spark.core.errors import BrokerTlsError, KafkaSparkE
 from airflow_provider_kafka_spark.core.logins.bootstrap_servers import Server, parse_servers
 from airflow_provider_kafka_spark.core.logins.faults import LoginFault, of_expired_certificate
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
-from airflow_provider_kafka_spark.hooks.logins.listener_probe import probe_listener
+from airflow_provider_kafka_spark.hooks.logins.listener_probe import ask_each, probe_listener
 
 T = TypeVar("T")
 
-#: Seconds of the steps; 29 together, of which the brokers' own names and ports take DNS and TCP once more.
+#: Of all steps together, whatever the clients and the resolver do.
+_SECONDS = 29.0
+#: Of each step, so that the one that fails can say why; the brokers' own names and ports take DNS and TCP once more.
 _DNS_SECONDS = 3.0
 _TCP_SECONDS = 4.0
 _LISTENER_SECONDS = 4.0
@@ -42,29 +43,64 @@ def check_connection(conn_id: str) -> tuple[bool, str]:
     :param conn_id: Kafka connection.
     :return: and a sentence without secrets. It takes less than 30 s whatever happens.
     """
-    passed: list[str] = []
-    step = "configuration"
+    hook = KafkaHook(conn_id, timeout=_LOGIN_SECONDS)
     try:
-        with KafkaHook(conn_id, timeout=_LOGIN_SECONDS) as hook:
-            config = hook.config
-            # Asked for once, at the login.
-            metadata = cache(hook.metadata)
-            steps: tuple[tuple[str, Callable[[], str]], ...] = (
-                ("DNS", lambda: _look_up(parse_servers(config.bootstrap_servers))),
-                ("TCP", lambda: _connect(parse_servers(config.bootstrap_servers))),
-                ("TLS", lambda: _speak(hook)),
-                ("login", lambda: _log_in(config, metadata)),
-                ("DNS and TCP of the brokers that the cluster names", lambda: _reach_brokers(metadata)),
-                ("authorisation", lambda: _look_at_permissions(hook, metadata)),
-            )
-            for step, check in steps:
-                passed.append(f"{step}: {check()}")
+        config = hook.config
+    except KafkaSparkError as error:
+        return False, _failed("configuration", error, [])
+    servers = parse_servers(config.bootstrap_servers)
+    # Asked for once, at the login.
+    metadata = cache(hook.metadata)
+    steps: Mapping[str, Callable[[], str]] = {
+        "DNS": lambda: _look_up(servers),
+        "TCP": lambda: _connect(servers),
+        "TLS": lambda: _speak(hook),
+        "login": lambda: _log_in(config, metadata),
+        "DNS and TCP of the brokers that the cluster names": lambda: _reach_brokers(metadata),
+        "authorisation": lambda: _look_at_permissions(hook, metadata),
+    }
+    answer: Future[tuple[bool, str]] = Future()
+    reached: list[str] = ["configuration"]
+    passed: list[str] = []
+
+    def check() -> None:
+        with hook:
+            try:
+                answer.set_result(_checked(steps, reached, passed))
+            except Exception as error:  # noqa: BLE001 - it is raised where the answer is awaited
+                answer.set_exception(error)
+
+    deadline = time.monotonic() + _SECONDS
+    # Neither a call of librdkafka nor the closing of its client can be stopped, and both may wait for the resolver.
+    thread = Thread(target=check, name=f"connection test of {conn_id}", daemon=True)
+    thread.start()
+    try:
+        found = answer.result(timeout=_SECONDS)
+    except TimeoutError:
+        late = _CheckFailedError(
+            f"It was not over within the {_SECONDS:.0f} s that a test may take. Are the brokers overloaded, or the worker's DNS? Try again, or look at the brokers' logs."
+        )
+        return False, _failed(reached[-1], late, passed)
+    thread.join(max(0.0, deadline - time.monotonic()))
+    return found
+
+
+def _checked(steps: Mapping[str, Callable[[], str]], reached: list[str], passed: list[str]) -> tuple[bool, str]:
+    """Take one step after the other.
+
+    :param reached: gets the name of each step that was begun.
+    :param passed: gets what each step found.
+    """
+    try:
+        for step, check in steps.items():
+            reached.append(step)
+            passed.append(f"{step}: {check()}")
     except BrokerTlsError as error:
         return False, _failed("TLS", error, passed)
     except _CheckFailedError as error:
-        return False, _failed(error.step or step, error, passed)
+        return False, _failed(error.step or reached[-1], error, passed)
     except KafkaSparkError as error:
-        return False, _failed(step, error, passed)
+        return False, _failed(reached[-1], error, passed)
     return True, f"All is well. {'; '.join(passed)}."
 
 
@@ -84,7 +120,7 @@ def _failed(step: str, error: Exception, passed: list[str]) -> str:
     return f"{step[:1].upper()}{step[1:]} failed. {error} {before}".rstrip()
 
 
-def _look_up(servers: Iterable[Server]) -> str:
+def _look_up(servers: Sequence[Server]) -> str:
     found = _all(servers, lambda server: socket.getaddrinfo(*server, type=socket.SOCK_STREAM), _DNS_SECONDS)
     unknown = [server.host for server, answer in found.items() if isinstance(answer, Exception)]
     if len(unknown) == len(found):
@@ -95,7 +131,7 @@ def _look_up(servers: Iterable[Server]) -> str:
     return f"{_listed(sorted(addresses))}{_except(unknown)}"
 
 
-def _connect(servers: Iterable[Server]) -> str:
+def _connect(servers: Sequence[Server]) -> str:
     def connect(server: Server) -> None:
         socket.create_connection(server, _TCP_SECONDS).close()
 
@@ -167,29 +203,10 @@ def _permissions(hook: KafkaHook, names: Iterable[str]) -> list[set[Any]]:
     return [set(topic.authorized_operations or ()) for topic in described]
 
 
-def _all(servers: Iterable[Server], call: Callable[[Server], T], seconds: float) -> dict[Server, T | Exception]:
-    """Ask all at once; who does not answer in time has a :class:`TimeoutError`.
-
-    Looking up a name cannot be stopped, so a thread may live on for the resolver's own time-out. It does not keep the process.
-    """
-    answers: SimpleQueue[tuple[Server, T | Exception]] = SimpleQueue()
-
-    def ask(server: Server) -> None:
-        try:
-            answers.put((server, call(server)))
-        except (OSError, EOFError, UnicodeError) as error:
-            answers.put((server, error))
-
-    asked = list(dict.fromkeys(servers))
-    found: dict[Server, T | Exception] = {server: TimeoutError(f"no answer within {seconds:.0f} s") for server in asked}
-    for server in asked:
-        Thread(target=ask, args=(server,), name=f"connection test of {server}", daemon=True).start()
-    deadline = time.monotonic() + seconds
-    with suppress(Empty):
-        for _ in asked:
-            server, answer = answers.get(timeout=max(0.0, deadline - time.monotonic()))
-            found[server] = answer
-    return found
+def _all(servers: Sequence[Server], call: Callable[[Server], T], seconds: float) -> dict[Server, T | Exception]:
+    """Ask all at once; who does not answer in time has a :class:`TimeoutError`."""
+    silent = TimeoutError(f"no answer within {seconds:.0f} s")
+    return {**dict.fromkeys(servers, silent), **dict(ask_each(servers, call, seconds))}
 
 
 def _reasons(found: dict[Server, Any]) -> str:

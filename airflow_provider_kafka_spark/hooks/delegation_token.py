@@ -28,6 +28,7 @@ from airflow_provider_kafka_spark.core.logins.delegation_token import (
     TokenSelection,
     principal,
 )
+from airflow_provider_kafka_spark.core.logins.faults import find_login_fault
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.hooks.kafka_jvm import KafkaJvm, kerberos_properties
 from airflow_provider_kafka_spark.hooks.opened import Opened
@@ -140,14 +141,16 @@ class DelegationTokenHook(Opened, BaseHook):
             options = options.renewers([self._principal(name) for name in renewers])
             java_token = self._get(self._admin.createDelegationToken(options).delegationToken(), doing)
             hmac = str(java_token.hmacAsBase64String())
-            mask_secret(hmac)
-            token = DelegationToken(self._info(java_token), hmac)
+        # From here on there is a token to clean up.
         try:
+            mask_secret(hmac)
+            with self._open.naming(doing):
+                token = DelegationToken(self._info(java_token), hmac)
             if lease_ms is not None and lease_ms < token.info.expiry_ms - token.info.issue_ms:
                 expiry_ms = self._expire_new(token.hmac, lease_ms)
                 token = DelegationToken(_with_expiry(token.info, expiry_ms), token.hmac)
         except BaseException:
-            self._expire_quietly(token.hmac)
+            self._expire_quietly(hmac)
             raise
         self.log.info("Made %s.", token.info)
         return token
@@ -232,6 +235,7 @@ class DelegationTokenHook(Opened, BaseHook):
 
         :raises DelegationTokenNotUsableError: if one still does not after 20 s.
         :raises DelegationTokenError: if the listener has no login for tokens.
+        :raises BrokerTlsError: if TLS fails by something else than the lack of a client certificate.
         """
         deadline, mechanism = time.monotonic() + _USABLE_SECONDS, self.config.token_mechanism
         admin = self._open.admin(token.java_login(self.config.java, mechanism))
@@ -243,6 +247,9 @@ class DelegationTokenHook(Opened, BaseHook):
                         self._try_on(admin, str(node.idString()))
                 return
             except BrokerTlsError as error:
+                fault = find_login_fault(str(error))
+                if fault is None or not fault.by_certificate or not self._has_certificate:
+                    raise
                 raise DelegationTokenError(
                     f"A job on a delegation token gets nothing of the connection's own login, and so no client certificate; the listener of {self.config.bootstrap_servers} must be content "
                     f"without one (ssl.client.auth=none or requested). Name another listener, or go without use_delegation_token. {error}"
@@ -259,6 +266,10 @@ class DelegationTokenHook(Opened, BaseHook):
                         f"controller? The task may be tried again."
                     ) from None
             time.sleep(_AGAIN_SECONDS)
+
+    @property
+    def _has_certificate(self) -> bool:
+        return any(name.startswith("ssl.keystore.") for name in self.config.java)
 
     def _try_on(self, admin: Any, node: str) -> None:
         """This request goes to that broker itself; that it is not permitted shows that the login was."""

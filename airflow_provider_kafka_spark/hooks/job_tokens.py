@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from airflow_provider_kafka_spark.core.client_config import KafkaClientConfig
 from airflow_provider_kafka_spark.core.errors import (
     BrokerAuthorizationError,
+    BrokerError,
     DelegationTokenError,
     DelegationTokenExpiredError,
     JobTokenEndedError,
@@ -195,6 +196,9 @@ class _Lease:
         return True
 
     def explain(self, error: KafkaSparkError) -> None:
+        # A lost login looks like a broker's answer, or like something that a retry may mend. What is final by itself stays it.
+        if not error.retriable and not isinstance(error, BrokerError):
+            return
         info = self._token.info
         late = self._now_ms() - info.expiry_ms
         if self._given_up is not None:
@@ -232,8 +236,9 @@ class _Lease:
         try:
             with self._hook() as hook:
                 renewed = hook.renew_token(self._token, life_ms)
-        except (DelegationTokenError, BrokerAuthorizationError) as error:
-            self._given_up = f"somebody has ended it, or it may not be renewed ({error})"
+        except DelegationTokenExpiredError as error:
+            late = self._token.info.remaining_ms(self._now_ms()) <= 0
+            self._given_up = f"{'it could not be renewed in time' if late else 'somebody has ended it'} ({error})"
             log.error("The job's delegation token cannot be renewed any more: %s", error)
             return False
         except Exception as error:  # noqa: BLE001 - whatever it was, it is tried again as long as the token lives

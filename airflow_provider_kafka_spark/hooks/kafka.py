@@ -226,6 +226,8 @@ class KafkaHook(Opened, BaseHook):
             "enable.auto.commit": False,
             "enable.auto.offset.store": False,
             "auto.offset.reset": "error",
+            # Otherwise the end of a partition would be told as an error.
+            "enable.partition.eof": False,
             **settings,
         }
         return self._made(lambda: confluent_kafka.Consumer(config))
@@ -278,6 +280,9 @@ class KafkaHook(Opened, BaseHook):
 
     def metadata(self) -> Any:
         """Cluster metadata; refused logins are noticed while waiting, not only at the time-out."""
+        if self._answered:
+            # What went wrong since then, while a job ran for hours, is not the cause of what goes wrong now.
+            self.forget_errors()
         client, began = self.client, time.monotonic()
         deadline, wait = began + self.timeout, 0.5
         while True:

@@ -26,7 +26,7 @@ from airflow_provider_kafka_spark.core.errors import (
     DelegationTokenError,
     DelegationTokenExpiredError,
     JarError,
-    JavaNotFoundError,
+    JavaStartError,
     KafkaSparkError,
 )
 from airflow_provider_kafka_spark.core.logins.faults import TLS, find_login_fault
@@ -45,7 +45,7 @@ _MEANINGS: Mapping[str, tuple[type[KafkaSparkError], str]] = {
     "UnsupportedSaslMechanismException": (BrokerAuthenticationError, "Choose a mechanism that the listener has."),
     "IllegalSaslStateException": (BrokerAuthenticationError, "Is the listener a SASL listener?"),
     "SslAuthenticationException": (BrokerAuthenticationError, "Check the CA, the host names and the dates of the certificates."),
-    "LoginException": (BrokerAuthenticationError, "Check the keytab, its principal, and the clocks."),
+    "LoginException": (BrokerAuthenticationError, "Correct the login of the connection."),
     "TimeoutException": (BrokerUnavailableError, "Is the broker up, and reachable from this machine?"),
     "DisconnectException": (BrokerUnavailableError, "Is the broker up, and the protocol the listener's?"),
     "ClusterAuthorizationException": (BrokerAuthorizationError, "Grant the login what it lacks."),
@@ -54,7 +54,7 @@ _MEANINGS: Mapping[str, tuple[type[KafkaSparkError], str]] = {
         "Only the owner and the renewers of a token may renew or expire it, and only they and those with DESCRIBE on the token may see it.",
     ),
     "DelegationTokenOwnerMismatchException": (BrokerAuthorizationError, "Only the owner and the renewers of a token may renew or expire it."),
-    "DelegationTokenNotFoundException": (DelegationTokenError, "It has ended and been removed, or was expired."),
+    "DelegationTokenNotFoundException": (DelegationTokenExpiredError, "It has ended and been removed, or was expired."),
     "DelegationTokenExpiredException": (DelegationTokenExpiredError, "A token that has ended cannot be renewed; make a new one."),
     "DelegationTokenDisabledException": (
         DelegationTokenError,
@@ -160,18 +160,28 @@ class KafkaJvm(Opened):
         :param doing: for the message.
         :raises KafkaSparkError: what Java's exception means, or :class:`BrokerUnavailableError` if the JVM is no more.
         """
+        earlier = sys.exc_info()[1]
         try:
             yield
         except KafkaSparkError:
             raise
         except Exception as error:
-            if (thrown := _thrown(error)) is not None:
-                raise self._meaning(thrown, doing) from None
-            if not isinstance(error, (Py4JError, OSError)):
+            thrown = _thrown(error, earlier)
+            if thrown is None and not isinstance(error, (Py4JError, OSError)):
                 raise
-            raise BrokerUnavailableError(
-                f"{_sentence(doing)} got no answer from Kafka's Java client ({self._described}): {error}"
-            ) from None
+            raise (self._without_answer(error, doing) if thrown is None else self._named(thrown, doing)) from None
+
+    def _named(self, thrown: Any, doing: str) -> KafkaSparkError:
+        try:
+            return self._meaning(thrown, doing)
+        except (Py4JError, OSError) as error:
+            # What was thrown stays in the JVM, which has ended since.
+            return self._without_answer(error, doing)
+
+    def _without_answer(self, error: Exception, doing: str) -> BrokerUnavailableError:
+        return BrokerUnavailableError(
+            f"{_sentence(doing)} got no answer from Kafka's Java client ({self._described}): {error}"
+        )
 
     def _meaning(self, thrown: Any, doing: str) -> KafkaSparkError:
         """What a Java exception means; the cause that is known best decides."""
@@ -179,7 +189,7 @@ class KafkaJvm(Opened):
         known: tuple[type[KafkaSparkError], str] | None = None
         while thrown is not None and len(said) < 10:
             name = str(thrown.getClass().getSimpleName())
-            said.append(f"{name}: {thrown.getMessage()}" if thrown.getMessage() else name)
+            said.append(f"{name}: {str(thrown.getMessage()).strip()}" if thrown.getMessage() else name)
             known = (
                 known if known is not None and known[0] is not BrokerUnavailableError else _MEANINGS.get(name, known)
             )
@@ -192,17 +202,22 @@ class KafkaJvm(Opened):
         if kind is BrokerAuthenticationError:
             fault = find_login_fault("\n".join(said))
             if fault is not None and not fault.vague:
-                kind, advice = (BrokerTlsError if fault.step == TLS else kind), str(fault)
+                kind = BrokerUnavailableError if fault.passing else BrokerTlsError if fault.step == TLS else kind
+                advice = str(fault)
+            elif self._properties.get("sasl.mechanism") == "GSSAPI":
+                advice += " With Kerberos, check the keytab, its principal, and the clocks."
         elif kind is BrokerUnavailableError and self._properties.get("sasl.mechanism") == "GSSAPI":
             # Kafka's client tries such a login again and again, and says nothing of it.
             advice += " With Kerberos, also compare the clocks of all machines, and sasl.kerberos.service.name with the broker's principal."
-        # The outer exceptions only say that there is an inner one.
-        return kind(f"{_sentence(doing)} failed ({self._described}): {said[-1]} {advice}".rstrip())
+        # The outer exceptions only say that there is an inner one. Some hold its stack trace in their message.
+        reason = said[-1].partition("\n")[0]
+        return kind(f"{_sentence(doing)} failed ({self._described}): {reason} {advice}".rstrip())
 
     def open(self) -> None:
         """Start the JVM.
 
-        :raises JavaNotFoundError: if there is no Java, or it does not start in time.
+        :raises JavaNotFoundError: if there is no Java, or one that is too old.
+        :raises JavaStartError: if the JVM does not start in time.
         :raises JarError: if there is no kafka-clients among the jars.
         """
         # With its level at DEBUG it writes every command and answer to the log, logins and tokens among them.
@@ -251,19 +266,21 @@ class KafkaJvm(Opened):
             ready, _, _ = select.select(pipes, [], [], max(0.0, deadline - time.monotonic()))
             character = os.read(ready[0].fileno(), 1) if ready else b""
             if not character:
-                raise JavaNotFoundError(
-                    f"A JVM for Kafka's Java client must start within {_START_SECONDS:.0f} s; it {'ended' if ready else 'did not'}. Run `java -version` on this worker; is there memory left?"
+                raise JavaStartError(
+                    f"A JVM for Kafka's Java client must start within {_START_SECONDS:.0f} s; it {'ended' if ready else 'did not'}. Run `java -version` on this worker; is there memory left? The task may be tried again."
                 )
             line += character
         return line.decode().strip()
 
 
-def _thrown(error: BaseException | None) -> Any:
+def _thrown(error: BaseException | None, earlier: BaseException | None) -> Any:
     """The Java exception behind an error, if there is one.
 
     Where PySpark runs in the same process, it has replaced how py4j raises, for every gateway, and asks its own JVM about exceptions of ours.
+
+    :param earlier: what was being handled when the call began, which is not behind it.
     """
-    while error is not None:
+    while error is not None and error is not earlier:
         if isinstance(error, Py4JJavaError):
             return error.java_exception
         error = error.__context__

@@ -25,9 +25,10 @@ from airflow_provider_kafka_spark.hooks.submission.job_files import job_folder
 from airflow_provider_kafka_spark.hooks.submission.prepared_job import prepare_job
 from airflow_provider_kafka_spark.hooks.submission.remote_path import shared_path
 from airflow_provider_kafka_spark.hooks.submission.spark_cluster import SparkCluster
-from airflow_provider_kafka_spark.hooks.submission.spark_submission import OnEvent, SparkSubmission
+from airflow_provider_kafka_spark.hooks.submission.spark_submission import OnEvent, SparkSubmission, is_on_yarn
 
 _QUERY_SECONDS = 5.0
+_READS, _READ_AGAIN_SECONDS = 3, 2.0
 #: How long YARN may stay without an answer, as when its ResourceManager is started again.
 _MOST_OUTAGE_SECONDS = 600.0
 
@@ -109,35 +110,34 @@ class SparkJobHook(BaseHook):
     def wait_for_earlier(self, application_id: str) -> None:
         """Return when the application of an earlier try has ended, whose worker may have died before it.
 
-        Otherwise two jobs would write the same records side by side. Only YARN is asked: a local driver, or one in client mode, ends with its worker.
+        Otherwise two jobs would write the same records side by side. YARN and Kubernetes are asked: a local driver, or one in client mode, ends with its worker.
 
-        One that YARN does not know has ended. An outage of YARN is waited for, up to ten minutes at a stretch.
+        One that they do not know has ended. An outage is waited for, up to ten minutes at a stretch.
 
-        :raises EarlierJobUnknownError: if YARN does not tell, or the worker does not know whom to ask.
+        :raises EarlierJobUnknownError: if they do not tell, or the worker does not know whom to ask.
         :raises JobKilledError: if :meth:`kill` is called meanwhile; the application is then killed.
         """
-        if not application_id.startswith("application_"):
+        if not is_on_yarn(application_id) and not self.cluster.has_driver_pod:
             return
+        manager = "YARN" if is_on_yarn(application_id) else "Kubernetes"
         with job_folder() as folder:
             submission = self._new_submission(lambda _: None, folder, options=self.cluster.submit_options)
             answered = time.monotonic()
             while not self._killed:
                 try:
-                    status = submission.status_on_yarn(application_id)
+                    status = submission.status_of(application_id)
                 except (RuntimeError, ValueError) as error:
                     # Where no address is known, there will be none later.
                     if isinstance(error, ValueError) or time.monotonic() - answered >= _MOST_OUTAGE_SECONDS:
                         raise EarlierJobUnknownError(
-                            f"YARN must tell whether application {application_id} of an earlier try has ended: if it still ran, both would write the same records. It does not tell ({error}). Check "
-                            f"that the worker reaches YARN's ResourceManager: 'yarn_resourcemanager_webapp_address' in the Extra of connection {self.spark_conn_id!r}, such as 'http://rm.example.com:8088', "
-                            f"or yarn-site.xml in HADOOP_CONF_DIR. A further try asks again, and goes on once YARN says that the application has ended ('yarn application -kill {application_id}' "
-                            f"ends it) or that it knows of none."
+                            f"{manager} must tell whether application {application_id} of an earlier try has ended: if it still ran, both would write the same records. It does not tell ({error}). "
+                            f"{self._how_to_ask(application_id)}"
                         ) from error
-                    self.log.warning("YARN does not tell about application %s: %s", application_id, error)
+                    self.log.warning("%s does not tell about application %s: %s", manager, application_id, error)
                 else:
                     answered = time.monotonic()
                     if status in (None, "SUCCEEDED", "FAILED"):
-                        how = status or "YARN does not know it"
+                        how = status or f"{manager} does not know it"
                         self.log.info("Application %s of an earlier try has ended: %s.", application_id, how)
                         return
                     self.log.info(
@@ -146,6 +146,18 @@ class SparkJobHook(BaseHook):
                 time.sleep(_QUERY_SECONDS)
             submission.kill_application(application_id)
             raise JobKilledError(f"The task was killed, and with it application {application_id} of an earlier try.")
+
+    def _how_to_ask(self, application_id: str) -> str:
+        if is_on_yarn(application_id):
+            return (
+                f"Check that the worker reaches YARN's ResourceManager: 'yarn_resourcemanager_webapp_address' in the Extra of connection {self.spark_conn_id!r}, such as 'http://rm.example.com:8088', "
+                f"or yarn-site.xml in HADOOP_CONF_DIR. A further try asks again, and goes on once YARN says that the application has ended ('yarn application -kill {application_id}' "
+                f"ends it) or that it knows of none."
+            )
+        return (
+            f"Check the worker's access to Kubernetes (Airflow's section [kubernetes_executor], and the right to list pods). A further try asks again, and goes on once the driver's pod has ended or is "
+            f"gone ('kubectl delete pod -l spark-app-selector={application_id}')."
+        )
 
     def kill(self) -> None:
         """Stop the job wherever it runs; ``run`` then raises."""
@@ -175,13 +187,15 @@ class SparkJobHook(BaseHook):
     def _report(
         self, request: JobRequest, uri: str, submission: SparkSubmission, failure: Exception | None
     ) -> JobReport:
-        text = _read_and_remove(uri) if self.cluster.is_cluster_mode else _read_local(uri)
+        text = _read_shared(uri) if self.cluster.is_cluster_mode else _read_local(uri)
         if text is None:
             raise JobReportMissingError(
                 f"The Spark job ended without leaving its report, so nothing proves that records arrived (application "
                 f"{submission.application_id or 'unknown'}, report {uri}). {_cause(submission, failure)}"
             ) from failure
         report = JobReport.from_json(text)
+        if self.cluster.is_cluster_mode:
+            self._remove_shared(uri)
         if report.failure is not None:
             # The driver knows of no secrets; what its clients say, they might have told it.
             message = redact(report.failure.message, (request.source_options, request.sink_options))
@@ -189,6 +203,12 @@ class SparkJobHook(BaseHook):
                 f"The Spark job failed (application {report.application_id}): {message}"
             ) from failure
         return report
+
+    def _remove_shared(self, uri: str) -> None:
+        try:
+            shared_path(uri).unlink()
+        except OSError as error:
+            self.log.warning("The report has been read and could not be removed: %s (%r).", uri, error)
 
 
 def _read_local(path: str) -> str | None:
@@ -198,19 +218,25 @@ def _read_local(path: str) -> str | None:
         return None
 
 
-def _read_and_remove(uri: str) -> str | None:
-    path = shared_path(uri)
-    try:
-        text = path.read_text()
-        path.unlink()
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, ImportError) as error:
-        raise ReportLocationError(
-            f"The job's report at {uri} must be readable by the worker through Airflow's ObjectStoragePath; got {error!r}. Install the provider of "
-            f"that storage (such as apache-airflow-providers-amazon), and check its connection."
-        ) from error
-    return str(text)
+def _read_shared(uri: str) -> str | None:
+    for tries_left in reversed(range(_READS)):
+        try:
+            return str(shared_path(uri).read_text())
+        except FileNotFoundError:
+            return None
+        except (ValueError, ImportError) as error:
+            raise ReportLocationError(
+                f"The job's report at {uri} must be readable by the worker through Airflow's ObjectStoragePath; got {error!r}. Install the provider of "
+                f"that storage (such as apache-airflow-providers-amazon), and check its connection."
+            ) from error
+        except OSError as error:
+            if not tries_left:
+                # The job may have delivered all; the next try finds that out.
+                raise JobReportMissingError(
+                    f"The job's report at {uri} must be readable by the worker; got {error!r}. Check the storage and the worker's permissions on it."
+                ) from error
+            time.sleep(_READ_AGAIN_SECONDS)
+    return None
 
 
 def _cause(submission: SparkSubmission, failure: Exception | None) -> str:

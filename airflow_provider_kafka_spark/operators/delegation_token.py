@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,9 @@ from airflow_provider_kafka_spark.hooks.failure import fail_for_good
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+
+#: Of the task: ids of the tokens that it has found alive.
+_SEEN_KEY = "kafka_spark_tokens_to_expire"
 
 
 class DelegationTokensOperator(BaseOperator):
@@ -164,15 +168,23 @@ class ExpireDelegationTokensOperator(DelegationTokensOperator):
         self.expire_in = expire_in
 
     @fail_for_good
-    def execute(self, context: Context) -> dict[str, Any]:  # noqa: ARG002 - Airflow's
-        """Expire them one after the other.
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Expire them one after the other. One that is gone since an earlier try of this task has been expired.
 
-        :raises AirflowFailException: if one does not exist, or is not the login's to expire.
+        :raises AirflowFailException: if one does not exist, or is not the login's to expire; after the others are expired.
         """
-        selection = self._selection()
+        wished = self._selection()
         period_ms = None if self.expire_in is None else milliseconds(self.expire_in, "expire_in")
+        memory = context["task_state_store"]
         with self._hook() as hook:
+            there = {token.token_id for token in hook.describe(wished.owner)}
+            selection = wished.among(there)
             meant, now_ms = self._meant(hook, selection)
+            earlier = memory.get(_SEEN_KEY)
+            seen = {token.token_id for token in meant}
+            seen |= {str(name) for name in (earlier if isinstance(earlier, list) else ())}
+            # Brokers forget a token when it is expired, and a try may end before it hears of that.
+            memory.set(_SEEN_KEY, [*sorted(seen)])
             # A broker would take a longer period than what is left, too.
             sooner = [t for t in meant if period_ms is not None and t.remaining_ms(now_ms) <= period_ms]
             ids = tuple(t.token_id for t in meant if t not in sooner)
@@ -181,6 +193,9 @@ class ExpireDelegationTokensOperator(DelegationTokensOperator):
             self.log.info("Ends sooner than expire_in already: %s.", token)
         for token in expired:
             self.log.info("Ends now, or when it was told to: %s.", token)
+        unknown = tuple(name for name in wished.token_ids or () if name not in there | seen)
+        if unknown:
+            replace(wished, token_ids=unknown).pick(())
         if not expired:
             self.log.info("Nothing to expire: there are no %s that have not ended.", selection)
         return {"tokens": [t.as_json() for t in expired]}

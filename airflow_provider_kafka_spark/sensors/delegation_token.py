@@ -11,7 +11,12 @@ from airflow.sdk import BaseSensorOperator, PokeReturnValue
 from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError, InvalidInputError, OptionError
+from airflow_provider_kafka_spark.core.errors import (
+    BrokerUnavailableError,
+    InvalidInputError,
+    JavaStartError,
+    OptionError,
+)
 from airflow_provider_kafka_spark.core.logins.delegation_token import (
     EXPIRING,
     MODES,
@@ -135,7 +140,7 @@ class DelegationTokenExpirySensor(BaseSensorOperator):
                 # The clock first: in doubt a token is taken to live a moment longer, and the gate to be a moment narrower.
                 now_ms = hook.now_ms()
                 verdict = judge(hook.describe(selection.owner), selection, min_remaining_ms, self.wait_for, now_ms)
-        except BrokerUnavailableError as error:
+        except (BrokerUnavailableError, JavaStartError) as error:
             for line in self._outage.began(error):
                 self.log.warning("%s", line)
             return timedelta(seconds=self.poke_interval)

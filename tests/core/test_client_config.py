@@ -266,9 +266,19 @@ def test_what_concerns_only_the_worker_stays_there(name: str, value: object) -> 
     assert name not in translate("c", {**_SERVERS, name: value}).java
 
 
-def test_a_group_is_never_joined() -> None:
-    """The worker's look-ups use no group of anybody else's."""
-    assert "group.id" not in translate("c", {**_SERVERS, "group.id": "team"}).librdkafka
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("group.id", "team"),
+        ("session.timeout.ms", 600_000),
+        ("max.poll.interval.ms", 1000),
+        ("enable.idempotence", True),
+    ],
+)
+def test_what_would_only_harm_the_workers_clients(name: str, value: object) -> None:
+    """Its look-ups use no group of anybody else's, join none, and write nothing."""
+    config = translate("c", {**_SERVERS, name: value})
+    assert name not in {**config.librdkafka, **config.java}
 
 
 @pytest.mark.parametrize(
@@ -277,6 +287,25 @@ def test_a_group_is_never_joined() -> None:
 def test_java_gets_text(value: object, text: str) -> None:
     """JSON's numbers and booleans are spelt as Java reads them."""
     assert translate("c", {**_SERVERS, "metadata.max.age.ms": value}).java["metadata.max.age.ms"] == text
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "java"),
+    [
+        pytest.param("connections.max.idle.ms", 0, "-1", id="never"),
+        pytest.param("connections.max.idle.ms", "0", "-1", id="never-as-text"),
+        pytest.param("connections.max.idle.ms", " -00 ", "-1", id="never-as-librdkafka-reads-it"),
+        pytest.param("connections.max.idle.ms", 600_000, "600000", id="at-some-time"),
+        pytest.param("reconnect.backoff.ms", 0, "0", id="at-once-to-both"),
+        pytest.param("client.dns.lookup", "USE_ALL_DNS_IPS", "use_all_dns_ips", id="capitals"),
+    ],
+)
+def test_what_the_clients_spell_differently(name: str, value: object, java: str) -> None:
+    """Each gets the value that means the same to it."""
+    config = translate("c", {**_SERVERS, name: value})
+
+    assert config.java[name] == java
+    assert config.librdkafka[name] == str(value)
 
 
 def test_blanks_around_names_do_no_harm() -> None:

@@ -6,6 +6,8 @@ import json
 import socket
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from threading import Event, Thread
 from typing import Any
 
 import pytest
@@ -211,3 +213,71 @@ def test_brokers_that_call_themselves_by_an_unknown_name(broker: KafkaBroker, mo
     assert not good
     assert message.startswith("DNS and TCP of the brokers that the cluster names failed.")
     assert "advertised.listeners" in message
+
+
+@pytest.fixture
+def never(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., object]]:
+    """A call that does not come back, in a test whose bound is short."""
+    monkeypatch.setattr(connection_check, "_SECONDS", 3.0)
+    over = Event()
+    yield lambda *_: over.wait(20)
+    over.set()
+
+
+def test_a_step_that_hangs(broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch, never: Callable[..., object]) -> None:
+    """The bound is that of the whole test, whatever librdkafka or the resolver wait for."""
+    monkeypatch.setattr(KafkaHook, "metadata", never)
+    began = time.monotonic()
+    good, message = press_test(broker.bootstrap_servers)
+    assert time.monotonic() - began < 6
+    assert not good
+    assert message.startswith("Login failed. It was not over within the 3 s")
+    assert "Passed before: DNS" in message
+
+
+def test_a_client_that_does_not_close(broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch, never: Callable[..., object]) -> None:  # fmt: skip
+    """What was found is told all the same."""
+    monkeypatch.setattr(KafkaHook, "close", never)
+    began = time.monotonic()
+    good, message = press_test(broker.bootstrap_servers)
+    assert time.monotonic() - began < 6
+    assert good, message
+
+
+@pytest.fixture
+def hanging_up() -> Iterator[int]:
+    """The port of somebody who ends every connection."""
+    listening = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        with suppress(OSError):
+            while True:
+                listening.accept()[0].close()
+
+    Thread(target=serve, daemon=True).start()
+    yield listening.getsockname()[1]
+    listening.shutdown(socket.SHUT_RDWR)
+    listening.close()
+
+
+def test_a_resolver_that_hangs_from_the_login_on(hanging_up: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The login's failure is told, whose reason is asked for by hand."""
+    over, asked = Event(), KafkaHook.metadata
+
+    def getaddrinfo(*_: object) -> list[Any]:
+        over.wait(20)
+        raise socket.gaierror("no address")
+
+    def metadata(hook: KafkaHook) -> Any:
+        monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+        return asked(hook)
+
+    monkeypatch.setattr(KafkaHook, "metadata", metadata)
+    monkeypatch.setattr(connection_check, "_LOGIN_SECONDS", 2.0)
+    began = time.monotonic()
+    good, message = press_test(f"127.0.0.1:{hanging_up}")
+    took = time.monotonic() - began
+    over.set()
+    assert took < 8
+    assert not good
+    assert message.startswith("Login failed. No broker of")

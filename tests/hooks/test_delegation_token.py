@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -13,13 +13,16 @@ import pytest
 from airflow_provider_kafka_spark.core.errors import (
     BrokerAuthenticationError,
     BrokerAuthorizationError,
+    BrokerTlsError,
     BrokerUnavailableError,
     DelegationTokenError,
     DelegationTokenExpiredError,
 )
 from airflow_provider_kafka_spark.core.logins.delegation_token import TokenSelection
+from airflow_provider_kafka_spark.hooks import delegation_token
 from airflow_provider_kafka_spark.hooks.delegation_token import DelegationTokenHook
-from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
+from airflow_provider_kafka_spark.testing.certificates import CertificateAuthority
+from airflow_provider_kafka_spark.testing.kafka_broker import BrokerTls, KafkaBroker
 from tests.child_processes import children_with
 
 pytestmark = pytest.mark.broker
@@ -155,7 +158,58 @@ def test_a_token_that_has_ended() -> None:
         with pytest.raises(DelegationTokenError) as caught:
             hook.renew_token(token, LIFE_MS)
         # It has ended, or has been removed already.
-        assert isinstance(caught.value, DelegationTokenExpiredError) or "removed" in str(caught.value)
+        assert isinstance(caught.value, DelegationTokenExpiredError)
+
+
+def _fails(*_: object) -> None:
+    raise ValueError("anything")
+
+
+@pytest.mark.parametrize(
+    "break_off",
+    [
+        pytest.param(lambda patch: patch.setattr(delegation_token, "mask_secret", _fails), id="masking"),
+        pytest.param(lambda patch: patch.setattr(DelegationTokenHook, "_info", _fails), id="reading"),
+    ],
+)
+def test_whatever_fails_behind_the_broker_s_answer_leaves_no_token(
+    monkeypatch: pytest.MonkeyPatch, break_off: Callable[[pytest.MonkeyPatch], None]
+) -> None:
+    with DelegationTokenHook("alice") as hook:
+        before = _living(hook)
+        with monkeypatch.context() as patch:
+            break_off(patch)
+            with pytest.raises(ValueError, match="anything"):
+                hook.create_unchecked()
+        # Who knows of a later one knows of all before.
+        later = hook.create()
+        assert _living(hook) - before == {later.info.token_id}
+        hook.expire_token(later)
+
+
+def _living(hook: DelegationTokenHook) -> set[str]:
+    now_ms = hook.now_ms()
+    return {token.token_id for token in hook.describe("alice") if token.remaining_ms(now_ms) > 0}
+
+
+def test_a_listener_that_wants_a_certificate_besides(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The job has none of the connection's own, as it has nothing of its login. No other fault of TLS is named so."""
+    authority = CertificateAuthority()
+    properties = {"listener.name.sasl_ssl.ssl.client.auth": "required"}
+    tls = BrokerTls(authority.issue("broker"), authority.ca_pem)
+    with KafkaBroker(sasl_users=USERS, tls=tls, properties=properties) as other:
+        mine = other.ssl_client_config(authority.issue("alice"))
+        extra = {name: value for name, value in mine.items() if name.startswith("ssl.")}
+        extra |= other.sasl_client_config("alice", tls=True)
+        monkeypatch.setenv("AIRFLOW_CONN_OTHER", json.dumps({"conn_type": "kafka", "extra": extra}))
+        with DelegationTokenHook("other") as hook:
+            with pytest.raises(DelegationTokenError, match=r"no client certificate; .*ssl\.client\.auth=none"):
+                hook.create()
+            token = hook.create_unchecked()
+            untrusted = {**hook.config.java, "ssl.truststore.certificates": CertificateAuthority().ca_pem}
+            hook._config = replace(hook.config, java=untrusted)
+            with pytest.raises(BrokerTlsError, match="unknown authority"):
+                hook.wait_until_usable(token)
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,10 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
 
 import pytest
+from airflow.providers.apache.spark.hooks import spark_submit
 
 from airflow_provider_kafka_spark.core.errors import EarlierJobUnknownError, JobKilledError
 from airflow_provider_kafka_spark.hooks import spark_job
@@ -144,3 +146,61 @@ def test_a_kill_ends_the_wait_and_the_application(yarn: ResourceManager, monkeyp
 
     assert yarn.asked
     assert [path for path in yarn.killed if ID in path]
+
+
+POD = "spark-0123456789abcdef"
+
+
+@dataclass
+class Kubernetes:
+    """Its client, as the Spark provider has it where Kubernetes' own provider is installed: gives phases in order, and the last one for ever."""
+
+    phases: list[str | Exception | None] = field(default_factory=list)
+    asked: list[tuple[str, str]] = field(default_factory=list)
+
+    def get_kube_client(self) -> Kubernetes:
+        return self
+
+    def list_namespaced_pod(self, namespace: str, label_selector: str) -> SimpleNamespace:
+        self.asked.append((namespace, label_selector))
+        phase = self.phases[min(len(self.asked), len(self.phases)) - 1]
+        if isinstance(phase, Exception):
+            raise phase
+        pod = SimpleNamespace(metadata=SimpleNamespace(name="copy-driver"), status=SimpleNamespace(phase=phase))
+        return SimpleNamespace(items=[] if phase is None else [pod])
+
+
+@pytest.fixture
+def kubernetes(connection: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> Kubernetes:
+    client = Kubernetes()
+    monkeypatch.setattr(spark_job, "_QUERY_SECONDS", 0.001)
+    monkeypatch.setattr(spark_job, "_MOST_OUTAGE_SECONDS", 0.1)
+    monkeypatch.setattr(spark_submit, "kube_client", client, raising=False)
+    extra = {"deploy-mode": "cluster", "namespace": "etl"}
+    connection("spark_default", conn_type="spark", host="k8s://https://127.0.0.1:1", extra=extra)
+    return client
+
+
+@pytest.mark.parametrize("end", ["Succeeded", "Failed", None])
+def test_on_kubernetes_it_goes_on_after_the_end(kubernetes: Kubernetes, end: str | None) -> None:
+    kubernetes.phases = ["Pending", "Running", end]
+
+    SparkJobHook().wait_for_earlier(POD)
+
+    assert kubernetes.asked == [("etl", f"spark-app-selector={POD},spark-role=driver")] * 3
+
+
+def test_on_kubernetes_it_does_not_go_on_without_an_answer(kubernetes: Kubernetes) -> None:
+    kubernetes.phases = ["Running", OSError("connection refused")]
+
+    with pytest.raises(EarlierJobUnknownError, match=rf"connection refused.*kubectl delete pod .*{POD}"):
+        SparkJobHook().wait_for_earlier(POD)
+
+
+def test_a_driver_on_this_machine_is_not_waited_for(kubernetes: Kubernetes, connection: Callable[..., None]) -> None:
+    """In client mode it ends with its worker."""
+    connection("spark_default", conn_type="spark", host="k8s://https://127.0.0.1:1")
+
+    SparkJobHook().wait_for_earlier(POD)
+
+    assert kubernetes.asked == []

@@ -7,10 +7,11 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import (
     AclBinding,
     AclOperation,
@@ -208,6 +209,49 @@ def test_counts_records_that_are_there(
         counts = [hook.count_records(ranges, read_committed=flag)[ranges[0]] for flag in (True, False)]
 
     assert counts == [committed, all_records]
+
+
+def test_the_end_of_a_partition_is_no_failure(kafka: KafkaBroker, topic: TopicFactory, connection: Connection) -> None:
+    """A connection may have told its own consumers to be told of it."""
+    name = topic()
+    kafka.produce_transaction(name, [Record(value=b"kept")])
+    connection("kafka_eof", extra={"bootstrap.servers": kafka.bootstrap_servers, "enable.partition.eof": True})
+
+    with KafkaHook("kafka_eof", timeout=10) as hook:
+        (count,) = hook.count_records(OffsetRanges.parse([f"{name}:0:0:2"])).values()
+
+    assert count == 1
+
+
+def test_what_went_wrong_hours_ago_is_not_the_cause(
+    kafka: KafkaBroker, topic: TopicFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While a job runs, the client may be refused and recover; a slow answer after that is only slow."""
+    name = topic()
+    with KafkaHook(timeout=10) as hook:
+        hook.state([name])
+        hook._failures.add(KafkaError(KafkaError._AUTHENTICATION, "the identity provider was away"))
+        client = SlowOnce(hook.client)
+        monkeypatch.setattr(hook, "_admin", client)
+        assert name in hook.state([name]).topics
+    assert client.asked > 1
+
+
+class SlowOnce:
+    """A client whose first answer does not come in time."""
+
+    def __init__(self, client: AdminClient) -> None:
+        self.client = client
+        self.asked = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.client, name)
+
+    def list_topics(self, timeout: float) -> Any:
+        self.asked += 1
+        if self.asked == 1:
+            raise KafkaException(KafkaError(KafkaError._TRANSPORT))
+        return self.client.list_topics(timeout=timeout)
 
 
 def test_counts_each_range_for_itself(kafka: KafkaBroker, topic: TopicFactory) -> None:

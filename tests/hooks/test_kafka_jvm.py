@@ -12,10 +12,21 @@ import py4j.protocol
 import pytest
 from py4j.protocol import Py4JError, Py4JJavaError
 
-from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError, ConnectionConfigError
+from airflow_provider_kafka_spark.core.errors import (
+    BrokerAuthenticationError,
+    BrokerError,
+    BrokerUnavailableError,
+    ConnectionConfigError,
+    JavaStartError,
+    KafkaSparkError,
+)
 from airflow_provider_kafka_spark.core.submission.java_properties import format_properties
 from airflow_provider_kafka_spark.core.submission.secret_references import by_reference
+from airflow_provider_kafka_spark.hooks import kafka_jvm
 from airflow_provider_kafka_spark.hooks.kafka_jvm import KafkaJvm
+from airflow_provider_kafka_spark.hooks.logins.files import configure
+from airflow_provider_kafka_spark.testing.identity_provider import IdentityProvider
+from airflow_provider_kafka_spark.testing.kerberos import INSTALL_COMMAND, Kdc
 from tests.child_processes import children_with
 
 
@@ -80,6 +91,118 @@ def test_a_jvm_that_is_gone_is_named() -> None:
             jvm.naming("describing the cluster"),
         ):
             client.describeCluster()
+
+
+def _kill_the_jvm() -> None:
+    (child,) = children_with("py4j.GatewayServer")
+    child.kill()
+    child.wait(5)
+
+
+def test_a_jvm_that_goes_while_it_cleans_up_is_named() -> None:
+    """And not once more by the exception behind which it cleans up."""
+    with KafkaJvm({}, "the broker", timeout=5) as jvm:
+        number = jvm.java.java.lang.Integer
+        with pytest.raises(BrokerError, match="NumberFormatException") as first, jvm.naming("creating"):
+            number.parseInt("x")
+        try:
+            raise first.value
+        except BrokerError:
+            _kill_the_jvm()
+            with pytest.raises(BrokerUnavailableError, match="Expiring got no answer"), jvm.naming("expiring"):
+                number.parseInt("1")
+
+
+def test_a_jvm_that_goes_with_what_it_threw_is_named() -> None:
+    """The exception itself is in the JVM."""
+    with KafkaJvm({}, "the broker", timeout=5) as jvm:
+        with pytest.raises(Py4JJavaError) as thrown:
+            jvm.java.java.lang.Integer.parseInt("x")
+        _kill_the_jvm()
+        with pytest.raises(BrokerUnavailableError, match="Creating got no answer"), jvm.naming("creating"):
+            raise thrown.value
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "how"),
+    [
+        pytest.param("_JVM_OPTIONS", ("-Xms900t", "-Xmx900t"), "it ended", id="ends"),
+        pytest.param("_START_SECONDS", 0.0, "it did not", id="too-slow"),
+    ],
+)
+def test_a_jvm_that_does_not_start_may_do_so_later(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: Any, how: str
+) -> None:
+    """The machine has no memory or no time for it now; that Java is there was looked at before."""
+    monkeypatch.setattr(kafka_jvm, name, value)
+    with pytest.raises(JavaStartError, match=how) as caught:
+        KafkaJvm({}, "the broker", timeout=5).__enter__()
+    assert caught.value.retriable
+    assert not children_with("py4j.GatewayServer")
+
+
+def _failed_login(extra: dict[str, Any], krb5_conf: Path | None = None) -> KafkaSparkError:
+    config = configure("kafka_login", {"bootstrap.servers": "127.0.0.1:1", "security.protocol": "SASL_SSL", **extra})
+    system = {**config.system_properties, **({"java.security.krb5.conf": str(krb5_conf)} if krb5_conf else {})}
+    with (
+        KafkaJvm(config.java, "the broker", timeout=15, system_properties=system) as jvm,
+        pytest.raises(KafkaSparkError) as caught,
+    ):
+        jvm.admin()
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("is_up", "kind", "words"),
+    [
+        pytest.param(True, BrokerAuthenticationError, "The identity provider gave no token", id="refuses"),
+        pytest.param(False, BrokerUnavailableError, "The identity provider does not answer", id="is-away"),
+    ],
+)
+def test_an_identity_provider_that_is_away_may_come_back(is_up: bool, kind: type[KafkaSparkError], words: str) -> None:
+    """One that refuses the client does so again. In a few words: Java tells a refusal with its stack."""
+    with IdentityProvider({"copier": "s3cret"}) as provider:
+        extra = {
+            "sasl.mechanism": "OAUTHBEARER",
+            "sasl.oauthbearer.method": "oidc",
+            "sasl.oauthbearer.token.endpoint.url": provider.token_url,
+            "sasl.oauthbearer.client.id": "copier",
+            "sasl.oauthbearer.client.secret": "another",
+        }
+        if not is_up:
+            provider.stop()
+        error = _failed_login(extra)
+    assert type(error) is kind
+    assert words in str(error)
+    assert "keytab" not in str(error)
+    assert "\n" not in str(error)
+
+
+@pytest.mark.skipif(not Kdc.is_available(), reason=f"needs MIT Kerberos: {INSTALL_COMMAND}")
+@pytest.mark.parametrize(
+    ("is_up", "kind", "words"),
+    [
+        pytest.param(True, BrokerAuthenticationError, "Kerberos does not know the principal", id="refuses"),
+        pytest.param(False, BrokerUnavailableError, "The Kerberos server (KDC)", id="is-away"),
+    ],
+)
+def test_a_kdc_that_is_away_may_come_back(tmp_path: Path, is_up: bool, kind: type[KafkaSparkError], words: str) -> None:
+    with Kdc() as kdc, Kdc() as other:
+        kdc.add_principal("alice")
+        (tmp_path / "alice.keytab").write_bytes(kdc.keytab("alice").read_bytes())
+        # The other has the same realm, and does not know her.
+        (tmp_path / "krb5.conf").write_bytes(other.krb5_conf.read_bytes())
+        if not is_up:
+            other.stop()
+        extra = {
+            "sasl.mechanism": "GSSAPI",
+            "sasl.kerberos.service.name": "kafka",
+            "sasl.kerberos.principal": kdc.principal("alice"),
+            "sasl.kerberos.keytab": str(tmp_path / "alice.keytab"),
+        }
+        error = _failed_login(extra, tmp_path / "krb5.conf")
+    assert type(error) is kind
+    assert words in str(error)
 
 
 def test_beside_pyspark_in_the_same_process(monkeypatch: pytest.MonkeyPatch) -> None:

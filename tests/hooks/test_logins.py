@@ -491,11 +491,14 @@ def test_a_form_in_place_of_properties(connection: Connection, broker: KafkaBrok
 
 @needs_kdc
 @pytest.mark.parametrize("fault", ["changed-password", "unknown-principal", "ticket-expired"])
-def test_a_fault_of_kerberos_in_java(broker: KafkaBroker, java: KafkaJvm, kdc: Kdc, tmp_path: Path, fault: str) -> None:
+def test_a_fault_of_kerberos_in_java(
+    broker: KafkaBroker, java: KafkaJvm, kdc: Kdc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
     """Each is a refused login, named soon."""
     extra = broker.sasl_client_config("carol", "GSSAPI")
     if fault == "ticket-expired":
         cache = kdc.ticket_cache("carol", life=1)
+        monkeypatch.setenv("KRB5CCNAME", f"FILE:{cache}")
         time.sleep(1.5)
         module = "com.sun.security.auth.module.Krb5LoginModule"
         del extra["sasl.kerberos.keytab"]

@@ -7,16 +7,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from airflow.providers.apache.spark.hooks import spark_submit
+from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
 from airflow_provider_kafka_spark.core.errors import (
     ConnectionConfigError,
     JarError,
     JavaNotFoundError,
+    JobReportMissingError,
     KafkaSparkError,
     OptionError,
     ReportLocationError,
     SparkSubmitNotFoundError,
 )
+from airflow_provider_kafka_spark.hooks import spark_job
 from airflow_provider_kafka_spark.hooks.programs.jars import CACHE_VARIABLE, REPOSITORY_VARIABLE
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 
@@ -117,6 +121,56 @@ def test_conf_that_would_write_twice(key: str, value: Any) -> None:
     fails(hook, OptionError, f"conf must not set {key}={str(value)!r}", "again", "Leave it out")
 
 
+@pytest.mark.parametrize(
+    ("key", "follows"),
+    [
+        ("spark.yarn.submit.waitAppCompletion", "yarn_track_via_rm_api"),
+        ("spark.kubernetes.submission.waitAppCompletion", "track_driver_via_k8s_api"),
+    ],
+)
+def test_conf_by_which_spark_submit_leaves_early(key: str, follows: str) -> None:
+    """The report would be looked for while the job still runs."""
+    fails(
+        SparkJobHook(submit_options={"conf": {key: False}}), OptionError, f"must not set {key}=false", f"{follows}=True"
+    )
+    SparkJobHook(submit_options={"conf": {key: False}, follows: True}).check()
+
+
+@pytest.mark.parametrize(
+    ("master", "options", "waits"),
+    [
+        pytest.param("yarn", {}, {}, id="client-mode"),
+        pytest.param("yarn", {"deploy_mode": "cluster"}, {"spark.yarn.submit.waitAppCompletion": "true"}, id="yarn"),
+        pytest.param("yarn", {"deploy_mode": "cluster", "yarn_track_via_rm_api": True}, {}, id="yarn-by-rest"),
+        pytest.param(
+            "k8s://https://api:443",
+            {"deploy_mode": "cluster"},
+            {"spark.kubernetes.submission.waitAppCompletion": "true"},
+            id="kubernetes",
+        ),
+    ],
+)
+def test_spark_submit_stays_until_the_end(
+    connection: Connection, master: str, options: dict[str, Any], waits: dict[str, str]
+) -> None:
+    """Whatever a properties file says, unless the Spark provider follows the job."""
+    connection("spark_default", conn_type="spark", host=master)
+    assert SparkJobHook(submit_options=options).cluster.waits == waits
+
+
+def test_cluster_mode_on_a_standalone_cluster(connection: Connection) -> None:
+    """Spark takes no Python application there."""
+    connection("spark_default", conn_type="spark", host="master", port=7077, extra={"deploy-mode": "cluster"})
+    fails(SparkJobHook(), OptionError, "not for a standalone cluster", "'spark://master:7077'", "use 'client'")
+
+
+def test_kubernetes_without_its_provider(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The Spark provider's own words would be: name 'kube_client' is not defined."""
+    monkeypatch.delattr(spark_submit, "kube_client", raising=False)
+    connection("spark_default", conn_type="spark", host="k8s://https://api:443")
+    fails(SparkJobHook(), ConnectionConfigError, "'k8s://https://api:443'", "apache-airflow-providers-cncf-kubernetes")
+
+
 def test_conf_that_says_the_same_as_we_do() -> None:
     """What we set anyway may be in the conf, and a conf of other things is the author's own."""
     SparkJobHook(
@@ -169,3 +223,97 @@ def test_a_connector_version_that_does_not_exist(monkeypatch: pytest.MonkeyPatch
 def test_a_provided_connector_is_taken_at_its_word() -> None:
     """``provided`` fetches nothing."""
     SparkJobHook(kafka_connector="provided").check()
+
+
+@pytest.mark.parametrize(
+    ("connection_of", "master", "is_local"),
+    [
+        pytest.param({"conn_type": "spark", "host": "local"}, "local", True, id="local"),
+        pytest.param({"conn_type": "spark", "host": "local[2]"}, "local[2]", True, id="local-2"),
+        pytest.param(
+            {"conn_type": "spark", "host": "local-cluster[2,1,1024]"},
+            "local-cluster[2,1,1024]",
+            False,
+            id="local-cluster",
+        ),
+        pytest.param(
+            {"conn_type": "spark", "host": "localhost", "port": 7077}, "spark://localhost:7077", False, id="localhost"
+        ),
+        pytest.param(
+            {"conn_type": "spark", "host": "local-master", "port": 7077},
+            "spark://local-master:7077",
+            False,
+            id="local-name",
+        ),
+        pytest.param(
+            {"conn_type": "spark", "host": "spark://m1:7077,m2:7077"},
+            "spark://m1:7077,m2:7077",
+            False,
+            id="two-masters",
+        ),
+        pytest.param({"conn_type": "spark", "host": "yarn"}, "yarn", False, id="yarn"),
+        pytest.param(
+            {"conn_type": "k8s", "host": "https://api", "port": 443}, "k8s://https://api:443", False, id="kubernetes"
+        ),
+    ],
+)
+def test_the_master_is_the_one_that_the_provider_submits_to(
+    connection: Connection, connection_of: dict[str, Any], master: str, is_local: bool
+) -> None:
+    """So a standalone master whose name begins with "local" gets its jars and files sent."""
+    connection("spark_default", **connection_of)
+    cluster = SparkJobHook().cluster
+    assert (cluster.master, cluster.is_local) == (master, is_local)
+    if not master.startswith("k8s"):
+        # On Kubernetes the provider wants a further package.
+        assert SparkSubmitHook()._connection["master"] == master
+
+
+class Storage:
+    """Of a report: its reads raise what is given, in order, and nothing can be removed."""
+
+    def __init__(self, *failures: Exception) -> None:
+        self.failures = list(failures)
+
+    def read_text(self) -> str:
+        if self.failures:
+            raise self.failures.pop(0)
+        return "the report"
+
+    def unlink(self) -> None:
+        raise PermissionError("denied")
+
+
+@pytest.fixture
+def storage(monkeypatch: pytest.MonkeyPatch) -> Storage:
+    found = Storage()
+    monkeypatch.setattr(spark_job, "shared_path", lambda _: found)
+    monkeypatch.setattr(spark_job, "_READ_AGAIN_SECONDS", 0)
+    return found
+
+
+def test_a_report_is_asked_for_again(storage: Storage) -> None:
+    storage.failures = [OSError("reset"), OSError("reset")]
+    assert spark_job._read_shared("s3://reports/1.json") == "the report"
+
+
+def test_a_report_that_cannot_be_read_may_be_readable_later(storage: Storage) -> None:
+    """All may be delivered, and the next try finds that out."""
+    storage.failures = [OSError("reset")] * 3
+    with pytest.raises(JobReportMissingError, match=r"must be readable.*reset") as raised:
+        spark_job._read_shared("s3://reports/1.json")
+    assert raised.value.retriable
+
+
+def test_a_report_without_its_storages_provider(storage: Storage) -> None:
+    storage.failures = [ImportError("no s3fs")]
+    with pytest.raises(ReportLocationError, match="Install the provider"):
+        spark_job._read_shared("s3://reports/1.json")
+
+
+def test_a_report_that_cannot_be_removed_is_read_all_the_same(
+    storage: Storage, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert spark_job._read_shared("s3://reports/1.json") == "the report"
+    SparkJobHook()._remove_shared("s3://reports/1.json")
+    assert "could not be removed" in capsys.readouterr().out

@@ -17,7 +17,7 @@ from airflow_provider_kafka_spark.operators.delegation_token import (
     RenewDelegationTokensOperator,
 )
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
-from tests.airflow_fakes import task_context
+from tests.airflow_fakes import TaskStateStore, task_context
 
 pytestmark = pytest.mark.broker
 
@@ -131,6 +131,22 @@ def test_expired_at_once() -> None:
         listed = {t.token_id for t in hook.describe("alice")}
     assert first.token_id not in listed
     assert other.token_id in listed
+
+
+def test_a_further_try_ends_what_an_earlier_one_left() -> None:
+    """The one that it had ended is gone from the broker's list by then. An id that was never there is an error, and keeps none alive."""
+    first, other, last = made(None, None, None)
+    store = TaskStateStore()
+
+    def expire(*tokens: str) -> Any:
+        return ExpireDelegationTokensOperator(task_id="t", token_ids=list(tokens)).execute(task_context(store))
+
+    with DelegationTokenHook() as hook:
+        expire(first.token_id)
+        assert ids(expire(first.token_id, other.token_id)) == {other.token_id}
+        with pytest.raises(AirflowFailException, match=r"\['no-such-token'\] must exist"):
+            expire("no-such-token", last.token_id)
+        assert not {first, other, last} & set(hook.describe("alice"))
 
 
 def test_expired_in_a_while() -> None:

@@ -6,6 +6,8 @@ import json
 import logging
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -15,10 +17,18 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider_kafka_spark.core.errors import (
     BrokerAuthenticationError,
+    BrokerAuthorizationError,
+    BrokerUnavailableError,
+    DataLossError,
+    DelegationTokenError,
+    DuplicateRecordsError,
+    ExpressionError,
+    JobFailedError,
     JobKilledError,
     JobTokenEndedError,
     KafkaSparkError,
 )
+from airflow_provider_kafka_spark.core.logins.delegation_token import DelegationToken, TokenInfo
 from airflow_provider_kafka_spark.hooks import job_tokens
 from airflow_provider_kafka_spark.hooks.delegation_token import DelegationTokenHook
 from airflow_provider_kafka_spark.operators.available_now import KafkaToKafkaAvailableNowOperator
@@ -157,6 +167,57 @@ def test_a_token_that_somebody_ends_is_named(broker: KafkaBroker, monkeypatch: p
         with pytest.raises(JobTokenEndedError, match="was ended before the job failed: somebody has ended it"):
             tokens.explain(BrokerAuthenticationError("The brokers refused the job's login"))
     assert living_tokens() == []
+
+
+def _expired(lease: Any) -> None:
+    """Its time is over, as the worker knows it."""
+    info = lease._token.info
+    lease._token = replace(lease._token, info=replace(info, expiry_ms=info.issue_ms))
+
+
+@pytest.mark.parametrize("refusal", [BrokerAuthorizationError, DelegationTokenError])
+def test_a_token_that_lives_is_no_cause(monkeypatch: pytest.MonkeyPatch, refusal: type[KafkaSparkError]) -> None:
+    """Though a renewal was refused: it is tried again, and the job's own failure is what it is."""
+    monkeypatch.setattr(job_tokens, "LEASE_MS", 20_000)
+    renew, asked = DelegationTokenHook.renew_token, list[int]()
+
+    def refuses_once(hook: DelegationTokenHook, *arguments: Any) -> Any:
+        asked.append(1)
+        if len(asked) == 1:
+            raise refusal("Not now")
+        return renew(hook, *arguments)
+
+    monkeypatch.setattr(DelegationTokenHook, "renew_token", refuses_once)
+    with job_tokens.JobTokens([DelegationTokenHook().config], memory=TaskStateStore()) as tokens:
+        (lease,) = tokens._leases.values()
+        first = lease._token.info.expiry_ms
+        assert not lease._renewed(20_000)
+        tokens.explain(BrokerAuthenticationError("The brokers refused the job's login"))
+        assert lease._renewed(20_000)
+        assert lease._token.info.expiry_ms > first
+        assert lease._thread.is_alive()
+
+
+@pytest.mark.parametrize(
+    ("kind", "by_the_token"),
+    [
+        (BrokerAuthenticationError, True),
+        (BrokerAuthorizationError, True),
+        (BrokerUnavailableError, True),
+        (JobFailedError, True),
+        (ExpressionError, False),
+        (DataLossError, False),
+        (DuplicateRecordsError, False),
+    ],
+)
+def test_only_what_a_lost_login_looks_like_is_laid_to_a_token(kind: type[KafkaSparkError], by_the_token: bool) -> None:
+    """What is final by itself would fail again, with the next token too."""
+    token = DelegationToken(TokenInfo("id", "User:alice", (), 1, 2, 3), "secret")
+    config = DelegationTokenHook().config
+    lease = job_tokens._Lease(config, 5, None, token, job_tokens._now_ms())
+    _expired(lease)
+    with pytest.raises(JobTokenEndedError, match="it could not be renewed") if by_the_token else nullcontext():
+        lease.explain(kind("The job's own words"))
 
 
 def test_what_hinders_the_end_of_a_token_does_not_fail_the_job(

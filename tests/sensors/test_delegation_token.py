@@ -14,6 +14,7 @@ from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, TaskDeferred
 
 from airflow_provider_kafka_spark.core.logins.delegation_token import TokenInfo, TokenSelection
+from airflow_provider_kafka_spark.hooks import kafka_jvm
 from airflow_provider_kafka_spark.hooks.delegation_token import DelegationTokenHook
 from airflow_provider_kafka_spark.sensors.delegation_token import DelegationTokenExpirySensor
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
@@ -167,3 +168,9 @@ def test_an_outage_is_waited_for(monkeypatch: pytest.MonkeyPatch, broker: KafkaB
         monkeypatch.setenv("AIRFLOW_CONN_DOWN", json.dumps({"conn_type": "kafka", "extra": down}))
         one = sensor(conn_id="down", min_remaining=60, kafka_timeout=2)
         assert one.poke(task_context()) is False  # type: ignore[arg-type]
+
+
+def test_a_jvm_that_does_not_start_in_time_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a worker that is busy for a moment."""
+    monkeypatch.setattr(kafka_jvm, "_START_SECONDS", 0.001)
+    assert sensor(min_remaining=60).poke(task_context()) is False  # type: ignore[arg-type]

@@ -49,16 +49,21 @@ def on_yarn(
     }
 
 
+@pytest.mark.parametrize("by_rest", [False, True], ids=["by-spark-submit", "by-rest"])
 def test_a_job_in_cluster_mode_reports_back(
-    kafka: KafkaBroker, topic: TopicFactory, on_yarn: dict[str, Any], tmp_path: Path
+    kafka: KafkaBroker, topic: TopicFactory, on_yarn: dict[str, Any], tmp_path: Path, *, by_rest: bool
 ) -> None:
-    """The task is green by the report that the driver left, and the link leads to the application on YARN."""
+    """The task is green by the report that the driver left, and the link leads to the application on YARN. Also where spark-submit leaves at once, and YARN is asked for the end."""
     source, target = topic(2, suffix="source"), topic(suffix="target")
     kafka.produce(source, [Record(b"k", b"%d" % i, partition=i % 2) for i in range(100)])
     ti = TaskInstance()
 
     operator = ReplayOffsetRangesOperator(
-        task_id="replay", offset_ranges=[f"{source}:0:10:20", f"{source}:1:0:5"], target_topic=target, **on_yarn
+        task_id="replay",
+        offset_ranges=[f"{source}:0:10:20", f"{source}:1:0:5"],
+        target_topic=target,
+        yarn_track_via_rm_api=by_rest,
+        **on_yarn,
     )
     operator.name = "replay-on-yarn"
     result = operator.execute(task_context(ti=ti))  # type: ignore[arg-type]

@@ -5,8 +5,8 @@ A token ends at its expiry time unless it is renewed; no renewal goes beyond its
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from typing import Any
 
@@ -143,6 +143,12 @@ class TokenSelection:
                 )
             seen = [t for t in seen if t.token_id in self.token_ids]
         return sorted(seen, key=lambda t: (t.expiry_ms, t.token_id))
+
+    def among(self, token_ids: Collection[str]) -> TokenSelection:
+        """Without the ids that are not among these."""
+        if self.token_ids is None:
+            return self
+        return replace(self, token_ids=tuple(name for name in self.token_ids if name in token_ids))
 
     def __str__(self) -> str:
         by_owner = f"of {self.owner}" if self.owner else "that the login may see"

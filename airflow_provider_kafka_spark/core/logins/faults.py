@@ -77,6 +77,26 @@ _FAULTS: tuple[tuple[str, LoginFault], ...] = (
         ),
     ),
     (
+        r"An internal error occurred while retrieving token from callback handler",
+        LoginFault(
+            IDENTITY_PROVIDER,
+            "The identity provider does not answer, or not as it should, and Java's client does not tell more.",
+            f"Check {_PROVIDER}, that the worker and Spark reach the provider, that Java trusts its certificate, and the provider's own log.",
+            passing=True,
+        ),
+    ),
+    (
+        # librdkafka tells the answer and not its status; one to ask again after (429, 5xx) it tells as often as it got it.
+        r"OAUTHBEARER token: ([\s\S]{0,400}?(?i:\"error\" ?: ?\"(server_error|temporarily_unavailable|slow_down)\"|Internal Server Error|Bad Gateway|Service (Temporarily )?Unavailable|Too Many Requests)"
+        r"|(?P<answer>[\s\S]{8,}?)(?P=answer){3,}$)|\bresponse code (429|5\d\d)\b",
+        LoginFault(
+            IDENTITY_PROVIDER,
+            "The identity provider cannot give a token now.",
+            "Look at the provider's own log, or try again later.",
+            passing=True,
+        ),
+    ),
+    (
         r"\"status\" ?: ?\"(invalid_token|insufficient_scope)",
         LoginFault(
             LOGIN,
@@ -192,7 +212,18 @@ _FAULTS: tuple[tuple[str, LoginFault], ...] = (
         LoginFault(LOGIN, "There is no valid Kerberos ticket.", "Run kinit for the worker's user, or give sasl.kerberos.keytab and sasl.kerberos.principal."),
     ),
     (
-        r"Cannot (contact|find|locate) (any )?KDC|Cannot get kdc for realm|KDC has no support|Cannot locate default realm|ICMP Port Unreachable|Receive timed out.{0,60}(kdc|krb)",
+        r"KDC has no support for",
+        LoginFault(LOGIN, "The Kerberos server (KDC) has none of the encryption types that it was asked for.", "Compare those of the keytab (`klist -ke`) with those of the KDC and of krb5.conf."),
+    ),
+    (
+        r"Cannot locate default realm",
+        LoginFault(LOGIN, "Kerberos has no realm to ask in.", "Set default_realm in krb5.conf of this machine (KRB5_CONFIG)."),
+    ),
+    (
+        # Java's login says nothing of Kerberos where no KDC answers: the cause is that of a connection.
+        r"Cannot (contact|find|locate) (any )?KDC|Cannot get kdc for realm|ICMP Port Unreachable|Receive timed out.{0,60}(kdc|krb)"
+        r"|\bLoginException(: [^\n]*)?\n(ConnectException|NoRouteToHostException|PortUnreachableException|SocketException|SocketTimeoutException|UnknownHostException)\b"
+        r"|Mechanism level: [^)\n]{0,200}(Connection refused|timed out|Port Unreachable|No route to host|Network is unreachable|Name or service not known)",
         LoginFault(LOGIN, "The Kerberos server (KDC) of the realm is not known or does not answer.", "Look at krb5.conf of this machine (KRB5_CONFIG), and whether the KDC is up.", passing=True),
     ),
     (

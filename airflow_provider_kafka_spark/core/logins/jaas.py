@@ -48,7 +48,7 @@ def parse_jaas(text: str) -> JaasLine:
     :raises ValueError: if it is not exactly one module with its options. The message shows no value.
     """
     tokens = _tokens(text)
-    if len(tokens) < 3 or tokens[0][0] != "word" or tokens[1][1] not in _FLAGS or tokens[-1] != ("sign", ";"):
+    if len(tokens) < 3 or tokens[0][0] != "word" or tokens[1][1].lower() not in _FLAGS or tokens[-1] != ("sign", ";"):
         raise ValueError("it must be a module's name, 'required', options and a semicolon")
     options: dict[str, str] = {}
     rest = tokens[2:-1]

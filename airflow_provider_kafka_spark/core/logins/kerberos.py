@@ -96,7 +96,7 @@ def parse_kerberos(extra: ConnectionExtra, options: dict[str, str]) -> KerberosL
     """Read a Kerberos login.
 
     :param options: of the JAAS line; what is understood is taken out.
-    :raises ConnectionConfigError: if a keytab stands there without the principal whose keys it has.
+    :raises ConnectionConfigError: if a keytab stands there without the principal whose keys it has, or is wanted and not named.
     """
     jaas = "sasl.jaas.config"
     service = extra.take_one("sasl.kerberos.service.name", options.pop("serviceName", None), jaas) or "kafka"
@@ -104,6 +104,11 @@ def parse_kerberos(extra: ConnectionExtra, options: dict[str, str]) -> KerberosL
     keytab = extra.take_one("sasl.kerberos.keytab", options.pop("keyTab", None), jaas)
     keytab = keytab.removeprefix("FILE:") if keytab else None
     ticket_cache = options.pop("ticketCache", None)
+    if options.get("useKeyTab", "").lower() == "true" and not keytab:
+        raise extra.error(
+            "has useKeyTab=true in sasl.jaas.config and no keyTab, which means the default keytab of the machine; librdkafka knows none, and it does not travel with a job. Name "
+            'the keytab, as keyTab="/path" there or as sasl.kerberos.keytab; or remove useKeyTab to log in with the worker\'s tickets.'
+        )
     for name in _IMPLIED:
         options.pop(name, None)
     if keytab and not principal:
@@ -118,7 +123,9 @@ def parse_kerberos(extra: ConnectionExtra, options: dict[str, str]) -> KerberosL
     librdkafka |= {_RELOGIN: relogin or "60000"} if kinit or (relogin and keytab) else {}
     settings = {name: value for name in _JAVA_ONLY if (value := extra.take(name))}
     java = settings | ({_RELOGIN: relogin} if relogin and relogin != "0" else {})
-    return KerberosLogin(service, principal, keytab, ticket_cache, librdkafka, java)
+    return KerberosLogin(
+        service, principal, keytab, ticket_cache.removeprefix("FILE:") if ticket_cache else None, librdkafka, java
+    )
 
 
 def ticket_cache_path(conn_id: str, variable: str | None, user_id: int) -> str:
@@ -140,6 +147,43 @@ def ticket_cache_path(conn_id: str, variable: str | None, user_id: int) -> str:
             f"KRB5CCNAME=FILE:/path for the worker and kinit, or give sasl.kerberos.keytab and sasl.kerberos.principal."
         )
     return path if kind == "FILE" else variable
+
+
+def refuse_other_tickets(conn_id: str, ticket_cache: str | None, variable: str | None, path: str) -> None:
+    """Both clients must log in with the same tickets.
+
+    :param ticket_cache: the file that the connection names for Java, if it does.
+    :param variable: ``KRB5CCNAME`` of the worker.
+    :param path: the file of the worker's tickets, the only ones that librdkafka knows.
+    :raises ConnectionConfigError: if the connection names another file.
+    """
+    if ticket_cache is not None and ticket_cache != path:
+        raise ConnectionConfigError(
+            f"ticketCache in sasl.jaas.config of connection {conn_id!r} must be the file of this worker's own tickets, {path} (KRB5CCNAME is {_shown(variable)}), since librdkafka knows no "
+            f"others, and worker and Spark could be different principals; got {ticket_cache}. Remove ticketCache, or set KRB5CCNAME=FILE:{ticket_cache} for the worker."
+        )
+
+
+def no_tickets(conn_id: str, variable: str | None, path: str, where: str) -> ConnectionConfigError:
+    """To be raised if the file of the worker's tickets does not exist.
+
+    :param variable: ``KRB5CCNAME`` of the worker.
+    :param where: the worker, and who it is.
+    """
+    elsewhere = (
+        ""
+        if variable
+        else " Tickets that `klist` shows all the same are where default_ccache_name in krb5.conf says, such as KEYRING: or KCM:, which Java does not read."
+    )
+    return ConnectionConfigError(
+        f"The Kerberos login of connection {conn_id!r} has no sasl.kerberos.keytab, so its ticket cache must be a file that is there {where}; KRB5CCNAME is {_shown(variable)}, and "
+        f"{path} does not exist.{elsewhere} Put tickets into a file: run kinit -c FILE:/path, and set KRB5CCNAME=FILE:/path for the worker; or give sasl.kerberos.keytab and "
+        f"sasl.kerberos.principal."
+    )
+
+
+def _shown(variable: str | None) -> str:
+    return repr(variable) if variable else "not set"
 
 
 def refuse_other_principals(conn_id: str, principal: str, keytab: str, content: bytes) -> None:

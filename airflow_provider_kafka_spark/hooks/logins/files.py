@@ -27,7 +27,13 @@ from cryptography.hazmat.primitives.serialization import (
 from airflow_provider_kafka_spark.core.client_config import KafkaClientConfig, ParsedConnection, parse
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError
 from airflow_provider_kafka_spark.core.logins.client_properties import LoginFiles
-from airflow_provider_kafka_spark.core.logins.kerberos import KerberosLogin, refuse_other_principals, ticket_cache_path
+from airflow_provider_kafka_spark.core.logins.kerberos import (
+    KerberosLogin,
+    no_tickets,
+    refuse_other_principals,
+    refuse_other_tickets,
+    ticket_cache_path,
+)
 from airflow_provider_kafka_spark.core.logins.oidc import OidcLogin
 from airflow_provider_kafka_spark.core.logins.tls import PemSource, StoreSource, Tls
 
@@ -88,8 +94,11 @@ class _Reader:
             content = self._file("sasl.kerberos.keytab", login.keytab)
             refuse_other_principals(self._conn_id, login.principal or "", login.keytab, content)
             return {}
-        path = login.ticket_cache or ticket_cache_path(self._conn_id, os.environ.get("KRB5CCNAME"), os.getuid())
-        self._file("The Kerberos ticket cache (no sasl.kerberos.keytab is given; run kinit, or give one)", path)
+        variable = os.environ.get("KRB5CCNAME")
+        path = ticket_cache_path(self._conn_id, variable, os.getuid())
+        refuse_other_tickets(self._conn_id, login.ticket_cache, variable, path)
+        missing = no_tickets(self._conn_id, variable, path, _here())
+        self._file("The Kerberos ticket cache (no sasl.kerberos.keytab is given)", path, missing)
         return {"ticket_cache": path}
 
     def authorities(self, source: PemSource) -> str:
@@ -232,7 +241,7 @@ class _Reader:
     def _pem(self, source: PemSource) -> bytes:
         return source.pem.encode() if source.pem else self._file(source.name, source.location or "")
 
-    def _file(self, name: str, location: str) -> bytes:
+    def _file(self, name: str, location: str, missing: ConnectionConfigError | None = None) -> bytes:
         path = Path(location)
         try:
             status = path.stat()
@@ -245,10 +254,12 @@ class _Reader:
                 raise self._error(name, f"a small file; {location} has {status.st_size} bytes.")
             return path.read_bytes()
         except OSError as error:
+            if missing is not None and isinstance(error, FileNotFoundError):
+                raise missing from error
             raise self._unreadable(name, location, error) from error
 
     def _unreadable(self, name: str, location: str, error: OSError) -> ConnectionConfigError:
-        where = f"on this worker ({socket.gethostname()}, user {os.geteuid()})"
+        where = _here()
         if isinstance(error, FileNotFoundError):
             return self._error(
                 name, f"a file that is there {where}; {location} does not exist. Put it there, or correct the path."
@@ -261,6 +272,10 @@ class _Reader:
 
     def _error(self, name: str, expected: str) -> ConnectionConfigError:
         return ConnectionConfigError(f"{name} of connection {self._conn_id!r} must be {expected}")
+
+
+def _here() -> str:
+    return f"on this worker ({socket.gethostname()}, user {os.geteuid()})"
 
 
 def _load_key(block: bytes, password: str | None) -> object:

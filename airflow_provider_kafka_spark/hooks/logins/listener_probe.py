@@ -8,10 +8,13 @@ import ssl
 import struct
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from queue import Empty, SimpleQueue
 from tempfile import NamedTemporaryFile
+from threading import Thread
+from typing import TypeVar
 
 from airflow_provider_kafka_spark.core.client_config import KafkaClientConfig
 from airflow_provider_kafka_spark.core.logins.bootstrap_servers import Server, parse_servers
@@ -24,6 +27,8 @@ from airflow_provider_kafka_spark.core.logins.faults import (
     find_login_fault,
     other_mechanisms,
 )
+
+T = TypeVar("T")
 
 #: What is asked, since every listener answers it without a login: SaslHandshake, version 1.
 _SASL_HANDSHAKE = 17
@@ -46,17 +51,36 @@ def find_listener_fault(config: KafkaClientConfig, seconds: float) -> LoginFault
 
     Nobody logs in here, so a wrong password is not found.
 
-    :param seconds: for all brokers together; looking up their names may take longer.
+    :param seconds: for all brokers together.
     """
     deadline = time.monotonic() + seconds
-    for server in parse_servers(config.bootstrap_servers)[:_MOST_SERVERS]:
+    servers = parse_servers(config.bootstrap_servers)[:_MOST_SERVERS]
+    answers = ask_each(servers, lambda server: probe_listener(config, server, deadline), seconds)
+    return next((answer for _, answer in answers if isinstance(answer, LoginFault)), None)
+
+
+def ask_each(
+    servers: Iterable[Server], call: Callable[[Server], T], seconds: float
+) -> Iterator[tuple[Server, T | Exception]]:
+    """Ask all at once, each once; who does not answer in time is left out.
+
+    Looking up a name cannot be stopped, so a thread may live on for the resolver's own time-out. It does not keep the process.
+    """
+    answers: SimpleQueue[tuple[Server, T | Exception]] = SimpleQueue()
+
+    def ask(server: Server) -> None:
         try:
-            fault = probe_listener(config, server, deadline)
-        except OSError:
-            continue
-        if fault is not None:
-            return fault
-    return None
+            answers.put((server, call(server)))
+        except (OSError, EOFError, UnicodeError) as error:
+            answers.put((server, error))
+
+    asked = list(dict.fromkeys(servers))
+    deadline = time.monotonic() + seconds
+    for server in asked:
+        Thread(target=ask, args=(server,), name=f"probe of {server}", daemon=True).start()
+    with suppress(Empty):
+        for _ in asked:
+            yield answers.get(timeout=max(0.0, deadline - time.monotonic()))
 
 
 def probe_listener(config: KafkaClientConfig, server: Server, deadline: float) -> LoginFault | None:

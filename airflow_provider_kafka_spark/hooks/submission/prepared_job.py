@@ -116,7 +116,13 @@ def submit_options(
         # spark-submit may run in the job's folder.
         options = absolute_paths(options, Path.cwd())
     defaults = {**_DEFAULT_CONF, **(_LOCAL_CONF if cluster.is_local else {}), **spark_defaults(), **REDACTION}
-    options["conf"] = {**defaults, **ONE_ATTEMPT, **logins.spark_settings, **(options.get("conf") or {})}
+    options["conf"] = {
+        **defaults,
+        **ONE_ATTEMPT,
+        **cluster.waits,
+        **logins.spark_settings,
+        **(options.get("conf") or {}),
+    }
     defined = " ".join(f"-D{name}={value}" for name, value in logins.system_properties.items())
     if defined and not cluster.is_local:
         options["conf"].update(_java_options(cluster, options, defined))

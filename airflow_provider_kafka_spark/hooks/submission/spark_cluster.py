@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from airflow.providers.apache.spark.hooks import spark_submit
 from airflow.providers.apache.spark.hooks.spark_submit import (
     ALLOWED_SPARK_BINARIES,
     DEFAULT_SPARK_BINARY,
@@ -28,6 +29,11 @@ ONE_ATTEMPT = {
     "spark.task.maxFailures": "1",
     "spark.speculation": "false",
     "spark.yarn.maxAppAttempts": "1",
+}
+#: By these spark-submit leaves before the job ends; and the submit options with which the Spark provider then asks for the end.
+_LEAVES_EARLY = {
+    "yarn": ("spark.yarn.submit.waitAppCompletion", "yarn_track_via_rm_api"),
+    "k8s": ("spark.kubernetes.submission.waitAppCompletion", "track_driver_via_k8s_api"),
 }
 
 
@@ -56,7 +62,7 @@ class SparkCluster:
     def check(self) -> None:
         """Find everything a submission needs, before anything is planned or started.
 
-        :raises ConnectionConfigError: if the Spark connection is missing.
+        :raises ConnectionConfigError: if the Spark connection is missing, or leads to Kubernetes without the provider for it.
         :raises SparkSubmitNotFoundError: if there is no ``spark-submit``.
         :raises JavaNotFoundError: if there is no Java, or one too old for this Spark.
         :raises JarError: if the connector is not to be had or cannot be read.
@@ -64,6 +70,15 @@ class SparkCluster:
         :raises OptionError: if ``conf`` asks for what would write records twice.
         """
         self._check_conf()
+        if self.master.startswith("spark://") and self.is_cluster_mode:
+            raise OptionError(
+                f"deploy_mode='cluster' is not for a standalone cluster: Spark takes no Python application there. The master of connection {self.spark_conn_id!r} is {self.master!r}; use 'client'."
+            )
+        if self.master.startswith("k8s") and not hasattr(spark_submit, "kube_client"):
+            # The provider itself fails by a NameError.
+            raise ConnectionConfigError(
+                f"The master {self.master!r} of connection {self.spark_conn_id!r} needs apache-airflow-providers-cncf-kubernetes on the worker, by which the Spark provider follows and stops the driver. Install it."
+            )
         home = self.spark_home
         find_java(home.minimum_java)
         self.connector_jars  # noqa: B018 - the jars are fetched here, before anything else happens
@@ -74,9 +89,9 @@ class SparkCluster:
 
         :raises OptionError: on a master other than YARN and Kubernetes, and for a proxy user: brokers give tokens to the one who asks only (KIP-48), so Spark refuses that on the cluster.
         """
-        if not self._master.startswith(("yarn", "k8s")):
+        if not self.master.startswith(("yarn", "k8s")):
             raise OptionError(
-                f"use_delegation_token='spark' needs YARN or Kubernetes, where Spark itself obtains tokens; the master of connection {self.spark_conn_id!r} is {self._master!r}. Use True: then the "
+                f"use_delegation_token='spark' needs YARN or Kubernetes, where Spark itself obtains tokens; the master of connection {self.spark_conn_id!r} is {self.master!r}. Use True: then the "
                 f"worker makes a token, and it works everywhere."
             )
         proxy_user = self.submit_options.get("proxy_user")
@@ -85,6 +100,14 @@ class SparkCluster:
                 f"use_delegation_token='spark' and proxy_user={proxy_user!r} cannot go together: a broker gives a delegation token only to the one who asks, so Spark obtains none for a proxy user. Leave "
                 f"proxy_user out, or use True: then the token is that of the Kafka connection's login."
             )
+
+    @property
+    def waits(self) -> dict[str, str]:
+        """Settings by which ``spark-submit`` stays until the job has ended, whatever a properties file says; none where the Spark provider asks for the end."""
+        for kind, (key, follows) in _LEAVES_EARLY.items():
+            if self.is_cluster_mode and self.master.startswith(kind) and not self.submit_options.get(follows):
+                return {key: "true"}
+        return {}
 
     @cached_property
     def spark_home(self) -> SparkHome:
@@ -97,11 +120,16 @@ class SparkCluster:
 
     @property
     def is_local(self) -> bool:
-        return self._master.startswith("local")
+        return re.fullmatch(r"local(\[.*\])?", self.master) is not None
 
     @property
     def is_cluster_mode(self) -> bool:
         return (self.submit_options.get("deploy_mode") or self._extra.get("deploy-mode")) == "cluster"
+
+    @property
+    def has_driver_pod(self) -> bool:
+        """Whether the driver runs in a pod of its own on Kubernetes."""
+        return self.is_cluster_mode and self.master.startswith("k8s")
 
     @cached_property
     def report_folder(self) -> str | None:
@@ -163,11 +191,11 @@ class SparkCluster:
         return dict(self._connection.extra_dejson)
 
     @property
-    def _master(self) -> str:
-        host = str(self._connection.host or "")
-        return (
-            host if "://" in host or self._connection.conn_type == "spark" else f"{self._connection.conn_type}://{host}"
-        )
+    def master(self) -> str:
+        """As the Spark provider puts it together."""
+        kind, host, port = self._connection.conn_type, str(self._connection.host or ""), self._connection.port
+        is_whole = kind == "spark" and host and ("://" in host or not port)
+        return (host if is_whole else f"{kind}://{host}") + (f":{port}" if port else "")
 
     def _check_conf(self) -> None:
         conf = {str(key): str(value) for key, value in (self.submit_options.get("conf") or {}).items()}
@@ -177,9 +205,15 @@ class SparkCluster:
                     f"conf must not set {key}={conf[key]!r}: a task that runs again writes its records again, since Spark's Kafka sink is at-least-once. "
                     f"Leave it out ({needed} is set), and let Airflow retry the task, which writes only what is missing."
                 )
-        attempts = re.fullmatch(r"local\[[^,\]]*,\s*(\d+)\s*\]", self._master)
+        for key, follows in _LEAVES_EARLY.values():
+            if conf.get(key, "").strip().lower() == "false" and not self.submit_options.get(follows):
+                raise OptionError(
+                    f"conf must not set {key}=false: spark-submit would leave before the job ends, and without its report the task cannot be green. Leave it out, or pass {follows}=True, by which "
+                    f"the job is followed without spark-submit."
+                )
+        attempts = re.fullmatch(r"local\[[^,\]]*,\s*(\d+)\s*\]", self.master)
         if attempts and int(attempts[1]) > 1:
             raise OptionError(
-                f"The master {self._master!r} of connection {self.spark_conn_id!r} allows {attempts[1]} attempts for each task, and a task that runs again "
+                f"The master {self.master!r} of connection {self.spark_conn_id!r} allows {attempts[1]} attempts for each task, and a task that runs again "
                 f"writes its records again. Use 'local[N]'."
             )

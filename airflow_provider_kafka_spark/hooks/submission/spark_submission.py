@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+from airflow.providers.apache.spark.hooks import spark_submit
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError
@@ -72,27 +73,53 @@ class SparkSubmission(SparkSubmitHook):
             if self._yarn_application_id:
                 self.kill_application(self._yarn_application_id)
             return
+        if self._kubernetes_driver_pod:
+            # The provider deletes it only while spark-submit runs, and a task that timed out has ended that already.
+            self.end()
+            self._delete_driver_pod()
+            self._run_post_submit_commands()
+            return
         super().on_kill()
         self.end()
 
     def kill_application(self, application_id: str) -> None:
-        """Kill an application on YARN by its ResourceManager's REST interface."""
-        # The provider's own way without it is the `yarn` command, which a worker seldom has.
-        self._kill_yarn_application(application_id)
+        """Kill an application: on YARN by its ResourceManager's REST interface, on Kubernetes by deleting the driver's pod, if a status was asked for before."""
+        if is_on_yarn(application_id):
+            # The provider's own way without it is the `yarn` command, which a worker seldom has.
+            self._kill_yarn_application(application_id)
+        elif self._kubernetes_driver_pod:
+            self._delete_driver_pod()
 
-    def status_on_yarn(self, application_id: str) -> str | None:
-        """How an application is, by YARN's ResourceManager.
+    def status_of(self, application_id: str) -> str | None:
+        """How an application is, by YARN's ResourceManager, or by the phase of its driver's pod on Kubernetes.
 
-        :return: ``"SUCCEEDED"`` or ``"FAILED"`` for one that has ended, and the latter for one that was killed; ``"RUNNING"`` and the like before; None for one that YARN does not know.
+        :return: ``"SUCCEEDED"`` or ``"FAILED"`` for one that has ended, and the latter for one that was killed; ``"RUNNING"`` and the like before; None for one that is not known there.
         :raises ValueError: if the worker does not know YARN's address.
-        :raises RuntimeError: if YARN does not tell.
+        :raises RuntimeError: if it is not told.
         """
+        status = self._status_on_yarn if is_on_yarn(application_id) else self._status_on_kubernetes
+        return status(application_id)
+
+    def _status_on_yarn(self, application_id: str) -> str | None:
         try:
             return self.query_yarn_application_status(application_id)
         except RuntimeError as error:
             if _NOT_KNOWN.search(str(error)):
                 return None
             raise
+
+    def _status_on_kubernetes(self, application_id: str) -> str | None:
+        selector = f"spark-app-selector={application_id},spark-role=driver"
+        try:
+            client = spark_submit.kube_client.get_kube_client()
+            found = client.list_namespaced_pod(self._connection["namespace"] or "default", label_selector=selector)
+        except Exception as error:
+            # Its client raises whatever its transport does.
+            raise RuntimeError(f"{type(error).__name__}: {error}") from error
+        for pod in found.items:
+            self._kubernetes_driver_pod = pod.metadata.name
+            return str(pod.status.phase or "Pending").upper()
+        return None
 
     def end(self) -> None:
         """Leave no process behind: driver and Python children share the group that ``spark-submit`` leads."""
@@ -101,7 +128,13 @@ class SparkSubmission(SparkSubmitHook):
 
     def submit(self, application: str = "", **kwargs: Any) -> str | None:
         # It is filled when the command is built; the provider itself would hand on everything.
-        return super().submit(application, env=self._process_environment, **kwargs)
+        driver_id = super().submit(application, env=self._process_environment, **kwargs)
+        # Where spark-submit has left before the job ends, it is the provider's operator that follows the job.
+        if self._should_track_yarn_application_via_rm_api() and self._yarn_application_id:
+            self._start_yarn_application_status_tracking(self._yarn_application_id)
+        elif self._should_track_driver_via_k8s_api():
+            self._poll_k8s_driver_via_api()
+        return driver_id
 
     def _get_spark_binary_path(self) -> list[str]:
         return [str(self._home.submit)]
@@ -162,6 +195,9 @@ class SparkSubmission(SparkSubmitHook):
             if announced is None and self._yarn_application_id is not None and "Submitted application" in line:
                 announced = self._yarn_application_id
                 self._on_event(JobStarted(announced, self._yarn_page(announced)))
+            elif announced is None and self._kubernetes_application_id is not None:
+                announced = self._kubernetes_application_id
+                self._on_event(JobStarted(announced, None))
 
     def _yarn_page(self, application_id: str) -> str | None:
         """The application's page on YARN, or None where the worker does not know YARN's address."""
@@ -170,6 +206,10 @@ class SparkSubmission(SparkSubmitHook):
         except ValueError as error:
             self.log.warning("No link to the application, and no way to stop it from here: %s", error)
             return None
+
+
+def is_on_yarn(application_id: str) -> bool:
+    return application_id.startswith("application_")
 
 
 def _rm_address(environ: Mapping[str, str]) -> str | None:

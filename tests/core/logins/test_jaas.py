@@ -26,6 +26,7 @@ def test_what_is_written_is_read_back(options: dict[str, str]) -> None:
         pytest.param(f"{_MODULE} required;", {}, id="no-options"),
         pytest.param(f'  {_MODULE}\n  required\n  username="ann"\n  password=secret ;\n', {"username": "ann", "password": "secret"}, id="lines"),
         pytest.param(f"{_MODULE} optional useKeyTab=true keyTab='/etc/a b.keytab';", {"useKeyTab": "true", "keyTab": "/etc/a b.keytab"}, id="single-quotes"),
+        pytest.param(f"{_MODULE} Required a=b;", {"a": "b"}, id="flag-in-any-case"),
         pytest.param(rf'{_MODULE} required password="a\"b\\c\101\n";', {"password": 'a"b\\cA\n'}, id="escapes"),
         pytest.param(f'{_MODULE} required password="; x=\'y\'";', {"password": "; x='y'"}, id="signs-in-quotes"),
     ],
@@ -33,6 +34,10 @@ def test_what_is_written_is_read_back(options: dict[str, str]) -> None:
 def test_reads_as_java_does(text: str, options: dict[str, str]) -> None:
     """Words, both kinds of quotes, and Java's escapes."""
     assert parse_jaas(text) == JaasLine(_MODULE, options)
+
+
+def test_the_flag_is_written_in_small_letters() -> None:
+    assert parse_jaas(f"{_MODULE} REQUIRED;").format() == f"{_MODULE} required;"
 
 
 @pytest.mark.parametrize(

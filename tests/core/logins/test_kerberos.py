@@ -14,7 +14,9 @@ from airflow_provider_kafka_spark.core.logins.jaas import parse_jaas
 from airflow_provider_kafka_spark.core.logins.kerberos import (
     KerberosLogin,
     keytab_principals,
+    no_tickets,
     refuse_other_principals,
+    refuse_other_tickets,
     ticket_cache_path,
 )
 from airflow_provider_kafka_spark.core.logins.sasl import MODULES, parse_sasl
@@ -50,7 +52,19 @@ def _keytab(*principals: str) -> bytes:
     return b"\x05\x02" + b"".join(map(_entry, principals))
 
 
-@pytest.mark.parametrize("properties", [_KEYTAB, {"sasl.jaas.config": _JAAS}, {**_KEYTAB, "sasl.jaas.config": _JAAS}], ids=["librdkafka", "java", "both"])  # fmt: skip
+#: To Java, the default keytab of the machine.
+_NO_KEYTAB = f'{MODULES["GSSAPI"]} required useKeyTab=True principal="copier@REALM";'
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        pytest.param(_KEYTAB, id="librdkafka"),
+        pytest.param({"sasl.jaas.config": _JAAS}, id="java"),
+        pytest.param({**_KEYTAB, "sasl.jaas.config": _JAAS}, id="both"),
+        pytest.param({**_KEYTAB, "sasl.jaas.config": _NO_KEYTAB}, id="the-file-in-librdkafkas-only"),
+    ],
+)
 def test_a_keytab_in_either_clients_words(properties: dict[str, str]) -> None:
     """One login for both, and the keytab is a file that travels."""
     both = _parse(properties).properties(LoginFiles())
@@ -84,6 +98,8 @@ def test_the_workers_ticket() -> None:
         pytest.param({"sasl.kerberos.keytab": "/k"}, "needs sasl.kerberos.principal", id="no-principal"),
         pytest.param({**_KEYTAB, "sasl.jaas.config": _JAAS.replace("copier@", "other@")}, "different values", id="contradiction"),
         pytest.param({"sasl.jaas.config": _JAAS.replace(";", ' ticketCache="/t";')}, "both a keytab and ticketCache", id="two-ways"),
+        pytest.param({"sasl.jaas.config": _NO_KEYTAB}, "useKeyTab=true in sasl.jaas.config and no keyTab", id="default-keytab"),
+        pytest.param({"sasl.jaas.config": _NO_KEYTAB}, 'Name the keytab, as keyTab="/path" there or as sasl.kerberos.keytab', id="default-keytab-what-to-do"),
         pytest.param({**_KEYTAB, "sasl.username": "ann"}, "['sasl.username'], which has no effect", id="user"),
     ],
 )  # fmt: skip
@@ -104,6 +120,47 @@ def test_where_the_tickets_are(variable: str | None, path: str) -> None:
 def test_tickets_that_java_cannot_read(variable: str) -> None:
     with pytest.raises(ConnectionConfigError, match="tickets in a file"):
         ticket_cache_path("c", variable, 1000)
+
+
+@pytest.mark.parametrize("ticket_cache", ["/run/t", "FILE:/run/t", None])
+def test_a_connection_may_name_the_workers_own_tickets(ticket_cache: str | None) -> None:
+    """Or none, which is the same."""
+    named = f' ticketCache="{ticket_cache}"' if ticket_cache else ""
+    login = _parse({"sasl.jaas.config": f"{MODULES['GSSAPI']} required useTicketCache=true{named};"})
+
+    refuse_other_tickets("c", login.ticket_cache, "FILE:/run/t", "/run/t")
+    java = login.properties(LoginFiles(ticket_cache="/run/t")).java
+    assert parse_jaas(java["sasl.jaas.config"]).options["ticketCache"] == "/run/t"
+
+
+@pytest.mark.parametrize(
+    ("variable", "path", "words"),
+    [
+        pytest.param("FILE:/run/t", "/run/t", "tickets, /run/t (KRB5CCNAME is 'FILE:/run/t')", id="set"),
+        pytest.param(None, "/run/krb5cc_7", "tickets, /run/krb5cc_7 (KRB5CCNAME is not set)", id="not-set"),
+    ],
+)
+def test_tickets_of_others_are_refused(variable: str | None, path: str, words: str) -> None:
+    """Worker and Spark would be two principals."""
+    with pytest.raises(ConnectionConfigError) as raised:
+        refuse_other_tickets("my_kafka", "/run/other", variable, path)
+    for said in ("'my_kafka'", words, "got /run/other.", "Remove ticketCache, or set KRB5CCNAME=FILE:/run/other"):
+        assert said in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("variable", "said", "elsewhere"),
+    [
+        pytest.param("FILE:/run/t", "KRB5CCNAME is 'FILE:/run/t', and /run/t does not exist", False, id="set"),
+        pytest.param(None, "KRB5CCNAME is not set, and /run/t does not exist", True, id="not-set"),
+    ],
+)
+def test_tickets_that_are_in_no_file(variable: str | None, said: str, elsewhere: bool) -> None:
+    """Who ran kinit learns that Kerberos may keep tickets where Java cannot read them."""
+    message = str(no_tickets("my_kafka", variable, "/run/t", "on this worker"))
+    for words in ("'my_kafka'", said, "run kinit -c FILE:/path, and set KRB5CCNAME=FILE:/path"):
+        assert words in message
+    assert ("default_ccache_name" in message) is elsewhere
 
 
 def test_whose_keys_a_keytab_holds() -> None:

@@ -237,6 +237,32 @@ def test_tickets_that_are_not_there_are_named(tmp_path: Path, monkeypatch: pytes
     assert "run kinit" in message
 
 
+def test_tickets_of_no_variable_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever ran kinit without KRB5CCNAME may have tickets that are in no file."""
+    monkeypatch.delenv("KRB5CCNAME", raising=False)
+    monkeypatch.setattr(os, "getuid", lambda: 4_000_000_000)
+    message = _error(security__protocol="SASL_PLAINTEXT", sasl__mechanism="GSSAPI")
+    for words in ("KRB5CCNAME is not set, and /tmp/krb5cc_4000000000 does not exist", "kinit -c FILE:/path"):
+        assert words in message
+
+
+def test_both_clients_use_the_same_tickets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """librdkafka knows only those of KRB5CCNAME."""
+    tickets, others = tmp_path / "tickets", tmp_path / "others"
+    tickets.write_bytes(b"")
+    others.write_bytes(b"")
+    monkeypatch.setenv("KRB5CCNAME", f"FILE:{tickets}")
+    module = "com.sun.security.auth.module.Krb5LoginModule required useTicketCache=true"
+
+    def login(path: Path) -> Extra:
+        return {"security__protocol": "SASL_PLAINTEXT", "sasl__jaas__config": f'{module} ticketCache="FILE:{path}";'}
+
+    assert f'ticketCache="{tickets}"' in _configure(**login(tickets)).java["sasl.jaas.config"]
+    message = _error(**login(others))
+    assert f"{tickets} (KRB5CCNAME is 'FILE:{tickets}')" in message
+    assert f"got {others}" in message
+
+
 def test_the_identity_providers_authority_is_read(tmp_path: Path) -> None:
     login = {
         "security__protocol": "SASL_PLAINTEXT",

@@ -7,7 +7,7 @@ import struct
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
 
 import pytest
@@ -89,6 +89,33 @@ def test_silence_is_bounded(extra: dict[str, str]) -> None:
             probe_listener(config, Server("127.0.0.1", port), began + 0.3)
         assert find_listener_fault(config, 0.3) is None
         assert time.monotonic() - began < 3
+
+
+@pytest.fixture
+def hanging_resolver(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Never answers for the name ``hangs``."""
+    over, resolve = Event(), socket.getaddrinfo
+
+    def getaddrinfo(host: str, *args: Any, **settings: Any) -> Any:
+        if host == "hangs":
+            over.wait(10)
+            raise socket.gaierror("no address")
+        return resolve(host, *args, **settings)
+
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+    yield
+    over.set()
+
+
+@pytest.mark.usefixtures("hanging_resolver")
+def test_a_resolver_that_hangs_is_bounded() -> None:
+    """And the other servers have their turn."""
+    began = time.monotonic()
+    assert find_listener_fault(translate("c", {"bootstrap.servers": "hangs:9092"}), 0.3) is None
+    with _server(_answer(_UNSUPPORTED, "PLAIN")) as port:
+        config = translate("c", {"bootstrap.servers": f"hangs:9092,127.0.0.1:{port}"})
+        assert find_listener_fault(config, 3.0) is not None
+    assert time.monotonic() - began < 3
 
 
 def test_nobody_there_is_no_fault_of_the_connection() -> None:
