@@ -5,12 +5,24 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from airflow_provider_kafka_spark.core.errors import LocalServiceError
 from airflow_provider_kafka_spark.testing import supervisor
 from airflow_provider_kafka_spark.testing.started import Started
+
+#: Held while a process is being started; for good by :func:`stop_starting`.
+_starting = threading.Lock()
+
+
+def stop_starting() -> None:
+    """Let no other thread start an :class:`OwnedProcess` any more, for a process that is about to end.
+
+    A start that has begun is waited for, so that its process can be found and ended; a later one waits for good.
+    """
+    _starting.acquire()
 
 
 class OwnedProcess(Started):
@@ -70,7 +82,7 @@ class OwnedProcess(Started):
             raise LocalServiceError(f"Expected {self.name} not to run yet; it does. Stop it before you start it again.")
         arguments = [str(os.getpid()), str(self.grace), str(self.remove_if_orphaned or ""), *self.command]
         try:
-            with self.log.open("ab") as log:
+            with self.log.open("ab") as log, _starting:
                 self._process = subprocess.Popen(
                     # -I and -S: neither the user's environment nor site-packages can break or slow the supervisor.
                     [sys.executable, "-I", "-S", supervisor.__file__, *arguments],

@@ -1,4 +1,4 @@
-"""Run work that Ctrl-C ends at any moment, with all the processes that it started. Standard library only."""
+"""Run work that Ctrl-C ends at any moment, with all the processes that it started. It imports next to nothing, to be there first."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType
+
+from airflow_provider_kafka_spark.testing.owned_process import stop_starting
 
 #: Longer than the grace of an :class:`~airflow_provider_kafka_spark.testing.owned_process.OwnedProcess`.
 _PATIENCE_SECONDS = 20.0
@@ -73,6 +75,7 @@ class Stoppable:
             self._failure = failure
 
     def _end(self, number: int, clean_up: Callable[[], None]) -> None:
+        stop_starting()
         end_children(_PATIENCE_SECONDS)
         clean_up()
         sys.stderr.write(f"{self._name}: stopped by {signal.Signals(number).name}; no process is left.\n")

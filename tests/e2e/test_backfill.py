@@ -29,8 +29,9 @@ def test_every_record_of_three_backfilled_hours_lands_in_exactly_one_window(
     shop: Shop, airflow_home: AirflowHome, marked: ProcessMark
 ) -> None:
     first = shop.end - timedelta(hours=5)
+    _create_backfill(airflow_home, first)
     with AirflowStandalone(airflow_home) as airflow:
-        runs = _backfill(airflow, first)
+        runs = _finished_runs(airflow)
         results = [_xcom(airflow, run, "return_value") for run in runs]
         links = [_xcom(airflow, run, "_link_SparkApplicationLink") for run in runs]
         buttons = [airflow.get(f"dags/{DAG}/dagRuns/{run}/taskInstances/copy/links") for run in runs]
@@ -83,16 +84,24 @@ def _check_result(result: dict[str, Any]) -> None:
     assert result["seconds"] > 0
 
 
-def _backfill(airflow: AirflowStandalone, first: datetime) -> list[str]:
-    """Backfill the hours and return the ids of their runs, in the order of the hours."""
-    _wait_for_dag(airflow)
-    unpause = [sys.executable, "-m", "airflow", "dags", "unpause", "--yes", DAG]
-    airflow.home.run(unpause, airflow.home.logs / "unpause.log", timeout=60)
-    bounds = [moment.isoformat() for moment in (first, first + timedelta(hours=HOURS - 1))]
-    command = ["backfill", "create", "--dag-id", DAG, "--from-date", bounds[0], "--to-date", bounds[1]]
-    log = airflow.home.logs / "backfill-create.log"
-    airflow.home.run([sys.executable, "-m", "airflow", *command, "--max-active-runs", "2"], log, timeout=60)
+def _create_backfill(home: AirflowHome, first: datetime) -> None:
+    """Ask for the hours before the scheduler runs.
 
+    Airflow reads in a savepoint and then writes; if another of its parts writes in between, SQLite calls the database locked
+    at once, however long one would wait.
+    """
+    bounds = [moment.isoformat() for moment in (first, first + timedelta(hours=HOURS - 1))]
+    hours = ["--from-date", bounds[0], "--to-date", bounds[1]]
+    for name, command in {
+        "reserialize": ["dags", "reserialize"],
+        "unpause": ["dags", "unpause", "--yes", DAG],
+        "backfill-create": ["backfill", "create", "--dag-id", DAG, *hours, "--max-active-runs", "2"],
+    }.items():
+        home.run([sys.executable, "-m", "airflow", *command], home.logs / f"{name}.log", timeout=120)
+
+
+def _finished_runs(airflow: AirflowStandalone) -> list[str]:
+    """Wait for the runs of the backfill and return their ids, in the order of the hours."""
     deadline = time.monotonic() + _BACKFILL_SECONDS
     states: dict[str, str] = {}
     while time.monotonic() < deadline and not (states and set(states.values()) <= {"success", "failed"}):
@@ -101,13 +110,6 @@ def _backfill(airflow: AirflowStandalone, first: datetime) -> list[str]:
         states = {run["dag_run_id"]: run["state"] for run in found}
     assert list(states.values()) == ["success"] * HOURS, f"{states}\n{_task_logs(airflow)}\n{airflow.tail()}"
     return list(states)
-
-
-def _wait_for_dag(airflow: AirflowStandalone) -> None:
-    deadline = time.monotonic() + 60
-    while not any(dag["dag_id"] == DAG for dag in airflow.get("dags")["dags"]):
-        assert time.monotonic() < deadline, f"the DAG processor has not found {DAG}\n{airflow.tail()}"
-        time.sleep(0.5)
 
 
 def _xcom(airflow: AirflowStandalone, run: str, key: str) -> Any:
