@@ -1,5 +1,5 @@
 # Everything a fresh machine needs is made here, inside this checkout: .venv (Python), .cache (jars, downloads), .demo (the demo's Airflow).
-# Prerequisites: Python 3.10+ and make. Java 17, and Kerberos for the tests, are installed where that may be done, or the message says the one command to run.
+# Prerequisites: Python 3.10+ and make. Java 17, and Kerberos and libfaketime for the tests, are installed where that may be done, or the message says the one command to run.
 
 PYTHON ?= python3
 VENV := .venv

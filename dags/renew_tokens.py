@@ -1,9 +1,10 @@
-"""Renew delegation tokens before they end, every night.
+"""Renew delegation tokens long before they end, driven by a sensor.
 
-What: from 22:00 on it is waited until a token of the user ``etl`` has less than a day to live, and then those that do are renewed.
+What: a run waits until a token of the user ``etl`` has less than 12 hours to live, and then renews those that do. The next one begins within 6 hours.
 
-Why: Kafka's tokens end after a day unless somebody renews them, and jobs that log in with one live on when it is renewed. The sensor sleeps until the moment that matters and costs neither a
-worker nor a JVM meanwhile. A night on which nothing is near its end is skipped. The log says when a token has reached its maximum time, which no renewal can change.
+Why: Kafka's tokens end after a day unless somebody renews them, and jobs that log in with one live on when it is renewed. A renewal lasts 24 h, so the sensor sleeps for 12 h of them, which costs
+neither a worker nor a JVM; a token that comes within 12 h of its end just behind a run is found by the next, at most 6 h later, and has 6 h to spare. A login that is refused fails the run, so
+there is time to mend it. The log says when a token has reached its maximum time, which no renewal can change.
 
 Prerequisites: the connection ``kafka_default``, whose login (SASL) is the owner or a renewer of the tokens, and the triggerer.
 """
@@ -19,7 +20,7 @@ from airflow_provider_kafka_spark.sensors.delegation_token import DelegationToke
 
 with DAG(
     "renew_tokens",
-    schedule="0 22 * * *",
+    schedule="0 */6 * * *",
     start_date=datetime(2026, 1, 1, tzinfo=timezone.utc),
     catchup=False,
     max_active_runs=1,
@@ -27,11 +28,6 @@ with DAG(
     tags=["kafka"],
 ):
     expiring = DelegationTokenExpirySensor(
-        task_id="expiring",
-        token_owner="User:etl",
-        min_remaining=timedelta(days=1),
-        deferrable=True,
-        timeout=timedelta(hours=8).total_seconds(),
-        soft_fail=True,
+        task_id="expiring", token_owner="User:etl", min_remaining=timedelta(hours=12), deferrable=True
     )
     RenewDelegationTokensOperator(task_id="renew", token_ids=expiring.output, retries=3)  # type: ignore[arg-type]

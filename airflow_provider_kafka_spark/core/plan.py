@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -88,17 +88,56 @@ class ReplayPlan:
             "topic_ids": dict(self.topic_ids),
             "target": [self.target_cluster_id, self.target.topic, self.target.topic_expr],
         }
-        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+        return _digest(content)
 
-    def check_topics_unchanged(self, cluster: ClusterState) -> None:
-        """:raises DataLossError: if a source topic was deleted and created again since this plan was made."""
+    def origin(self, transform: Mapping[str, Any]) -> dict[str, str]:
+        """From what, by what and to where records come: names, each with an id or a digest, as far as it is known.
+
+        A record that was delivered before stands for a planned one only where all of this is the same.
+
+        :param transform: the expressions and options that make a record of another.
+        """
+        known = {
+            "the source cluster": self.source_cluster_id,
+            "the target cluster": self.target_cluster_id,
+            **{f"the topic {name!r}": topic_id for name, topic_id in self.topic_ids.items()},
+            **origin_of_transform(transform),
+        }
+        return {name: value for name, value in known.items() if value}
+
+    def changes_of_source(self, cluster: ClusterState) -> dict[str, str]:
+        """The topics whose offsets hold other records than when this plan was made, and why, in words."""
+        if self.source_cluster_id and cluster.cluster_id and self.source_cluster_id != cluster.cluster_id:
+            reason = f"the connection {cluster.conn_id!r} leads to another cluster (id {self.source_cluster_id}, now {cluster.cluster_id})"
+            return dict.fromkeys(sorted({r.topic for r in self.ranges}), reason)
+        changes = {}
         for name, topic_id in self.topic_ids.items():
             now = cluster.topic(name).topic_id
             if now is not None and now != topic_id:
-                raise DataLossError(
-                    f"The topic {name!r} was deleted and created again since this plan was made (topic id {topic_id}, now {now}): the same offsets now "
-                    f"hold other records. Clear the task, so that it makes a new plan. {PERMIT_LOSS}"
-                )
+                changes[name] = f"the topic {name!r} was deleted and created again (topic id {topic_id}, now {now})"
+        return changes
+
+    def check_topics_unchanged(self, cluster: ClusterState) -> None:
+        """:raises DataLossError: if a source topic was deleted and created again since this plan was made, or is that of another cluster."""
+        if changes := self.changes_of_source(cluster):
+            raise DataLossError(
+                f"Since this plan was made, {shortened(sorted(set(changes.values())))}: the same offsets now hold other records. "
+                f"Clear the task: it then makes a new plan, and copies all of it under a new run_id; what an earlier try has written stays in the target. {PERMIT_LOSS}"
+            )
+
+    def lost_by(self, changes: Mapping[str, str]) -> tuple[MissingRange, ...]:
+        """What of this plan can no longer be read. How much of it was delivered is not known, so the ranges are empty.
+
+        :param changes: as :meth:`changes_of_source` gives them.
+        """
+        return tuple(
+            MissingRange(
+                OffsetRange(r.topic, r.partition, r.from_offset, r.from_offset),
+                f"{changes[r.topic]}; what an earlier try had not copied up to offset {r.until_offset} is gone",
+            )
+            for r in self.ranges.without_empty()
+            if r.topic in changes
+        )
 
     def partitions_added(self, cluster: ClusterState) -> tuple[str, ...]:
         """What appeared after planning and is therefore not covered, in words."""
@@ -174,6 +213,33 @@ class ReplayPlan:
         lines += [f"Missing: {m.offset_range}: {m.reason}." for m in self.missing]
         lines += [f"Warning: {warning}" for warning in self.warnings]
         return "\n".join(lines)
+
+
+def origin_of_transform(transform: Mapping[str, Any]) -> dict[str, str]:
+    """The part of :meth:`ReplayPlan.origin` that does not depend on a plan.
+
+    >>> origin_of_transform({"where": "offset > 3"})
+    {'where': '7065e0eb7ec334ea'}
+    """
+    return {name: _digest(value) for name, value in transform.items()}
+
+
+def changes_of_origin(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """The names of what is another than before; what is not known on both sides is taken for the same.
+
+    >>> changes_of_origin({"where": "a", "columns": "b"}, {"where": "c", "the topic 'new'": "d"})
+    ['where']
+    """
+    return [name for name, value in now.items() if before.get(name, value) != value]
+
+
+def shortened(names: Sequence[str]) -> str:
+    """A list in words that is not too long for a message.
+
+    >>> shortened([f"t{i}" for i in range(7)])
+    't0, t1, t2, t3, t4 and 2 more'
+    """
+    return ", ".join(names[:5]) + (f" and {len(names) - 5:,} more" if len(names) > 5 else "")
 
 
 def make_plan(
@@ -260,6 +326,10 @@ def _target_warnings(name: str, config: Mapping[str, str], ranges: OffsetRanges,
                 f"The target topic {name!r} takes messages of at most {limit:,} bytes, and {topic!r} may hold some of {largest:,}; one of those would fail the job."
             )
     return warnings
+
+
+def _digest(content: object) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _row(cells: tuple[str, ...], widths: list[int]) -> str:

@@ -28,18 +28,16 @@ from airflow_provider_kafka_spark.core.streams.checkpoint import (
     parse_initial,
 )
 from airflow_provider_kafka_spark.core.streams.checkpoint_layout import (
-    BEAT_SECONDS,
     GENERATION_PREFIX,
     LOCK_NAME,
     RECORD_NAME,
+    STALE_SECONDS,
     Lock,
 )
 from airflow_provider_kafka_spark.hooks.submission.remote_path import hadoop_uri, shared_path
 
 log = logging.getLogger(__name__)
 
-#: A lock that did not change for so long has no living owner.
-_STALE_SECONDS = 5 * BEAT_SECONDS
 _LOOK_SECONDS = 1.0
 #: More than a root; and with a scheme, a host too, since to the worker there is no default file system.
 _LOCATION = re.compile(r"(/+|file:/(//)?|(?!file:)[a-z][a-z0-9+.-]*://)[^/].*", re.DOTALL)
@@ -142,8 +140,10 @@ class CheckpointFolder:
         seen = self._lock_text()
         if seen is None:
             return None
-        log.info("The checkpoint has a lock of another run; watching whether its owner lives.")
-        deadline = time.monotonic() + _STALE_SECONDS
+        log.info(
+            "The checkpoint has a lock of another run; watching for %.0f s whether its owner lives.", STALE_SECONDS
+        )
+        deadline = time.monotonic() + STALE_SECONDS
         while time.monotonic() < deadline:
             time.sleep(_LOOK_SECONDS)
             text = self._lock_text()

@@ -201,6 +201,8 @@ class DelegationTokenHook(Opened, BaseHook):
 
         Kafka has no request for the time, and the quorum's leader tells when it was last up to date, which is now. Where that is refused (it needs DESCRIBE on the cluster) or not known (no KRaft),
         it is this machine's clock, and the log says so.
+
+        :raises BrokerError: if no broker answers, or the login is refused, as for :meth:`create`.
         """
         before, told, doing = time.time(), list[int](), "describing the metadata quorum"
         jvm = self._open
@@ -213,6 +215,9 @@ class DelegationTokenHook(Opened, BaseHook):
                     if replica.replicaId() == quorum.leaderId() and replica.lastCaughtUpTimestamp().isPresent()
                 ]
         except BrokerError as error:
+            # A broker that is away, or takes no login, would say the same to the next request, after as long.
+            if type(error) not in (BrokerAuthorizationError, BrokerError):
+                raise
             self.log.warning(
                 "The times of tokens are compared with this machine's clock, since the broker does not tell its own: %s",
                 error,

@@ -86,8 +86,14 @@ class JobTokens(Opened):
                 hook.wait_until_usable(token)
             lease.start()
 
+    def end(self) -> None:
+        """Begin to expire the tokens, all at once, and do not wait: Airflow gives a task that it kills some seconds. :meth:`close` waits for it."""
+        for lease in list(self._leases.values()):
+            lease.end()
+
     def close(self) -> None:
         """Expire the tokens. What hinders it goes to the log: a job that has delivered does not fail by it. Calling it again does nothing."""
+        self.end()
         while self._leases:
             conn_id, lease = self._leases.popitem()
             try:
@@ -154,6 +160,8 @@ class _Lease:
         self._given_up: str | None = None
         self._done = Event()
         self._thread = Thread(target=self._keep, name=f"delegation token of {config.conn_id}", daemon=True)
+        self._ending: Thread | None = None
+        self._ended = False
 
     def refuse_short(self, min_lifetime_ms: int | None) -> None:
         info = self._token.info
@@ -175,25 +183,36 @@ class _Lease:
     def login(self) -> KafkaClientConfig:
         return self._config.with_java(self._token.java_login(self._config.java, self._config.token_mechanism))
 
+    def end(self) -> None:
+        """Begin to expire the token, and do not wait."""
+        self._done.set()
+        if self._ending is None:
+            self._ending = Thread(target=self._expire, name=f"end of {self._thread.name}", daemon=True)
+            self._ending.start()
+
     def stop(self) -> bool:
         """:return: whether it has ended."""
-        self._done.set()
-        if self._thread.is_alive():
-            self._thread.join(_STOP_SECONDS)
+        self.end()
+        for thread in (self._ending, self._thread):
+            if thread is not None and thread.is_alive():
+                thread.join(_STOP_SECONDS)
+        return self._ended
+
+    def _expire(self) -> None:
         info = self._token.info
         try:
             with self._hook() as hook:
                 hook.expire_token(self._token)
         except DelegationTokenError:
             log.info("The job's delegation token %s has ended already.", info.token_id)
-            return True
         except Exception as error:  # noqa: BLE001 - as in close
             log.warning(
                 "The delegation token could not be expired; it ends at %s by itself. %s", utc(info.expiry_ms), error
             )
-            return False
-        log.info("The job's delegation token %s is expired.", info.token_id)
-        return True
+            return
+        else:
+            log.info("The job's delegation token %s is expired.", info.token_id)
+        self._ended = True
 
     def explain(self, error: KafkaSparkError) -> None:
         # A lost login looks like a broker's answer, or like something that a retry may mend. What is final by itself stays it.
@@ -237,6 +256,9 @@ class _Lease:
             with self._hook() as hook:
                 renewed = hook.renew_token(self._token, life_ms)
         except DelegationTokenExpiredError as error:
+            if self._done.is_set():
+                # By ourselves, in the middle of this.
+                return False
             late = self._token.info.remaining_ms(self._now_ms()) <= 0
             self._given_up = f"{'it could not be renewed in time' if late else 'somebody has ended it'} ({error})"
             log.error("The job's delegation token cannot be renewed any more: %s", error)

@@ -310,7 +310,10 @@ class KafkaHook(Opened, BaseHook):
             raise refusal
 
     def hidden(self, names: Collection[str], operation: str = "DESCRIBE") -> dict[str, BrokerAuthorizationError]:
-        """Those of the names that are not listed because the login may not see them, with the refusal."""
+        """Those of the names that are not listed because the login may not see them, with the refusal.
+
+        :raises BrokerUnavailableError: if no broker tells within the time-out.
+        """
         refusals: dict[str, BrokerAuthorizationError] = {}
         if not names:
             return refusals
@@ -320,9 +323,13 @@ class KafkaHook(Opened, BaseHook):
                 self.result(future, f"describing topic {name!r}", f"{operation} on topic {name!r}")
             except BrokerAuthorizationError as refusal:
                 refusals[name] = refusal
-            except (BrokerError, UnknownTopicError):
-                # It does not exist, or its name is none: the caller says so in its own words.
+            except UnknownTopicError:
+                # The caller says so in its own words.
                 continue
+            except BrokerError as error:
+                # So it does of a name that can be none of a topic's. An outage or a refused login says nothing about the topic.
+                if type(error) is not BrokerError:
+                    raise
         return refusals
 
     def _list_offsets(

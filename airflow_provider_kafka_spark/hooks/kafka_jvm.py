@@ -30,6 +30,7 @@ from airflow_provider_kafka_spark.core.errors import (
     KafkaSparkError,
 )
 from airflow_provider_kafka_spark.core.logins.faults import TLS, find_login_fault
+from airflow_provider_kafka_spark.core.logins.jaas import parse_jaas
 from airflow_provider_kafka_spark.hooks.opened import Opened
 from airflow_provider_kafka_spark.hooks.programs.child_environment import child_environment
 from airflow_provider_kafka_spark.hooks.programs.connector import client_jars
@@ -131,9 +132,10 @@ class KafkaJvm(Opened):
         """
         ms = str(int(self.timeout * 1000))
         bounds = {"request.timeout.ms": ms, "default.api.timeout.ms": ms}
-        with self.naming("configuring the client"):
+        used = properties or self._properties
+        with self.naming("configuring the client", used):
             config = self.java.java.util.Properties()
-            for name, value in {**(properties or self._properties), **bounds}.items():
+            for name, value in {**used, **bounds}.items():
                 config.setProperty(name, value)
             client = self.java.org.apache.kafka.clients.admin.AdminClient.create(config)
         self._clients.append(client)
@@ -154,10 +156,11 @@ class KafkaJvm(Opened):
         return list(self.java.java.util.ArrayList(collection))
 
     @contextmanager
-    def naming(self, doing: str) -> Iterator[None]:
+    def naming(self, doing: str, properties: Mapping[str, str] | None = None) -> Iterator[None]:
         """Every call into the JVM stands inside of it.
 
         :param doing: for the message.
+        :param properties: of the client that is called, if they are not those of this JVM.
         :raises KafkaSparkError: what Java's exception means, or :class:`BrokerUnavailableError` if the JVM is no more.
         """
         earlier = sys.exc_info()[1]
@@ -169,11 +172,13 @@ class KafkaJvm(Opened):
             thrown = _thrown(error, earlier)
             if thrown is None and not isinstance(error, (Py4JError, OSError)):
                 raise
-            raise (self._without_answer(error, doing) if thrown is None else self._named(thrown, doing)) from None
+            if thrown is None:
+                raise self._without_answer(error, doing) from None
+            raise self._named(thrown, doing, self._properties if properties is None else properties) from None
 
-    def _named(self, thrown: Any, doing: str) -> KafkaSparkError:
+    def _named(self, thrown: Any, doing: str, properties: Mapping[str, str]) -> KafkaSparkError:
         try:
-            return self._meaning(thrown, doing)
+            return self._meaning(thrown, doing, properties)
         except (Py4JError, OSError) as error:
             # What was thrown stays in the JVM, which has ended since.
             return self._without_answer(error, doing)
@@ -183,7 +188,7 @@ class KafkaJvm(Opened):
             f"{_sentence(doing)} got no answer from Kafka's Java client ({self._described}): {error}"
         )
 
-    def _meaning(self, thrown: Any, doing: str) -> KafkaSparkError:
+    def _meaning(self, thrown: Any, doing: str, properties: Mapping[str, str]) -> KafkaSparkError:
         """What a Java exception means; the cause that is known best decides."""
         said: list[str] = []
         known: tuple[type[KafkaSparkError], str] | None = None
@@ -194,24 +199,29 @@ class KafkaJvm(Opened):
                 known if known is not None and known[0] is not BrokerUnavailableError else _MEANINGS.get(name, known)
             )
             thrown = thrown.getCause()
+        # The outer exceptions only say that there is an inner one. Some hold its stack trace in their message.
+        lines = [text.partition("\n")[0] for text in said]
+        reason = lines[-1]
         kind, advice = known or (
             (ConnectionConfigError, "Correct the property it names.")
             if any(text.startswith(("ConfigException", "IllegalArgumentException")) for text in said)
             else (BrokerError, "")
         )
         if kind is BrokerAuthenticationError:
-            fault = find_login_fault("\n".join(said))
+            by_ticket = _is_by_ticket(properties)
+            fault = find_login_fault("\n".join(said), by_ticket=by_ticket)
             if fault is not None and not fault.vague:
                 kind = BrokerUnavailableError if fault.passing else BrokerTlsError if fault.step == TLS else kind
                 advice = str(fault)
-            elif self._properties.get("sasl.mechanism") == "GSSAPI":
+                # Below what it is about there may be how Java noticed.
+                about = (line for line in reversed(lines) if find_login_fault(line, by_ticket=by_ticket) == fault)
+                reason = next(about, reason)
+            elif properties.get("sasl.mechanism") == "GSSAPI":
                 advice += " With Kerberos, check the keytab, its principal, and the clocks."
-        elif kind is BrokerUnavailableError and self._properties.get("sasl.mechanism") == "GSSAPI":
+        elif kind is BrokerUnavailableError and properties.get("sasl.mechanism") == "GSSAPI":
             # Kafka's client tries such a login again and again, and says nothing of it.
             advice += " With Kerberos, also compare the clocks of all machines, and sasl.kerberos.service.name with the broker's principal."
-        # The outer exceptions only say that there is an inner one. Some hold its stack trace in their message.
-        reason = said[-1].partition("\n")[0]
-        return kind(f"{_sentence(doing)} failed ({self._described}): {reason} {advice}".rstrip())
+        return kind(f"{_sentence(doing)} failed ({self._described}): {_ended(reason)} {advice}".rstrip())
 
     def open(self) -> None:
         """Start the JVM.
@@ -282,13 +292,39 @@ def _thrown(error: BaseException | None, earlier: BaseException | None) -> Any:
     """
     while error is not None and error is not earlier:
         if isinstance(error, Py4JJavaError):
-            return error.java_exception
+            thrown = error.java_exception
+            # Its text is asked of the JVM whenever it is logged. py4j logs what is being handled when a call fails, and so, of a JVM that is gone, without end.
+            error.java_exception = None
+            return thrown
         error = error.__context__
     return None
 
 
 def _sentence(text: str) -> str:
     return text[:1].upper() + text[1:]
+
+
+def _ended(text: str) -> str:
+    """With the period that Java's messages lack.
+
+    >>> _ended("LoginException: Checksum failed "), _ended("Is it up?")
+    ('LoginException: Checksum failed.', 'Is it up?')
+    """
+    text = text.rstrip(" :;,")
+    return text if text.endswith((".", "!", "?")) else f"{text}."
+
+
+def _is_by_ticket(properties: Mapping[str, str]) -> bool:
+    """Whether a client's Kerberos login has a ticket cache, and no keytab."""
+    try:
+        options = parse_jaas(properties.get("sasl.jaas.config", "")).options
+    except ValueError:
+        return False
+    return _is_true(options.get("useTicketCache")) and not _is_true(options.get("useKeyTab"))
+
+
+def _is_true(option: str | None) -> bool:
+    return option is not None and option.lower() == "true"
 
 
 def kerberos_properties(environ: Mapping[str, str] | None = None) -> dict[str, str]:

@@ -197,7 +197,7 @@ class SparkJobHook(BaseHook):
         if self.cluster.is_cluster_mode:
             self._remove_shared(uri)
         if report.failure is not None:
-            # The driver knows of no secrets; what its clients say, they might have told it.
+            # The driver did so already, with the secrets that it could read.
             message = redact(report.failure.message, (request.source_options, request.sink_options))
             raise error_named(report.failure.error, JobFailedError)(
                 f"The Spark job failed (application {report.application_id}): {message}"

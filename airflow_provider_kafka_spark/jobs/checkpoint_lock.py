@@ -8,10 +8,11 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from airflow_provider_kafka_spark.core.errors import CheckpointError, CheckpointInUseError
-from airflow_provider_kafka_spark.core.streams.checkpoint_layout import BEAT_SECONDS, Lock
+from airflow_provider_kafka_spark.core.streams.checkpoint_layout import BEAT_SECONDS, LEASE_SECONDS, Lock
 from airflow_provider_kafka_spark.jobs import hadoop_files
 
 if TYPE_CHECKING:
@@ -19,19 +20,36 @@ if TYPE_CHECKING:
 
 _EXIT_CODE_LOST_LOCK = 75
 _SETTLE_SECONDS = 1.0
+_LEASE_CHECK_SECONDS = 1.0
+
+
+@dataclass(slots=True)
+class _Lease:
+    """Until when the lock is ours.
+
+    :param renewed: when the last renewal that succeeded was begun, by the monotonic clock.
+    """
+
+    renewed: float
+
+    @property
+    def is_over(self) -> bool:
+        return time.monotonic() - self.renewed > LEASE_SECONDS
 
 
 @contextmanager
 def checkpoint_lock(spark: SparkSession, uri: str, owner: str, stale: str | None) -> Iterator[None]:
     """Hold the lock.
 
-    A driver that was suspended so long that another run took its lock ends itself at once when it wakes: nothing it still wrote would be accounted for.
+    A driver that was suspended so long that another run took its lock ends itself at once when it wakes: nothing it still wrote would be accounted for. So does one that cannot renew its lock, before
+    another run may take it.
 
     :param stale: text of a lock that may be taken over, because it was seen not to change.
     :raises CheckpointInUseError: if another run holds it.
     :raises CheckpointError: if it cannot be written.
     """
     lock = Lock(owner, spark.sparkContext.applicationId, 0)
+    lease = _Lease(time.monotonic())
     try:
         if stale is not None and hadoop_files.read(spark, uri) == stale:
             hadoop_files.delete(spark, uri)
@@ -50,8 +68,10 @@ def checkpoint_lock(spark: SparkSession, uri: str, owner: str, stale: str | None
             f"Only one run may use a checkpoint at a time; {uri} is held by {other or 'another run'}. Set max_active_runs=1 for the DAG, or give each task a checkpoint_location of its own."
         )
     stop = threading.Event()
-    beats = threading.Thread(target=_beat, args=(spark, uri, lock, stop), name="checkpoint-lock", daemon=True)
+    beats = threading.Thread(target=_beat, args=(spark, uri, lock, lease, stop), name="checkpoint-lock", daemon=True)
     beats.start()
+    # A thread of its own: a store that is away may hold a beat for minutes.
+    threading.Thread(target=_end_with_lease, args=(uri, lease, stop), name="checkpoint-lease", daemon=True).start()
     try:
         yield
     finally:
@@ -60,10 +80,11 @@ def checkpoint_lock(spark: SparkSession, uri: str, owner: str, stale: str | None
         _release(spark, uri, lock)
 
 
-def _beat(spark: SparkSession, uri: str, lock: Lock, stop: threading.Event) -> None:
+def _beat(spark: SparkSession, uri: str, lock: Lock, lease: _Lease, stop: threading.Event) -> None:
     beat = 0
     while not stop.wait(BEAT_SECONDS):
         beat += 1
+        begun = time.monotonic()
         try:
             seen = Lock.parse(hadoop_files.read(spark, uri) or "")
             if not _is_same(seen, lock):
@@ -71,9 +92,19 @@ def _beat(spark: SparkSession, uri: str, lock: Lock, stop: threading.Event) -> N
                 # Not sys.exit: only the whole process takes the JVM, and its tasks, with it.
                 os._exit(_EXIT_CODE_LOST_LOCK)
             hadoop_files.overwrite(spark, uri, Lock(lock.owner, lock.application_id, beat).format())
+            lease.renewed = begun
         except Exception as error:  # noqa: BLE001 - PySpark has names of its own for failures of the JVM, and a lock that is not renewed is taken over
-            # The store may be away for a moment. If it stays away, the stream fails at its own files.
+            # The store may be away for a moment.
             sys.stderr.write(f"The lock {uri} cannot be renewed: {error}\n")
+
+
+def _end_with_lease(uri: str, lease: _Lease, stop: threading.Event) -> None:
+    while not stop.wait(_LEASE_CHECK_SECONDS):
+        if lease.is_over:
+            sys.stderr.write(
+                f"The lock {uri} could not be renewed for {LEASE_SECONDS:.0f} s, and another run may take it over soon, so this job ends.\n"
+            )
+            os._exit(_EXIT_CODE_LOST_LOCK)
 
 
 def _release(spark: SparkSession, uri: str, lock: Lock) -> None:
@@ -81,7 +112,7 @@ def _release(spark: SparkSession, uri: str, lock: Lock) -> None:
     try:
         if _is_same(Lock.parse(hadoop_files.read(spark, uri) or ""), lock):
             hadoop_files.delete(spark, uri)
-    except OSError as error:
+    except Exception as error:  # noqa: BLE001 - py4j has names of its own for a JVM that is gone
         # It must not hide how the run ended. Nobody renews the lock any more, so the next run takes it over.
         sys.stderr.write(f"The lock {uri} cannot be deleted: {error}\n")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from concurrent.futures import Future, TimeoutError
+from concurrent.futures import Future, wait
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
@@ -65,14 +65,20 @@ class RangeCounts:
     def _observed(self) -> dict[str, Any]:
         """What Spark observed; it has no time limit of its own, and would wait for ever for a write that does not report (V1)."""
         answer: Future[dict[str, Any]] = Future()
+
+        def observe() -> None:
+            try:
+                answer.set_result(self._observation.get)
+            except Exception as error:  # noqa: BLE001 - it is raised where the answer is waited for
+                answer.set_exception(error)
+
         # A daemon, so that a wait without end does not hold the driver's exit.
-        Thread(target=lambda: answer.set_result(self._observation.get), name="observation", daemon=True).start()
-        try:
-            return answer.result(timeout=_OBSERVATION_SECONDS)
-        except TimeoutError as error:
+        Thread(target=observe, name="observation", daemon=True).start()
+        if not wait([answer], timeout=_OBSERVATION_SECONDS).done:
             raise DeliveryError(
                 f"Spark did not tell its counts within {_OBSERVATION_SECONDS:.0f} s of the write. Is 'kafka' still in spark.sql.sources.useV1SourceList?"
-            ) from error
+            )
+        return answer.result()
 
 
 def _counts(histogram: str | None, total: int) -> Counter[int]:

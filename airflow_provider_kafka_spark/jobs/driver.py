@@ -4,20 +4,34 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_kafka_spark.core.errors import KafkaSparkError
 from airflow_provider_kafka_spark.core.protocol import JobFailure, JobReport, JobRequest
 from airflow_provider_kafka_spark.core.submission.failure_causes import find_cause
+from airflow_provider_kafka_spark.core.submission.java_properties import parse_properties
 from airflow_provider_kafka_spark.core.submission.job_events import JobStarted
 from airflow_provider_kafka_spark.core.submission.redaction import redact
-from airflow_provider_kafka_spark.jobs.progress import end_with_owner, say
+from airflow_provider_kafka_spark.core.submission.secret_references import dereferenced
+from airflow_provider_kafka_spark.jobs.owner import end_with_owner
+from airflow_provider_kafka_spark.jobs.progress import say
 from airflow_provider_kafka_spark.jobs.report_file import write_report
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class _Application:
+    """What a report tells of Spark; asked for at the start, since what fails later may be the JVM."""
+
+    id: str = ""
+    spark_version: str = ""
+    ui_url: str | None = None
 
 
 def run_job(job: Callable[[SparkSession, JobRequest], JobReport], argv: Sequence[str] | None = None) -> int:
@@ -31,26 +45,43 @@ def run_job(job: Callable[[SparkSession, JobRequest], JobReport], argv: Sequence
     request = JobRequest.from_json(Path(request_file).read_text())
     if request.owner_pid is not None:
         end_with_owner(request.owner_pid)
+    logins = [dereferenced(options, _properties_of) for options in (request.source_options, request.sink_options)]
     started = time.monotonic()
     spark: SparkSession | None = None
+    application = _Application()
     try:
         spark = SparkSession.builder.appName("kafka-to-kafka").getOrCreate()
-        say(JobStarted(spark.sparkContext.applicationId, spark.sparkContext.uiWebUrl))
+        context = spark.sparkContext
+        application = _Application(context.applicationId, spark.version, context.uiWebUrl)
+        say(JobStarted(application.id, application.ui_url))
         report = job(spark, request)
     except Exception as error:  # noqa: BLE001 - whatever it was, the worker must learn of it
-        report = _report_failure(request, error, spark, time.monotonic() - started)
+        report = _report_failure(request, error, logins, application, time.monotonic() - started)
     write_report(report, request.report_uri, spark)
     if spark is not None:
-        spark.stop()
+        # The report is there; a JVM that is gone need not be stopped.
+        with suppress(Exception):
+            spark.stop()
     return 0 if report.failure is None else 1
 
 
-def _report_failure(request: JobRequest, error: Exception, spark: SparkSession | None, seconds: float) -> JobReport:
+def _properties_of(path: str) -> Mapping[str, str]:
+    """What a file has that options refer to. One that cannot be read here cannot be read by Kafka's clients either, which then have no secret to tell."""
+    try:
+        return parse_properties(Path(path).read_text(errors="replace"))
+    except OSError:
+        return {}
+
+
+def _report_failure(
+    request: JobRequest,
+    error: Exception,
+    logins: Iterable[Mapping[str, str]],
+    application: _Application,
+    seconds: float,
+) -> JobReport:
     # First the secrets go, then the text is shortened: a cut could leave half of one.
-    text = redact(
-        str(error) if isinstance(error, KafkaSparkError) else _full_text(error),
-        (request.source_options, request.sink_options),
-    )
+    text = redact(_text(error), logins)
     failure = (
         JobFailure(type(error).__name__, text) if isinstance(error, KafkaSparkError) else find_cause(text, request)
     )
@@ -59,20 +90,25 @@ def _report_failure(request: JobRequest, error: Exception, spark: SparkSession |
         plan_digest=request.plan_digest,
         ranges=(),
         target_topics=(),
-        application_id=spark.sparkContext.applicationId if spark else "",
-        spark_version=spark.version if spark else "",
+        application_id=application.id,
+        spark_version=application.spark_version,
         seconds=seconds,
         failure=failure,
-        ui_url=spark.sparkContext.uiWebUrl if spark else None,
+        ui_url=application.ui_url,
     )
 
 
-def _full_text(error: Exception) -> str:
+def _text(error: Exception) -> str:
     """The message with those of all its causes on the Java side, which PySpark's own text often leaves out."""
-    text = str(error)
-    # PySpark's name for the Throwable, and py4j's.
-    cause: Any = getattr(error, "_origin", None) or getattr(error, "java_exception", None)
-    while cause is not None:
-        text += f"\nCaused by: {cause.toString()}"
-        cause = cause.getCause()
+    if isinstance(error, KafkaSparkError):
+        return str(error)
+    text = type(error).__name__
+    # A JVM that is gone tells nothing more, not even the message.
+    with suppress(Exception):
+        text = str(error)
+        # PySpark's name for the Throwable, and py4j's.
+        cause: Any = getattr(error, "_origin", None) or getattr(error, "java_exception", None)
+        while cause is not None:
+            text += f"\nCaused by: {cause.toString()}"
+            cause = cause.getCause()
     return text

@@ -1,8 +1,7 @@
-"""What a job says while it runs, and how it notices that nobody listens any more."""
+"""What a job says while it runs."""
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 import time
@@ -14,10 +13,6 @@ from airflow_provider_kafka_spark.core.submission.job_events import JobEvent, Jo
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-_OWNER_CHECK_SECONDS = 1.0
-#: What `timeout` and shells report for a process that was ended by SIGTERM.
-_EXIT_CODE_ORPHANED = 143
 
 
 def say(event: JobEvent) -> None:
@@ -98,24 +93,3 @@ def _records_read(spark: SparkSession) -> int:
         if metric.name() == "number of output rows" and value.isDefined():
             rows.append(int(value.get().replace(",", "")))
     return max(rows)
-
-
-def end_with_owner(pid: int) -> None:
-    """End this driver when the process that submitted it has died, so that the task's retry does not write beside it.
-
-    :param pid: of a process on this machine.
-    """
-
-    def watch() -> None:
-        while True:
-            time.sleep(_OWNER_CHECK_SECONDS)
-            try:
-                os.kill(pid, 0)
-            except ProcessLookupError:
-                sys.stderr.write(f"The worker process {pid} that submitted this job is gone, so the job ends.\n")
-                # Not sys.exit: only the whole process takes the JVM with it.
-                os._exit(_EXIT_CODE_ORPHANED)
-            except PermissionError:
-                pass
-
-    threading.Thread(target=watch, name="end-with-owner", daemon=True).start()

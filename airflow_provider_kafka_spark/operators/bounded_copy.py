@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_kafka_spark.core.broker_state import ClusterState
@@ -17,7 +18,7 @@ from airflow_provider_kafka_spark.core.delivery import (
 from airflow_provider_kafka_spark.core.errors import OptionError
 from airflow_provider_kafka_spark.core.plan import ReplayPlan, Target, make_plan
 from airflow_provider_kafka_spark.core.protocol import JobRequest, Transform
-from airflow_provider_kafka_spark.core.resolve import ReadRules, ResolvedRanges
+from airflow_provider_kafka_spark.core.resolve import MissingRange, ReadRules, ResolvedRanges
 from airflow_provider_kafka_spark.core.spans import plan_spans
 from airflow_provider_kafka_spark.core.submission.job_events import JobEvent, JobStarted
 from airflow_provider_kafka_spark.core.submission.job_logins import JobLogins
@@ -67,16 +68,24 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         :raises KafkaSparkError: for what it can.
         """
         rules, target, transform = self._check_parameters()
+        wish = {**self._wish(), "target": [self.target_conn_id, self.target_topic, self.target_topic_expr]}
+        store = RunStateStore(context, wish, transform)
+        state = store.load()
+        if state.result is not None and not self.plan_only:
+            self.log.info(
+                "An earlier try of this run delivered everything, and failed only after that. Its result is returned; Spark is not started."
+            )
+            return self._done(context, state.result)
         spark = self._new_spark_hook(context)
         if not self.plan_only:
             spark.check()
-        store = RunStateStore(
-            context, {**self._wish(), "target": [self.target_conn_id, self.target_topic, self.target_topic_expr]}
-        )
-        state = store.load()
         with KafkaHook(self.source_conn_id, self.kafka_timeout) as source, self._target_hook(source) as sink:
             self._check_tokens(spark, source, sink)
-            plan = self._plan(source, sink, state, rules, target)
+            planned = self._plan(source, sink, state, rules, target)
+            state, plan = store.for_plan(state, planned)
+            for warning in plan.warnings[len(planned.warnings) :]:
+                self.log.warning("%s", warning)
+            self._check_target(sink, target, reads_back=state.has_submitted)
             self.log.info("The plan of run %s:\n%s", state.run_id, plan.table())
             if self.plan_only:
                 return result_of_plan(plan, state.run_id)
@@ -107,8 +116,9 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
             ]
         for warning in warnings:
             self.log.warning("%s", warning)
-        store.finished(submitted)
-        return self._done(context, result_of_run(report, plan, tuple(warnings)))
+        result = result_of_run(report, plan, tuple(warnings))
+        store.finished(submitted, result)
+        return self._done(context, result)
 
     def _check_parameters(self) -> tuple[ReadRules, Target, Transform]:
         checked = super()._check_parameters()
@@ -130,17 +140,21 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
     def _plan(
         self, source: KafkaHook, sink: KafkaHook, state: RunState, rules: ReadRules, target: Target
     ) -> ReplayPlan:
-        if state.plan is not None:
-            self.log.info("An earlier try of this run made a plan; it is used again.")
-            check_topics(source, state.plan.topic_ids, self._source_operation)
-            self._check_target(sink, target, reads_back=state.has_submitted)
-            if rules.fail_on_data_loss:
-                state.plan.check_topics_unchanged(source.state(state.plan.topic_ids))
-            return state.plan
-        resolved, cluster = self._resolve(source, rules)
         target_state = sink.state([target.topic] if target.topic else [], operation=self._target_operation)
-        self._check_target(sink, target, reads_back=state.has_submitted)
-        return make_plan(resolved, cluster, target_state, target, self.max_records_per_partition, self.preserve_order)
+        lost: tuple[MissingRange, ...] = ()
+        if state.plan is not None:
+            check_topics(source, state.plan.topic_ids, self._source_operation)
+            cluster = source.state(state.plan.topic_ids)
+            if rules.fail_on_data_loss:
+                state.plan.check_topics_unchanged(cluster)
+            lost = state.plan.lost_by(state.plan.changes_of_source(cluster))
+            if not lost and state.plan.target_cluster_id == target_state.cluster_id:
+                self.log.info("An earlier try of this run made a plan; it is used again.")
+                return state.plan
+            self.log.warning("An earlier try of this run made a plan that no longer holds; a new one is made.")
+        resolved, cluster = self._resolve(source, rules)
+        plan = make_plan(resolved, cluster, target_state, target, self.max_records_per_partition, self.preserve_order)
+        return replace(plan, missing=(*plan.missing, *lost))
 
     def _request(
         self,

@@ -79,17 +79,19 @@ class DelegationTokensOperator(BaseOperator):
             )
         return TokenSelection.parse(self.token_owner, ids)
 
-    def _meant(self, hook: DelegationTokenHook, selection: TokenSelection) -> tuple[list[TokenInfo], int]:
-        """The tokens that are meant and have not ended, and the broker's clock."""
-        now_ms = hook.now_ms()
-        tokens = selection.pick(hook.describe(selection.owner))
+    def _meant(self, listed: list[TokenInfo], selection: TokenSelection, now_ms: int) -> list[TokenInfo]:
+        """The tokens that are meant and have not ended.
+
+        :param now_ms: the broker's clock.
+        """
+        tokens = selection.pick(listed)
         ended = [t for t in tokens if t.remaining_ms(now_ms) <= 0]
         for token in ended:
             self.log.info("Has ended already: %s.", token)
         if ended and selection.token_ids is not None:
             self._refuse_ended(ended)
         within = None if self.ending_within is None else milliseconds(self.ending_within, "ending_within")
-        return [t for t in tokens if t not in ended and (within is None or t.remaining_ms(now_ms) <= within)], now_ms
+        return [t for t in tokens if t not in ended and (within is None or t.remaining_ms(now_ms) <= within)]
 
     def _refuse_ended(self, ended: list[TokenInfo]) -> None:
         """What it means that a token which was named by its id has ended."""
@@ -120,7 +122,8 @@ class RenewDelegationTokensOperator(DelegationTokensOperator):
         selection = self._selection()
         period_ms = None if self.renew_for is None else milliseconds(self.renew_for, "renew_for")
         with self._hook() as hook:
-            meant, now_ms = self._meant(hook, selection)
+            now_ms = hook.now_ms()
+            meant = self._meant(hook.describe(selection.owner), selection, now_ms)
             # A broker would take a shorter period than what is left, too.
             longer = [t for t in meant if period_ms is not None and t.remaining_ms(now_ms) > period_ms]
             renewed = [t for t in meant if t.at_maximum]
@@ -177,9 +180,10 @@ class ExpireDelegationTokensOperator(DelegationTokensOperator):
         period_ms = None if self.expire_in is None else milliseconds(self.expire_in, "expire_in")
         memory = context["task_state_store"]
         with self._hook() as hook:
-            there = {token.token_id for token in hook.describe(wished.owner)}
+            now_ms, listed = hook.now_ms(), hook.describe(wished.owner)
+            there = {token.token_id for token in listed}
             selection = wished.among(there)
-            meant, now_ms = self._meant(hook, selection)
+            meant = self._meant(listed, selection, now_ms)
             earlier = memory.get(_SEEN_KEY)
             seen = {token.token_id for token in meant}
             seen |= {str(name) for name in (earlier if isinstance(earlier, list) else ())}

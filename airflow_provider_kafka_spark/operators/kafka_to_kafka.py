@@ -149,6 +149,13 @@ class KafkaToKafkaOperator(SparkJobOperator):
         self.min_token_lifetime = min_token_lifetime
         self.kafka_timeout = kafka_timeout
         self.progress_seconds = progress_seconds
+        self._tokens: JobTokens | None = None
+
+    def on_kill(self) -> None:
+        """Stop the Spark job wherever it runs, and expire its delegation tokens meanwhile; ``execute`` then fails."""
+        if self._tokens is not None:
+            self._tokens.end()
+        super().on_kill()
 
     def _window(self) -> tuple[int | None, int | None]:
         """Timestamps, in ms, that a record must lie between to be kept."""
@@ -214,7 +221,11 @@ class KafkaToKafkaOperator(SparkJobOperator):
             )
         if self.min_token_lifetime is not None:
             milliseconds(self.min_token_lifetime, "min_token_lifetime")
-            if self.use_delegation_token in (False, _BY_SPARK):
+            if self.use_delegation_token == _BY_SPARK:
+                raise OptionError(
+                    "min_token_lifetime is about tokens that the worker makes; those of use_delegation_token='spark' come to be when the job has started, and Spark renews them. Leave it out."
+                )
+            if not self.use_delegation_token:
                 raise OptionError(
                     "min_token_lifetime is about the token that use_delegation_token=True makes. For tokens that others make, put a DelegationTokenExpirySensor(mode='valid') before the task."
                 )
@@ -284,6 +295,7 @@ class KafkaToKafkaOperator(SparkJobOperator):
         jars = spark.cluster.client_jars if wanted else None
         configs = [hook.config for hook in wanted]
         with JobTokens(configs, memory=memory, min_lifetime_ms=least, timeout=timeout, jars=jars) as tokens:
+            self._tokens = tokens
             try:
                 yield JobLogins(
                     tokens.login(source.config), tokens.login(sink.config), by_name=not spark.cluster.is_local

@@ -116,7 +116,7 @@ class AirflowHome:
         log: Path,
         *,
         logical_date: str | None = None,
-        timeout: float = 240.0,
+        timeout: float = 600.0,
         watch: Callable[[], None] = lambda: None,
     ) -> dict[str, Any]:
         """Run one DAG to its end by ``dag.test()``, in a process of its own, and return what it left: see :mod:`~airflow_provider_kafka_spark.testing.dag_run`.

@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 from http import HTTPStatus
+from http.client import HTTPException
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -19,9 +20,10 @@ from airflow_provider_kafka_spark.testing.airflow_home import AirflowHome
 from airflow_provider_kafka_spark.testing.ports import LOOPBACK, free_ports
 
 _POLL_SECONDS = 0.5
-_REQUEST_SECONDS = 30.0
-#: SQLite under all of Airflow's parts at once: a read may find its database locked, which the API answers with 500, and succeeds a moment later.
-_SERVER_ERROR_SECONDS = 20.0
+#: Longer than the API may wait for its database.
+_REQUEST_SECONDS = 90.0
+#: SQLite under all of Airflow's parts at once: a read may find its database locked, which the API answers with 500, and succeeds a moment later. Longer than a request, so that each has a second try.
+_SERVER_ERROR_SECONDS = 120.0
 _PARTS = ("metadatabase", "scheduler", "dag_processor", "triggerer")
 
 
@@ -37,7 +39,7 @@ class AirflowStandalone:
 
     user = "admin"
 
-    def __init__(self, home: AirflowHome, *, start_timeout: float = 120.0) -> None:
+    def __init__(self, home: AirflowHome, *, start_timeout: float = 300.0) -> None:
         api, worker_logs, trigger_logs = free_ports(3)
         self.url = f"http://{LOOPBACK}:{api}"
         self.home = replace(
@@ -92,7 +94,7 @@ class AirflowStandalone:
         return self._process.tail(lines)
 
     def get(self, path: str) -> Any:
-        """Answer of Airflow's REST API. A read changes nothing, so it is asked again for some seconds when the server fails.
+        """Answer of Airflow's REST API. A read changes nothing, so it is asked again for two minutes when the server fails or does not answer.
 
         :param path: behind ``/api/v2/``.
         :raises LocalServiceError: the answer was an error, or none
@@ -112,9 +114,9 @@ class AirflowStandalone:
             try:
                 with urlopen(request, timeout=_REQUEST_SECONDS) as answer:  # noqa: S310
                     return json.load(answer)
-            except (HTTPError, URLError, OSError) as error:
-                server_failed = isinstance(error, HTTPError) and error.code >= HTTPStatus.INTERNAL_SERVER_ERROR
-                if not server_failed or time.monotonic() > deadline:
+            except (OSError, HTTPException) as error:
+                is_passing = _server_failed(error) or (body is None and _is_unanswered(error))
+                if not is_passing or not self.running or time.monotonic() > deadline:
                     text = error.read().decode(errors="replace")[:500] if isinstance(error, HTTPError) else ""
                     raise LocalServiceError(
                         f"Expected Airflow's API to answer {path!r} at {self.url}; got {error}. {text}\n{self.tail()}"
@@ -132,7 +134,7 @@ class AirflowStandalone:
             try:
                 with urlopen(f"{self.url}/api/v2/monitor/health", timeout=_REQUEST_SECONDS) as answer:  # noqa: S310
                     health = json.load(answer)
-            except (HTTPError, URLError, OSError) as error:
+            except (OSError, HTTPException, ValueError) as error:
                 got = error
             else:
                 got = {part: health.get(part, {}).get("status") for part in _PARTS}
@@ -144,3 +146,12 @@ class AirflowStandalone:
         raise LocalServiceError(
             f"Expected Airflow to be healthy at {self.url} within {self._start_timeout:g} seconds; got {got}.\n{self.tail()}"
         )
+
+
+def _server_failed(error: Exception) -> bool:
+    return isinstance(error, HTTPError) and error.code >= HTTPStatus.INTERNAL_SERVER_ERROR
+
+
+def _is_unanswered(error: Exception) -> bool:
+    cause = error.reason if isinstance(error, URLError) else error
+    return isinstance(cause, (TimeoutError, ConnectionError, HTTPException))

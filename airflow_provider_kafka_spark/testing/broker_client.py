@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 CLUSTER = "kafka-cluster"
 
 _BATCH = 10_000
+_REASON_SECONDS = 5.0
 _Member = TypeVar("_Member", bound=Enum)
 
 
@@ -383,7 +384,9 @@ class BrokerClient:
             return admin.list_topics(timeout=self.timeout)
         except KafkaException as error:
             # The reason, such as a refused login, is told to the callback only, when the client is polled.
-            admin.poll(0.2)
+            deadline = time.monotonic() + _REASON_SECONDS
+            while not self._heard and time.monotonic() < deadline:
+                admin.poll(0.2)
             reason = self._heard[0] if self._heard else error
             raise self._failed("an answer to a metadata request", reason) from error
 

@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Sequence
+from datetime import timedelta
 from pathlib import Path
 from secrets import token_urlsafe
 
@@ -19,10 +20,14 @@ from airflow_provider_kafka_spark.testing.ports import LOOPBACK, free_ports, sta
 from airflow_provider_kafka_spark.testing.started import Started
 
 INSTALL_COMMAND = "sudo apt-get install krb5-kdc krb5-admin-server krb5-user"
+#: For a KDC whose clock is wrong.
+CLOCK_INSTALL_COMMAND = "sudo apt-get install faketime"
 
 _TOOLS = ("krb5kdc", "kdb5_util", "kadmin.local", "kinit")
 # Debian keeps servers' programs where an ordinary user's PATH does not look.
 _MORE_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
+# Where Debian (by architecture), Fedora and those who build it themselves put it.
+_CLOCK_LIBRARIES = ("/usr/lib/*/faketime", "/usr/lib64/faketime", "/usr/lib/faketime", "/usr/local/lib/faketime")
 _TOOL_SECONDS = 30.0
 _PRINCIPAL = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?", re.ASCII)
 _PROBE = "probe"
@@ -57,6 +62,7 @@ _KDC_CONF = """\
         key_stash_file = {folder}/stash
         max_life = 1d
         max_renewable_life = 7d
+        default_principal_flags = {preauth}preauth
     }}
 """
 
@@ -69,12 +75,24 @@ class Kdc(Started):
     Java does not read that, by ``-Djava.security.krb5.conf``.
 
     :param realm: its name
+    :param clock_offset: how far its clock is ahead of this machine's, or behind if it is negative; by default they agree.
+        All of its programs go by it, :meth:`ticket_cache` too. It needs libfaketime
+    :param preauthentication: whether a principal gets nothing before it has proved that it has the key, as in most realms
     :param start_timeout: seconds until it has to give out tickets
     :raises LocalServiceError: on entering, if it is not installed or does not start in time
     """
 
-    def __init__(self, *, realm: str = "TEST.LOCAL", start_timeout: float = 60.0) -> None:
+    def __init__(
+        self,
+        *,
+        realm: str = "TEST.LOCAL",
+        clock_offset: timedelta = timedelta(0),
+        preauthentication: bool = False,
+        start_timeout: float = 60.0,
+    ) -> None:
         self.realm = realm
+        self.clock_offset = clock_offset
+        self.preauthentication = preauthentication
         self.start_timeout = start_timeout
         self._folder: Path | None = None
         self._process: OwnedProcess | None = None
@@ -84,6 +102,11 @@ class Kdc(Started):
     def is_available() -> bool:
         """Whether all of its programs are installed; if not, ``INSTALL_COMMAND`` of this module installs them."""
         return all(map(_find, _TOOLS))
+
+    @staticmethod
+    def can_have_another_clock() -> bool:
+        """Whether libfaketime is installed, for ``clock_offset``; if not, ``CLOCK_INSTALL_COMMAND`` of this module installs it."""
+        return find_clock_library() is not None
 
     @property
     def krb5_conf(self) -> Path:
@@ -174,6 +197,7 @@ class Kdc(Started):
             "address": f"{LOOPBACK}:{free_ports(1)[0]}",
             "folder": folder,
             "loopback": LOOPBACK,
+            "preauth": "+" if self.preauthentication else "-",
         }
         self.krb5_conf.write_text(_KRB5_CONF.format(**values))
         (folder / "kdc.conf").write_text(_KDC_CONF.format(**values))
@@ -181,7 +205,7 @@ class Kdc(Started):
         master_key = token_urlsafe()
         self._run("kdb5_util", "create", "-s", answer=f"{master_key}\n{master_key}\n")
         self._process = OwnedProcess(
-            [str(program), "-n"],
+            [*self._clock(), str(program), "-n"],
             folder / "kdc.log",
             name="Kerberos KDC",
             env=self._whole_environment,
@@ -221,6 +245,20 @@ class Kdc(Started):
     def _whole_environment(self) -> dict[str, str]:
         return {**os.environ, **self.environment, "KRB5_KDC_PROFILE": str(self._home / "kdc.conf"), "LC_ALL": "C"}
 
+    def _clock(self) -> list[str]:
+        """What stands before a program that goes by this KDC's clock."""
+        if not self.clock_offset:
+            return []
+        library = find_clock_library()
+        if library is None:
+            raise LocalServiceError(
+                f"Expected libfaketime for a KDC with clock_offset={self.clock_offset}; there is none. Install it: "
+                f"{CLOCK_INSTALL_COMMAND}"
+            )
+        offset = f"FAKETIME={self.clock_offset.total_seconds():+f}"
+        # No shared memory, where libfaketime can do without: a program that is ended by SIGKILL leaves it behind.
+        return ["env", f"LD_PRELOAD={library}", offset, "FAKETIME_DONT_FAKE_MONOTONIC=1", "FAKETIME_DISABLE_SHM=1"]
+
     def _known(self, principal: str) -> str:
         short = self._short(principal)
         if short not in self._principals:
@@ -241,7 +279,7 @@ class Kdc(Started):
         program = _installed(tool)
         try:
             done = subprocess.run(
-                [str(program), *arguments],
+                [*self._clock(), str(program), *arguments],
                 input=answer,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -268,6 +306,12 @@ class Kdc(Started):
 
 def _find(tool: str) -> str | None:
     return shutil.which(tool, path=os.pathsep.join([os.environ.get("PATH", os.defpath), *_MORE_FOLDERS]))
+
+
+def find_clock_library() -> Path | None:
+    """Where libfaketime is, for ``LD_PRELOAD`` of a program that is to have another clock; None if it is not installed."""
+    found = (file for folder in _CLOCK_LIBRARIES for file in Path("/").glob(f"{folder[1:]}/libfaketime.so.1"))
+    return next(found, None)
 
 
 def _installed(tool: str) -> Path:

@@ -17,6 +17,7 @@ from airflow_provider_kafka_spark.testing.owned_process import stop_starting
 #: Longer than the grace of an :class:`~airflow_provider_kafka_spark.testing.owned_process.OwnedProcess`.
 _PATIENCE_SECONDS = 20.0
 _POLL_SECONDS = 0.05
+_STARTED_SECONDS = 0.2
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -37,6 +38,8 @@ class Stoppable:
         self._failure: BaseException | None = None
         self._code = 0
         self._printing = threading.Lock()
+        self._ending = False
+        sys.addaudithook(self._before)
         for number in _SIGNALS:
             signal.signal(number, self._told)
 
@@ -68,6 +71,11 @@ class Stoppable:
     def _told(self, number: int, _frame: FrameType | None) -> None:
         self._signal = self._signal or number
 
+    def _before(self, event: str, _arguments: object) -> None:
+        """Python's audit hook: no other thread starts a process any more when all are being ended."""
+        if event == "subprocess.Popen" and self._ending and threading.current_thread() is not threading.main_thread():
+            threading.Event().wait()
+
     def _work(self, work: Callable[[], int]) -> None:
         try:
             self._code = work()
@@ -76,6 +84,9 @@ class Stoppable:
 
     def _end(self, number: int, clean_up: Callable[[], None]) -> None:
         stop_starting()
+        self._ending = True
+        # What had passed the hook before is a child by then.
+        time.sleep(_STARTED_SECONDS)
         end_children(_PATIENCE_SECONDS)
         clean_up()
         sys.stderr.write(f"{self._name}: stopped by {signal.Signals(number).name}; no process is left.\n")

@@ -220,6 +220,30 @@ def test_a_recreated_topic_is_data_loss() -> None:
         assert fragment in str(error.value)
 
 
+def test_the_same_topic_on_another_cluster_is_data_loss() -> None:
+    """Also where no broker tells topic ids; the message names the connection and both clusters."""
+    with pytest.raises(DataLossError) as error:
+        _plan(topic_ids={}).check_topics_unchanged(_cluster(_topic("orders", topic_id=None), cluster_id="C"))
+
+    for fragment in ("'kafka_default' leads to another cluster", "id A, now C", "Clear the task"):
+        assert fragment in str(error.value)
+
+
+def test_what_a_recreated_topic_has_lost_is_listed_without_a_number() -> None:
+    """How much an earlier try had copied of it is not known, so the ranges are empty; other topics are not named."""
+    plan = _plan(
+        ranges=OffsetRanges.parse(["orders:0:3:1000", "orders:1:5:5", "stock:0:0:7"]),
+        topic_ids={"orders": "id-1", "stock": "id-2"},
+    )
+    now = _cluster(_topic("orders", topic_id="id-9"), _topic("stock", topic_id="id-2"))
+
+    (lost,) = plan.lost_by(plan.changes_of_source(now))
+
+    assert lost.offset_range == OffsetRange("orders", 0, 3, 3)
+    for fragment in ("created again", "id-1", "id-9", "up to offset 1000"):
+        assert fragment in lost.reason
+
+
 @pytest.mark.parametrize("topic_id", [pytest.param("id-1", id="the-same"), pytest.param(None, id="not-told-any-more")])
 def test_an_unchanged_topic_is_no_loss(topic_id: str | None) -> None:
     """Only another id is proof."""

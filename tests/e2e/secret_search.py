@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import base64
 import gzip
+import hashlib
 import html
 import io
 import json
+import os
 import re
 import shlex
 import sqlite3
+import stat
 import threading
 import time
 import zipfile
@@ -202,6 +205,81 @@ class ProcessWatch:
             self._running = list(_processes())
             self._seen.update(dict.fromkeys(self._running))
             time.sleep(_SAMPLE_SECONDS)
+
+
+class FolderWatch:
+    """Searches the files of a folder, inside ``with``, as they come and go. All paths are those in the folder."""
+
+    def __init__(self, search: SecretSearch, folder: Path) -> None:
+        self.folder = folder
+        self._search = search
+        self._names: set[str] = set()
+        self._open: set[str] = set()
+        self._hits: dict[Hit, None] = {}
+        self._in_content: dict[bytes, list[Hit]] = {}
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="folder-watch", daemon=True)
+
+    def __enter__(self) -> FolderWatch:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    @property
+    def names(self) -> set[str]:
+        """The paths of all files that there were at one moment at least."""
+        return set(self._names)
+
+    @property
+    def open_to_others(self) -> set[str]:
+        """Those of them that other users of the machine could read, were the folder theirs to enter."""
+        return set(self._open)
+
+    @property
+    def hits(self) -> list[Hit]:
+        """What was in them."""
+        return list(self._hits)
+
+    def _watch(self) -> None:
+        looked_at = set[tuple[str, int, int]]()
+        # Once more behind the end, for what came last.
+        while True:
+            last = self._stop.is_set()
+            for parent, _, names in os.walk(self.folder):
+                for name in names:
+                    path = Path(parent, name)
+                    # It may go at every moment.
+                    with suppress(OSError):
+                        state = path.lstat()
+                        version = (str(path), state.st_size, state.st_mtime_ns)
+                        if stat.S_ISREG(state.st_mode) and version not in looked_at:
+                            self._look_at(path)
+                            looked_at.add(version)
+            if last:
+                return
+            self._stop.wait(_SAMPLE_SECONDS)
+
+    def _look_at(self, path: Path) -> None:
+        where, content = str(path.relative_to(self.folder)), path.read_bytes()
+        digest = hashlib.sha256(content).digest()
+        if digest not in self._in_content:
+            self._in_content[digest] = self._search.in_bytes("", content)
+        found = [*self._in_content[digest], *self._search.in_bytes("", where.encode())]
+        self._hits.update(dict.fromkeys(Hit(where + hit.where, hit.seed, hit.form) for hit in found))
+        self._names.add(where)
+        if is_open_to_others(path, self.folder):
+            self._open.add(where)
+
+
+def is_open_to_others(path: Path, top: Path) -> bool:
+    """Whether other users may read a file, and pass all folders on the way from ``top`` to it."""
+    folders = [folder for folder in path.parents if folder != top and folder.is_relative_to(top)]
+    return bool(path.stat().st_mode & stat.S_IROTH) and all(f.stat().st_mode & stat.S_IXOTH for f in folders)
 
 
 def _processes() -> Iterator[Process]:

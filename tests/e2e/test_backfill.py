@@ -18,13 +18,13 @@ from tests.e2e.shop import Shop
 DAG = "hourly_window_copy"
 HOURS = 3
 PER_HOUR = 1_000
-_BACKFILL_SECONDS = 180.0
+_BACKFILL_SECONDS = 400.0
 
 
 @pytest.mark.broker
 @pytest.mark.spark
 @pytest.mark.airflow
-@pytest.mark.timeout(420)
+@pytest.mark.timeout(900)
 def test_every_record_of_three_backfilled_hours_lands_in_exactly_one_window(
     shop: Shop, airflow_home: AirflowHome, marked: ProcessMark
 ) -> None:

@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.airflow]
 
 RECORDS = "20000"
 _STOP_SECONDS = 30.0
-_DEMO_SECONDS = 240.0
+_DEMO_SECONDS = 600.0
 
 
 @pytest.fixture

@@ -145,8 +145,8 @@ def test_a_seed_that_becomes_known_later(search: SecretSearch) -> None:
 
 def test_arguments_and_environments_of_short_lived_processes(search: SecretSearch) -> None:
     """Also of those that end while it looks on, and of one that becomes another program."""
-    sleep = [sys.executable, "-c", "import time; time.sleep(0.5)"]
-    become = [sys.executable, "-c", f"import os, time; time.sleep(0.5); os.execv({sleep[0]!r}, {[*sleep, PASSWORD]!r})"]
+    sleep = [sys.executable, "-c", "import time; time.sleep(2)"]
+    become = [sys.executable, "-c", f"import os, time; time.sleep(2); os.execv({sleep[0]!r}, {[*sleep, PASSWORD]!r})"]
     clean = {"PATH": os.environ["PATH"]}
     with ProcessWatch() as watch:
         by_argument = subprocess.Popen([*sleep, PASSWORD], env=clean)

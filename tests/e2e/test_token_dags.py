@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import datetime, timezone
+from typing import Any
 
 import pytest
+from airflow.sdk.exceptions import TaskDeferred
+from croniter import croniter  # type: ignore[import-untyped]
 
 from airflow_provider_kafka_spark.core.logins.delegation_token import TokenSelection
 from airflow_provider_kafka_spark.hooks.delegation_token import DelegationTokenHook
@@ -13,11 +17,13 @@ from airflow_provider_kafka_spark.testing.airflow_home import AirflowHome
 from airflow_provider_kafka_spark.testing.broker_client import Record
 from airflow_provider_kafka_spark.testing.copy_proof import prove_copy
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
+from tests.airflow_fakes import task_context
 from tests.e2e.conftest import DAGS
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.airflow]
 
 _PASSWORD = "password-of-etl"
+_HOUR_MS = 3_600_000
 
 
 @pytest.fixture(scope="module")
@@ -49,21 +55,44 @@ def tokens(secured: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> Iterator[De
         yield hook
 
 
-def test_tokens_are_renewed_at_night(airflow: AirflowHome, tokens: DelegationTokenHook) -> None:
-    """The one that ends within a day, and not the other; no secret is left behind."""
-    soon, other = tokens.create(lease_ms=3_600_000), tokens.create()
+def test_tokens_are_renewed_long_before_they_end(airflow: AirflowHome, tokens: DelegationTokenHook) -> None:
+    """The one that has come to the second half of its day, and not the other; no secret is left behind."""
+    soon, other = tokens.create(lease_ms=11 * _HOUR_MS), tokens.create(lease_ms=13 * _HOUR_MS)
     log = airflow.logs / "renew_tokens.log"
     left = airflow.test_dag("renew_tokens", log)
 
     found = left["tasks"]["expiring"]["-1"]["xcom"]["return_value"]
     renewed = left["tasks"]["renew"]["-1"]["xcom"]["return_value"]
-    # A broker's tokens end after a day, so the other one has just come within it, too.
-    assert soon.info.token_id in {t["token_id"] for t in found["tokens"]}
-    ends = {t["token_id"]: t["expiry_timestamp_ms"] for t in renewed["tokens"]}
-    assert ends[soon.info.token_id] > soon.info.expiry_ms + 20 * 3_600_000
+    assert found["tokens"] == [soon.info.as_json()]
+    ((token_id, end),) = ((t["token_id"], t["expiry_timestamp_ms"]) for t in renewed["tokens"])
+    assert token_id == soon.info.token_id
+    assert end > soon.info.expiry_ms + 12 * _HOUR_MS
+    assert other.info in tokens.describe("etl")
     seen = json.dumps(left) + log.read_text()
     assert not [secret for secret in (soon.hmac, other.hmac, _PASSWORD) if secret in seen]
     tokens.expire(TokenSelection(owner="User:etl"))
+
+
+def test_a_token_that_one_run_just_misses_lives_beyond_the_next(tokens: DelegationTokenHook) -> None:
+    """By the broker's own period; and the sensor sleeps for a good part of that."""
+    from airflow.dag_processing.dagbag import DagBag
+
+    dag = DagBag(DAGS / "renew_tokens.py").dags["renew_tokens"]
+    expiring: Any = dag.get_task("expiring")
+    token = tokens.create().info
+    with pytest.raises(TaskDeferred) as asleep:
+        expiring.execute(task_context())
+    tokens.expire(TokenSelection(owner="User:etl"))
+
+    due_ms = asleep.value.trigger.moment.timestamp() * 1000
+    runs = croniter(dag.schedule, datetime(2026, 1, 1, tzinfo=timezone.utc))
+    between_ms = -(runs.get_next(float) - runs.get_next(float)) * 1000
+    life_ms = token.expiry_ms - token.issue_ms
+    assert life_ms / 4 < due_ms - token.issue_ms
+    # One run may fail besides.
+    assert due_ms + 2 * between_ms <= token.expiry_ms + 60_000
+    assert asleep.value.timeout is not None
+    assert asleep.value.timeout.total_seconds() * 1000 > due_ms - token.issue_ms
 
 
 def test_a_long_copy_has_a_token_of_its_own(

@@ -45,11 +45,29 @@ class ResourceManager:
         return self.answers[min(self.asked, len(self.answers)) - 1]
 
 
+@dataclass
+class Clock:
+    """Goes on only while somebody sleeps."""
+
+    now: float = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
 @pytest.fixture
-def yarn(connection: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> Iterator[ResourceManager]:
-    """``spark_default`` leads to it; queries follow each other at once, and its outage may last a tenth of a second."""
-    monkeypatch.setattr(spark_job, "_QUERY_SECONDS", 0.001)
-    monkeypatch.setattr(spark_job, "_MOST_OUTAGE_SECONDS", 0.1)
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(spark_job, "time", clock)
+    return clock
+
+
+@pytest.fixture
+def yarn(connection: Callable[..., None], clock: Clock) -> Iterator[ResourceManager]:
+    """``spark_default`` leads to it; queries follow each other at once."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -100,7 +118,7 @@ def test_it_goes_on_after_the_end(yarn: ResourceManager, end: tuple[int, str]) -
         pytest.param((200, "<html>Log in</html>"), id="a-proxy"),
     ],
 )
-def test_it_does_not_go_on_without_an_answer(yarn: ResourceManager, answer: tuple[int, str]) -> None:
+def test_it_does_not_go_on_without_an_answer(yarn: ResourceManager, clock: Clock, answer: tuple[int, str]) -> None:
     """After a bounded time the try fails, with what to do; a retry may find YARN well."""
     yarn.answers = [RUNNING, answer]
 
@@ -109,12 +127,12 @@ def test_it_does_not_go_on_without_an_answer(yarn: ResourceManager, answer: tupl
 
     assert raised.value.retriable
     assert yarn.asked > 2
+    assert clock.now == spark_job._MOST_OUTAGE_SECONDS
 
 
 def test_outages_are_waited_for(yarn: ResourceManager, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each is measured from the last answer; together they may last longer than one may."""
-    monkeypatch.setattr(spark_job, "_QUERY_SECONDS", 0.05)
-    monkeypatch.setattr(spark_job, "_MOST_OUTAGE_SECONDS", 0.5)
+    monkeypatch.setattr(spark_job, "_MOST_OUTAGE_SECONDS", 3 * spark_job._QUERY_SECONDS)
     yarn.answers = [OUTAGE, OUTAGE, RUNNING] * 6 + [ended("FINISHED", "FAILED")]
 
     SparkJobHook().wait_for_earlier(ID)
@@ -134,17 +152,23 @@ def test_a_worker_that_cannot_ask(connection: Callable[..., None], monkeypatch: 
         SparkJobHook().wait_for_earlier(ID)
 
 
-def test_a_kill_ends_the_wait_and_the_application(yarn: ResourceManager, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also while YARN does not answer."""
-    monkeypatch.setattr(spark_job, "_MOST_OUTAGE_SECONDS", 30)
+def test_a_kill_ends_the_wait_and_the_application(
+    yarn: ResourceManager, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also while YARN does not answer. Airflow kills in a signal handler, so most likely in the middle of a sleep."""
     hook = SparkJobHook()
     yarn.answers = [OUTAGE]
-    threading.Timer(0.2, hook.kill).start()
+
+    def sleep(seconds: float) -> None:
+        clock.now += seconds
+        hook.kill()
+
+    monkeypatch.setattr(clock, "sleep", sleep)
 
     with pytest.raises(JobKilledError, match=ID):
         hook.wait_for_earlier(ID)
 
-    assert yarn.asked
+    assert yarn.asked == 1
     assert [path for path in yarn.killed if ID in path]
 
 
@@ -171,10 +195,8 @@ class Kubernetes:
 
 
 @pytest.fixture
-def kubernetes(connection: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> Kubernetes:
+def kubernetes(connection: Callable[..., None], clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Kubernetes:
     client = Kubernetes()
-    monkeypatch.setattr(spark_job, "_QUERY_SECONDS", 0.001)
-    monkeypatch.setattr(spark_job, "_MOST_OUTAGE_SECONDS", 0.1)
     monkeypatch.setattr(spark_submit, "kube_client", client, raising=False)
     extra = {"deploy-mode": "cluster", "namespace": "etl"}
     connection("spark_default", conn_type="spark", host="k8s://https://127.0.0.1:1", extra=extra)

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import subprocess
+import sys
+import time
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +31,7 @@ from airflow_provider_kafka_spark.hooks import kafka_jvm
 from airflow_provider_kafka_spark.hooks.kafka_jvm import KafkaJvm
 from airflow_provider_kafka_spark.hooks.logins.files import configure
 from airflow_provider_kafka_spark.testing.identity_provider import IdentityProvider
-from airflow_provider_kafka_spark.testing.kerberos import INSTALL_COMMAND, Kdc
+from airflow_provider_kafka_spark.testing.kerberos import CLOCK_INSTALL_COMMAND, INSTALL_COMMAND, Kdc
 from tests.child_processes import children_with
 
 
@@ -103,7 +108,10 @@ def test_a_jvm_that_goes_while_it_cleans_up_is_named() -> None:
     """And not once more by the exception behind which it cleans up."""
     with KafkaJvm({}, "the broker", timeout=5) as jvm:
         number = jvm.java.java.lang.Integer
-        with pytest.raises(BrokerError, match="NumberFormatException") as first, jvm.naming("creating"):
+        with (
+            pytest.raises(BrokerError, match=r'NumberFormatException: For input string: "x"\.$') as first,
+            jvm.naming("creating"),
+        ):
             number.parseInt("x")
         try:
             raise first.value
@@ -121,6 +129,30 @@ def test_a_jvm_that_goes_with_what_it_threw_is_named() -> None:
         _kill_the_jvm()
         with pytest.raises(BrokerUnavailableError, match="Creating got no answer"), jvm.naming("creating"):
             raise thrown.value
+
+
+def test_what_py4j_logs_of_a_jvm_that_is_gone_is_little(caplog: pytest.LogCaptureFixture) -> None:
+    """It logs the exception that is being handled, whose text it asks of the JVM, about which it logs again."""
+    logging.getLogger("py4j").setLevel(logging.INFO)
+    caplog.set_level(logging.INFO)
+
+    def ask(number: Any) -> None:
+        try:
+            number.parseInt("x")
+        finally:
+            _kill_the_jvm()
+
+    with KafkaJvm({}, "the broker", timeout=5) as jvm, pytest.raises(BrokerUnavailableError), jvm.naming("creating"):
+        ask(jvm.java.java.lang.Integer)
+    assert 0 < len(caplog.records) < 10
+
+
+def test_what_java_says_is_a_sentence_before_the_advice() -> None:
+    with KafkaJvm({"bootstrap.servers": "127.0.0.1:1"}, "the broker", timeout=1) as jvm:
+        with pytest.raises(BrokerUnavailableError, match=r"Call: listNodes\. Is the broker up, and"):
+            jvm.get(jvm.admin().describeCluster().clusterId(), "reading the cluster's id")
+        with pytest.raises(ConnectionConfigError, match=r"\w\. Correct the property it names\.$"):
+            jvm.admin({"bootstrap.servers": "no port"})
 
 
 @pytest.mark.parametrize(
@@ -178,6 +210,15 @@ def test_an_identity_provider_that_is_away_may_come_back(is_up: bool, kind: type
     assert "\n" not in str(error)
 
 
+def _by_keytab(kdc: Kdc, keytab: Path) -> dict[str, Any]:
+    return {
+        "sasl.mechanism": "GSSAPI",
+        "sasl.kerberos.service.name": "kafka",
+        "sasl.kerberos.principal": kdc.principal("alice"),
+        "sasl.kerberos.keytab": str(keytab),
+    }
+
+
 @pytest.mark.skipif(not Kdc.is_available(), reason=f"needs MIT Kerberos: {INSTALL_COMMAND}")
 @pytest.mark.parametrize(
     ("is_up", "kind", "words"),
@@ -194,15 +235,46 @@ def test_a_kdc_that_is_away_may_come_back(tmp_path: Path, is_up: bool, kind: typ
         (tmp_path / "krb5.conf").write_bytes(other.krb5_conf.read_bytes())
         if not is_up:
             other.stop()
-        extra = {
-            "sasl.mechanism": "GSSAPI",
-            "sasl.kerberos.service.name": "kafka",
-            "sasl.kerberos.principal": kdc.principal("alice"),
-            "sasl.kerberos.keytab": str(tmp_path / "alice.keytab"),
-        }
-        error = _failed_login(extra, tmp_path / "krb5.conf")
+        error = _failed_login(_by_keytab(kdc, tmp_path / "alice.keytab"), tmp_path / "krb5.conf")
     assert type(error) is kind
     assert words in str(error)
+
+
+@pytest.mark.skipif(not Kdc.is_available(), reason=f"needs MIT Kerberos: {INSTALL_COMMAND}")
+@pytest.mark.skipif(not Kdc.can_have_another_clock(), reason=f"needs libfaketime: {CLOCK_INSTALL_COMMAND}")
+@pytest.mark.parametrize("ahead", [timedelta(minutes=10), -timedelta(minutes=10), -timedelta(days=3)], ids=str)
+def test_clocks_that_differ_are_named(ahead: timedelta) -> None:
+    """Whether the KDC's is ahead or behind; five minutes are what Kerberos bears."""
+    with Kdc(clock_offset=ahead, preauthentication=True) as kdc:
+        began = time.monotonic()
+        error = _failed_login(_by_keytab(kdc, kdc.keytab("alice")), kdc.krb5_conf)
+    assert time.monotonic() - began < 30
+    assert type(error) is BrokerAuthenticationError
+    assert "KrbException: Clock skew too great (37) - PREAUTH_FAILED. The clocks of this machine" in str(error)
+    assert "Set the clocks of worker, broker and KDC by NTP." in str(error)
+
+
+_WORKER = """
+import time
+from airflow_provider_kafka_spark.hooks.kafka_jvm import KafkaJvm
+with KafkaJvm({}, "no connection", timeout=10) as jvm:
+    print(jvm.java.java.lang.ProcessHandle.current().pid(), flush=True)
+    time.sleep(600)
+"""
+
+
+def test_the_jvm_of_a_killed_worker_ends() -> None:
+    with subprocess.Popen([sys.executable, "-c", _WORKER], stdout=subprocess.PIPE, text=True) as worker:
+        try:
+            assert worker.stdout is not None
+            jvm = psutil.Process(int(worker.stdout.readline()))
+            assert "py4j.GatewayServer" in jvm.cmdline()
+        finally:
+            worker.kill()
+    deadline = time.monotonic() + 10
+    while jvm.is_running() and jvm.status() != psutil.STATUS_ZOMBIE:
+        assert time.monotonic() < deadline, "the JVM outlived its worker by ten seconds"
+        time.sleep(0.1)
 
 
 def test_beside_pyspark_in_the_same_process(monkeypatch: pytest.MonkeyPatch) -> None:

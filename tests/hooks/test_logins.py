@@ -24,20 +24,27 @@ from airflow_provider_kafka_spark.core.errors import (
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.hooks.kafka_jvm import KafkaJvm, kerberos_properties
 from airflow_provider_kafka_spark.hooks.logins.files import configure
+from airflow_provider_kafka_spark.hooks.programs.java import find_java
 from airflow_provider_kafka_spark.testing.certificates import CertificateAuthority
 from airflow_provider_kafka_spark.testing.identity_provider import IdentityProvider
 from airflow_provider_kafka_spark.testing.kafka_broker import BrokerTls, KafkaBroker
-from airflow_provider_kafka_spark.testing.kerberos import INSTALL_COMMAND, Kdc
+from airflow_provider_kafka_spark.testing.kerberos import (
+    CLOCK_INSTALL_COMMAND,
+    INSTALL_COMMAND,
+    Kdc,
+    find_clock_library,
+)
 
 pytestmark = pytest.mark.broker
 needs_kdc = pytest.mark.skipif(not Kdc.is_available(), reason=f"needs MIT Kerberos: {INSTALL_COMMAND}")
+needs_clock = pytest.mark.skipif(not Kdc.can_have_another_clock(), reason=f"needs libfaketime: {CLOCK_INSTALL_COMMAND}")
 
 Connection = Callable[..., None]
 Extra = dict[str, Any]
 _USERS = {"alice": "alice's-pass"}
 _PAST = datetime.now(timezone.utc) - timedelta(minutes=1)
 #: In which a fault has to be named.
-_SOON = 15.0
+_SOON = 25.0
 
 
 @pytest.fixture(scope="module")
@@ -490,19 +497,38 @@ def test_a_form_in_place_of_properties(connection: Connection, broker: KafkaBrok
 
 
 @needs_kdc
-@pytest.mark.parametrize("fault", ["changed-password", "unknown-principal", "ticket-expired"])
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        ("changed-password", ["keys in the keytab are not those of the principal", "Write the keytab anew"]),
+        ("unknown-principal", ["Kerberos does not know the principal.", "Correct sasl.kerberos.principal."]),
+        ("ticket-expired", ["There is no valid Kerberos ticket.", "Run kinit"]),
+        ("ticket-of-nobody-named-expired", ["There is no valid Kerberos ticket.", "Run kinit"]),
+        ("ticket-of-another", ["There is no valid Kerberos ticket.", "as sasl.kerberos.principal if that is named"]),
+    ],
+)
 def test_a_fault_of_kerberos_in_java(
-    broker: KafkaBroker, java: KafkaJvm, kdc: Kdc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
+    broker: KafkaBroker,
+    java: KafkaJvm,
+    kdc: Kdc,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    fault: str,
+    words: list[str],
 ) -> None:
-    """Each is a refused login, named soon."""
+    """Each is a refused login, named soon, with what to do."""
     extra = broker.sasl_client_config("carol", "GSSAPI")
-    if fault == "ticket-expired":
-        cache = kdc.ticket_cache("carol", life=1)
+    if fault.startswith("ticket"):
+        cache = kdc.ticket_cache("carol", life=None if fault == "ticket-of-another" else 1)
         monkeypatch.setenv("KRB5CCNAME", f"FILE:{cache}")
         time.sleep(1.5)
         module = "com.sun.security.auth.module.Krb5LoginModule"
         del extra["sasl.kerberos.keytab"]
         extra["sasl.jaas.config"] = f'{module} required useTicketCache=true ticketCache="{cache}";'
+    if fault == "ticket-of-nobody-named-expired":
+        del extra["sasl.kerberos.principal"]
+    if fault == "ticket-of-another":
+        extra["sasl.kerberos.principal"] = kdc.principal("dave")
     if fault in ("changed-password", "unknown-principal"):
         # The same realm, and other keys.
         with Kdc() as other:
@@ -512,9 +538,65 @@ def test_a_fault_of_kerberos_in_java(
         extra |= {"sasl.kerberos.principal": kdc.principal(name), "sasl.kerberos.keytab": str(keytab)}
     config = configure("krb", extra)
     began = time.monotonic()
-    with pytest.raises(BrokerAuthenticationError):
+    with pytest.raises(BrokerAuthenticationError) as caught:
         java.get(java.admin(config.java).describeCluster().clusterId(), "reading the cluster's id")
     assert time.monotonic() - began < 30
+    assert not [word for word in words if word not in str(caught.value)], caught.value
+    assert "Asn1Exception" not in str(caught.value)
+
+
+@needs_kdc
+@needs_clock
+def test_a_clock_that_only_the_tickets_for_the_broker_show() -> None:
+    """Java's client logs in to a KDC that asks for no proof of the key, tries again and again for a ticket, and tells nothing; so the clocks are what to look at."""
+    with Kdc(clock_offset=timedelta(minutes=10)) as kdc, KafkaBroker(kerberos=kdc) as broker:
+        config = configure("krb", broker.sasl_client_config("alice", "GSSAPI"))
+        system = kerberos_properties(kdc.environment)
+        began = time.monotonic()
+        with (
+            KafkaJvm(config.java, "the test's broker", timeout=5.0, system_properties=system) as java,
+            pytest.raises(BrokerUnavailableError, match="With Kerberos, also compare the clocks of all machines"),
+        ):
+            java.get(java.admin().describeCluster().clusterId(), "reading the cluster's id")
+        assert time.monotonic() - began < 30
+
+
+@needs_kdc
+@needs_clock
+def test_a_broker_with_another_clock_than_the_kdc(kdc: Kdc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes the ticket for one of another time, and says no more than that it refuses it."""
+    java, clock = find_java().executable, tmp_path / "clock"
+    clock.write_text("+0\n")
+    program = tmp_path / "bin" / "java"
+    program.parent.mkdir()
+    variables = {
+        "LD_PRELOAD": find_clock_library(),
+        "FAKETIME_TIMESTAMP_FILE": clock,
+        "FAKETIME_CACHE_DURATION": 1,
+        "FAKETIME_DISABLE_SHM": 1,
+        # Java waits by the monotonic clock.
+        "FAKETIME_DONT_FAKE_MONOTONIC": 1,
+        "FAKETIME_FORCE_MONOTONIC_FIX": 0,
+    }
+    settings = " ".join(f"'{name}={value}'" for name, value in variables.items())
+    program.write_text(f"#!/bin/sh\nexec env {settings} '{java}' \"$@\"\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    system = kerberos_properties(kdc.environment)
+    with KafkaBroker(kerberos=kdc) as broker:
+        # Java on the worker has the machine's clock.
+        monkeypatch.undo()
+        config = configure("krb", broker.sasl_client_config("alice", "GSSAPI"))
+        with KafkaJvm(config.java, "the test's broker", timeout=10.0, system_properties=system) as jvm:
+            _java_logs_in(jvm, config, broker)
+            clock.write_text("+600\n")
+            time.sleep(2)
+            began = time.monotonic()
+            with pytest.raises(BrokerAuthenticationError) as caught:
+                _java_logs_in(jvm, config, broker)
+    assert time.monotonic() - began < 30
+    assert "The broker refused the Kerberos login." in str(caught.value)
+    assert "compare the clocks of worker, broker and KDC" in str(caught.value)
 
 
 @needs_kdc

@@ -3,16 +3,38 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 
 from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
 from airflow_provider_kafka_spark.core.plan import ReplayPlan, Target
+from airflow_provider_kafka_spark.core.protocol import Transform
 from airflow_provider_kafka_spark.hooks.run_state import RunState, RunStateStore
 from tests.airflow_fakes import TaskInstance, TaskStateStore, task_context
 
 WISH = {"offset_ranges": ["orders:0:0:10"], "target": [None, "copy", None]}
+
+
+TRANSFORM = Transform(topic="copy")
+RESULT = {
+    "version": 1,
+    "run_id": "1",
+    "ranges": [
+        {"topic": "orders", "partition": 0, "from_offset": i, "until_offset": i + 1, "records_read": 1, "records_written": 1}
+        for i in range(3)
+    ],
+    "warnings": [],
+}  # fmt: skip
+
+
+@dataclass
+class Try(TaskInstance):
+    """One try of a task, as Airflow counts them."""
+
+    try_number: int = 1
+    max_tries: int = 3
 
 
 def plan_of(*ranges: str, target_end: int = 5) -> ReplayPlan:
@@ -31,16 +53,28 @@ def plan_of(*ranges: str, target_end: int = 5) -> ReplayPlan:
 PLAN = plan_of()
 
 
-def load(store: TaskStateStore, wish: dict[str, Any] | None = None, **context: Any) -> tuple[RunStateStore, RunState]:
+def load(
+    store: TaskStateStore, wish: dict[str, Any] | None = None, transform: Transform = TRANSFORM, **context: Any
+) -> tuple[RunStateStore, RunState]:
     """Start one try, as a worker that knows nothing but the store does."""
-    opened = RunStateStore(task_context(store, **context), WISH if wish is None else wish)
+    opened = RunStateStore(task_context(store, **context), WISH if wish is None else wish, transform)
     return opened, opened.load()
 
 
 def submitted(store: TaskStateStore, plan: ReplayPlan = PLAN, now_ms: int = 1_000, **context: Any) -> RunState:
     """One try that came as far as the submission."""
     opened, state = load(store, **context)
+    state, plan = opened.for_plan(state, plan)
     opened.submitting(state, plan, now_ms)
+    return state
+
+
+def finished(store: TaskStateStore, result: dict[str, Any] = RESULT, **context: Any) -> RunState:
+    """One try that delivered all; the store then gives back what JSON makes of it."""
+    opened, state = load(store, **context)
+    state, plan = opened.for_plan(state, PLAN)
+    opened.finished(opened.submitting(state, plan, 1_000), result)
+    store.values = json.loads(json.dumps(store.values))
     return state
 
 
@@ -108,17 +142,158 @@ def test_a_retry_after_a_clear_uses_the_new_plan() -> None:
     assert retry.plan == later
 
 
-@pytest.mark.parametrize("clear_number", [pytest.param(1, id="clear"), pytest.param(0, id="same-clear-number")])
-def test_a_run_after_a_success_is_a_new_one(clear_number: int) -> None:
-    """Clearing a green task is a wish to copy again: another run id, no plan, nothing taken for delivered."""
+def test_a_clear_that_leaves_the_number_is_told_by_the_tries() -> None:
+    """Airflow's API can clear a task without its DAG run, which raises only the tries that it may have."""
+    store = TaskStateStore()
+    first = submitted(store, ti=Try())
+
+    _, retry = load(store, ti=Try(try_number=2))
+    _, cleared = load(store, ti=Try(try_number=2, max_tries=4))
+
+    assert (retry.plan, cleared.plan) == (PLAN, None)
+    assert retry.run_id == cleared.run_id == first.run_id
+
+
+def test_a_retry_after_the_end_has_the_result() -> None:
+    """Airflow tries again what failed behind the delivery, such as its XCom: nothing is left to be done."""
+    store = TaskStateStore()
+    first = finished(store, ti=Try())
+
+    _, retry = load(store, ti=Try(try_number=2))
+
+    assert (retry.run_id, retry.result) == (first.run_id, RESULT)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "clear_number"),
+    [
+        pytest.param(Try(), Try(try_number=2), 1, id="clear"),
+        pytest.param(Try(), Try(try_number=2, max_tries=4), 0, id="clear-that-leaves-the-number"),
+        pytest.param(Try(), Try(), 0, id="the-same-try-by-hand"),
+        pytest.param(Try(), Try(try_number=2), None, id="number-not-told"),
+        pytest.param(TaskInstance(), TaskInstance(), 0, id="tries-not-told"),
+        pytest.param(TaskInstance(), Try(try_number=2), 0, id="tries-not-told-before"),
+    ],
+)
+def test_a_run_after_a_success_is_a_new_one(before: TaskInstance, after: TaskInstance, clear_number: Any) -> None:
+    """Clearing a green task is a wish to copy again: another run id, no plan, nothing taken for delivered. So is whatever may not be a retry."""
+    store = TaskStateStore()
+    first = finished(store, ti=before)
+
+    _, again = load(store, clear_number=clear_number, ti=after)
+
+    assert again.run_id != first.run_id
+    assert (again.plan, again.target_ends, again.has_submitted, again.result) == (None, None, False, None)
+
+
+def test_a_retry_after_the_end_with_another_transform_copies_by_it() -> None:
+    """A result of other expressions is not that of this task any more; what was written by them is told."""
+    store = TaskStateStore()
+    first = finished(store, ti=Try())
+
+    opened, retry = load(store, transform=replace(TRANSFORM, where="offset > 3"), ti=Try(try_number=2))
+    state, plan = opened.for_plan(retry, PLAN)
+
+    assert retry.result is None
+    assert state.run_id != first.run_id
+    assert not state.has_submitted
+    assert "where" in plan.warnings[0]
+
+
+@pytest.mark.parametrize("ranges", [0, 1, 1_500])
+def test_a_result_of_many_ranges_stays_below_where_airflow_warns(ranges: int) -> None:
+    """64 KiB by default; the plan is not kept with it."""
+    store = TaskStateStore()
+    result = {**RESULT, "ranges": [RESULT["ranges"][0]] * ranges}  # type: ignore[index]
+    finished(store, result, ti=Try())
+
+    _, retry = load(store, ti=Try(try_number=2))
+
+    assert retry.result == result
+    assert all(len(json.dumps(value)) < 65_535 for value in store.values.values())
+
+
+@pytest.mark.parametrize(
+    ("plan", "transform", "named"),
+    [
+        pytest.param(replace(PLAN, topic_ids={"orders": "id-2"}), TRANSFORM, "the topic 'orders'", id="topic"),
+        pytest.param(replace(PLAN, source_cluster_id="B"), TRANSFORM, "the source cluster", id="source-cluster"),
+        pytest.param(replace(PLAN, target_cluster_id="B"), TRANSFORM, "the target cluster", id="target-cluster"),
+        pytest.param(PLAN, replace(TRANSFORM, where="offset > 3"), "where", id="where"),
+        pytest.param(PLAN, replace(TRANSFORM, columns={"value": "key"}), "columns", id="columns"),
+        pytest.param(PLAN, replace(TRANSFORM, provenance_headers=False), "provenance_headers", id="headers"),
+    ],
+)
+@pytest.mark.parametrize("clear_number", [pytest.param(0, id="retry"), pytest.param(1, id="clear")])
+def test_deliveries_of_another_origin_stand_for_nothing(
+    plan: ReplayPlan, transform: Transform, named: str, clear_number: int
+) -> None:
+    """They would hide records of the same offsets: the run gets a new id, the plan says why, and the application is still known."""
     store = TaskStateStore()
     opened, state = load(store)
-    opened.finished(opened.submitting(state, PLAN, 1_000))
+    state, _ = opened.for_plan(state, PLAN)
+    opened.started(opened.submitting(state, PLAN, 1_000), "application_1_0001")
 
-    _, again = load(store, clear_number=clear_number)
+    opened, loaded = load(store, transform=transform, clear_number=clear_number)
+    fresh, warned = opened.for_plan(loaded, plan)
 
-    assert again.run_id != state.run_id
-    assert (again.plan, again.target_ends, again.has_submitted) == (None, None, False)
+    assert loaded.run_id == state.run_id != fresh.run_id
+    assert (fresh.has_submitted, fresh.target_ends, fresh.application_id) == (False, None, "application_1_0001")
+    (warning,) = warned.warnings
+    assert f": {named}. " in warning
+    assert state.run_id in warning
+    assert fresh.run_id in warning
+    assert warned.digest == plan.digest
+
+    opened.submitting(fresh, warned, 2_000)
+    opened, retry = load(store, transform=transform, clear_number=clear_number)
+    assert opened.for_plan(retry, warned)[0] == retry
+    assert (retry.run_id, retry.plan, retry.submitted_at_ms) == (fresh.run_id, warned, 2_000)
+
+
+@pytest.mark.parametrize(
+    "topic_ids",
+    [
+        pytest.param({"orders": "id"}, id="the-same"),
+        pytest.param({}, id="not-told"),
+        pytest.param({"orders": "id", "added": "id-2"}, id="another-topic-besides"),
+    ],
+)
+def test_deliveries_of_the_same_origin_count(topic_ids: dict[str, str]) -> None:
+    """A topic that matches a pattern since then changes nothing for the others."""
+    store = TaskStateStore()
+    first = submitted(store)
+
+    opened, cleared = load(store, clear_number=1)
+    state, plan = opened.for_plan(cleared, replace(PLAN, topic_ids=topic_ids))
+
+    assert (state.run_id, state.submitted_at_ms, plan.warnings) == (first.run_id, 1_000, ())
+
+
+def test_a_topic_that_was_away_for_a_while_is_compared() -> None:
+    """What an earlier submission came from is not forgotten over one that did without that topic."""
+    store = TaskStateStore()
+    submitted(store, replace(PLAN, topic_ids={"orders": "id", "stock": "id-1"}))
+    first = submitted(store, PLAN, clear_number=1)
+
+    opened, cleared = load(store, clear_number=2)
+    state, _ = opened.for_plan(cleared, replace(PLAN, topic_ids={"orders": "id", "stock": "id-2"}))
+
+    assert state.run_id != first.run_id
+
+
+def test_a_state_of_an_earlier_version_is_read() -> None:
+    """It says nothing of where records came from, which is taken for the same."""
+    store = TaskStateStore()
+    first = submitted(store)
+    (value,) = store.values.values()
+    for name in ("origin", "attempt", "result"):
+        del value[name]
+
+    opened, retry = load(store, transform=replace(TRANSFORM, where="offset > 3"), ti=Try(try_number=2))
+
+    assert (retry.run_id, retry.plan) == (first.run_id, PLAN)
+    assert opened.for_plan(retry, PLAN)[0].run_id == first.run_id
 
 
 @pytest.mark.parametrize(

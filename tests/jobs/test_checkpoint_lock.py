@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from py4j.protocol import Py4JNetworkError
 from pyspark.sql import SparkSession
 
 from airflow_provider_kafka_spark.core.errors import CheckpointError, CheckpointInUseError
@@ -174,8 +175,12 @@ def test_the_loss_of_the_lock_ends_the_process(
     assert set(exits) == {75}
 
 
-def test_the_lock_of_another_run_is_not_released(spark: SparkSession, file: Path) -> None:
+def test_the_lock_of_another_run_is_not_released(
+    spark: SparkSession, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A driver that wakes up at its very end leaves the lock to the run that took it over."""
+    # Before a beat, which would end this process.
+    monkeypatch.setattr(lock_module, "BEAT_SECONDS", 3600)
     with checkpoint_lock(spark, f"file://{file}", _OWNER, None):
         file.write_text(_OTHER.format())
 
@@ -218,3 +223,68 @@ def test_a_lock_that_cannot_be_released_does_not_hide_how_the_run_ended(
         _ = 1 / 0
 
     assert "cannot be deleted: away" in capsys.readouterr().err
+
+
+@pytest.fixture
+def short_lease(quick: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of three seconds, in place of 20."""
+    monkeypatch.setattr(lock_module, "LEASE_SECONDS", 3.0)
+    monkeypatch.setattr(lock_module, "_LEASE_CHECK_SECONDS", 0.02)
+
+
+@pytest.mark.parametrize("store", ["fails", "hangs"])
+def test_a_run_that_cannot_renew_its_lock_ends(
+    spark: SparkSession,
+    file: Path,
+    short_lease: None,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    store: str,
+) -> None:
+    """Before another run takes it for dead and writes beside it."""
+    exits: list[int] = []
+    is_back = threading.Event()
+
+    def be_away(*_: object) -> None:
+        if store == "hangs":
+            is_back.wait(30)
+        raise OSError("away")
+
+    monkeypatch.setattr("os._exit", exits.append)
+    with checkpoint_lock(spark, f"file://{file}", _OWNER, None):
+        wait_until(lambda: '"beat": 2' in file.read_text())
+        assert not exits
+        monkeypatch.setattr(hadoop_files, "overwrite", be_away)
+        wait_until(lambda: bool(exits))
+        is_back.set()
+
+    assert set(exits) == {75}
+    assert "could not be renewed for 3 s" in capsys.readouterr().err
+
+
+def test_a_run_that_renews_its_lock_outlives_the_lease(
+    spark: SparkSession, file: Path, short_lease: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long it takes."""
+    exits: list[int] = []
+    monkeypatch.setattr("os._exit", exits.append)
+
+    with checkpoint_lock(spark, f"file://{file}", _OWNER, None):
+        time.sleep(4)
+
+    assert not exits
+
+
+def test_a_jvm_that_is_gone_does_not_hide_how_the_run_ended(
+    spark: SparkSession, file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Then py4j fails in words of its own."""
+
+    def fail(*_: object) -> None:
+        raise Py4JNetworkError("Answer from Java side is empty")
+
+    monkeypatch.setattr(hadoop_files, "read", fail)
+    with pytest.raises(ZeroDivisionError), checkpoint_lock(spark, f"file://{file}", _OWNER, None):
+        _ = 1 / 0
+
+    assert "cannot be deleted: Answer from Java side is empty" in capsys.readouterr().err

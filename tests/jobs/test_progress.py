@@ -1,9 +1,5 @@
 from __future__ import annotations
 
-import subprocess
-import sys
-import time
-
 import pytest
 
 from airflow_provider_kafka_spark.core.submission.job_events import JobProgress, parse_event
@@ -35,29 +31,3 @@ def test_says_how_far_the_copy_is(
     assert told == sorted(told)
     assert told[-1] == 400_000
     assert any(0 < records < 400_000 for records in told)
-
-
-def test_a_job_ends_when_its_worker_is_gone() -> None:
-    """A driver whose worker was killed does not go on writing beside the retry."""
-    worker = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    driver = subprocess.Popen(
-        [
-            sys.executable,
-            "-c",
-            "import sys, time\n"
-            "from airflow_provider_kafka_spark.jobs.progress import end_with_owner\n"
-            "end_with_owner(int(sys.argv[1]))\n"
-            "time.sleep(60)\n",
-            str(worker.pid),
-        ],
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    time.sleep(0.5)
-    assert driver.poll() is None
-
-    worker.kill()
-    worker.wait(timeout=10)
-
-    assert driver.wait(timeout=30) == 143
-    assert f"worker process {worker.pid}" in (driver.stderr.read() if driver.stderr else "")

@@ -5,8 +5,13 @@ Each row is run through the operator's own ``execute`` against a real broker, wi
 
 from __future__ import annotations
 
+import ctypes
+import os
 import socket
+import struct
+import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -19,6 +24,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from airflow_provider_kafka_spark.core.errors import (
     BoundError,
     BrokerAuthenticationError,
+    BrokerTlsError,
     BrokerUnavailableError,
     ConnectionConfigError,
     DataLossError,
@@ -39,8 +45,10 @@ from airflow_provider_kafka_spark.hooks.programs.jars import CACHE_VARIABLE, REP
 from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
 from airflow_provider_kafka_spark.operators.kafka_to_kafka import KafkaToKafkaOperator
 from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
-from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
+from airflow_provider_kafka_spark.testing.certificates import CertificateAuthority
+from airflow_provider_kafka_spark.testing.kafka_broker import BrokerTls, KafkaBroker, Record
 from tests.airflow_fakes import TaskStateStore, task_context
+from tests.child_processes import children_with
 from tests.operators.conftest import RecordingSpark, Traces
 
 pytestmark = pytest.mark.broker
@@ -58,7 +66,8 @@ class World:
     monkeypatch: pytest.MonkeyPatch
     folder: Path
     closed_port: int
-    sasl: KafkaBroker
+    secured: KafkaBroker
+    until_the_end: ExitStack
 
 
 Arguments = dict[str, Any]
@@ -80,8 +89,15 @@ def topics(kafka_broker: KafkaBroker) -> Iterator[tuple[str, str]]:
 
 
 @pytest.fixture(scope="module")
-def sasl_broker() -> Iterator[KafkaBroker]:
-    with KafkaBroker(sasl_users={"copier": "the-right-password"}) as broker:
+def secured_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
+    """At SSL its certificate is good for the address and not for ``localhost``, at SASL_SSL it has expired."""
+    authority = CertificateAuthority()
+    expired = authority.issue("broker", valid_until=datetime.now(timezone.utc) - timedelta(minutes=1))
+    store = tmp_path_factory.mktemp("store") / "expired.pem"
+    store.write_text(expired.plain_key_pem + expired.certificate_pem)
+    tls = BrokerTls(authority.issue("broker", hosts=["127.0.0.1"]), authority.ca_pem)
+    properties = {"listener.name.sasl_ssl.ssl.keystore.location": str(store)}
+    with KafkaBroker(sasl_users={"copier": "s3cr3t-and-right"}, tls=tls, properties=properties) as broker:
         yield broker
 
 
@@ -89,15 +105,15 @@ def sasl_broker() -> Iterator[KafkaBroker]:
 def world(
     kafka: KafkaBroker,
     topics: tuple[str, str],
-    sasl_broker: KafkaBroker,
+    secured_broker: KafkaBroker,
     connection: Callable[..., None],
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> Iterator[World]:
-    with socket.socket() as taken:
+    with socket.socket() as taken, ExitStack() as until_the_end:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
-        yield World(*topics, connection, monkeypatch, tmp_path, port, sasl_broker)
+        yield World(*topics, connection, monkeypatch, tmp_path, port, secured_broker, until_the_end)
 
 
 def replay(ranges: Callable[[str], object], **more: Any) -> Make:
@@ -153,9 +169,69 @@ def dead_target_broker(w: World) -> Arguments:
 
 
 def wrong_password(w: World) -> Arguments:
-    extra = {**w.sasl.sasl_client_config("copier"), "sasl.password": "s3cr3t-and-wrong"}
+    extra = {**w.secured.sasl_client_config("copier"), "sasl.password": "s3cr3t-and-wrong"}
     w.connection("kafka_wrong", extra=extra)
     return {**replay_with()(w), "source_conn_id": "kafka_wrong"}
+
+
+def unknown_authority(w: World) -> Arguments:
+    w.connection("kafka_ca", extra={**w.secured.ssl_client_config(), "ssl.ca.pem": CertificateAuthority().ca_pem})
+    return {**replay_with()(w), "source_conn_id": "kafka_ca"}
+
+
+def expired_certificate(w: World) -> Arguments:
+    w.connection("kafka_expired", extra=w.secured.sasl_client_config("copier", tls=True))
+    return {**replay_with()(w), "source_conn_id": "kafka_expired"}
+
+
+def certificate_of_another_host(w: World) -> Arguments:
+    servers = w.secured.ssl_bootstrap_servers.replace("127.0.0.1", "localhost")
+    w.connection("kafka_host", extra={**w.secured.ssl_client_config(), "bootstrap.servers": servers})
+    return {**replay_with()(w), "source_conn_id": "kafka_host"}
+
+
+def keytab_of_another(w: World) -> Arguments:
+    names = [struct.pack(">H", len(name)) + name for name in (b"TEST.LOCAL", b"mallory")]
+    entry = struct.pack(">H", 1) + b"".join(names) + struct.pack(">IIBHH", 1, 0, 1, 18, 32) + bytes(32)
+    keytab = w.folder / "copier.keytab"
+    keytab.write_bytes(b"\x05\x02" + struct.pack(">i", len(entry)) + entry)
+    extra = {
+        "bootstrap.servers": w.secured.sasl_bootstrap_servers,
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "GSSAPI",
+        "sasl.kerberos.principal": "copier@TEST.LOCAL",
+        "sasl.kerberos.keytab": str(keytab),
+    }
+    w.connection("kafka_keytab", extra=extra)
+    return {**replay_with()(w), "source_conn_id": "kafka_keytab"}
+
+
+def unreadable_file(w: World) -> Arguments:
+    extra = w.secured.ssl_client_config()
+    file = w.folder / "ca.crt"
+    file.write_text(extra.pop("ssl.ca.pem"))
+    file.chmod(0)
+    w.connection("kafka_unreadable", extra={**extra, "ssl.ca.location": str(file)})
+    w.until_the_end.enter_context(no_rights_of_root())
+    return {**replay_with()(w), "source_conn_id": "kafka_unreadable"}
+
+
+@contextmanager
+def no_rights_of_root() -> Iterator[None]:
+    """Root, too, reads in this thread only what the modes of files permit; it stays their owner."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    # Of version 3: effective, permitted and inheritable, twice.
+    header, had = struct.pack("Ii", 0x20080522, 0), ctypes.create_string_buffer(24)
+    if libc.capget(header, had):
+        raise OSError(ctypes.get_errno(), "capget")
+    effective, *others = struct.unpack("6I", had.raw)
+    reads_everything = 1 << 1 | 1 << 2  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
+    if libc.capset(header, struct.pack("6I", effective & ~reads_everything, *others)):
+        raise OSError(ctypes.get_errno(), "capset")
+    try:
+        yield
+    finally:
+        libc.capset(header, had)
 
 
 def connection_without_servers(w: World) -> Arguments:
@@ -301,6 +377,11 @@ ROWS = [
     row(BrokerUnavailableError, dead_broker, "127.0.0.1:{closed_port}", "'kafka_dead'", "Check that the brokers are up", id="broker-down"),
     row(BrokerUnavailableError, dead_target_broker, "127.0.0.1:{closed_port}", "'kafka_dead'", id="broker-of-the-target-down"),
     row(BrokerAuthenticationError, wrong_password, "login was refused", "'kafka_wrong'", "sasl.password", id="broker-wrong-credentials"),
+    row(BrokerTlsError, unknown_authority, "signed by an unknown authority (CA)", "'kafka_ca'", "ssl.ca.location", id="broker-of-an-unknown-authority"),
+    row(BrokerTlsError, expired_certificate, "certificate that the broker shows", "has expired", "'kafka_expired'", "Renew it on the broker", id="broker-with-an-expired-certificate"),
+    row(BrokerTlsError, certificate_of_another_host, "of another host", "localhost", "'kafka_host'", "advertised.listeners", id="broker-with-a-certificate-of-another-host"),
+    row(ConnectionConfigError, keytab_of_another, "'kafka_keytab' must hold keys of 'copier@TEST.LOCAL'", "{folder}/copier.keytab holds keys of mallory@TEST.LOCAL", "Correct sasl.kerberos.principal", id="connection-with-a-keytab-of-another"),
+    row(ConnectionConfigError, unreadable_file, "ssl.ca.location of connection 'kafka_unreadable'", "{folder}/ca.crt may not", f"user {os.geteuid()}", "the permission", id="connection-with-an-unreadable-file"),
     # Spark
     row(JavaNotFoundError, no_java, "Java 17 or newer", "JAVA_HOME='{folder}'", "Install one", id="no-java"),
     row(SparkSubmitNotFoundError, no_spark_submit, "'spark3-submit'", "SPARK_HOME", "Install pyspark", id="no-spark-submit"),
@@ -326,9 +407,11 @@ def test_bad_input(
     operator, store = operator_of(make(world)), TaskStateStore()
     before = kafka.offsets(world.target), kafka.offsets(world.source)
 
+    began = time.monotonic()
     with pytest.raises(KafkaSparkError if kind.retriable else AirflowFailException) as raised:
         operator.execute(task_context(store))  # type: ignore[arg-type]
 
+    assert time.monotonic() - began < 30
     message = str(raised.value)
     if kind.retriable:
         assert type(raised.value) is kind
@@ -339,7 +422,7 @@ def test_bad_input(
     assert [fragment for fragment in wanted if fragment not in message] == [], message
     assert "s3cr3t" not in message + caplog.text
     assert recording_spark.requests == []
-    assert (traces.files, traces.processes) == ([], [])
+    assert (traces.files, traces.processes, children_with("py4j.GatewayServer")) == ([], [], [])
     assert (kafka.offsets(world.target), kafka.offsets(world.source)) == before
     assert store.values == {}
 

@@ -31,6 +31,7 @@ from airflow_provider_kafka_spark.core.errors import (
 from airflow_provider_kafka_spark.core.logins.delegation_token import DelegationToken, TokenInfo
 from airflow_provider_kafka_spark.hooks import job_tokens
 from airflow_provider_kafka_spark.hooks.delegation_token import DelegationTokenHook
+from airflow_provider_kafka_spark.hooks.submission import spark_submission
 from airflow_provider_kafka_spark.operators.available_now import KafkaToKafkaAvailableNowOperator
 from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
 from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
@@ -139,6 +140,33 @@ def test_a_job_that_does_not_succeed_leaves_no_token(killed: bool, traces: Trace
     assert (traces.files, traces.processes) == ([], [])
 
 
+def test_tokens_end_while_spark_is_being_ended(monkeypatch: pytest.MonkeyPatch, traces: Traces) -> None:
+    """Airflow waits 5 s for a task that it kills, and Spark alone may take longer."""
+    end_group, left = spark_submission.end_group, list[list[str]]()
+
+    def end_when_the_tokens_have(group: int) -> None:
+        deadline = time.monotonic() + 60
+        while (living := living_tokens()) and time.monotonic() < deadline:
+            time.sleep(0.2)
+        left.append(living)
+        end_group(group)
+
+    monkeypatch.setattr(spark_submission, "end_group", end_when_the_tokens_have)
+    operator = KafkaToKafkaBatchOperator(
+        task_id="t",
+        topics=["slow"],
+        target_topic="killed_copy",
+        target_conn_id="bob",
+        where=SLOW,
+        use_delegation_token=True,
+    )
+    operator._on_event = lambda *_: operator.on_kill()  # type: ignore[method-assign]
+    with pytest.raises(JobKilledError):
+        run(operator)
+    assert left[0] == []
+    assert (traces.files, traces.processes) == ([], [])
+
+
 def test_the_token_of_a_worker_that_was_killed_is_expired_by_the_next_try(broker: KafkaBroker) -> None:
     memory = TaskStateStore()
     config = DelegationTokenHook().config
@@ -155,13 +183,15 @@ def test_the_token_of_a_worker_that_was_killed_is_expired_by_the_next_try(broker
 
 def test_a_token_that_somebody_ends_is_named(broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the job's failure is called: Spark may have been logging in, or looking for the topic."""
-    monkeypatch.setattr(job_tokens, "LEASE_MS", 4000)
+    monkeypatch.setattr(job_tokens, "LEASE_MS", 60_000)
+    # The first renewal is tried after 3 s, long before its end.
+    monkeypatch.setattr(job_tokens, "RENEW_AT", 0.05)
     config = DelegationTokenHook().config
     with job_tokens.JobTokens([config], memory=TaskStateStore()) as tokens:
         (lease,) = tokens._leases.values()
         with DelegationTokenHook() as hook:
             hook.expire_token(lease._token)
-        deadline = time.monotonic() + 15
+        deadline = time.monotonic() + 60
         while lease._thread.is_alive() and time.monotonic() < deadline:
             time.sleep(0.2)
         with pytest.raises(JobTokenEndedError, match="was ended before the job failed: somebody has ended it"):
@@ -240,9 +270,11 @@ def test_what_hinders_the_end_of_a_token_does_not_fail_the_job(
 def test_a_job_that_outlives_its_token(
     broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """60 s on a token of 20 s: it is renewed."""
+    """60 s on a token of 30 s: it is renewed."""
     caplog.set_level(logging.INFO)
-    monkeypatch.setattr(job_tokens, "LEASE_MS", 20_000)
+    monkeypatch.setattr(job_tokens, "LEASE_MS", 30_000)
+    # After 12 s: a busy machine may take long for a renewal.
+    monkeypatch.setattr(job_tokens, "RENEW_AT", 0.4)
     operator = KafkaToKafkaBatchOperator(
         task_id="t", topics=["slow"], target_topic="slow_copy", where=SLOW, use_delegation_token=True
     )
@@ -308,6 +340,11 @@ def test_a_listener_without_logins_is_refused_before_a_token_is_made(
     [
         pytest.param({"use_delegation_token": "both"}, "use_delegation_token must be True", id="where"),
         pytest.param({"min_token_lifetime": 60}, "use_delegation_token=True", id="without-a-token"),
+        pytest.param(
+            {"use_delegation_token": "spark", "min_token_lifetime": 60},
+            "Spark renews them. Leave it out",
+            id="of-spark",
+        ),
         pytest.param({"use_delegation_token": True, "min_token_lifetime": 0}, "greater than 0", id="no-time"),
     ],
 )

@@ -202,7 +202,7 @@ def _run_here(patch: pytest.MonkeyPatch, spark: SparkSession, started: list[str]
         try:
             report = jobs[job](spark, sent)
         except Exception as error:  # noqa: BLE001 - as the driver has it
-            report = driver._report_failure(sent, error, spark, 0)
+            report = driver._report_failure(sent, error, [], driver._Application(), 0)
         if report.failure is not None:
             raise error_named(report.failure.error, JobFailedError)(report.failure.message)
         return JobReport.from_json(report.to_json())

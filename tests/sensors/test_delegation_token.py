@@ -71,11 +71,11 @@ def by_sleeping(token: TokenInfo | None, **parameters: Any) -> Any:
 def test_it_wakes_when_a_token_comes_to_its_end(wait: Callable[..., Any]) -> None:
     """And not before; what it returns is what the broker told, and no secret."""
     with DelegationTokenHook() as hook:
-        token = hook.create(lease_ms=14_000)
+        token = hook.create(lease_ms=36_000)
         info = token.info
-        found = wait(info, min_remaining=timedelta(seconds=8))
+        found = wait(info, min_remaining=timedelta(seconds=30))
         assert found == {"tokens": [info.as_json()], "now_ms": found["now_ms"]}
-        assert 0 < info.expiry_ms - found["now_ms"] <= 8000
+        assert 0 < info.expiry_ms - found["now_ms"] <= 30_000
         assert token.hmac not in json.dumps(found)
         hook.expire_token(token)
 
@@ -84,9 +84,9 @@ def test_it_looks_twice_however_often_it_is_poked(monkeypatch: pytest.MonkeyPatc
     looks = []
     look = DelegationTokenHook.describe
     with DelegationTokenHook() as hook:
-        token = hook.create(lease_ms=12_000)
+        token = hook.create(lease_ms=37_000)
         monkeypatch.setattr(DelegationTokenHook, "describe", lambda *a: looks.append(time.monotonic()) or look(*a))
-        by_poking(token.info, min_remaining=5, poke_interval=0.1)
+        by_poking(token.info, min_remaining=30, poke_interval=0.1)
         assert len(looks) <= 3
         hook.expire_token(token)
 
@@ -104,12 +104,28 @@ def test_airflows_own_mode_in_default_args() -> None:
 @pytest.mark.parametrize("wait", [by_poking, by_sleeping])
 def test_a_gate_opens_when_somebody_has_renewed(wait: Callable[..., Any]) -> None:
     with DelegationTokenHook() as hook:
-        info = hook.create(lease_ms=20_000).info
+        info = hook.create(lease_ms=60_000).info
         with pytest.raises(Exception, match=r"(?i)time"):
             by_poking(info, min_remaining=3600, mode="valid", timeout=1)
         hook.renew(TokenSelection(token_ids=(info.token_id,)))
         (found,) = wait(info, min_remaining=3600, mode="valid")["tokens"]
         assert found["token_id"] == info.token_id
+        hook.expire(TokenSelection(token_ids=(info.token_id,)))
+
+
+@pytest.mark.parametrize(("shift", "is_near"), [(3600, False), (-3600, True)])
+def test_times_are_the_broker_s(monkeypatch: pytest.MonkeyPatch, shift: int, is_near: bool) -> None:
+    """By a clock an hour ahead the token has ended, and by one an hour behind it is far from its end."""
+    clock = time.time
+    with DelegationTokenHook() as hook:
+        info = hook.create(lease_ms=50_000 if is_near else 600_000).info
+        monkeypatch.setattr(time, "time", lambda: clock() + shift)
+        found: Any = sensor(info, min_remaining=60).poke(task_context())  # type: ignore[arg-type]
+        gate: Any = sensor(info, min_remaining=60, wait_for="valid").poke(task_context())  # type: ignore[arg-type]
+        assert bool(found) is is_near
+        assert bool(gate) is not is_near
+        seen = (found or gate).xcom_value
+        assert abs(seen["now_ms"] - clock() * 1000) < 15_000
         hook.expire(TokenSelection(token_ids=(info.token_id,)))
 
 

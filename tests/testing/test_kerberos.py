@@ -7,14 +7,17 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
 
 from airflow_provider_kafka_spark.core.errors import LocalServiceError, OptionError
-from airflow_provider_kafka_spark.testing.kerberos import INSTALL_COMMAND, Kdc
+from airflow_provider_kafka_spark.testing import kerberos
+from airflow_provider_kafka_spark.testing.kerberos import CLOCK_INSTALL_COMMAND, INSTALL_COMMAND, Kdc
 
 needs_kdc = pytest.mark.skipif(not Kdc.is_available(), reason=f"needs MIT Kerberos: {INSTALL_COMMAND}")
+needs_clock = pytest.mark.skipif(not Kdc.can_have_another_clock(), reason=f"needs libfaketime: {CLOCK_INSTALL_COMMAND}")
 
 _OWNER = """
 import time
@@ -76,6 +79,27 @@ def test_two_realms_live_side_by_side(kdc: Kdc, tmp_path: Path) -> None:
 
 
 @needs_kdc
+@needs_clock
+@pytest.mark.parametrize("ahead", [timedelta(days=3), -timedelta(hours=2)], ids=["ahead", "behind"])
+def test_a_kdc_of_another_clock(ahead: timedelta) -> None:
+    """Its tickets are of its own time."""
+    with Kdc(clock_offset=ahead) as kdc:
+        listed = _klist(kdc, kdc.ticket_cache("by-cache"))
+    begins = datetime.strptime(listed[:17], "%m/%d/%y %H:%M:%S").replace(tzinfo=timezone.utc)
+    assert abs(begins - ahead - datetime.now(timezone.utc)) < timedelta(minutes=2)
+
+
+@needs_kdc
+def test_a_key_is_asked_for_first(tmp_path: Path) -> None:
+    """Who does not have it gets no ticket that could be guessed at."""
+    with Kdc(preauthentication=True) as kdc:
+        kdc.add_principal("alice", "s3cret")
+        assert _kinit(kdc, tmp_path / "cache", "alice", answer="s3cret\n").returncode == 0
+        _kinit(kdc, tmp_path / "cache", "alice", answer="wrong\n")
+        assert "PREAUTH_FAILED" in kdc.log
+
+
+@needs_kdc
 def test_a_principal_that_exists_is_an_error(kdc: Kdc) -> None:
     """It is not replaced, and the message has what Kerberos said."""
     kdc.add_principal("twice")
@@ -128,6 +152,13 @@ def test_a_missing_kerberos_is_told_with_the_command_to_install_it(monkeypatch: 
         kdc.start()
 
 
+def test_a_missing_libfaketime_is_told_with_the_command_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kerberos, "_CLOCK_LIBRARIES", ("/nowhere",))
+    assert not Kdc.can_have_another_clock()
+    with pytest.raises(LocalServiceError, match=f"there is none.*{CLOCK_INSTALL_COMMAND}"):
+        Kdc(clock_offset=timedelta(minutes=10)).start()
+
+
 def _kinit(kdc: Kdc, cache: Path, *arguments: str, answer: str = "") -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         ["kinit", "-c", f"FILE:{cache}", *arguments],
@@ -146,3 +177,11 @@ def _is_valid(kdc: Kdc, cache: Path) -> bool:
     environment = {**os.environ, **kdc.environment}
     done = subprocess.run(["klist", "-s", "-c", f"FILE:{cache}"], env=environment, timeout=60, check=False)
     return done.returncode == 0
+
+
+def _klist(kdc: Kdc, cache: Path) -> str:
+    """The first ticket, from when on it is valid, in UTC."""
+    environment = {**os.environ, **kdc.environment, "LC_ALL": "C", "TZ": "UTC"}
+    command = ["klist", "-c", f"FILE:{cache}"]
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, timeout=60, check=True)
+    return done.stdout.partition("Service principal\n")[2]

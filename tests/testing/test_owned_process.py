@@ -74,7 +74,8 @@ def test_a_command_that_ignores_sigterm_is_killed_after_the_grace(tmp_path: Path
     _pids(tmp_path / "log")
     before = time.monotonic()
     process.stop()
-    assert 0.4 < time.monotonic() - before < 8
+    # The default grace is 10 s.
+    assert 0.4 < time.monotonic() - before < 10
     assert process.returncode == 128 + signal.SIGKILL
 
 

@@ -14,6 +14,7 @@ from tests.e2e.process_mark import ProcessMark
 
 # Starts one process after the other, so that a signal comes in the middle of a start.
 _STARTS = """
+import subprocess
 import sys
 from pathlib import Path
 from airflow_provider_kafka_spark.testing.owned_process import OwnedProcess
@@ -22,20 +23,26 @@ from airflow_provider_kafka_spark.testing.stoppable import Stoppable
 log = Path(sys.argv[1]) / "log"
 stoppable = Stoppable("starts")
 
+SLEEP = [sys.executable, "-S", "-c", "import time; time.sleep(600)"]
+
 def work():
     while True:
-        OwnedProcess([sys.executable, "-S", "-c", "import time; time.sleep(600)"], log).start()
+        if sys.argv[2] == "owned":
+            OwnedProcess(SLEEP, log).start()
+        else:
+            subprocess.Popen(SLEEP)
         print("started", flush=True)
 
 stoppable.run(work, lambda: None)
 """
 
 
+@pytest.mark.parametrize("kind", ["owned", "bare"])
 @pytest.mark.parametrize("starts", [1, 2, 3, 4])
-def test_a_stop_in_the_middle_of_a_start_leaves_no_process(starts: int, tmp_path: Path) -> None:
+def test_a_stop_in_the_middle_of_a_start_leaves_no_process(starts: int, kind: str, tmp_path: Path) -> None:
     mark = ProcessMark()
     process = subprocess.Popen(
-        [sys.executable, "-c", _STARTS, str(tmp_path)],
+        [sys.executable, "-c", _STARTS, str(tmp_path), kind],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

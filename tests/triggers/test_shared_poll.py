@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,26 +13,35 @@ from airflow_provider_kafka_spark.core.offset_range import TopicPartition
 from airflow_provider_kafka_spark.core.waiting.facts import Needs
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
+from airflow_provider_kafka_spark.triggers import shared_poll
 from airflow_provider_kafka_spark.triggers.shared_poll import shared_poller, until_next_tick
 from tests.triggers.conftest import run
 
 
-def test_equal_intervals_wake_together_whenever_they_began() -> None:
-    async def main() -> None:
-        async def one(delay: float, at_least: float = 0.0) -> float:
-            await asyncio.sleep(delay)
-            await until_next_tick(0.5, at_least=at_least)
-            return time.monotonic()
+@pytest.mark.parametrize(
+    ("now", "at_least", "wakes"),
+    [
+        pytest.param(100.0, 0.0, 100.5, id="on-a-tick"),
+        pytest.param(100.05, 0.0, 100.5, id="soon-after-a-tick"),
+        pytest.param(100.15, 0.0, 100.5, id="later"),
+        pytest.param(100.3, 0.0, 100.5, id="soon-before-the-next"),
+        pytest.param(100.2, 0.4, 101.0, id="a-tick-that-would-come-too-soon"),
+    ],
+)
+def test_equal_intervals_wake_together_whenever_they_began(
+    monkeypatch: pytest.MonkeyPatch, now: float, at_least: float, wakes: float
+) -> None:
+    slept: list[float] = []
 
-        first = await one(0.0)
-        woken = await asyncio.gather(one(0.05), one(0.15), one(0.3))
-        assert max(woken) - min(woken) < 0.1
-        assert 0.3 < min(woken) - first < 0.7
-        # A tick that would come too soon is passed over.
-        late = await one(0.2, at_least=0.4)
-        assert late - max(woken) > 0.7
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
 
-    run(main)
+    monkeypatch.setattr(shared_poll, "time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr(shared_poll, "asyncio", SimpleNamespace(sleep=sleep))
+
+    run(lambda: until_next_tick(0.5, at_least=at_least))
+
+    assert now + sum(slept) == pytest.approx(wakes)
 
 
 @pytest.mark.broker

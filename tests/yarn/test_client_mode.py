@@ -14,7 +14,7 @@ from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Recor
 from airflow_provider_kafka_spark.testing.yarn_cluster import YarnCluster
 from tests.airflow_fakes import task_context
 
-pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.timeout(900)]
 
 
 def test_a_login_reaches_driver_and_executors(

@@ -23,7 +23,7 @@ from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from airflow_provider_kafka_spark.testing.yarn_cluster import YarnCluster
 from tests.airflow_fakes import TaskInstance, TaskStateStore, task_context
 
-pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.timeout(900)]
 
 
 @pytest.fixture
@@ -103,8 +103,12 @@ def test_killing_the_task_kills_the_application(
         operator.execute(task_context())  # type: ignore[arg-type]
     killer.join()
 
-    (application,) = (a for a in yarn_cluster.applications() if a["name"] == "killed-on-yarn")
-    assert application["state"] == "KILLED"
+    # YARN takes the order to kill, and then a moment to follow it.
+    deadline, states = time.monotonic() + 30, list[str]()
+    while states != ["KILLED"] and time.monotonic() < deadline:
+        states = [a["state"] for a in yarn_cluster.applications() if a["name"] == "killed-on-yarn"]
+        time.sleep(0.2)
+    assert states == ["KILLED"]
 
 
 def test_a_retry_waits_for_the_application_of_a_dead_worker(

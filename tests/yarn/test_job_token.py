@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import sys
+import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from pathlib import Path, PurePath
+from uuid import uuid4
 
 import pytest
 
@@ -13,13 +16,18 @@ from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOper
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.yarn_cluster import YarnCluster
 from tests.airflow_fakes import task_context
+from tests.e2e.secret_search import FolderWatch, ProcessWatch, Seed, in_processes
+from tests.yarn.watched_job import files_of, watch_job
 
-pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.timeout(900)]
+
+PASSWORD = f"alice<{uuid4().hex}>&'/+%"
+LOGINS = "kafka-logins.properties"
 
 
 @pytest.fixture
 def secured() -> Iterator[KafkaBroker]:
-    with KafkaBroker(sasl_users={"alice": "password-of-alice"}) as broker:
+    with KafkaBroker(sasl_users={"alice": PASSWORD}) as broker:
         for name in ("orders", "copy"):
             broker.create_topic(name, 2)
         broker.produce("orders", [Record(b"k", b"v%d" % i, partition=i % 2) for i in range(100)])
@@ -31,9 +39,11 @@ def test_driver_and_executors_log_in_by_the_token(
     yarn_cluster: YarnCluster,
     connection: Callable[..., None],
     monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
     tmp_path: Path,
 ) -> None:
-    """In cluster mode, on other machines than the worker's; and the token has ended with the job."""
+    """In cluster mode, on other machines than the worker's. The token has ended with the job; while it ran, the token was in the job's private file only, and the password nowhere."""
+    caplog.set_level(logging.INFO)
     for name, value in {**yarn_cluster.environment(), "PYSPARK_PYTHON": sys.executable}.items():
         monkeypatch.setenv(name, value)
     connection("spark_default", conn_type="spark", host="yarn", extra={"deploy-mode": "cluster"})
@@ -50,9 +60,55 @@ def test_driver_and_executors_log_in_by_the_token(
         executor_memory="512m",
         name="token-on-yarn",
     )
-    result = operator.execute(task_context())  # type: ignore[arg-type]
+    job, yarn = watch_job([Seed("password", PASSWORD)], monkeypatch), yarn_cluster.conf_dir.parent
+    with ProcessWatch() as processes, FolderWatch(job.search, yarn) as files:
+        result = operator.execute(task_context())
+        application = result["application_id"]
+        _wait_until_cleaned(yarn, application)
 
     assert result["records_written"] == 100
     assert len(secured.consume("copy")) == 100
     with DelegationTokenHook() as hook:
         assert hook.describe() == []
+    assert len(job.tokens) == 1
+
+    # What there was to be found.
+    commands = [" ".join(process.arguments) for process in processes.seen]
+    for what in (
+        "deploy.SparkSubmit --master yarn",
+        "deploy.yarn.ApplicationMaster",
+        "YarnCoarseGrainedExecutorBackend",
+    ):
+        assert any(what in command for command in commands), what
+    assert any(
+        b"SPARK_YARN_STAGING_DIR" in process.environ and application.encode() in process.environ
+        for process in processes.seen
+    )
+    assert any("Submitted application" in line for line in job.lines)
+    logs = {PurePath(where).name: where for where in files.names if where.startswith(f"logs/{application}/")}
+    assert {"stderr", "stdout", "launch_container.sh"} <= logs.keys()
+    assert "sasl.jaas.config = [hidden]" in yarn_cluster.application_log(application)
+    assert any(where.startswith("staging/") and where.endswith("__spark_conf__.zip") for where in files.names)
+    found = files_of(files.hits)
+    assert {PurePath(where).parts[0] for where in found} == {"staging", "local"}
+
+    assert {PurePath(where).name for where in found} == {LOGINS}
+    assert all(seeds == {"hmac"} for seeds in found.values())
+    assert files.open_to_others & found.keys() == set()
+    assert in_processes(job.search, processes.seen) == []
+    assert job.in_lines() == []
+    assert job.search.in_bytes("logs and result", f"{caplog.text}{result}".encode()) == []
+    assert job.search.in_files(tmp_path) == []
+    # YARN keeps a user's files for the next application that may want them; the token in this one has ended.
+    left = files_of(job.search.in_files(yarn))
+    assert all(PurePath(where).relative_to(yarn).match(f"local/usercache/*/filecache/*/{LOGINS}") for where in left)
+
+
+def _wait_until_cleaned(yarn: Path, application: str) -> None:
+    """YARN removes what an application alone had some time after its end."""
+    deadline = time.monotonic() + 120
+    while left := list(yarn.glob(f"local/usercache/*/appcache/{application}")) + list(
+        yarn.glob(f"staging/*/.sparkStaging/{application}")
+    ):
+        assert time.monotonic() < deadline, left
+        time.sleep(0.5)

@@ -26,7 +26,7 @@ from tests.operators.test_job_logins import (
     values,
 )
 
-pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.timeout(900)]
 
 
 @pytest.fixture

@@ -57,6 +57,16 @@ _OTHER_MECHANISMS = LoginFault(
     "The broker's listener does not have this sasl.mechanism; it has: {0}.",
     "Set sasl.mechanism to one of them, or enable it on the broker (sasl.enabled.mechanisms).",
 )
+_NO_KEY = LoginFault(
+    LOGIN,
+    "The keytab has no key of the principal.",
+    "Compare `klist -k` of the keytab with sasl.kerberos.principal.",
+)
+_NO_TICKET = LoginFault(
+    LOGIN,
+    "There is no valid Kerberos ticket.",
+    "Run kinit for the worker's user, as sasl.kerberos.principal if that is named, or give sasl.kerberos.keytab and sasl.kerberos.principal.",
+)
 #: (pattern, fault); the first that matches is the cause. Of one cause, the words of OpenSSL and librdkafka come before those of Java.
 _FAULTS: tuple[tuple[str, LoginFault], ...] = (
     (
@@ -204,12 +214,23 @@ _FAULTS: tuple[tuple[str, LoginFault], ...] = (
         ),
     ),
     (
-        r"Unable to obtain (password|Principal Name)|Key table entry not found|No key to store|Keytab contains no suitable keys|no suitable keys for",
-        LoginFault(LOGIN, "The keytab has no key of the principal.", "Compare `klist -k` of the keytab with sasl.kerberos.principal."),
+        r"Unable to obtain password|Key table entry not found|No key to store|Keytab contains no suitable keys|no suitable keys for",
+        _NO_KEY,
     ),
     (
-        r"Ticket expired|Ticket is expired|Credentials? cache .{0,80}not found|No Kerberos credentials available|no credentials cache|No credentials were supplied|Unable to obtain.{0,40}ticket|Failed to find any Kerberos tgt",
-        LoginFault(LOGIN, "There is no valid Kerberos ticket.", "Run kinit for the worker's user, or give sasl.kerberos.keytab and sasl.kerberos.principal."),
+        r"No service creds",
+        LoginFault(
+            LOGIN,
+            "Kerberos gives no ticket for the broker.",
+            "Look whether krb5.conf of this machine leads from the broker's host to its realm ([domain_realm], [realms]), whether the realms trust each other, and whether "
+            "sasl.kerberos.service.name is the first part of the broker's principal.",
+        ),
+    ),
+    (
+        # Without a principal that is named, Java knows nobody but the owner of a ticket.
+        r"Unable to obtain Principal Name|Ticket expired|Ticket is expired|Credentials? cache .{0,80}not found|No Kerberos credentials available|no credentials cache"
+        r"|No credentials were supplied|Unable to obtain.{0,40}ticket|Failed to find any Kerberos tgt",
+        _NO_TICKET,
     ),
     (
         r"KDC has no support for",
@@ -243,7 +264,8 @@ _FAULTS: tuple[tuple[str, LoginFault], ...] = (
         LoginFault(
             LOGIN,
             "The broker refused the Kerberos login.",
-            "Look at `klist` and `kinit` as the worker's user, at the broker's sasl.kerberos.principal.to.local.rules, and at its log.",
+            "It does not tell why: compare the clocks of worker, broker and KDC (they may differ by 5 minutes), and look at `klist` and `kinit` as the worker's user, at the broker's "
+            "sasl.kerberos.principal.to.local.rules, and at its log.",
         ),
     ),
     (
@@ -253,13 +275,16 @@ _FAULTS: tuple[tuple[str, LoginFault], ...] = (
 )  # fmt: skip
 
 
-def find_login_fault(text: str) -> LoginFault | None:
+def find_login_fault(text: str, *, by_ticket: bool = False) -> LoginFault | None:
     """What the text means, or None if nothing in it speaks of a login.
 
     :param text: error of OpenSSL, librdkafka, or Java with its causes.
+    :param by_ticket: the login is by a Kerberos ticket cache, of which Java says what it says of a keytab.
     """
     for pattern, fault in _FAULTS:
         if found := re.search(pattern, text):
+            if fault is _NO_KEY and by_ticket:
+                return _NO_TICKET
             named = next((group.strip() for group in found.groups() if group), "")
             return replace(fault, what=fault.what.format(named))
     return None

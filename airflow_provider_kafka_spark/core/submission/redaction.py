@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from urllib.parse import unquote_plus
 
-#: Names of properties and options whose values are secret. Spark's own (``secret|password|token|access[.]?key``, and ``url`` for options) leave out Kafka's logins.
-_WORDS = (
-    *("secret", "password", "passphrase", r"[._-]pwd\b", "token", "jaas", "credential", "keystore", "hmac"),
-    "authorization",
+from airflow_provider_kafka_spark.core.submission.secret_names import SECRET_NAMES, holds_secret
+
+#: What Spark's properties have besides. Spark's own pattern (``secret|password|token|access[.]?key``, and ``url`` for options) leaves out Kafka's logins.
+_SPARKS_WORDS = (
+    *(r"[._-]pwd\b", "token", "credential", "keystore", "authorization"),
     # Values are searched too, and containers are given that file.
     "(?<!/etc/)passwd",
-    *("access[.]?key", "api[._-]?key", "private[._-]?key", "account[._-]?key"),
+    "account[._-]?key",
     # Not spark.io.encryption.keySizeBits.
     r"encryption\.key$",
     r"fs\.azure\.sas\.",
 )
-_NAMES = f"(?i){'|'.join(_WORDS)}"
+_NAMES = f"(?i){'|'.join((SECRET_NAMES, *_SPARKS_WORDS))}"
 #: Secrets inside of texts: a JAAS line, a PEM key.
 _TEXTS = r"""(?is)(password|clientSecret|keyTab)\s*=\s*"(\\.|[^"\\])*"|-----BEGIN [A-Z ]*PRIVATE KEY-----.*?-----END [A-Z ]*PRIVATE KEY-----"""
 
@@ -41,13 +43,9 @@ _SHORTEST_SECRET = 3
 
 
 def redact(text: str, options: Iterable[Mapping[str, str]]) -> str:
-    """Take the values of secret options out of a text that goes to a log or a report."""
-    secrets = {
-        value
-        for mapping in options
-        for name, value in mapping.items()
-        if value and re.search(r"jaas|password|secret|token|\.key|certificate", name, re.IGNORECASE)
-    }
+    """Take the values of secret options, and what is secret within an address, out of a text that goes to a log or a report."""
+    named = [(name, value) for mapping in options for name, value in mapping.items() if value]
+    secrets = {value for name, value in named if holds_secret(name)}
     in_jaas = [
         quoted for value in secrets for quoted in re.findall(r'(?:password|clientSecret)="((?:[^"\\]|\\.)+)"', value)
     ]
@@ -55,9 +53,19 @@ def redact(text: str, options: Iterable[Mapping[str, str]]) -> str:
     secrets |= {line for value in secrets if "-----" in value for line in value.split() if len(line) >= 40}
     # As it stands in the JAAS line, and as it was before it was quoted for it.
     secrets |= {*in_jaas, *(re.sub(r"\\(.)", r"\1", quoted) for quoted in in_jaas)}
+    for name, value in named:
+        if not holds_secret(name):
+            secrets |= _secrets_in_url(value)
     # A text without the letter "a" says nothing any more, and "a" is no secret to anybody.
     secrets = {secret for secret in secrets if len(secret) >= _SHORTEST_SECRET}
     # The longest first, or a secret within another would leave the rest of that in the text.
     for secret in sorted(secrets, key=len, reverse=True):
         text = text.replace(secret, "***")
     return text
+
+
+def _secrets_in_url(url: str) -> set[str]:
+    """The password, and secret parameters, as they are written there and as they are meant."""
+    found = set(re.findall(r"://[^/?#:\s]*:([^/?#\s]+)@", url))
+    found |= {value for name, value in re.findall(r"[?&;]([^=&;#\s]+)=([^&;#\s]+)", url) if holds_secret(name)}
+    return found | {unquote_plus(secret) for secret in found}

@@ -6,9 +6,11 @@ Kafka's Java clients themselves replace ``${file:PATH:NAME}`` by what the file a
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
-_SECRET = re.compile(r"jaas|password|secret|keystore[.]key$|assertion", re.IGNORECASE)
+from airflow_provider_kafka_spark.core.submission.secret_names import holds_secret
+
+_REFERENCE = re.compile(r"\$\{file:(?P<path>[^:}]+):(?P<name>[^}]+)\}")
 _PROVIDER = {
     "kafka.config.providers": "file",
     "kafka.config.providers.file.class": "org.apache.kafka.common.config.provider.FileConfigProvider",
@@ -28,8 +30,22 @@ def by_reference(options: Mapping[str, str], path: str, owner: str) -> tuple[dic
     :param owner: tells apart what several options have under one name.
     :return: the options as they are, and nothing, if none is secret.
     """
-    secrets = {f"{owner}.{name}": value for name, value in options.items() if value and _SECRET.search(name)}
+    secrets = {f"{owner}.{name}": value for name, value in options.items() if value and holds_secret(name)}
     if not secrets:
         return dict(options), {}
     references = {name: f"${{file:{path}:{owner}.{name}}}" for name in options if f"{owner}.{name}" in secrets}
     return {**options, **references, **_PROVIDER}, secrets
+
+
+def dereferenced(options: Mapping[str, str], properties_of: Callable[[str], Mapping[str, str]]) -> dict[str, str]:
+    """The options with what they refer to, as Kafka's Java clients have it.
+
+    >>> dereferenced({"kafka.sasl.jaas.config": "${file:logins:source.kafka.sasl.jaas.config}"}, lambda path: {"source.kafka.sasl.jaas.config": "x"})
+    {'kafka.sasl.jaas.config': 'x'}
+
+    :param properties_of: what the file at a path has; what it has not stays a reference.
+    """
+    return {
+        name: _REFERENCE.sub(lambda found: properties_of(found["path"]).get(found["name"], found[0]), value)
+        for name, value in options.items()
+    }

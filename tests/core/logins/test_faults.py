@@ -68,7 +68,8 @@ _PYTHON = "[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: "
         pytest.param("LoginException: Unable to obtain password from user", LOGIN, "no key of the principal", id="java-keytab"),
         pytest.param("kinit: Keytab contains no suitable keys for x@R while getting initial credentials", LOGIN, "no key of the principal", id="mit-keytab"),
         pytest.param("No Kerberos credentials available (default cache: FILE:/tmp/krb5cc_0)", LOGIN, "no valid Kerberos ticket", id="mit-no-ticket"),
-        pytest.param("LoginException: Unable to obtain Principal Name for authentication", LOGIN, "no key of the principal", id="java-no-ticket"),
+        pytest.param("LoginException: Unable to obtain Principal Name for authentication", LOGIN, "no valid Kerberos ticket", id="java-no-ticket"),
+        pytest.param("GSSException: No valid credentials provided (Mechanism level: Fail to create credential. (63) - No service creds)", LOGIN, "no ticket for the broker", id="java-no-service-ticket"),
         pytest.param("kinit: Cannot contact any KDC for realm 'R'", LOGIN, "(KDC)", id="mit-no-kdc"),
     ],
 )  # fmt: skip
@@ -79,6 +80,20 @@ def test_each_is_named_with_advice(text: str, step: str, words: str) -> None:
     assert fault.step == step
     assert words in fault.what
     assert fault.advice
+
+
+def test_javas_words_are_those_of_a_keytab_and_of_a_ticket() -> None:
+    """Only who knows which of them it is can tell."""
+    words = "LoginException: Unable to obtain password from user"
+    by_keytab, by_ticket = find_login_fault(words), find_login_fault(words, by_ticket=True)
+    assert by_keytab is not None
+    assert by_ticket is not None
+    assert "no key of the principal" in by_keytab.what
+    assert "no valid Kerberos ticket" in by_ticket.what
+    assert "kinit" in by_ticket.advice
+
+    other = "LoginException: Checksum failed"
+    assert find_login_fault(other, by_ticket=True) == find_login_fault(other)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_kafka_spark.core.streams.checkpoint_layout import Lock
+from airflow_provider_kafka_spark.core.streams.checkpoint_layout import (
+    BEAT_SECONDS,
+    LEASE_SECONDS,
+    STALE_SECONDS,
+    Lock,
+)
 
 _LOCK = Lock("task 'copy' of DAG 'orders', run 'manual'", "local-1", 7)
 
@@ -46,3 +51,8 @@ def test_what_is_no_lock_is_none(text: str) -> None:
 def test_names_owner_and_application() -> None:
     """In a message, both are needed to find the run."""
     assert str(_LOCK) == "task 'copy' of DAG 'orders', run 'manual' (application local-1)"
+
+
+def test_a_run_ends_before_its_lock_is_taken_over() -> None:
+    """Several beats may fail; and a JVM takes some seconds to end."""
+    assert 5 * BEAT_SECONDS <= LEASE_SECONDS <= STALE_SECONDS - 10

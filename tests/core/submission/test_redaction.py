@@ -69,6 +69,7 @@ def test_texts_lose_their_secrets_only() -> None:
         pytest.param("spark.x", "DefaultEndpointsProtocol=https;AccountKey=x", True, id="by-value-of-azure"),
         pytest.param("spark.executor.memory", "2g", False, id="plain"),
         pytest.param("spark.executorEnv.HOME", "{{PWD}}/home", False, id="yarns-working-directory"),
+        pytest.param("spark.driver.extraJavaOptions", "-enableassertions", False, id="an-option-of-the-jvm"),
         pytest.param("spark.executorEnv.MOUNTS", "/etc/passwd:/etc/passwd:ro", False, id="a-containers-users"),
         pytest.param("spark.redaction.regex", "(?i)password", False, id="a-pattern"),
     ],
@@ -104,7 +105,6 @@ def test_passwords_are_redacted(password: str) -> None:
         "kafka.ssl.keystore.password",
         "kafka.ssl.key.password",
         "kafka.ssl.keystore.key",
-        "kafka.ssl.keystore.certificate.chain",
         "kafka.sasl.oauthbearer.client.secret",
         "KAFKA.SSL.KEYSTORE.PASSWORD",
     ],
@@ -144,3 +144,32 @@ def test_what_is_not_secret_stays_readable() -> None:
     options = {"kafka.bootstrap.servers": "b:9092", "kafka.ssl.key.password": "", "kafka.client.id": "copy"}
 
     assert redact("copy from b:9092", [options]) == "copy from b:9092"
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("https://id.example.com/token", "https://id.example.com/token"),
+        ("https://id.example.com:8443/token?audience=kafka", "https://id.example.com:8443/token?audience=kafka"),
+        ("https://ann:s3cr%2Fet@id.example.com/token", "https://ann:***@id.example.com/token"),
+        ("https://ann:s3@cr:et@id.example.com/token", "https://ann:***@id.example.com/token"),
+        (
+            "https://id.example.com/token?client_id=ann&client_secret=s3cr%2Fet&scope=x",
+            "https://id.example.com/token?client_id=ann&client_secret=***&scope=x",
+        ),
+        ("https://id.example.com/token?client_assertion=ey.ey.s3", "https://id.example.com/token?client_assertion=***"),
+        ("https://id.example.com/token?access_token=ey.ey.s3#top", "https://id.example.com/token?access_token=***#top"),
+    ],
+)
+def test_an_address_loses_its_secrets_only(url: str, shown: str) -> None:
+    """Where tokens are had is needed to understand a failed login."""
+    options = {"kafka.bootstrap.servers": "b:9092", "kafka.sasl.oauthbearer.token.endpoint.url": url}
+
+    assert redact(f"no token from {url} for b:9092", [options]) == f"no token from {shown} for b:9092"
+
+
+def test_what_is_secret_in_an_address_is_redacted_as_it_is_meant_too() -> None:
+    """A message may quote it without the address."""
+    options = {"kafka.sasl.oauthbearer.token.endpoint.url": "https://ann:s3cr%2Fet@id.example.com/token"}
+
+    assert redact("s3cr/et is wrong", [options]) == "*** is wrong"

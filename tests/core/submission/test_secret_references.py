@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_kafka_spark.core.submission.secret_references import by_reference
+from airflow_provider_kafka_spark.core.submission.secret_references import by_reference, dereferenced
 
 PLAIN = {
     "kafka.bootstrap.servers": "b:9093",
@@ -51,3 +51,19 @@ def test_source_and_sink_may_differ() -> None:
     _, sink = by_reference({"kafka.sasl.jaas.config": "b"}, "f", "sink")
 
     assert {**source, **sink} == {"source.kafka.sasl.jaas.config": "a", "sink.kafka.sasl.jaas.config": "b"}
+
+
+def test_what_is_referred_to_reads_back() -> None:
+    """The driver knows the secrets that its request has not."""
+    given = {**PLAIN, "kafka.sasl.jaas.config": 'x required password="}:";', "kafka.ssl.key.password": "s3cret"}
+    options, secrets = by_reference(given, "/jobs/1/logins", "sink")
+
+    found = dereferenced(options, {"/jobs/1/logins": secrets}.__getitem__)
+
+    assert given.items() <= found.items()
+
+
+@pytest.mark.parametrize("value", ["${file:f:absent}", "${env:HOME}", "${file:f}", "$", ""])
+def test_what_cannot_be_found_stays(value: str) -> None:
+    """Kafka's clients fail at it themselves."""
+    assert dereferenced({"kafka.x": value}, lambda _: {}) == {"kafka.x": value}

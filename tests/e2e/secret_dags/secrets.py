@@ -12,8 +12,18 @@ from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperat
 
 EVENT_LOGS = os.environ.get("SECRETS_EVENT_LOGS", "/nowhere")
 CHECKPOINTS = os.environ.get("SECRETS_CHECKPOINTS", "/nowhere")
-#: Keeps every record, and takes a second for each. That it looks at the record keeps Spark from asking once for all.
-SLOW = "coalesce(java_method('java.util.concurrent.locks.LockSupport', 'parkNanos', 1000000000L + offset), 'null') = 'null'"
+
+
+def slow(seconds: int) -> str:
+    """Keeps every record, and takes so long for each. That it looks at the record keeps Spark from asking once for all."""
+    park = f"java_method('java.util.concurrent.locks.LockSupport', 'parkNanos', {seconds}000000000L + offset)"
+    return f"coalesce({park}, 'null') = 'null'"
+
+
+#: The test looks at the pages of its Spark UI meanwhile.
+SEEN = slow(2)
+#: It does not end by itself while the test runs.
+ENDLESS = slow(60)
 
 COMMON: dict[str, Any] = {
     "target_topic": "copy",
@@ -28,7 +38,7 @@ COMMON: dict[str, Any] = {
         "spark.hadoop.fs.s3a.secret.key": "{{ conn.s3.password }}",
     },
 }
-BATCH: dict[str, Any] = {"topics": ["orders"], "where": SLOW, **COMMON}
+BATCH: dict[str, Any] = {"topics": ["orders"], "where": SEEN, **COMMON}
 
 with DAG("secrets", schedule=None, default_args={"retries": 0}):
     # By an identity provider to the source, by a certificate with an encrypted key to the target.
@@ -39,7 +49,7 @@ with DAG("secrets", schedule=None, default_args={"retries": 0}):
         target_conn_id="mtls",
         topics=["orders"],
         starting_offsets="earliest",
-        where=SLOW,
+        where=SEEN,
         checkpoint_location=f"{CHECKPOINTS}/stream",
         **COMMON,
     )
@@ -58,8 +68,12 @@ with DAG("secrets", schedule=None, default_args={"retries": 0}):
     # Spark is refused: the test revokes the client when the worker has logged in.
     KafkaToKafkaBatchOperator(task_id="revoked", source_conn_id="oauth_revoked", target_conn_id="password", **BATCH)
     # The test ends them by SIGKILL.
-    jvm_killed = KafkaToKafkaBatchOperator(task_id="jvm_killed", source_conn_id="password", **BATCH)
-    killed = KafkaToKafkaBatchOperator(task_id="killed", source_conn_id="password", target_conn_id="mtls", **BATCH)
+    jvm_killed = KafkaToKafkaBatchOperator(
+        task_id="jvm_killed", source_conn_id="password", **{**BATCH, "where": ENDLESS}
+    )
+    killed = KafkaToKafkaBatchOperator(
+        task_id="killed", source_conn_id="password", target_conn_id="mtls", **{**BATCH, "where": ENDLESS}
+    )
     later = KafkaToKafkaBatchOperator(
         task_id="later", source_conn_id="password", topics=["orders"], trigger_rule="all_done", **COMMON
     )

@@ -24,7 +24,7 @@ _UNSUPPORTED, _ILLEGAL_STATE = 33, 34
 @contextmanager
 def _server(answer: bytes | None) -> Iterator[int]:
     """Answers every request so, and ends the connection; None says nothing at all."""
-    listening = socket.create_server(("127.0.0.1", 0))
+    listening, over = socket.create_server(("127.0.0.1", 0)), Event()
 
     def serve() -> None:
         with suppress(OSError):
@@ -33,7 +33,7 @@ def _server(answer: bytes | None) -> Iterator[int]:
                 with connection:
                     connection.recv(1024)
                     if answer is None:
-                        time.sleep(1.0)
+                        over.wait(20)
                     else:
                         connection.sendall(answer)
 
@@ -42,6 +42,7 @@ def _server(answer: bytes | None) -> Iterator[int]:
     try:
         yield listening.getsockname()[1]
     finally:
+        over.set()
         listening.shutdown(socket.SHUT_RDWR)
         listening.close()
         thread.join(3)
@@ -74,7 +75,7 @@ def _config(port: int, **extra: Any) -> KafkaClientConfig:
 )  # fmt: skip
 def test_what_a_listener_answers(extra: dict[str, str], answer: bytes, words: str | None) -> None:
     with _server(answer) as port:
-        fault = find_listener_fault(_config(port, **extra), 3.0)
+        fault = find_listener_fault(_config(port, **extra), 20.0)
 
     assert (fault is None) is (words is None)
     assert words is None or words in str(fault)
@@ -88,7 +89,7 @@ def test_silence_is_bounded(extra: dict[str, str]) -> None:
         with pytest.raises(TimeoutError):
             probe_listener(config, Server("127.0.0.1", port), began + 0.3)
         assert find_listener_fault(config, 0.3) is None
-        assert time.monotonic() - began < 3
+        assert time.monotonic() - began < 10
 
 
 @pytest.fixture
@@ -114,13 +115,13 @@ def test_a_resolver_that_hangs_is_bounded() -> None:
     assert find_listener_fault(translate("c", {"bootstrap.servers": "hangs:9092"}), 0.3) is None
     with _server(_answer(_UNSUPPORTED, "PLAIN")) as port:
         config = translate("c", {"bootstrap.servers": f"hangs:9092,127.0.0.1:{port}"})
-        assert find_listener_fault(config, 3.0) is not None
-    assert time.monotonic() - began < 3
+        assert find_listener_fault(config, 20.0) is not None
+    assert time.monotonic() - began < 8
 
 
 def test_nobody_there_is_no_fault_of_the_connection() -> None:
     """Every server has its turn."""
     with _server(_answer(_UNSUPPORTED, "PLAIN")) as port:
         config = translate("c", {"bootstrap.servers": f"127.0.0.1:1,127.0.0.1:{port}"})
-        assert find_listener_fault(config, 3.0) is not None
-    assert find_listener_fault(_config(1), 3.0) is None
+        assert find_listener_fault(config, 20.0) is not None
+    assert find_listener_fault(_config(1), 20.0) is None

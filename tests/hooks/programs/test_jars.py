@@ -143,7 +143,7 @@ def test_waiting_for_another_process_is_bounded(root: Path) -> None:
         before = time.monotonic()
         with pytest.raises(JarError, match=r"jars/lock is still locked"):
             jars.resolve(["org.example:app:1.0"], root=root, timeout=0.5)
-        assert time.monotonic() - before < 5
+        assert time.monotonic() - before < 30
 
 
 def test_without_java_the_error_says_what_to_install(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,56 @@
+"""How a driver notices that the worker that submitted it is gone."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+
+_CHECK_SECONDS = 1.0
+#: What `timeout` and shells report for a process that was ended by SIGTERM.
+_EXIT_CODE_ORPHANED = 143
+_PROC = Path("/proc")
+
+
+def end_with_owner(pid: int) -> None:
+    """End this driver when the process that submitted it has died, so that the task's retry does not write beside it.
+
+    :param pid: of a process on this machine.
+    """
+    threading.Thread(target=_watch, args=(pid, _started(pid)), name="end-with-owner", daemon=True).start()
+
+
+def _watch(pid: int, started: str | None) -> None:
+    while _lives(pid, started):
+        time.sleep(_CHECK_SECONDS)
+    sys.stderr.write(f"The worker process {pid} that submitted this job is gone, so the job ends.\n")
+    # Not sys.exit: only the whole process takes the JVM with it.
+    os._exit(_EXIT_CODE_ORPHANED)
+
+
+def _lives(pid: int, started: str | None) -> bool:
+    """Whether the process with this number is still the one that was started then."""
+    now = _started(pid)
+    if started is None or now is None:
+        return False
+    return now == started or not now or not started
+
+
+def _started(pid: int) -> str | None:
+    """When a process was started, in clock ticks since boot, as numbers of processes are used again; empty where the system does not tell, None for a dead one."""
+    try:
+        # The second field, the command, is in brackets and may hold anything.
+        state, *more = (_PROC / str(pid) / "stat").read_bytes().rpartition(b")")[2].decode().split()
+        # A dead process stays a zombie until its parent takes notice of it.
+        return None if state in ("Z", "X", "x") else more[18]
+    except OSError:
+        pass
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return None
+    except PermissionError:
+        pass
+    return ""

@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest, Transform
+from airflow_provider_kafka_spark.core.submission.java_properties import format_properties
+from airflow_provider_kafka_spark.core.submission.secret_references import by_reference
+
+pytestmark = pytest.mark.spark
+
+_SECRET = "hunter2-0123456789abcdef"
+_JAAS = f'PlainLoginModule required username="copier" password="{_SECRET}";'
+_URL = "https://id.example.com/token"
+_REQUEST = JobRequest(
+    run_id="0123456789abcdef",
+    plan_digest="digest",
+    ranges=(),
+    spans=(),
+    transform=Transform(topic="copy"),
+    source_options={
+        "kafka.bootstrap.servers": "b:9092",
+        "kafka.sasl.jaas.config": _JAAS,
+        "kafka.sasl.oauthbearer.token.endpoint.url": _URL,
+    },
+    sink_options={"kafka.bootstrap.servers": "b:9092", "kafka.ssl.key.password": "correct horse"},
+    report_uri="",
+)
+
+RunJob = Callable[[str], JobReport]
+
+
+@pytest.fixture
+def run_job(tmp_path: Path) -> RunJob:
+    """Run a driver whose job is a line of Python, and fails; its request is written as a worker writes it: the secrets in a file beside it."""
+    source, of_source = by_reference(_REQUEST.source_options, "logins.properties", "source")
+    sink, of_sink = by_reference(_REQUEST.sink_options, "logins.properties", "sink")
+    (tmp_path / "logins.properties").write_text(format_properties({**of_source, **of_sink}))
+    report = tmp_path / "report.json"
+    request = replace(_REQUEST, source_options=source, sink_options=sink, report_uri=str(report), owner_pid=os.getpid())
+    (tmp_path / "request.json").write_text(request.to_json())
+
+    def run(line: str) -> JobReport:
+        script = (
+            "import os, signal, sys\n"
+            "from airflow_provider_kafka_spark.jobs.driver import run_job\n"
+            "def job(spark, request):\n"
+            "    jvm = spark.sparkContext._jvm\n"
+            f"    {line}\n"
+            "sys.exit(run_job(job))\n"
+        )
+        spark = "--master local[1] --conf spark.ui.enabled=false --conf spark.log.level=ERROR pyspark-shell"
+        environment = {
+            **os.environ,
+            "PYSPARK_SUBMIT_ARGS": spark,
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "PYTHONPATH": str(Path(__file__).parents[2]),
+        }
+        done = subprocess.run(
+            [sys.executable, "-c", script, "request.json"],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=200,
+            check=False,
+        )
+        assert report.exists(), done.stderr
+        assert done.returncode == 1
+        return JobReport.from_json(report.read_text())
+
+    return run
+
+
+def test_a_report_has_no_secret(run_job: RunJob, tmp_path: Path) -> None:
+    """Not a part of one either, where a long message is cut; the request itself has only references, and the worker sees what is left too late."""
+    quoted = " ".join([_SECRET, "correct horse", _JAAS.replace('"', "'"), _URL] * 20)
+
+    report = run_job(f"jvm.java.lang.Integer.parseInt({quoted!r})")
+
+    assert report.failure is not None
+    assert f"For input string: \"*** *** PlainLoginModule required username='copier' password='***'; {_URL} ***" in (
+        report.failure.message
+    )
+    text = (tmp_path / "report.json").read_text()
+    assert not [part for part in (_SECRET[:5], "correct", "horse") if part in text]
+
+
+def test_a_job_whose_jvm_dies_leaves_its_report(run_job: RunJob) -> None:
+    """With what was known of Spark before."""
+    report = run_job(
+        "os.kill(spark.sparkContext._gateway.proc.pid, signal.SIGKILL); spark.sparkContext._gateway.proc.wait(); spark.range(1).count()"
+    )
+
+    assert report.failure is not None
+    assert report.failure.error == "JobFailedError"
+    assert report.application_id.startswith("local-")
+    assert report.spark_version

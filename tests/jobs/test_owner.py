@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_kafka_spark.jobs import owner as owner_module
+
+
+@pytest.fixture
+def worker() -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE) as process:
+        yield process
+        process.kill()
+
+
+@pytest.fixture
+def driver(worker: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[str]]:
+    """A process that would run for a minute, unless it ends with its worker."""
+    script = (
+        "import sys, time\n"
+        "from airflow_provider_kafka_spark.jobs.owner import end_with_owner\n"
+        "end_with_owner(int(sys.argv[1]))\n"
+        "print(flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    command = [sys.executable, "-c", script, str(worker.pid)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        yield process
+        process.kill()
+
+
+@pytest.mark.parametrize(
+    "is_waited_for", [pytest.param(True, id="gone"), pytest.param(False, id="zombie, as its parent does not wait")]
+)
+def test_a_job_ends_when_its_worker_is_dead(
+    worker: subprocess.Popen[bytes], driver: subprocess.Popen[str], is_waited_for: bool
+) -> None:
+    """A driver whose worker was killed does not go on writing beside the retry."""
+    time.sleep(1.5)
+    assert driver.poll() is None
+
+    worker.kill()
+    if is_waited_for:
+        worker.wait(timeout=10)
+
+    assert driver.wait(timeout=30) == 143
+    assert f"worker process {worker.pid}" in (driver.stderr.read() if driver.stderr else "")
+
+
+class _Ended(Exception):  # noqa: N818 - what a test sees in place of the end of its process
+    pass
+
+
+@pytest.fixture
+def watch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
+    """Watch a process that /proc (if there is one) tells these states and start times of, one after the other, and say how often it was looked at until the job ended."""
+
+    def run(pid: int, *told: tuple[str, int]) -> int:
+        stat = tmp_path / str(pid) / "stat"
+        looks = list(told)
+
+        def next_look(_: float = 0) -> None:
+            stat.unlink(missing_ok=True)
+            if looks:
+                state, started = looks.pop(0)
+                stat.parent.mkdir(exist_ok=True)
+                stat.write_text(f"{pid} (a) Z (b) {state} {' '.join(['0'] * 18)} {started} 0 0\n")
+
+        def end(code: int) -> None:
+            assert code == 143
+            raise _Ended
+
+        monkeypatch.setattr(owner_module, "_PROC", tmp_path)
+        monkeypatch.setattr(owner_module.time, "sleep", next_look)
+        monkeypatch.setattr("os._exit", end)
+        next_look()
+        started = owner_module._started(pid)
+        with pytest.raises(_Ended):
+            owner_module._watch(pid, started)
+        return len(told) - len(looks)
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("told", "looks"),
+    [
+        pytest.param([("S", 100), ("R", 100), ("S", 200), ("S", 200)], 3, id="number-used-again"),
+        pytest.param([("S", 100), ("D", 100), ("Z", 100), ("Z", 100)], 3, id="zombie"),
+        pytest.param([("S", 100), ("X", 100), ("X", 100)], 2, id="dead"),
+        pytest.param([("Z", 100), ("Z", 100)], 1, id="dead-before-the-driver-began"),
+    ],
+)
+def test_the_same_number_is_not_the_same_process(
+    watch: Callable[..., int], told: list[tuple[str, int]], looks: int
+) -> None:
+    """What counts is the state, and when it was started; the command may hold anything."""
+    assert watch(os.getpid(), *told) == looks
+
+
+def test_without_proc_the_process_is_asked_for_by_its_number(
+    worker: subprocess.Popen[bytes], watch: Callable[..., int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on systems that have none, or hide the processes of others."""
+    asked: list[int] = []
+    kill = os.kill
+
+    def counted(pid: int, number: int) -> None:
+        asked.append(pid)
+        if len(asked) == 3:
+            # It ends with its input; kill() would come here.
+            worker.communicate(timeout=30)
+        if len(asked) == 2:
+            raise PermissionError
+        kill(pid, number)
+
+    monkeypatch.setattr("os.kill", counted)
+
+    assert watch(worker.pid) == 0
+    assert asked == [worker.pid] * 3

@@ -1,0 +1,250 @@
+"""Promises of what batch copies and replays share: what a second try and a clear take for delivered, and what not."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from airflow.sdk import Asset
+from airflow.sdk.exceptions import AirflowFailException
+
+from airflow_provider_kafka_spark.core.errors import JobReportMissingError
+from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER, Provenance
+from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
+from airflow_provider_kafka_spark.operators.kafka_to_kafka import KafkaToKafkaOperator
+from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
+from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
+from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
+from tests.airflow_fakes import TaskInstance, TaskStateStore, task_context
+from tests.operators.conftest import RecordingSpark
+
+#: Fails on the data, not before: a value of ``bad`` ends the job.
+ALL_GOOD = "assert_true(string(value) <> 'bad') is null"
+
+
+@dataclass
+class Try(TaskInstance):
+    """One try of a task, as Airflow counts them."""
+
+    try_number: int = 1
+    max_tries: int = 3
+
+
+def run(operator: KafkaToKafkaOperator, context: dict[str, Any]) -> dict[str, Any]:
+    return operator.execute(context)  # type: ignore[arg-type]
+
+
+def run_ids(kafka: KafkaBroker, target: str) -> list[str]:
+    headers = [dict(record.headers)[PROVENANCE_HEADER] for record in kafka.consume(target)]
+    return [Provenance.parse(value or b"").run_id for value in headers]
+
+
+def recreate(kafka: KafkaBroker, topic: str, partitions: int = 1) -> None:
+    kafka.delete_topic(topic)
+    kafka.create_topic(topic, partitions)
+
+
+def values(kafka: KafkaBroker, topic: str) -> Counter[str]:
+    return Counter((record.value or b"").decode() for record in kafka.consume(topic))
+
+
+def fill(kafka: KafkaBroker, topic: str, first: list[str], second: list[str]) -> None:
+    """One list for each partition."""
+    records = [Record(value=v.encode(), partition=p) for p, part in enumerate((first, second)) for v in part]
+    kafka.produce(topic, records)
+
+
+@pytest.fixture
+def one_by_one(kafka: KafkaBroker, connection: Callable[..., None]) -> KafkaBroker:
+    """One Spark task after the other: the first partition is delivered before the second one fails."""
+    connection("spark_default", conn_type="spark", host="local[1]")
+    return kafka
+
+
+def deliver_in_part(kafka: KafkaBroker, operator: KafkaToKafkaOperator, store: TaskStateStore) -> None:
+    """A first try that delivers partition 0, and fails at partition 1."""
+    with pytest.raises(AirflowFailException):
+        run(operator, task_context(store))
+    assert operator.target_topic is not None
+    assert sum(end for _, end in kafka.offsets(operator.target_topic).values()) == 2
+
+
+@pytest.mark.broker
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    "clear_number",
+    [pytest.param(1, id="clear"), pytest.param(0, id="retry-that-permits-loss")],
+)
+def test_a_recreated_topic_is_copied_from_its_beginning(
+    one_by_one: KafkaBroker, topic: TopicFactory, clear_number: int
+) -> None:
+    """What was delivered of the topic's predecessor stands for nothing of the new one, although the offsets are the same."""
+    kafka = one_by_one
+    source, target = topic(2, suffix="source"), topic(suffix="target")
+    store = TaskStateStore()
+    operator = KafkaToKafkaBatchOperator(
+        task_id="task", topics=[source], target_topic=target, where=ALL_GOOD, fail_on_data_loss=clear_number > 0
+    )
+    fill(kafka, source, ["old 1", "old 2"], ["bad"])
+    deliver_in_part(kafka, operator, store)
+    recreate(kafka, source, 2)
+    fill(kafka, source, ["new 1", "new 2", "new 3"], ["new 4"])
+
+    result = run(operator, task_context(store, clear_number=clear_number))
+
+    assert values(kafka, target) == Counter(["old 1", "old 2", "new 1", "new 2", "new 3", "new 4"])
+    assert (result["records_written"], result["delivered_before"]) == (4, 0)
+    old, new = list(dict.fromkeys(run_ids(kafka, target)))
+    assert result["run_id"] == new != old
+    (warning,) = result["warnings"]
+    assert f"topic {source!r}" in warning
+    assert old in warning
+    if clear_number == 0:
+        assert [(r["topic"], r["from_offset"], r["until_offset"]) for r in result["missing_ranges"]] == [
+            (source, 0, 0),
+            (source, 0, 0),
+        ]
+        assert "created again" in result["missing_ranges"][0]["reason"]
+
+
+@pytest.mark.broker
+@pytest.mark.spark
+def test_a_clear_with_another_transform_writes_all_by_it(
+    one_by_one: KafkaBroker, topic: TopicFactory, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What was delivered by the old expressions is not taken for delivered by the new ones; that it is there as well is said."""
+    kafka = one_by_one
+    source, target = topic(2, suffix="source"), topic(suffix="target")
+    store = TaskStateStore()
+
+    def operator(value: str) -> KafkaToKafkaOperator:
+        return KafkaToKafkaBatchOperator(task_id="task", topics=[source], target_topic=target, columns={"value": value})
+
+    fill(kafka, source, ["a", "b"], ["bad"])
+    deliver_in_part(
+        kafka, operator("if(string(value) = 'bad', raise_error('boom'), concat('v1 ', string(value)))"), store
+    )
+
+    result = run(operator("concat('v2 ', string(value))"), task_context(store, clear_number=1))
+
+    assert values(kafka, target) == Counter(["v1 a", "v1 b", "v2 a", "v2 b", "v2 bad"])
+    assert (result["records_written"], result["delivered_before"]) == (3, 0)
+    (warning,) = result["warnings"]
+    assert "columns" in warning
+    assert warning in capsys.readouterr().out
+
+
+@pytest.mark.broker
+@pytest.mark.spark
+def test_a_retry_after_the_end_returns_the_result(
+    kafka: KafkaBroker, topic: TopicFactory, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A worker that dies between the delivery and Airflow's hearing of it leaves nothing to be copied: the result is given again, without Spark."""
+    source, target = topic(2, suffix="source"), topic(suffix="target")
+    fill(kafka, source, ["a", "b"], ["c"])
+    asset, store = Asset(f"kafka-topic://{target}"), TaskStateStore()
+    operator = ReplayOffsetRangesOperator(
+        task_id="task",
+        offset_ranges=[f"{source}:0:0:1", f"{source}:0:1:2", f"{source}:1:0:1"],
+        target_topic=target,
+        outlets=[asset],
+    )
+    first = task_context(store, ti=Try())
+    result = run(operator, first)
+    store.values = json.loads(json.dumps(store.values))
+    monkeypatch.setenv("SPARK_HOME", "/nonexistent")
+    second = task_context(store, ti=Try(try_number=2))
+
+    again = run(operator, second)
+
+    assert again == result
+    assert second["outlet_events"][asset].extra == first["outlet_events"][asset].extra
+    assert "An earlier try of this run delivered everything" in capsys.readouterr().out
+    assert values(kafka, target) == Counter("abc")
+
+
+@pytest.mark.broker
+def test_a_connection_that_leads_to_another_cluster_is_another_source(
+    kafka: KafkaBroker, topic: TopicFactory, connection: Callable[..., None], recording_spark: RecordingSpark
+) -> None:
+    """A clear after the source's connection was edited looks for nothing that was delivered from the cluster before."""
+    source, target = topic(suffix="source"), topic(suffix="target")
+    store = TaskStateStore()
+    operator = KafkaToKafkaBatchOperator(
+        task_id="task",
+        source_conn_id="source",
+        target_conn_id="kafka_default",
+        topics=[source],
+        target_topic=target,
+    )
+
+    def fail(**context: Any) -> None:
+        with pytest.raises(JobReportMissingError):
+            run(operator, task_context(store, **context))
+
+    connection("source", extra={"bootstrap.servers": kafka.bootstrap_servers})
+    kafka.produce(source, [Record(value=b"v")])
+    fail()
+    with KafkaBroker() as other:
+        other.create_topic(source)
+        other.produce(source, [Record(value=b"other")])
+        connection("source", extra={"bootstrap.servers": other.bootstrap_servers})
+
+        with pytest.raises(AirflowFailException, match=r"DataLossError: .*another cluster.*Clear the task"):
+            run(operator, task_context(store))
+        fail(clear_number=1)
+        fail(clear_number=1)
+
+    first, cleared, retried = recording_spark.requests
+    assert first.run_id != cleared.run_id == retried.run_id
+    assert [request.is_retry for request in (first, cleared, retried)] == [False, False, True]
+
+
+@pytest.mark.broker
+def test_a_retry_at_another_target_cluster_begins_there(
+    kafka: KafkaBroker, topic: TopicFactory, connection: Callable[..., None], recording_spark: RecordingSpark
+) -> None:
+    """Where the first target ended says nothing about the second: what a further try looks for would lie before it."""
+    source, target = topic(suffix="source"), topic(suffix="target")
+    store = TaskStateStore()
+    operator = KafkaToKafkaBatchOperator(task_id="task", target_conn_id="target", topics=[source], target_topic=target)
+    kafka.produce(source, [Record(value=b"v")])
+    kafka.produce(target, [Record(value=b"of others") for _ in range(3)])
+    with KafkaBroker() as other:
+        other.create_topic(target)
+        for servers in (kafka.bootstrap_servers, other.bootstrap_servers, other.bootstrap_servers):
+            connection("target", extra={"bootstrap.servers": servers})
+            with pytest.raises(JobReportMissingError):
+                run(operator, task_context(store))
+
+    first, second, third = recording_spark.requests
+    assert first.run_id != second.run_id == third.run_id
+    assert [request.is_retry for request in (first, second, third)] == [False, False, True]
+    assert [request.audit_from for request in (first, third)] == [{target: {"0": 3}}, {target: {"0": 0}}]
+
+
+@pytest.mark.broker
+def test_a_new_run_still_waits_for_the_application_of_the_old(
+    kafka: KafkaBroker, topic: TopicFactory, recording_spark: RecordingSpark
+) -> None:
+    """That nothing of the old run is taken for delivered does not mean that it has ended: it could go on writing."""
+    source, target = topic(suffix="source"), topic(suffix="target")
+    store = TaskStateStore()
+    kafka.produce(source, [Record(value=b"v")])
+
+    def fail(where: str, **context: Any) -> None:
+        operator = KafkaToKafkaBatchOperator(task_id="task", topics=[source], target_topic=target, where=where)
+        with pytest.raises(JobReportMissingError):
+            run(operator, task_context(store, **context))
+
+    fail("true")
+    (state,) = store.values.values()
+    state["application_id"] = "local-1"
+    fail("offset >= 0", clear_number=1)
+
+    (state,) = store.values.values()
+    assert state["application_id"] == "local-1"

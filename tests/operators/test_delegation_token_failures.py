@@ -1,0 +1,154 @@
+"""What a broker does that has no tokens, takes no login, says nothing, or is not there: named in time by the operators and the sensor on tokens."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+
+from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError
+from airflow_provider_kafka_spark.operators.delegation_token import (
+    ExpireDelegationTokensOperator,
+    RenewDelegationTokensOperator,
+)
+from airflow_provider_kafka_spark.sensors.delegation_token import DelegationTokenExpirySensor
+from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
+from tests.airflow_fakes import task_context
+from tests.child_processes import children_with
+
+pytestmark = pytest.mark.broker
+
+Extra = dict[str, Any]
+_SOON = 38.0
+
+
+class Door:
+    """A port in front of the broker's; each login comes by a connection of its own."""
+
+    def __init__(self, address: str) -> None:
+        self._broker = address.rsplit(":", 1)
+        self._server = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self._server.getsockname()[1]}"
+        self.logins = 0
+        threading.Thread(target=self._take, daemon=True).start()
+
+    def close(self) -> None:
+        self._server.close()
+
+    def _take(self) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = self._server.accept()
+                self.logins += 1
+                broker = socket.create_connection((self._broker[0], int(self._broker[1])))
+                for pair in ((client, broker), (broker, client)):
+                    threading.Thread(target=_pass_on, args=pair, daemon=True).start()
+
+
+def _pass_on(source: socket.socket, target: socket.socket) -> None:
+    with suppress(OSError):
+        while data := source.recv(65_536):
+            target.sendall(data)
+    for end in (source, target):
+        with suppress(OSError):
+            end.shutdown(socket.SHUT_RDWR)
+    source.close()
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[KafkaBroker]:
+    """Without delegation tokens."""
+    properties = {"delegation.token.secret.key": None}
+    with KafkaBroker(sasl_users={"alice": "password-of-alice"}, properties=properties) as running:
+        yield running
+
+
+def _renew(conn_id: str) -> Any:
+    return RenewDelegationTokensOperator(task_id="t", conn_id=conn_id, token_owner="alice").execute(task_context())  # type: ignore[arg-type]
+
+
+def _expire(conn_id: str) -> Any:
+    return ExpireDelegationTokensOperator(task_id="t", conn_id=conn_id, token_owner="alice").execute(task_context())  # type: ignore[arg-type]
+
+
+def _poke(conn_id: str) -> Any:
+    return DelegationTokenExpirySensor(task_id="t", conn_id=conn_id, min_remaining=60).poke(task_context())  # type: ignore[arg-type]
+
+
+def _defer(conn_id: str) -> Any:
+    sensor = DelegationTokenExpirySensor(task_id="t", conn_id=conn_id, min_remaining=60, deferrable=True)
+    return sensor.execute(task_context())  # type: ignore[arg-type]
+
+
+Run = Callable[[str], Any]
+all_of_them = pytest.mark.parametrize("run", [_renew, _expire, _poke, _defer])
+
+
+@pytest.fixture
+def in_time(capsys: pytest.CaptureFixture[str]) -> Iterator[None]:
+    """With the default time-out; no process is left, and no clock is to blame."""
+    began = time.monotonic()
+    yield
+    assert time.monotonic() - began < _SOON
+    assert children_with("py4j.GatewayServer") == []
+    said = "".join(capsys.readouterr())
+    assert "clock" not in said
+    assert "wrong-password" not in said
+
+
+@all_of_them
+@pytest.mark.usefixtures("in_time")
+def test_a_broker_without_tokens(broker: KafkaBroker, connection: Callable[..., None], run: Run) -> None:
+    """It is the broker that lacks a property, and no other try helps."""
+    connection("kafka_without", extra=broker.sasl_client_config("alice"))
+    with pytest.raises(AirflowFailException, match=r"DelegationTokenError: .*delegation\.token\.secret\.key"):
+        run("kafka_without")
+
+
+@all_of_them
+@pytest.mark.usefixtures("in_time")
+def test_a_wrong_password_is_tried_once(broker: KafkaBroker, connection: Callable[..., None], run: Run) -> None:
+    """More tries may lock the user out."""
+    with closing(Door(broker.sasl_bootstrap_servers)) as door:
+        wrong = {"sasl.password": "wrong-password", "bootstrap.servers": door.address}
+        connection("kafka_wrong", extra={**broker.sasl_client_config("alice"), **wrong})
+        with pytest.raises(AirflowFailException, match=r"BrokerAuthenticationError: .*sasl\.password") as caught:
+            run("kafka_wrong")
+        assert door.logins == 1
+    assert "wrong-password" not in str(caught.value)
+
+
+@pytest.fixture
+def address(request: pytest.FixtureRequest, broker: KafkaBroker, connection: Callable[..., None]) -> Iterator[str]:
+    """Where nobody answers, or nobody is."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        if request.param == "silent":
+            taken.listen()
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        connection("kafka_away", extra={**broker.sasl_client_config("alice"), "bootstrap.servers": address})
+        yield address
+
+
+@pytest.mark.parametrize("address", ["silent"], indirect=True)
+@pytest.mark.usefixtures("in_time")
+def test_a_silent_broker_is_asked_once(address: str) -> None:
+    """However many questions there are. Airflow may try again."""
+    with pytest.raises(BrokerUnavailableError, match=address):
+        _renew("kafka_away")
+
+
+@pytest.mark.parametrize("address", ["dead"], indirect=True)
+@pytest.mark.usefixtures("in_time")
+def test_the_sensor_waits_for_a_dead_broker(address: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is asked once for each look, too."""
+    assert _poke("kafka_away") is False
+    said = capsys.readouterr().out
+    assert address in said
+    assert "clock" not in said
