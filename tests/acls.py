@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from airflow_provider_kafka_spark.testing.broker_client import CLUSTER, BrokerClient
+from airflow_provider_kafka_spark.testing.broker_admin import CLUSTER
+from airflow_provider_kafka_spark.testing.broker_client import BrokerClient
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "permissions.md"
 OPTIONAL = "optional"

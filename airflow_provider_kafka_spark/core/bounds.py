@@ -131,7 +131,12 @@ def parse_bound(value: object, side: Side, name: str | None = None) -> Bound:
             raise BoundError(f"{name}='earliest' would copy nothing. Use 'latest', offsets, or ending_timestamp.")
         return Bound.everywhere(Earliest() if word == "earliest" else Latest())
     if isinstance(value, str):
-        value = _read_json(value, name, allowed)
+        try:
+            value = read_json(value, name)
+        except (ValueError, RecursionError) as error:
+            raise BoundError(
+                f'{name} must be {allowed} or offsets such as \'{{"orders": {{"0": 23}}}}\'; got {value!r}, which is not JSON: {error}.'
+            ) from error
     if not isinstance(value, Mapping) or not value:
         raise BoundError(f"{name} must be {allowed} or offsets such as {{'orders': {{'0': 23}}}}; got {value!r}.")
     wishes: dict[TopicPartition, Wish] = {}
@@ -232,21 +237,22 @@ def iso(epoch_ms: int) -> str:
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{epoch_ms % 1_000:03d}Z"
 
 
-def _read_json(text: str, name: str, allowed: str) -> object:
+def read_json(text: str, name: str) -> object:
+    """Read JSON in which no object names a key twice.
+
+    :raises BoundError: if one does.
+    :raises ValueError: if it is not JSON; or a :class:`RecursionError`.
+    """
+
     def refuse_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         # Both Python and Spark would take the last one, in silence.
         keys = [key for key, _ in pairs]
         repeated = sorted({key for key in keys if keys.count(key) > 1})
         if repeated:
-            raise BoundError(f"{name} names {repeated} twice in {text!r}. Name each topic and partition once.")
+            raise BoundError(f"{name} names {repeated} twice in {text!r}. Name each once.")
         return dict(pairs)
 
-    try:
-        return json.loads(text, object_pairs_hook=refuse_twice)
-    except (ValueError, RecursionError) as error:
-        raise BoundError(
-            f'{name} must be {allowed} or offsets such as \'{{"orders": {{"0": 23}}}}\'; got {text!r}, which is not JSON: {error}.'
-        ) from error
+    return json.loads(text, object_pairs_hook=refuse_twice)
 
 
 def _parse_partition(value: object, name: str, topic: object) -> int:

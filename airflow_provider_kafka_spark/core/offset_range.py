@@ -264,6 +264,18 @@ class OffsetRanges(tuple[OffsetRange, ...]):
         return f"OffsetRanges({', '.join(map(repr, self.format()))})"
 
 
+def by_topic(values: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
+    """Values by partition as Spark has offsets in JSON, sorted.
+
+    >>> by_topic({TopicPartition("orders", 0): 23})
+    {'orders': {'0': 23}}
+    """
+    found: dict[str, dict[str, int]] = {}
+    for p, value in sorted(values.items()):
+        found.setdefault(p.topic, {})[str(p.partition)] = value
+    return found
+
+
 def _unite(ranges: Iterable[OffsetRange], *, touching: bool) -> list[OffsetRange]:
     united: list[OffsetRange] = []
     for r in sorted(r for r in ranges if not r.is_empty):

@@ -204,11 +204,8 @@ def _configs(hook: KafkaHook, names: Collection[str], failures: Failures) -> dic
 
 def _ids(hook: KafkaHook, names: Collection[str]) -> dict[str, str]:
     """The ids of topics, where brokers tell them."""
-    if not names:
-        return {}
     ids: dict[str, str] = {}
-    collection = confluent_kafka.TopicCollection(sorted(names))
-    for name, future in hook.client.describe_topics(collection, request_timeout=hook.timeout).items():
+    for name, future in hook.describe_topics(names).items():
         try:
             topic = hook.result(future, f"describing topic {name!r}")
         except (BrokerAuthorizationError, UnknownTopicError):

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, TimeoutError
 from datetime import datetime, timezone
 from functools import cache
 from threading import Thread
 from typing import Any, TypeVar
 
-import confluent_kafka
 from confluent_kafka.admin import AclOperation
 
 from airflow_provider_kafka_spark.core.client_config import KafkaClientConfig
@@ -194,11 +193,8 @@ def _look_at_permissions(hook: KafkaHook, metadata: Callable[[], Any]) -> str:
     return f"of {len(names)} topics that it sees it may read {readable} and write {writable}"
 
 
-def _permissions(hook: KafkaHook, names: Iterable[str]) -> list[set[Any]]:
-    collection = confluent_kafka.TopicCollection(list(names))
-    futures = hook.client.describe_topics(
-        collection, include_authorized_operations=True, request_timeout=_PERMISSION_SECONDS
-    )
+def _permissions(hook: KafkaHook, names: Collection[str]) -> list[set[Any]]:
+    futures = hook.describe_topics(names, permissions=True)
     described = [hook.result(future, f"describing topic {name!r}") for name, future in futures.items()]
     return [set(topic.authorized_operations or ()) for topic in described]
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import confluent_kafka
 from airflow.sdk import BaseHook
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, ResourceType
+from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, ResourceType, TopicDescription
 
 from airflow_provider_kafka_spark.core.broker_state import ClusterState, PartitionState, TopicState
 from airflow_provider_kafka_spark.core.client_config import KafkaClientConfig
@@ -315,10 +315,7 @@ class KafkaHook(Opened, BaseHook):
         :raises BrokerUnavailableError: if no broker tells within the time-out.
         """
         refusals: dict[str, BrokerAuthorizationError] = {}
-        if not names:
-            return refusals
-        collection = confluent_kafka.TopicCollection(sorted(names))
-        for name, future in self.client.describe_topics(collection, request_timeout=self.timeout).items():
+        for name, future in self.describe_topics(names).items():
             try:
                 self.result(future, f"describing topic {name!r}", f"{operation} on topic {name!r}")
             except BrokerAuthorizationError as refusal:
@@ -331,6 +328,21 @@ class KafkaHook(Opened, BaseHook):
                 if type(error) is not BrokerError:
                     raise
         return refusals
+
+    def describe_topics(
+        self, names: Collection[str], *, permissions: bool = False
+    ) -> dict[str, Future[TopicDescription]]:
+        """Ask for topics by name, all in one request; :meth:`result` waits for the answer about each.
+
+        :param permissions: ask also what the login may do with them.
+        """
+        if not names:
+            return {}
+        return self.client.describe_topics(
+            confluent_kafka.TopicCollection(sorted(names)),
+            include_authorized_operations=permissions,
+            request_timeout=self.timeout,
+        )
 
     def _list_offsets(
         self,
@@ -357,10 +369,7 @@ class KafkaHook(Opened, BaseHook):
                 time.sleep(0.2)
 
     def _topic_ids(self, topics: Collection[str]) -> dict[str, str]:
-        if not topics:
-            return {}
-        collection = confluent_kafka.TopicCollection(list(topics))
-        futures = self.client.describe_topics(collection, request_timeout=self.timeout)
+        futures = self.describe_topics(topics)
         described = {name: self.result(future, f"describing topic {name!r}") for name, future in futures.items()}
         return {name: str(topic.topic_id) for name, topic in described.items() if topic.topic_id is not None}
 

@@ -252,6 +252,9 @@ class KafkaJvm(Opened):
         )
         deadline = time.monotonic() + _START_SECONDS
         port, secret = self._port(process, deadline), self._line(process, deadline)
+        if process.stdout is not None:
+            # Nobody would read what else it writes there, and a full pipe would hold it up.
+            process.stdout.close()
         self._gateway = JavaGateway(
             gateway_parameters=GatewayParameters(
                 port=port,

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from enum import Enum
 
-import confluent_kafka
-
 from airflow_provider_kafka_spark.core.errors import BrokerAuthorizationError, BrokerError, UnknownTopicError
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 
@@ -19,13 +17,7 @@ def check_topics(hook: KafkaHook, topics: Iterable[str], *operations: str) -> No
     :param operations: such as ``"READ"``.
     :raises BrokerAuthorizationError: naming topic and operation.
     """
-    names = sorted(set(topics))
-    if not names:
-        return
-    answers = hook.client.describe_topics(
-        confluent_kafka.TopicCollection(names), include_authorized_operations=True, request_timeout=hook.timeout
-    )
-    for name, future in answers.items():
+    for name, future in hook.describe_topics(set(topics), permissions=True).items():
         needs = f"{' and '.join(operations)} on topic {name!r}"
         try:
             topic = hook.result(future, f"describing topic {name!r}", needs)

@@ -12,8 +12,9 @@ from uuid import uuid4
 from airflow_provider_kafka_spark.core.bounds import Bound, parse_start
 from airflow_provider_kafka_spark.core.broker_state import ClusterState, Selection
 from airflow_provider_kafka_spark.core.delivery import check_duplicates, result_of_plan
-from airflow_provider_kafka_spark.core.errors import CheckpointError, InvalidInputError, OptionError
-from airflow_provider_kafka_spark.core.offset_range import TopicPartition
+from airflow_provider_kafka_spark.core.errors import CheckpointError
+from airflow_provider_kafka_spark.core.offset_range import TopicPartition, by_topic
+from airflow_provider_kafka_spark.core.parameters import check_group_id, check_integer
 from airflow_provider_kafka_spark.core.plan import ReplayPlan, Target, make_plan
 from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest, StreamOrder, Transform
 from airflow_provider_kafka_spark.core.resolve import ReadRules, timestamps_in
@@ -121,7 +122,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
             group = None if self.commit_group_id is None else ConsumerGroup(source, self.commit_group_id)
             if group is not None:
                 group.refuse_members()
-            self._check_tokens(spark, source, sink)
+            self._tokens.check(spark.cluster, source, sink, makes_them=not self.plan_only)
             catch_up, plan = self._plan(context, source, sink, checkpoint, rules, target)
             self._announce(checkpoint, catch_up, plan)
             if self.plan_only:
@@ -134,7 +135,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
             report, warnings = report_of_nothing(plan, catch_up.record.stream_id), list[str]()
             finished = checkpoint.finished if checkpoint is not None else {}
             if catch_up.has_work:
-                with self._logins(context, spark, source, sink) as logins:
+                with self._tokens.logins(context["task_state_store"], spark.cluster, source, sink) as logins:
                     request = self._request(
                         context, logins, folder, stale_lock, checkpoint, catch_up, plan, transform, rules
                     )
@@ -152,14 +153,10 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
 
     def _check_parameters(self) -> tuple[ReadRules, Target, Transform]:
         checked = super()._check_parameters()
-        limit = self.max_offsets_per_trigger
-        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
-            raise OptionError(
-                f"max_offsets_per_trigger must be an integer of at least 1, such as 1000000; got {limit!r}."
-            )
-        group_id = self.commit_group_id
-        if group_id is not None and (not isinstance(group_id, str) or not group_id.strip()):
-            raise InvalidInputError(f"commit_group_id must be the name of a consumer group; got {group_id!r}.")
+        if self.max_offsets_per_trigger is not None:
+            check_integer(self.max_offsets_per_trigger, "max_offsets_per_trigger", least=1)
+        if self.commit_group_id is not None:
+            check_group_id(self.commit_group_id, "commit_group_id")
         # Malformed ones are found before anybody is asked.
         self._starting()
         if (reset := self._reset_text()) is not None:
@@ -368,7 +365,4 @@ def _owner(context: Context) -> str:
 def _starting_json(catch_up: CatchUp, plan: ReplayPlan) -> str:
     """Where Spark begins if it has not begun yet; a partition that came after this was decided begins at its earliest offset, -2."""
     starting = catch_up.record.starting
-    by_topic: dict[str, dict[str, int]] = {}
-    for r in plan.ranges:
-        by_topic.setdefault(r.topic, {})[str(r.partition)] = starting.get(r.topic_partition, -2)
-    return json.dumps(by_topic)
+    return json.dumps(by_topic({p: starting.get(p, -2) for p in plan.ranges.topic_partitions}))

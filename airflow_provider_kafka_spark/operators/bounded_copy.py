@@ -16,6 +16,7 @@ from airflow_provider_kafka_spark.core.delivery import (
     result_of_run,
 )
 from airflow_provider_kafka_spark.core.errors import OptionError
+from airflow_provider_kafka_spark.core.parameters import check_integer
 from airflow_provider_kafka_spark.core.plan import ReplayPlan, Target, make_plan
 from airflow_provider_kafka_spark.core.protocol import JobRequest, Transform
 from airflow_provider_kafka_spark.core.resolve import MissingRange, ReadRules, ResolvedRanges
@@ -80,7 +81,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         if not self.plan_only:
             spark.check()
         with KafkaHook(self.source_conn_id, self.kafka_timeout) as source, self._target_hook(source) as sink:
-            self._check_tokens(spark, source, sink)
+            self._tokens.check(spark.cluster, source, sink, makes_them=not self.plan_only)
             planned = self._plan(source, sink, state, rules, target)
             state, plan = store.for_plan(state, planned)
             for warning in plan.warnings[len(planned.warnings) :]:
@@ -97,7 +98,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
             is_retry = state.has_submitted
             if is_retry:
                 self._announce_retry()
-            with self._logins(context, spark, source, sink) as logins:
+            with self._tokens.logins(context["task_state_store"], spark.cluster, source, sink) as logins:
                 submitted = store.submitting(state, plan, int(time.time() * 1000))
 
                 def on_event(event: JobEvent) -> None:
@@ -131,11 +132,8 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
 
     def _check_types(self) -> None:
         super()._check_types()
-        largest = self.max_records_per_partition
-        if largest is not None and (isinstance(largest, bool) or not isinstance(largest, int) or largest < 1):
-            raise OptionError(
-                f"max_records_per_partition must be an integer of at least 1, such as 1000000; got {largest!r}."
-            )
+        if self.max_records_per_partition is not None:
+            check_integer(self.max_records_per_partition, "max_records_per_partition", least=1)
 
     def _plan(
         self, source: KafkaHook, sink: KafkaHook, state: RunState, rules: ReadRules, target: Target

@@ -17,7 +17,7 @@ from airflow_provider_kafka_spark.core.logins.delegation_token import (
     meant_owner,
     utc,
 )
-from airflow_provider_kafka_spark.core.waiting.parameters import milliseconds
+from airflow_provider_kafka_spark.core.parameters import check_connection_id, milliseconds
 from airflow_provider_kafka_spark.hooks.delegation_token import DelegationTokenHook
 from airflow_provider_kafka_spark.hooks.failure import fail_for_good
 
@@ -67,8 +67,7 @@ class DelegationTokensOperator(BaseOperator):
 
     def _selection(self) -> TokenSelection:
         """:raises InvalidInputError: if no token is named in any way, or in a way that cannot be right."""
-        if not isinstance(self.conn_id, str) or not self.conn_id.strip():
-            raise InvalidInputError(f"conn_id must be the id of a Kafka connection; got {self.conn_id!r}.")
+        check_connection_id(self.conn_id, "conn_id")
         ids: Any = self.token_ids
         if isinstance(ids, dict):
             tokens = ids.get("tokens")

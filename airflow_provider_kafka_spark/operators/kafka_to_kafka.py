@@ -3,52 +3,37 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from airflow_provider_kafka_spark.core.client_config import KafkaClientConfig
 from airflow_provider_kafka_spark.core.delivery import (
     check_gaps,
     ranges_with_gaps,
 )
-from airflow_provider_kafka_spark.core.errors import (
-    ConnectionConfigError,
-    InvalidInputError,
-    JobKilledError,
-    KafkaSparkError,
-    OptionError,
-)
+from airflow_provider_kafka_spark.core.errors import InvalidInputError
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange
 from airflow_provider_kafka_spark.core.options import check_sink_options, check_source_options
+from airflow_provider_kafka_spark.core.parameters import check_seconds, is_read_committed
 from airflow_provider_kafka_spark.core.plan import ReplayPlan, Target
 from airflow_provider_kafka_spark.core.protocol import JobReport, Transform
 from airflow_provider_kafka_spark.core.resolve import ReadRules
 from airflow_provider_kafka_spark.core.spans import Span
 from airflow_provider_kafka_spark.core.submission.job_events import JobEvent, JobStarted
 from airflow_provider_kafka_spark.core.submission.job_logins import JobLogins
-from airflow_provider_kafka_spark.core.submission.spark_tokens import cluster_settings, obtained_by_spark, without_login
 from airflow_provider_kafka_spark.core.submission.tuning import sink_defaults, source_defaults
-from airflow_provider_kafka_spark.core.waiting.parameters import milliseconds
 from airflow_provider_kafka_spark.hooks.failure import fail_for_good as fail_for_good
-from airflow_provider_kafka_spark.hooks.job_tokens import JobTokens
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.hooks.permissions import check_topics
-from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.operators.spark_job import SparkJobOperator
+from airflow_provider_kafka_spark.operators.token_use import TokenUse
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
 _COLUMNS = ("key", "value", "headers", "partition")
-_ISOLATION_LEVELS = ("read_committed", "read_uncommitted")
 #: Ranges with gaps are counted by a second client if they have no more offsets than this.
 _MOST_RECOUNTED_OFFSETS = 1_000_000
-_BY_SPARK = "spark"
-_TOKEN_USES = (False, True, "source", "target", _BY_SPARK)
-#: Bad news about a token is to come soon, however long a busy broker may take for offsets.
-_MOST_TOKEN_SECONDS = 20.0
 
 
 class KafkaToKafkaOperator(SparkJobOperator):
@@ -149,12 +134,11 @@ class KafkaToKafkaOperator(SparkJobOperator):
         self.min_token_lifetime = min_token_lifetime
         self.kafka_timeout = kafka_timeout
         self.progress_seconds = progress_seconds
-        self._tokens: JobTokens | None = None
+        self._tokens = TokenUse()
 
     def on_kill(self) -> None:
         """Stop the Spark job wherever it runs, and expire its delegation tokens meanwhile; ``execute`` then fails."""
-        if self._tokens is not None:
-            self._tokens.end()
+        self._tokens.end()
         super().on_kill()
 
     def _window(self) -> tuple[int | None, int | None]:
@@ -163,8 +147,7 @@ class KafkaToKafkaOperator(SparkJobOperator):
 
     def _check_parameters(self) -> tuple[ReadRules, Target, Transform]:
         self._check_types()
-        if self.isolation_level not in _ISOLATION_LEVELS:
-            raise OptionError(f"isolation_level must be one of {_ISOLATION_LEVELS}; got {self.isolation_level!r}.")
+        read_committed = is_read_committed(self.isolation_level)
         columns = self.columns or {}
         unknown = sorted(set(columns) - set(_COLUMNS))
         if unknown:
@@ -190,7 +173,7 @@ class KafkaToKafkaOperator(SparkJobOperator):
             window_end_ms=end_ms,
         )
         target = Target(self.target_topic, self.target_topic_expr, self.preserve_partition, self.allow_same_topic)
-        return ReadRules(self.isolation_level == "read_committed", self.fail_on_data_loss), target, transform
+        return ReadRules(read_committed, self.fail_on_data_loss), target, transform
 
     def _check_types(self) -> None:
         """Refuse what a template may have rendered to, and what a caller without type checks may have given."""
@@ -211,24 +194,8 @@ class KafkaToKafkaOperator(SparkJobOperator):
             )
         self._check_submit_types()
         for name in ("kafka_timeout", "progress_seconds"):
-            seconds = getattr(self, name)
-            if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not seconds > 0:
-                raise OptionError(f"{name} must be a number of seconds greater than 0, such as 30; got {seconds!r}.")
-
-        if self.use_delegation_token not in _TOKEN_USES:
-            raise OptionError(
-                f"use_delegation_token must be True, False, 'source', 'target' or 'spark'; got {self.use_delegation_token!r}."
-            )
-        if self.min_token_lifetime is not None:
-            milliseconds(self.min_token_lifetime, "min_token_lifetime")
-            if self.use_delegation_token == _BY_SPARK:
-                raise OptionError(
-                    "min_token_lifetime is about tokens that the worker makes; those of use_delegation_token='spark' come to be when the job has started, and Spark renews them. Leave it out."
-                )
-            if not self.use_delegation_token:
-                raise OptionError(
-                    "min_token_lifetime is about the token that use_delegation_token=True makes. For tokens that others make, put a DelegationTokenExpirySensor(mode='valid') before the task."
-                )
+            check_seconds(getattr(self, name), name)
+        self._tokens = TokenUse(self.use_delegation_token, self.min_token_lifetime, self.kafka_timeout)
 
     def _target_hook(self, source: KafkaHook) -> KafkaHook:
         if self.target_conn_id is None or self.target_conn_id == self.source_conn_id:
@@ -253,71 +220,6 @@ class KafkaToKafkaOperator(SparkJobOperator):
         reads = reads_back and self.provenance_headers and not self.plan_only
         if target.topic is not None:
             check_topics(sink, [target.topic], self._target_operation, *(["READ"] if reads else []))
-
-    def _check_tokens(self, spark: SparkJobHook, source: KafkaHook, sink: KafkaHook) -> None:
-        """Refuse, before anything is planned, what cannot work with delegation tokens.
-
-        :raises OptionError: if Spark is to obtain tokens and cannot.
-        :raises ConnectionConfigError: if it could not tell two connections apart, or a connection has no login.
-        :raises JarError: if the worker is to make one, and Kafka's Java client is not to be had.
-        """
-        if self.use_delegation_token == _BY_SPARK:
-            spark.cluster.check_obtains_tokens()
-            obtained_by_spark((source.config, sink.config))
-            return
-        for config in (hook.config for hook in self._with_token(source, sink)):
-            if not config.protocol.startswith("SASL_"):
-                raise ConnectionConfigError(
-                    f"use_delegation_token is for connections with a login: a delegation token logs in by SASL/SCRAM. The security.protocol of connection {config.conn_id!r} is {config.protocol}. Name "
-                    f"a SASL listener, or say 'source' or 'target' for the other cluster alone."
-                )
-            if not self.plan_only:
-                spark.cluster.client_jars  # noqa: B018 - they are fetched here
-
-    def _with_token(self, source: KafkaHook, sink: KafkaHook) -> tuple[KafkaHook, ...]:
-        """The clusters for which the worker makes a token."""
-        return {True: (source, sink), "source": (source,), "target": (sink,)}.get(self.use_delegation_token, ())
-
-    @contextmanager
-    def _logins(self, context: Context, spark: SparkJobHook, source: KafkaHook, sink: KafkaHook) -> Iterator[JobLogins]:
-        """What Spark logs in with, as long as the job runs.
-
-        :raises DelegationTokenError: if a token is wanted and not to be had, or cannot live long enough.
-        :raises JobTokenEndedError: in place of the job's own failure, if a token ended before it.
-        """
-        if self.use_delegation_token == _BY_SPARK:
-            yield self._logins_of_spark(source.config, sink.config)
-            return
-        wanted = self._with_token(source, sink)
-        least = None if self.min_token_lifetime is None else milliseconds(self.min_token_lifetime, "min_token_lifetime")
-        timeout = min(self.kafka_timeout, _MOST_TOKEN_SECONDS)
-        memory = context["task_state_store"]
-        jars = spark.cluster.client_jars if wanted else None
-        configs = [hook.config for hook in wanted]
-        with JobTokens(configs, memory=memory, min_lifetime_ms=least, timeout=timeout, jars=jars) as tokens:
-            self._tokens = tokens
-            try:
-                yield JobLogins(
-                    tokens.login(source.config), tokens.login(sink.config), by_name=not spark.cluster.is_local
-                )
-            except KafkaSparkError as error:
-                # What a token's end looks like depends on what Spark did at that moment.
-                if not isinstance(error, JobKilledError):
-                    tokens.explain(error)
-                raise
-
-    def _logins_of_spark(self, source: KafkaClientConfig, target: KafkaClientConfig) -> JobLogins:
-        """Spark obtains the tokens, with its own Kerberos login."""
-        found = obtained_by_spark((source, target))
-        for config in found:
-            self.log.info(
-                "Spark obtains a delegation token for %s by itself (connection %r).",
-                config.bootstrap_servers,
-                config.conn_id,
-            )
-        names = {config.conn_id for config in found}
-        source, target = (without_login(c) if c.conn_id in names else c for c in (source, target))
-        return JobLogins(source, target, by_name=True, spark_settings=cluster_settings(found))
 
     def _source_options(self, logins: JobLogins, spans: Sequence[Span], rules: ReadRules) -> dict[str, str]:
         """The options of Spark's Kafka source: what is fast, the login, and the author's own."""

@@ -13,7 +13,6 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from airflow_provider_kafka_spark.core.errors import (
     BrokerUnavailableError,
-    InvalidInputError,
     JavaStartError,
     OptionError,
 )
@@ -25,8 +24,8 @@ from airflow_provider_kafka_spark.core.logins.delegation_token import (
     judge,
     meant_owner,
 )
+from airflow_provider_kafka_spark.core.parameters import check_connection_id, milliseconds
 from airflow_provider_kafka_spark.core.waiting.outage import Outage
-from airflow_provider_kafka_spark.core.waiting.parameters import milliseconds
 from airflow_provider_kafka_spark.hooks.delegation_token import DelegationTokenHook
 from airflow_provider_kafka_spark.hooks.failure import fail_for_good
 
@@ -158,10 +157,7 @@ class DelegationTokenExpirySensor(BaseSensorOperator):
         return min(timedelta(milliseconds=verdict.wait_ms), timedelta(days=1))
 
     def _check_parameters(self) -> tuple[TokenSelection, int]:
-        if not isinstance(self.conn_id, str) or not self.conn_id.strip():
-            raise InvalidInputError(
-                f"conn_id must be the id of a Kafka connection; got {self.conn_id!r}. If a template stands there, look at what it rendered to."
-            )
+        check_connection_id(self.conn_id, "conn_id")
         if self.wait_for not in MODES or self._contradicted:
             got = f"{self.wait_for!r} and mode={self._contradicted!r}" if self._contradicted else f"{self.wait_for!r}"
             raise OptionError(f"wait_for (or mode) must be one of {MODES}; got {got}.")

@@ -13,7 +13,8 @@ from airflow.sdk import BaseSensorOperator, PokeReturnValue
 from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError, InvalidInputError, OptionError
+from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError
+from airflow_provider_kafka_spark.core.parameters import check_connection_id, check_seconds
 from airflow_provider_kafka_spark.core.waiting.conditions import Condition
 from airflow_provider_kafka_spark.core.waiting.facts import Facts, Needs, Verdict
 from airflow_provider_kafka_spark.core.waiting.group_lag import GroupLag
@@ -65,9 +66,13 @@ class KafkaOffsetsSensor(BaseSensorOperator):
         self._outage = Outage()
         self._said = ""
 
-    @abstractmethod
     def _condition(self) -> Condition:
         """:raises InvalidInputError: naming the parameter that cannot be right."""
+        return self._parse(isolation_level=self.isolation_level, missing_topic=self.missing_topic)
+
+    @abstractmethod
+    def _parse(self, **common: Any) -> Condition:
+        """:param common: what every condition takes."""
 
     def execute(self, context: Context) -> Any:
         if not self.deferrable:
@@ -131,15 +136,10 @@ class KafkaOffsetsSensor(BaseSensorOperator):
         return facts if location is None or finished is None else facts.with_checkpoint(location, finished)
 
     def _check_parameters(self) -> None:
-        if not isinstance(self.source_conn_id, str) or not self.source_conn_id.strip():
-            raise InvalidInputError(
-                f"source_conn_id must be the id of a Kafka connection; got {self.source_conn_id!r}. If a template stands there, look at what it rendered to."
-            )
+        check_connection_id(self.source_conn_id, "source_conn_id")
         # A timeout of 0 is one look for a poking sensor; a deferred one would never be woken by it.
         for name in ("poke_interval", "kafka_timeout", *(("timeout",) if self.deferrable else ())):
-            seconds = getattr(self, name)
-            if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not seconds > 0:
-                raise OptionError(f"{name} must be a number of seconds greater than 0, such as 30; got {seconds!r}.")
+            check_seconds(getattr(self, name), name)
 
 
 class KafkaNewRecordsSensor(KafkaOffsetsSensor):
@@ -190,16 +190,15 @@ class KafkaNewRecordsSensor(KafkaOffsetsSensor):
         self.max_wait_for_min = max_wait_for_min
         self.fail_on_data_loss = fail_on_data_loss
 
-    def _condition(self) -> NewRecords:
+    def _parse(self, **common: Any) -> NewRecords:
         return NewRecords.parse(
             topics=self.topics,
             topic_pattern=self.topic_pattern,
             since=self.since,
             min_records=self.min_records,
             max_wait_for_min=self.max_wait_for_min,
-            isolation_level=self.isolation_level,
             fail_on_data_loss=self.fail_on_data_loss,
-            missing_topic=self.missing_topic,
+            **common,
         )
 
 
@@ -234,13 +233,9 @@ class KafkaTimestampReachedSensor(KafkaOffsetsSensor):
         self.timestamp = timestamp
         self.idle_after = idle_after
 
-    def _condition(self) -> TimestampReached:
+    def _parse(self, **common: Any) -> TimestampReached:
         return TimestampReached.parse(
-            topics=self.topics,
-            timestamp=self.timestamp,
-            idle_after=self.idle_after,
-            isolation_level=self.isolation_level,
-            missing_topic=self.missing_topic,
+            topics=self.topics, timestamp=self.timestamp, idle_after=self.idle_after, **common
         )
 
 
@@ -274,12 +269,11 @@ class ConsumerGroupLagSensor(KafkaOffsetsSensor):
         self.max_lag = max_lag
         self.per_partition = per_partition
 
-    def _condition(self) -> GroupLag:
+    def _parse(self, **common: Any) -> GroupLag:
         return GroupLag.parse(
             topics=self.topics,
             group_id=self.group_id,
             max_lag=self.max_lag,
             per_partition=self.per_partition,
-            isolation_level=self.isolation_level,
-            missing_topic=self.missing_topic,
+            **common,
         )

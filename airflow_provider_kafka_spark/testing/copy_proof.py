@@ -9,7 +9,7 @@ from typing import Any
 
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, TopicPartition
 from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER, Provenance
-from airflow_provider_kafka_spark.testing.broker_client import Record
+from airflow_provider_kafka_spark.testing.record import Record
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,8 +22,8 @@ from airflow_provider_kafka_spark.testing.stoppable import Stoppable
 
 if TYPE_CHECKING:
     from airflow_provider_kafka_spark.testing.airflow_home import AirflowHome
-    from airflow_provider_kafka_spark.testing.broker_client import Record
     from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
+    from airflow_provider_kafka_spark.testing.record import Record
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 PARTITIONS = 4

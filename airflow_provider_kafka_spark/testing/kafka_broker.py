@@ -22,7 +22,7 @@ from uuid import uuid4
 from airflow_provider_kafka_spark.core.errors import LocalServiceError, OptionError
 from airflow_provider_kafka_spark.hooks.programs import jars
 from airflow_provider_kafka_spark.hooks.programs.java import find_java
-from airflow_provider_kafka_spark.testing.broker_client import BrokerClient, Record
+from airflow_provider_kafka_spark.testing.broker_client import BrokerClient
 from airflow_provider_kafka_spark.testing.broker_properties import (
     KERBEROS_SERVICE,
     LOG4J,
@@ -36,6 +36,7 @@ from airflow_provider_kafka_spark.testing.broker_properties import (
 )
 from airflow_provider_kafka_spark.testing.owned_process import OwnedProcess
 from airflow_provider_kafka_spark.testing.ports import free_ports, start_on_free_ports
+from airflow_provider_kafka_spark.testing.record import Record
 from airflow_provider_kafka_spark.testing.started import Started
 
 if TYPE_CHECKING:

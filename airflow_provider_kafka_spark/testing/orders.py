@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from airflow_provider_kafka_spark.testing.broker_client import Record
+from airflow_provider_kafka_spark.testing.record import Record
 
 STATUSES = ("placed", "paid", "packed", "shipped", "returned", "cancelled")
 _CHANNELS = (b"web", b"app", b"store", b"phone")

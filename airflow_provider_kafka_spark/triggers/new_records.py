@@ -13,9 +13,9 @@ from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 from airflow.triggers.shared_stream import AdvanceItem, SharedStreamProducer
 
 from airflow_provider_kafka_spark.core.errors import BrokerAuthorizationError, InvalidInputError, KafkaSparkError
+from airflow_provider_kafka_spark.core.parameters import check_connection_id, milliseconds
 from airflow_provider_kafka_spark.core.waiting.facts import Facts
 from airflow_provider_kafka_spark.core.waiting.outage import Outage
-from airflow_provider_kafka_spark.core.waiting.parameters import milliseconds
 from airflow_provider_kafka_spark.core.waiting.watch import LATEST, Watch, WatchState
 from airflow_provider_kafka_spark.core.waiting.watch import announced_ranges as announced_ranges  # for DAG files
 from airflow_provider_kafka_spark.triggers.shared_poll import Poller, shared_poller, until_next_tick
@@ -85,8 +85,7 @@ class KafkaNewRecordsTrigger(BaseEventTrigger):
         }
         self._poll_interval = milliseconds(poll_interval, "poll_interval") / 1000
         self._kafka_timeout = milliseconds(kafka_timeout, "kafka_timeout") / 1000
-        if not isinstance(source_conn_id, str) or not source_conn_id.strip():
-            raise InvalidInputError(f"source_conn_id must be the id of a Kafka connection; got {source_conn_id!r}.")
+        check_connection_id(source_conn_id, "source_conn_id")
         self._conn_id = source_conn_id
         self._name = name
 

@@ -10,9 +10,11 @@ import pytest
 
 from airflow_provider_kafka_spark.core.client_config import translate
 from airflow_provider_kafka_spark.core.errors import OptionError
+from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.hooks.submission.prepared_job import submit_options
-from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
+from airflow_provider_kafka_spark.operators.token_use import TokenUse
+from tests.airflow_fakes import TaskStateStore
 
 _KERBEROS = {
     "security.protocol": "SASL_PLAINTEXT",
@@ -47,8 +49,10 @@ def test_where_it_does(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
 def test_the_settings_reach_spark_and_the_login_does_not(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Source and target are one connection, so one cluster."""
     config = translate("kafka", {"bootstrap.servers": "b:9092", **_KERBEROS})
-    operator = KafkaToKafkaBatchOperator(task_id="t", topics=["a"], target_topic="b", use_delegation_token="spark")
-    logins = operator._logins_of_spark(config, config)
+    monkeypatch.setattr(KafkaHook, "config", config)
+    cluster, kafka = spark(monkeypatch, "yarn").cluster, KafkaHook()
+    with TokenUse("spark").logins(TaskStateStore(), cluster, kafka, kafka) as found:
+        logins = found
     assert not [name for name in (*logins.source_options(), *logins.sink_options()) if "sasl" in name]
     assert logins.files == ()
     hook = spark(monkeypatch, "yarn", deploy_mode="cluster", conf={"spark.kafka.clusters.kafka-0.sasl.token.mechanism": "SCRAM-SHA-256"})  # fmt: skip

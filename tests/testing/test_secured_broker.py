@@ -22,7 +22,8 @@ from airflow_provider_kafka_spark.core.errors import LocalServiceError, OptionEr
 from airflow_provider_kafka_spark.hooks.programs import jars
 from airflow_provider_kafka_spark.hooks.programs.java import find_java
 from airflow_provider_kafka_spark.hooks.programs.spark_home import CONNECTOR_EXCLUDES, find_spark_home
-from airflow_provider_kafka_spark.testing.broker_client import CLUSTER, BrokerClient, Record
+from airflow_provider_kafka_spark.testing.broker_admin import CLUSTER
+from airflow_provider_kafka_spark.testing.broker_client import BrokerClient, Record
 from airflow_provider_kafka_spark.testing.certificates import Certificate, CertificateAuthority
 from airflow_provider_kafka_spark.testing.identity_provider import IdentityProvider
 from airflow_provider_kafka_spark.testing.kafka_broker import BrokerTls, KafkaBroker

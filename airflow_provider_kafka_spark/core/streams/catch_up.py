@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from airflow_provider_kafka_spark.core.bounds import AtTimestamp, Bound, Latest, iso, parse_start
 from airflow_provider_kafka_spark.core.broker_state import ClusterState, Selection
 from airflow_provider_kafka_spark.core.errors import BoundError, CheckpointError
-from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition
+from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition, by_topic
 from airflow_provider_kafka_spark.core.resolve import (
     MissingRange,
     ReadRules,
@@ -22,7 +22,7 @@ from airflow_provider_kafka_spark.core.resolve import (
     permit,
     resolve_window,
 )
-from airflow_provider_kafka_spark.core.streams.checkpoint import Binding, Checkpoint, Generation, offsets_dict
+from airflow_provider_kafka_spark.core.streams.checkpoint import Binding, Checkpoint, Generation
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ def resolve_catch_up(
     if checkpoint is not None and record is None:
         raise CheckpointError(
             "checkpoint_location must be empty, or hold a checkpoint of this operator; it holds one of another Spark stream. Name another folder; to go on where that stream stands, give its "
-            f"offsets: starting_offsets={offsets_dict(checkpoint.finished)!r}."
+            f"offsets: starting_offsets={by_topic(checkpoint.finished)!r}."
         )
     if checkpoint is None or record is None:
         bound = starting if reset is None else _reset_bound(reset)
@@ -107,7 +107,7 @@ def resolve_catch_up(
     if differences:
         raise CheckpointError(
             f"The checkpoint belongs to another job: {'; '.join(differences)}. Pass a checkpoint_location of its own. If this is the same job with a new definition, it goes on where it stands with "
-            f"reset_checkpoint_to={offsets_dict(checkpoint.finished)!r}."
+            f"reset_checkpoint_to={by_topic(checkpoint.finished)!r}."
         )
     return _go_on(checkpoint, record, selection, cluster, rules, new_stream_id)
 

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from airflow_provider_kafka_spark.core.errors import CheckpointError, KafkaSparkError
-from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition
+from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition, by_topic
 
 RECORD_VERSION = 1
 #: Versions of Spark's log files that are understood (4.0 writes the first).
@@ -72,7 +72,7 @@ class Generation:
             "version": RECORD_VERSION,
             "binding": asdict(self.binding),
             "stream_id": self.stream_id,
-            "starting": offsets_dict(self.starting),
+            "starting": by_topic(self.starting),
             "topic_ids": dict(self.topic_ids),
             "reset_to": self.reset_to,
             "reset_by": self.reset_by,
@@ -206,7 +206,7 @@ def check_metadata(text: str, name: str) -> None:
 
 
 def parse_offsets(value: Any, name: str) -> dict[TopicPartition, int]:
-    """Read Spark's offsets by topic and partition.
+    """Read Spark's offsets by topic and partition, as :func:`~airflow_provider_kafka_spark.core.offset_range.by_topic` gives them.
 
     >>> parse_offsets({"orders": {"0": 23}}, "offsets/0")
     {TopicPartition(topic='orders', partition=0): 23}
@@ -225,18 +225,6 @@ def parse_offsets(value: Any, name: str) -> dict[TopicPartition, int]:
     if wrong:
         raise _damaged(name, str(value), f"offsets are integers of at least 0, not {wrong[0]!r}")
     return offsets
-
-
-def offsets_dict(offsets: Offsets) -> dict[str, dict[str, int]]:
-    """Spark's form of offsets, sorted; :func:`parse_offsets` reads it back.
-
-    >>> offsets_dict({TopicPartition("orders", 0): 23})
-    {'orders': {'0': 23}}
-    """
-    by_topic: dict[str, dict[str, int]] = {}
-    for p in sorted(offsets):
-        by_topic.setdefault(p.topic, {})[str(p.partition)] = offsets[p]
-    return by_topic
 
 
 def commit_text() -> str:

@@ -7,10 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from airflow_provider_kafka_spark.core.broker_state import ClusterState, PartitionState, Selection, TopicState
-from airflow_provider_kafka_spark.core.errors import InvalidInputError, KafkaSparkError, UnknownTopicError
+from airflow_provider_kafka_spark.core.errors import KafkaSparkError
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition
-
-MISSING_TOPIC = ("fail", "wait")
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,29 +123,3 @@ class Verdict:
     value: Any = None
     xcoms: Mapping[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
-
-
-def check_missing_topic(value: object) -> str:
-    """:raises InvalidInputError: if it is neither of the two words."""
-    if value not in MISSING_TOPIC:
-        raise InvalidInputError(
-            f"missing_topic must be 'fail' or 'wait'; got {value!r}. With 'wait' a topic that does not exist yet is waited for."
-        )
-    return str(value)
-
-
-def present_topics(selection: Selection, facts: Facts, missing_topic: str) -> tuple[str, ...] | str:
-    """The topics to look at, or in words what is being waited for.
-
-    :raises UnknownTopicError: if a topic does not exist, or a pattern matches none, and that is not to be waited for.
-    """
-    # A topic that failed is known to exist, or hidden; asking about it tells.
-    hidden = {name for kind, name in facts.failures if kind == "topic"}
-    try:
-        return selection.topic_names(facts.names | hidden)
-    except UnknownTopicError as error:
-        if missing_topic == "wait":
-            return str(error)
-        raise UnknownTopicError(
-            f"{error} (connection {facts.cluster.conn_id!r}) Create it, or pass missing_topic='wait' to wait until it is there."
-        ) from error

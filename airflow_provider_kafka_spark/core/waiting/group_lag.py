@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from airflow_provider_kafka_spark.core.broker_state import Selection
-from airflow_provider_kafka_spark.core.errors import InvalidInputError, PlanError
-from airflow_provider_kafka_spark.core.offset_range import TopicPartition
-from airflow_provider_kafka_spark.core.resolve import ReadRules
-from airflow_provider_kafka_spark.core.waiting.facts import Facts, Needs, Verdict, check_missing_topic, present_topics
-from airflow_provider_kafka_spark.core.waiting.parameters import (
-    by_topic,
-    is_read_committed,
-    isolation_level_of,
-    select_topics,
-    topic_names,
-    whole_number,
-)
+from airflow_provider_kafka_spark.core.errors import PlanError
+from airflow_provider_kafka_spark.core.offset_range import TopicPartition, by_topic
+from airflow_provider_kafka_spark.core.parameters import check_group_id, whole_number
+from airflow_provider_kafka_spark.core.waiting.facts import Facts, Needs, Verdict
+from airflow_provider_kafka_spark.core.waiting.scope import Scope
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +21,10 @@ class GroupLag:
     :param per_partition: every partition, in place of all of them together.
     """
 
-    selection: Selection
+    scope: Scope
     group_id: str
     max_lag: int
     per_partition: bool = False
-    rules: ReadRules = field(default_factory=ReadRules)
-    missing_topic: str = "fail"
 
     @classmethod
     def parse(
@@ -44,40 +34,35 @@ class GroupLag:
         group_id: Any = None,
         max_lag: Any = None,
         per_partition: bool = False,
-        isolation_level: Any = "read_committed",
-        missing_topic: Any = "fail",
+        **common: Any,
     ) -> GroupLag:
-        """:raises InvalidInputError: naming the parameter that cannot be right."""
-        if not isinstance(group_id, str) or not group_id.strip():
-            raise InvalidInputError(f"group_id must be the name of a consumer group; got {group_id!r}.")
+        """:param common: as :meth:`Scope.parse` takes it by name.
+        :raises InvalidInputError: naming the parameter that cannot be right.
+        """
         return cls(
-            select_topics(topics, None),
-            group_id.strip(),
+            Scope.parse(topics, **common),
+            check_group_id(group_id, "group_id"),
             whole_number(max_lag, "max_lag", least=0),
             per_partition,
-            ReadRules(is_read_committed(isolation_level)),
-            check_missing_topic(missing_topic),
         )
 
     def to_json(self) -> dict[str, Any]:
         return {
             "kind": "group_lag",
-            "topics": list(self.selection.topics or ()),
+            **self.scope.to_json(),
             "group_id": self.group_id,
             "max_lag": self.max_lag,
             "per_partition": self.per_partition,
-            "isolation_level": isolation_level_of(self.rules),
-            "missing_topic": self.missing_topic,
         }
 
     def needs(self, now_ms: int) -> Needs:  # noqa: ARG002 - as the others
-        return Needs(*topic_names(self.selection), group_id=self.group_id)
+        return Needs(*self.scope.topics_or_pattern, group_id=self.group_id)
 
     def check(self, facts: Facts, now_ms: int) -> Verdict:  # noqa: ARG002 - as the others
         """:raises UnknownTopicError: if a topic does not exist and is not to be waited for.
         :raises PlanError: if a commit lies beyond the end: its topic was created again.
         """
-        topics = present_topics(self.selection, facts, self.missing_topic)
+        topics = self.scope.present_topics(facts)
         if isinstance(topics, str):
             return Verdict(False, f"Waiting for a topic: {topics}")
         committed = facts.group(self.group_id)
@@ -89,7 +74,7 @@ class GroupLag:
                     f"The commits of group {self.group_id!r} must not lie beyond the log; it has committed {at} of {p}, which ends at {state.high_watermark} (connection {facts.cluster.conn_id!r}). The topic was deleted and "
                     f"created again: reset the group's offsets."
                 )
-            lags[p] = max(0, self.rules.end_of(state) - max(at, state.log_start))
+            lags[p] = max(0, self.scope.rules.end_of(state) - max(at, state.log_start))
         total, largest = sum(lags.values()), max(lags.values(), default=0)
         judged, words = (largest, "in one partition") if self.per_partition else (total, "in all")
         return Verdict(

@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from airflow_provider_kafka_spark.core.bounds import AtOffset, AtTimestamp, Earliest, Wish
-from airflow_provider_kafka_spark.core.broker_state import PartitionState, Selection
+from airflow_provider_kafka_spark.core.broker_state import PartitionState
 from airflow_provider_kafka_spark.core.errors import BoundError, CheckpointMissingError, PlanError, UnknownTopicError
-from airflow_provider_kafka_spark.core.offset_range import OffsetRange, TopicPartition
-from airflow_provider_kafka_spark.core.resolve import MissingRange, ReadRules, permit, resolve_start
-from airflow_provider_kafka_spark.core.waiting.facts import Facts, Needs, Verdict, check_missing_topic, present_topics
-from airflow_provider_kafka_spark.core.waiting.parameters import (
-    by_topic,
-    is_read_committed,
-    isolation_level_of,
-    milliseconds,
-    select_topics,
-    selection_json,
-    topic_names,
-    whole_number,
-)
+from airflow_provider_kafka_spark.core.offset_range import OffsetRange, TopicPartition, by_topic
+from airflow_provider_kafka_spark.core.parameters import milliseconds, whole_number
+from airflow_provider_kafka_spark.core.resolve import MissingRange, permit, resolve_start
+from airflow_provider_kafka_spark.core.waiting.facts import Facts, Needs, Verdict
+from airflow_provider_kafka_spark.core.waiting.scope import Scope
 from airflow_provider_kafka_spark.core.waiting.since import (
     Since,
     SinceCheckpoint,
@@ -42,12 +34,10 @@ class NewRecords:
         kept between two looks.
     """
 
-    selection: Selection
+    scope: Scope
     since: Since
     min_records: int = 1
     max_wait_ms: int | None = None
-    rules: ReadRules = field(default_factory=ReadRules)
-    missing_topic: str = "fail"
 
     @classmethod
     def parse(
@@ -58,37 +48,36 @@ class NewRecords:
         since: Any = None,
         min_records: Any = 1,
         max_wait_for_min: Any = None,
-        isolation_level: Any = "read_committed",
         fail_on_data_loss: bool = True,
-        missing_topic: Any = "fail",
+        **common: Any,
     ) -> NewRecords:
-        """:raises InvalidInputError: naming the parameter that cannot be right."""
+        """:param common: as :meth:`Scope.parse` takes it by name.
+        :raises InvalidInputError: naming the parameter that cannot be right.
+        """
         condition = cls(
-            select_topics(topics, topic_pattern),
+            Scope.parse(topics, topic_pattern, fail_on_data_loss, **common),
             parse_since(since),
             whole_number(min_records, "min_records", least=1),
             None if max_wait_for_min is None else milliseconds(max_wait_for_min, "max_wait_for_min"),
-            ReadRules(is_read_committed(isolation_level), fail_on_data_loss),
-            check_missing_topic(missing_topic),
         )
-        if isinstance(condition.since, SinceOffsets) and condition.selection.topics is not None:
-            unread = sorted({p.topic for p in condition.since.bound.by_partition} - set(condition.selection.topics))
+        named = condition.scope.selection.topics
+        if isinstance(condition.since, SinceOffsets) and named is not None:
+            unread = sorted({p.topic for p in condition.since.bound.by_partition} - set(named))
             if unread:
                 raise BoundError(
-                    f"since must name only topics that are waited for; {', '.join(unread)} is not among {', '.join(condition.selection.topics)}. Correct it, or add it to topics."
+                    f"since must name only topics that are waited for; {', '.join(unread)} is not among {', '.join(named)}. Correct it, or add it to topics."
                 )
         return condition
 
     def to_json(self) -> dict[str, Any]:
         return {
             "kind": "new_records",
-            **selection_json(self.selection),
+            **self.scope.to_json(),
+            "topic_pattern": self.scope.selection.pattern,
             "since": self.since.to_json(),
             "min_records": self.min_records,
             "max_wait_for_min": None if self.max_wait_ms is None else self.max_wait_ms / 1000,
-            "isolation_level": isolation_level_of(self.rules),
-            "fail_on_data_loss": self.rules.fail_on_data_loss,
-            "missing_topic": self.missing_topic,
+            "fail_on_data_loss": self.scope.rules.fail_on_data_loss,
         }
 
     def needs(self, now_ms: int) -> Needs:
@@ -96,7 +85,7 @@ class NewRecords:
         timestamps = {since.epoch_ms, 0} if isinstance(since, SinceTimestamp) else set()
         cutoff = self._cutoff(now_ms)
         return Needs(
-            *topic_names(self.selection),
+            *self.scope.topics_or_pattern,
             timestamps=frozenset(timestamps if cutoff is None else timestamps | {cutoff}),
             retention=isinstance(since, SinceTimestamp),
             group_id=since.group_id if isinstance(since, SinceGroup) else None,
@@ -110,13 +99,13 @@ class NewRecords:
         """
         # Before any topic is waited for: what is wrong with the group or the checkpoint will not mend meanwhile.
         self._known(facts)
-        topics = present_topics(self.selection, facts, self.missing_topic)
+        topics = self.scope.present_topics(facts)
         if isinstance(topics, str):
             return Verdict(False, f"Waiting for a topic: {topics}")
         partitions = facts.partitions(topics)
         starts, missing = self.starts(facts, partitions)
-        permit(missing, self.rules)
-        ends = {p: max(starts[p], self.rules.end_of(state)) for p, state in partitions.items()}
+        permit(missing, self.scope.rules)
+        ends = {p: max(starts[p], self.scope.rules.end_of(state)) for p, state in partitions.items()}
         fresh = [OffsetRange(p.topic, p.partition, starts[p], end) for p, end in ends.items() if starts[p] < end]
         count, enough = sum(r.size for r in fresh), ""
         if count < self.min_records and not self._waited_long(fresh, facts, now_ms):
@@ -189,9 +178,9 @@ class NewRecords:
     def _start(
         self, wish: Wish, p: TopicPartition, state: PartitionState, facts: Facts
     ) -> tuple[int, list[MissingRange]]:
-        end = self.rules.end_of(state)
+        end = self.scope.rules.end_of(state)
         if isinstance(wish, AtTimestamp):
-            return resolve_start(wish, p, state, facts.cluster, self.rules, end)
+            return resolve_start(wish, p, state, facts.cluster, self.scope.rules, end)
         if not isinstance(wish, AtOffset):
             return min(state.log_start, end), []
         if wish.offset > state.high_watermark:

@@ -6,15 +6,15 @@ reads back, so that it can travel to the triggerer.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from airflow_provider_kafka_spark.core.bounds import AtOffset, Bound, Earliest, parse_bound, parse_timestamp
+from airflow_provider_kafka_spark.core.bounds import AtOffset, Bound, Earliest, parse_bound, parse_timestamp, read_json
 from airflow_provider_kafka_spark.core.errors import BoundError, KafkaSparkError
-from airflow_provider_kafka_spark.core.offset_range import OffsetRange, TopicPartition
+from airflow_provider_kafka_spark.core.offset_range import OffsetRange, TopicPartition, by_topic
+from airflow_provider_kafka_spark.core.parameters import check_group_id
 
 _GROUP_PREFIX = "group:"
 _EXAMPLE = (
@@ -32,11 +32,8 @@ class SinceOffsets:
     def to_json(self) -> dict[str, Any]:
         if not self.bound.by_partition:
             return {"offsets": "earliest"}
-        offsets: dict[str, dict[str, int]] = {}
-        for partition, wish in sorted(self.bound.by_partition.items()):
-            offset = wish.offset if isinstance(wish, AtOffset) else -2
-            offsets.setdefault(partition.topic, {})[str(partition.partition)] = offset
-        return {"offsets": offsets}
+        wishes = self.bound.by_partition.items()
+        return {"offsets": by_topic({p: wish.offset if isinstance(wish, AtOffset) else -2 for p, wish in wishes})}
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,11 +113,11 @@ def _parse_text(text: str) -> Since:
         return SinceOffsets(Bound(Earliest(), {}))
     if text[:1] in ("{", "[", '"'):
         try:
-            return _parse(_no_repeated_keys(text))
+            return _parse(read_json(text, "since"))
         except (ValueError, RecursionError) as error:
             raise BoundError(f"It is not JSON: {error}.") from error
     if text.startswith(_GROUP_PREFIX):
-        return _group(text.removeprefix(_GROUP_PREFIX))
+        return SinceGroup(check_group_id(text.removeprefix(_GROUP_PREFIX), "group_id"))
     if text.startswith("/") or "://" in text:
         return SinceCheckpoint(text)
     return SinceTimestamp(parse_timestamp(text, "since"))
@@ -140,7 +137,7 @@ def _parse_mapping(value: Mapping[Any, Any]) -> Since:
             if key == "offsets":
                 return _parse(inner)
             if key == "group_id":
-                return _group(inner)
+                return SinceGroup(check_group_id(inner, "group_id"))
             if key == "checkpoint_location":
                 return _checkpoint(inner)
             if key == "timestamp":
@@ -167,23 +164,7 @@ def _after_ranges(values: Iterable[object]) -> SinceOffsets:
     return SinceOffsets(Bound(Earliest(), {partition: AtOffset(end) for partition, end in ends.items()}))
 
 
-def _group(value: object) -> SinceGroup:
-    if not isinstance(value, str) or not value.strip():
-        raise BoundError(f"group_id must be the name of a consumer group; got {value!r}.")
-    return SinceGroup(value.strip())
-
-
 def _checkpoint(value: object) -> SinceCheckpoint:
     if not isinstance(value, str) or not value.strip():
         raise BoundError(f"checkpoint_location must be a folder or URI; got {value!r}.")
     return SinceCheckpoint(value.strip())
-
-
-def _no_repeated_keys(text: str) -> object:
-    def pairs(found: list[tuple[str, Any]]) -> dict[str, Any]:
-        repeated = sorted({key for key, _ in found if [k for k, _ in found].count(key) > 1})
-        if repeated:
-            raise BoundError(f"It names {repeated} twice.")
-        return dict(found)
-
-    return json.loads(text, object_pairs_hook=pairs)

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from airflow_provider_kafka_spark.core.bounds import iso, parse_timestamp
-from airflow_provider_kafka_spark.core.broker_state import Selection
-from airflow_provider_kafka_spark.core.offset_range import TopicPartition
-from airflow_provider_kafka_spark.core.resolve import ReadRules
-from airflow_provider_kafka_spark.core.waiting.facts import Facts, Needs, Verdict, check_missing_topic, present_topics
-from airflow_provider_kafka_spark.core.waiting.parameters import (
-    by_topic,
-    is_read_committed,
-    isolation_level_of,
-    milliseconds,
-    select_topics,
-    topic_names,
-)
+from airflow_provider_kafka_spark.core.offset_range import TopicPartition, by_topic
+from airflow_provider_kafka_spark.core.parameters import milliseconds
+from airflow_provider_kafka_spark.core.waiting.facts import Facts, Needs, Verdict
+from airflow_provider_kafka_spark.core.waiting.scope import Scope
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,57 +20,47 @@ class TimestampReached:
     the moment. Under ``read_committed`` no open transaction may lie before the moment's record, or anywhere in an idle partition.
     """
 
-    selection: Selection
+    scope: Scope
     epoch_ms: int
     idle_ms: int | None = None
-    rules: ReadRules = field(default_factory=ReadRules)
-    missing_topic: str = "fail"
 
     @classmethod
     def parse(
-        cls,
-        *,
-        topics: Any = None,
-        timestamp: Any = None,
-        idle_after: Any = None,
-        isolation_level: Any = "read_committed",
-        missing_topic: Any = "fail",
+        cls, *, topics: Any = None, timestamp: Any = None, idle_after: Any = None, **common: Any
     ) -> TimestampReached:
-        """:raises InvalidInputError: naming the parameter that cannot be right."""
+        """:param common: as :meth:`Scope.parse` takes it by name.
+        :raises InvalidInputError: naming the parameter that cannot be right.
+        """
         return cls(
-            select_topics(topics, None),
+            Scope.parse(topics, **common),
             parse_timestamp(timestamp, "timestamp"),
             None if idle_after is None else milliseconds(idle_after, "idle_after"),
-            ReadRules(is_read_committed(isolation_level)),
-            check_missing_topic(missing_topic),
         )
 
     def to_json(self) -> dict[str, Any]:
         return {
             "kind": "timestamp_reached",
-            "topics": list(self.selection.topics or ()),
+            **self.scope.to_json(),
             "timestamp": self.epoch_ms,
             "idle_after": None if self.idle_ms is None else self.idle_ms / 1000,
-            "isolation_level": isolation_level_of(self.rules),
-            "missing_topic": self.missing_topic,
         }
 
     def needs(self, now_ms: int) -> Needs:  # noqa: ARG002 - as the others
         return Needs(
-            *topic_names(self.selection), timestamps=frozenset({self.epoch_ms}), newest=self.idle_ms is not None
+            *self.scope.topics_or_pattern, timestamps=frozenset({self.epoch_ms}), newest=self.idle_ms is not None
         )
 
     def check(self, facts: Facts, now_ms: int) -> Verdict:  # noqa: ARG002 - as the others
         """:raises UnknownTopicError: if a topic does not exist and is not to be waited for."""
-        topics = present_topics(self.selection, facts, self.missing_topic)
+        topics = self.scope.present_topics(facts)
         if isinstance(topics, str):
             return Verdict(False, f"Waiting for a topic: {topics}")
         ends: dict[TopicPartition, int] = {}
         idle: list[str] = []
         waiting: list[str] = []
         for p, state in facts.partitions(topics).items():
-            first, stable = facts.cluster.first_at[(p, self.epoch_ms)], self.rules.end_of(state)
-            if first is not None and (not self.rules.read_committed or first <= state.last_stable):
+            first, stable = facts.cluster.first_at[(p, self.epoch_ms)], self.scope.rules.end_of(state)
+            if first is not None and (not self.scope.rules.read_committed or first <= state.last_stable):
                 ends[p] = first
             elif first is None and stable >= state.high_watermark and self._is_idle(p, facts):
                 ends[p] = stable

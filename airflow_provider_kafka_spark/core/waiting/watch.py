@@ -7,24 +7,17 @@ another one that overlaps it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from airflow_provider_kafka_spark.core.bounds import AtOffset, Bound, Earliest, parse_bound
 from airflow_provider_kafka_spark.core.broker_state import Selection
 from airflow_provider_kafka_spark.core.errors import BoundError, KafkaSparkError, ProtocolError
-from airflow_provider_kafka_spark.core.offset_range import OffsetRanges, TopicPartition
-from airflow_provider_kafka_spark.core.resolve import ReadRules
+from airflow_provider_kafka_spark.core.offset_range import OffsetRanges, TopicPartition, by_topic
+from airflow_provider_kafka_spark.core.parameters import milliseconds, whole_number
 from airflow_provider_kafka_spark.core.waiting.facts import Facts, Needs
 from airflow_provider_kafka_spark.core.waiting.new_records import NewRecords
-from airflow_provider_kafka_spark.core.waiting.parameters import (
-    by_topic,
-    is_read_committed,
-    milliseconds,
-    select_topics,
-    selection_json,
-    whole_number,
-)
+from airflow_provider_kafka_spark.core.waiting.scope import Scope
 from airflow_provider_kafka_spark.core.waiting.since import Since, SinceOffsets, parse_since
 
 STATE_VERSION = 1
@@ -101,11 +94,10 @@ class Watch:
     :param since: where the very first look begins; None for the end of the log at that time.
     """
 
-    selection: Selection
+    scope: Scope
     since: Since | None
     min_records: int = 1
     max_wait_ms: int | None = None
-    rules: ReadRules = field(default_factory=lambda: ReadRules(fail_on_data_loss=False))
 
     @classmethod
     def parse(
@@ -120,17 +112,16 @@ class Watch:
     ) -> Watch:
         """:raises InvalidInputError: naming the parameter that cannot be right."""
         return cls(
-            select_topics(topics, topic_pattern),
+            Scope.parse(topics, topic_pattern, False, isolation_level=isolation_level, missing_topic="wait"),
             None if since == LATEST else parse_since(since),
             whole_number(min_records, "min_records", least=1),
             None if max_wait_for_min is None else milliseconds(max_wait_for_min, "max_wait_for_min"),
-            ReadRules(is_read_committed(isolation_level), fail_on_data_loss=False),
         )
 
     def needs(self, state: WatchState | None, now_ms: int) -> Needs:
-        begins = state is None or dict(state.selection) != selection_json(self.selection)
+        begins = state is None or dict(state.selection) != self._selection_json()
         since = self.since if begins and self.since is not None else SinceOffsets(Bound(Earliest(), {}))
-        return replace(self._new_records(since, self.selection).needs(now_ms), identity=True)
+        return replace(self._new_records(since, self.scope.selection).needs(now_ms), identity=True)
 
     def look(self, state: WatchState | None, facts: Facts, now_ms: int) -> tuple[WatchState, tuple[str, ...]]:
         """The state to write down: with an announcement pending, if there is something to announce.
@@ -141,9 +132,9 @@ class Watch:
         :return: and what is to be said about it.
         :raises PlanError: if the first look begins beyond the end of the log.
         """
-        topics = self.selection.matching(facts.names)
+        topics = self.scope.selection.matching(facts.names)
         ids = {name: topic_id for name in topics if (topic_id := facts.topic(name).topic_id) is not None}
-        selection = selection_json(self.selection)
+        selection = self._selection_json()
         before = state or WatchState(0, {}, {}, {})
         is_same_watch = dict(before.selection) == selection
         notes: list[str] = []
@@ -189,14 +180,18 @@ class Watch:
         if is_same_watch:
             return beginning, []
         if self.since is None:
-            return {p: self.rules.end_of(state) for p, state in partitions.items()}, []
+            return {p: self.scope.rules.end_of(state) for p, state in partitions.items()}, []
         starts, _ = self._new_records(_of_topic(self.since, topic), Selection((topic,), None, None)).starts(
             facts, partitions
         )
         return starts, []
 
     def _new_records(self, since: Since, selection: Selection) -> NewRecords:
-        return NewRecords(selection, since, self.min_records, self.max_wait_ms, self.rules, "wait")
+        return NewRecords(replace(self.scope, selection=selection), since, self.min_records, self.max_wait_ms)
+
+    def _selection_json(self) -> dict[str, Any]:
+        topics, pattern = self.scope.topics_or_pattern
+        return {"topics": None if topics is None else list(topics), "topic_pattern": pattern}
 
 
 def announced_ranges(events: Iterable[Any]) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_kafka_spark.core.errors import CheckpointError
-from airflow_provider_kafka_spark.core.offset_range import TopicPartition
+from airflow_provider_kafka_spark.core.offset_range import TopicPartition, by_topic
 from airflow_provider_kafka_spark.core.streams.checkpoint import (
     Batch,
     Binding,
@@ -20,7 +20,6 @@ from airflow_provider_kafka_spark.core.streams.checkpoint import (
     check_commit,
     check_metadata,
     commit_text,
-    offsets_dict,
     parse_initial,
     parse_offsets,
 )
@@ -59,7 +58,7 @@ _RECORDS = st.builds(
 @given(_ANY_OFFSETS)
 def test_offsets_read_back(offsets: Offsets) -> None:
     """Spark's form of offsets, through JSON, loses nothing."""
-    assert parse_offsets(json.loads(json.dumps(offsets_dict(offsets))), "offsets/0") == offsets
+    assert parse_offsets(json.loads(json.dumps(by_topic(offsets))), "offsets/0") == offsets
 
 
 @given(_RECORDS)

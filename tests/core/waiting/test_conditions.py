@@ -90,7 +90,38 @@ def test_its_json_form_is_read_back(condition: Any) -> None:
     assert parse_condition(json.loads(json.dumps(condition.to_json()))) == condition
 
 
-@pytest.mark.parametrize("value", [{}, {"kind": "other"}, {"kind": "group_lag", "colour": "red"}, {"kind": ["a"]}])
+@pytest.mark.parametrize(
+    ("kind", "parameters", "own"),
+    [
+        pytest.param(
+            NewRecords,
+            {**_GOOD_NEW, "min_records": 7, "max_wait_for_min": 2.5},
+            {"kind": "new_records", "topic_pattern": None, "since": {"offsets": "earliest"}, "min_records": 7, "max_wait_for_min": 2.5, "fail_on_data_loss": True},
+            id="new-records",
+        ),
+        pytest.param(TimestampReached, _GOOD_REACHED, {"kind": "timestamp_reached", "timestamp": NOW, "idle_after": None}, id="timestamp-reached"),
+        pytest.param(GroupLag, _GOOD_LAG, {"kind": "group_lag", "group_id": "copy", "max_lag": 0, "per_partition": False}, id="group-lag"),
+    ],
+)  # fmt: skip
+def test_its_json_form_is_that_of_earlier_versions(kind: Any, parameters: Any, own: Any) -> None:
+    """Tasks that were deferred before an upgrade wait in the triggerer after it."""
+    common = {"topics": ["orders"], "isolation_level": "read_committed", "missing_topic": "fail"}
+
+    assert kind.parse(**parameters).to_json() == {**common, **own}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {},
+        {"kind": "other"},
+        {"kind": ["a"]},
+        {"kind": "group_lag", "colour": "red"},
+        {"kind": "group_lag", **_GOOD_LAG, "topic_pattern": "a.*"},
+        {"kind": "timestamp_reached", **_GOOD_REACHED, "topic_pattern": "a.*"},
+        {"kind": "timestamp_reached", **_GOOD_REACHED, "fail_on_data_loss": True},
+    ],
+)
 def test_refuses_a_condition_of_another_version(value: Any) -> None:
     with pytest.raises(ProtocolError, match="upgraded together"):
         parse_condition(value)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_kafka_spark.core.broker_state import Selection
 from airflow_provider_kafka_spark.core.errors import (
     BrokerAuthorizationError,
     CheckpointError,
-    InvalidInputError,
     UnknownTopicError,
 )
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition
-from airflow_provider_kafka_spark.core.waiting.facts import Needs, check_missing_topic, present_topics
+from airflow_provider_kafka_spark.core.waiting.facts import Needs
 from tests.core.waiting.cluster_facts import facts, state
 
 ORDERS = TopicPartition("orders", 0)
@@ -45,20 +43,6 @@ def test_a_failure_gathers_no_tracebacks_of_those_who_hear_of_it() -> None:
         depths.append(len(raised.traceback))
 
     assert depths[0] == depths[-1]
-
-
-def test_a_hidden_topic_is_not_taken_for_a_missing_one() -> None:
-    held = facts({}, failures={("topic", "hidden"): BrokerAuthorizationError("no")})
-
-    assert present_topics(Selection(["hidden"]), held, "wait") == ("hidden",)
-    assert isinstance(present_topics(Selection(["missing"]), held, "wait"), str)
-
-
-def test_missing_topic_is_one_of_two_words() -> None:
-    assert [check_missing_topic(word) for word in ("fail", "wait")] == ["fail", "wait"]
-    for value in ("ignore", None, True):
-        with pytest.raises(InvalidInputError, match="'fail' or 'wait'"):
-            check_missing_topic(value)
 
 
 def test_equal_needs_are_one() -> None:
