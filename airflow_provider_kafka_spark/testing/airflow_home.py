@@ -77,6 +77,9 @@ class AirflowHome:
             "AIRFLOW__CORE__PARALLELISM": "2",
             "AIRFLOW__DAG_PROCESSOR__PARSING_PROCESSES": "1",
             "AIRFLOW__API__WORKERS": "1",
+            # A scheduler may be up long before the API server, at which its tasks then fail after some 10 seconds.
+            "AIRFLOW__WORKERS__EXECUTION_API_RETRIES": "20",
+            "AIRFLOW__WORKERS__EXECUTION_API_RETRY_WAIT_MAX": "5",
             "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
             **self.settings,
             **{f"AIRFLOW_CONN_{name.upper()}": json.dumps(fields) for name, fields in self.connections.items()},
