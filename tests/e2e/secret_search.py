@@ -16,12 +16,14 @@ import stat
 import threading
 import time
 import zipfile
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from urllib.parse import quote, quote_plus
+
+from airflow_provider_kafka_spark.testing.started import Started
 
 #: A run of letters and digits that is long enough to be found by chance nowhere.
 _PIECE = re.compile(r"[A-Za-z0-9]{12,}")
@@ -171,24 +173,32 @@ class Process:
         return f"process {self.pid} ({' '.join(self.arguments)[:120]})"
 
 
-class ProcessWatch:
+class _Watch(Started):
+    """Looks again and again, in a thread, inside ``with``."""
+
+    def __init__(self, name: str) -> None:
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name=name, daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    @abstractmethod
+    def _watch(self) -> None:
+        """Look until ``_stop`` is set."""
+
+
+class ProcessWatch(_Watch):
     """Keeps what /proc tells of every process of this machine, inside ``with``, as processes come and go."""
 
     def __init__(self) -> None:
         self._seen: dict[Process, None] = {}
         self._running: list[Process] = []
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._watch, name="process-watch", daemon=True)
-
-    def __enter__(self) -> ProcessWatch:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stop.set()
-        self._thread.join()
+        super().__init__("process-watch")
 
     @property
     def seen(self) -> list[Process]:
@@ -207,7 +217,7 @@ class ProcessWatch:
             time.sleep(_SAMPLE_SECONDS)
 
 
-class FolderWatch:
+class FolderWatch(_Watch):
     """Searches the files of a folder, inside ``with``, as they come and go. All paths are those in the folder."""
 
     def __init__(self, search: SecretSearch, folder: Path) -> None:
@@ -217,18 +227,7 @@ class FolderWatch:
         self._open: set[str] = set()
         self._hits: dict[Hit, None] = {}
         self._in_content: dict[bytes, list[Hit]] = {}
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._watch, name="folder-watch", daemon=True)
-
-    def __enter__(self) -> FolderWatch:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stop.set()
-        self._thread.join()
+        super().__init__("folder-watch")
 
     @property
     def names(self) -> set[str]:

@@ -28,11 +28,6 @@ _USERS = dict.fromkeys(("reader", "looker", "nobody"), _PASSWORD)
 
 
 @pytest.fixture(scope="module")
-def authority() -> CertificateAuthority:
-    return CertificateAuthority()
-
-
-@pytest.fixture(scope="module")
 def broker(authority: CertificateAuthority) -> Iterator[KafkaBroker]:
     """``reader`` may read one of two topics, ``looker`` may see one, ``nobody`` may do nothing."""
     tls = BrokerTls(authority.issue("broker"), authority.ca_pem, "required")

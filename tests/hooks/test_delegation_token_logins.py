@@ -33,26 +33,6 @@ _DAY_MS = 86_400_000
 
 
 @pytest.fixture(scope="module")
-def authority() -> CertificateAuthority:
-    return CertificateAuthority()
-
-
-@pytest.fixture(scope="module")
-def provider() -> Iterator[IdentityProvider]:
-    with IdentityProvider({"copier": "s3cret-of-copier"}) as provider:
-        yield provider
-
-
-@pytest.fixture(scope="module")
-def kdc() -> Iterator[Kdc | None]:
-    if not Kdc.is_available():
-        yield None
-        return
-    with Kdc() as kdc:
-        yield kdc
-
-
-@pytest.fixture(scope="module")
 def broker(authority: CertificateAuthority, provider: IdentityProvider, kdc: Kdc | None) -> Iterator[KafkaBroker]:
     """All listeners and all mechanisms; nobody has an ACL, so nobody may ask for the cluster's clock."""
     tls = BrokerTls(authority.issue("broker"), authority.ca_pem, "required")
