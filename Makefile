@@ -4,6 +4,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PROCESSES ?= 2
+SIDE_BY_SIDE := --numprocesses=$(PROCESSES) --dist=loadgroup --no-loadscope-reorder
 READY := $(VENV)/.ready
 PACKAGE := airflow_provider_kafka_spark
 
@@ -13,7 +15,7 @@ export AIRFLOW_KAFKA_SPARK_CACHE := $(CURDIR)/.cache
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java kdc demo demo-ui test check format bench constraints clean
+.PHONY: help setup java kdc demo demo-ui test test-fast check format bench constraints clean
 
 help: ## Show the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,8 +44,11 @@ demo: $(READY) java ## Run the main job on an embedded broker: an hourly copy an
 demo-ui: $(READY) java ## Open the Airflow UI on the demo's environment (make demo first)
 	@$(BIN)/python -m $(PACKAGE).testing.demo --ui
 
-test: setup ## Run all tests, with a real broker, real Spark and real Airflow
-	@$(BIN)/python -m pytest
+test: setup ## Run all tests, with a real broker, real Spark and real Airflow; PROCESSES=1 for a small machine
+	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) --durations=25
+
+test-fast: $(READY) java ## Run the tests that need no broker, no Spark and no Airflow database
+	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not broker and not spark and not airflow and not packaging"
 
 check: $(READY) ## Lint, format, types, layer rules: what CI runs before the tests
 	@$(BIN)/ruff check .

@@ -19,6 +19,8 @@ os.environ.update(
     AIRFLOW__CORE__LOAD_EXAMPLES="False",
     AIRFLOW__CORE__DAGS_FOLDER=str(Path(__file__).parent.parent / "dags"),
     AIRFLOW__LOGGING__LOGGING_LEVEL="INFO",
+    # Every JVM of the tests lives for seconds: the optimizing compiler and a parallel collector cost more than they save.
+    JDK_JAVA_OPTIONS="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 )
 
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker  # noqa: E402
@@ -26,7 +28,39 @@ from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker  # noq
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytest_plugins = ["airflow_provider_kafka_spark.testing.pytest_plugin"]
+pytest_plugins = ["airflow_provider_kafka_spark.testing.pytest_plugin", "tests.secured_brokers"]
+
+
+#: Services that are slow to start, by their fixtures. The tests of one run in one process, so that it starts once.
+_SERVICES = {
+    "yarn_cluster": "yarn",
+    "standalone_cluster": "standalone",
+    "shop": "shop",
+    "spark": "spark",
+    "secured_broker": "secured brokers",
+    "authorizing_broker": "secured brokers",
+    "misconfigured_broker": "secured brokers",
+    "broker_without_tokens": "secured brokers",
+}
+_SLOWEST_FIRST = ("spark", "airflow", "packaging", "broker")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Group the tests by the service that they share, else by module, and begin with the groups that take longest.
+
+    Processes side by side (``-n 2``) each take the next group; the short ones fill what is left at the end.
+    """
+    ranks: dict[str, int] = {}
+    groups: dict[pytest.Item, str] = {}
+    for item in items:
+        needed = set(getattr(item, "fixturenames", ()))
+        module = item.nodeid.partition("::")[0]
+        group = next((group for fixture, group in _SERVICES.items() if fixture in needed), module)
+        item.add_marker(pytest.mark.xdist_group(group))
+        markers = [name for name in _SLOWEST_FIRST if item.get_closest_marker(name)]
+        rank = _SLOWEST_FIRST.index(markers[0]) if markers else len(_SLOWEST_FIRST)
+        groups[item], ranks[group] = group, min(rank, ranks.get(group, rank))
+    items.sort(key=lambda item: ranks[groups[item]])
 
 
 @pytest.fixture

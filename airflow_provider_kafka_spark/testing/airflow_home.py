@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import shutil
 import sqlite3
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from importlib.metadata import version
+from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
 from airflow_provider_kafka_spark.core.errors import LocalServiceError
-from airflow_provider_kafka_spark.hooks.programs.jars import CACHE_VARIABLE, REPOSITORY_VARIABLE
+from airflow_provider_kafka_spark.hooks.programs.jars import CACHE_VARIABLE, REPOSITORY_VARIABLE, cache_root
 from airflow_provider_kafka_spark.testing.owned_process import OwnedProcess
 
 _POLL_SECONDS = 0.1
@@ -93,15 +95,25 @@ class AirflowHome:
     def migrate(self) -> None:
         """Make the metadata database, or bring it up to date.
 
+        The first database of an installation is kept in the cache, and later homes begin with a copy of it.
+
         :raises LocalServiceError: it could not be done
         """
         # Airflow takes seconds to find out that there is nothing to do.
-        marker = self.folder / "migrated"
-        installed = version("apache-airflow")
+        marker, installed = self.folder / "migrated", _installed_distributions()
         if self.database.exists() and marker.exists() and marker.read_text() == installed:
             return
-        command = [sys.executable, "-m", "airflow", "db", "migrate"]
-        self.run(command, self.logs / "db-migrate.log", timeout=_MIGRATE_SECONDS)
+        kept = cache_root() / "airflow" / f"{installed}.db"
+        if kept.exists() and not self.database.exists():
+            self.folder.mkdir(parents=True, exist_ok=True)
+            _copy_whole(kept, self.database)
+        else:
+            is_new = not self.database.exists()
+            command = [sys.executable, "-m", "airflow", "db", "migrate"]
+            self.run(command, self.logs / "db-migrate.log", timeout=_MIGRATE_SECONDS)
+            if is_new:
+                kept.parent.mkdir(parents=True, exist_ok=True)
+                _copy_whole(self.database, kept)
         marker.write_text(installed)
 
     def fail_unfinished_runs(self) -> None:
@@ -159,3 +171,16 @@ class AirflowHome:
         if code != 0:
             got = f"exit code {code}" if code is not None else f"no end after {timeout:g} seconds"
             raise LocalServiceError(f"Expected {process.name!r} to succeed; got {got}.\n{process.tail(60)}")
+
+
+def _installed_distributions() -> str:
+    """A digest of all names and versions: other providers may have tables of their own."""
+    names = sorted({f"{found.name}=={found.version}" for found in distributions()})
+    return hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]
+
+
+def _copy_whole(source: Path, target: Path) -> None:
+    """Another process sees the whole file or none."""
+    partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
+    shutil.copyfile(source, partial)
+    partial.replace(target)

@@ -48,7 +48,8 @@ __all__ = ["BOOTSTRAP_VARIABLE", "BrokerTls", "KafkaBroker", "Record", "main"]
 
 BOOTSTRAP_VARIABLE = "KAFKA_BOOTSTRAP"
 COORDINATES = ("org.apache.kafka:kafka_2.13:4.2.0", "org.slf4j:slf4j-reload4j:1.7.36")
-DEFAULT_JVM_OPTIONS = ("-Xms256m", "-Xmx768m")
+# The optimizing compiler and a parallel collector cost a broker of a few tests more than they save.
+DEFAULT_JVM_OPTIONS = ("-Xms256m", "-Xmx768m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 
 
 class KafkaBroker(BrokerClient, Started):

@@ -8,14 +8,6 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from confluent_kafka.admin import (
-    AclBinding,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    ResourcePatternType,
-    ResourceType,
-)
 
 from airflow_provider_kafka_spark.core.broker_state import PartitionState
 from airflow_provider_kafka_spark.core.errors import BrokerAuthorizationError, CheckpointError
@@ -87,31 +79,15 @@ def test_an_open_transaction_shows(kafka: KafkaBroker, topic: TopicFactory, hook
     assert ask_broker(hook, [Needs((name,))]).topic(name).partitions == {0: PartitionState(0, 5, 5)}
 
 
-def test_what_a_login_may_not_see_fails_only_who_asks_for_it(connection: Callable[..., None]) -> None:
+def test_what_a_login_may_not_see_fails_only_who_asks_for_it(
+    authorizing_broker: KafkaBroker, connection: Callable[..., None]
+) -> None:
     """A hidden topic and a hidden group are failures of their own; the rest of the round is told."""
-    authorizer = {
-        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        "super.users": "User:ANONYMOUS",
-    }
-    with KafkaBroker(sasl_users={"copier": "the-right-password"}, properties=authorizer) as broker:
-        for name in ("seen", "hidden"):
-            broker.create_topic(name)
-        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-        rule = AclBinding(
-            ResourceType.TOPIC, "seen", ResourcePatternType.LITERAL, "User:copier", "*", AclOperation.DESCRIBE, AclPermissionType.ALLOW
-        )  # fmt: skip
-        for future in admin.create_acls([rule]).values():
-            future.result(30)
-        connection("kafka_sasl", extra=broker.sasl_client_config("copier"))
-        with KafkaHook("kafka_sasl", timeout=20) as hook:
-            deadline = time.monotonic() + 30
-            while "seen" not in hook.topic_names() and time.monotonic() < deadline:
-                time.sleep(0.05)
-            facts = ask_broker(
-                hook, [Needs(("seen",)), Needs(("hidden", "nowhere")), Needs(("seen",), group_id="copy")]
-            )
+    connection("kafka_sasl", extra=authorizing_broker.sasl_client_config("copier"))
+    with KafkaHook("kafka_sasl", timeout=20) as hook:
+        facts = ask_broker(hook, [Needs(("seen",)), Needs(("hidden", "nowhere")), Needs(("seen",), group_id="copy")])
 
-    assert facts.topic("seen").partitions == {0: PartitionState(0, 0, 0)}
+    assert facts.topic("seen").partitions == {0: PartitionState(0, 1, 1)}
     with pytest.raises(BrokerAuthorizationError, match="'hidden'"):
         facts.topic("hidden")
     with pytest.raises(BrokerAuthorizationError, match="'copy'"):

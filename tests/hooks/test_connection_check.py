@@ -7,7 +7,6 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from datetime import datetime, timedelta, timezone
 from threading import Event, Thread
 from typing import Any
 
@@ -36,18 +35,6 @@ def broker(authority: CertificateAuthority) -> Iterator[KafkaBroker]:
             broker.create_topic(topic)
         broker.add_acl("User:reader", "read", "topic", "orders")
         broker.add_acl("User:looker", "describe", "topic", "orders")
-        yield broker
-
-
-@pytest.fixture(scope="module")
-def bad_broker(authority: CertificateAuthority, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
-    """At SSL its certificate is of another host, at SASL_SSL it has expired."""
-    expired = authority.issue("broker", valid_until=datetime.now(timezone.utc) - timedelta(minutes=1))
-    store = tmp_path_factory.mktemp("store") / "expired.pem"
-    store.write_text(expired.plain_key_pem + expired.certificate_pem)
-    tls = BrokerTls(authority.issue("broker", hosts=["elsewhere.example"]), authority.ca_pem)
-    properties = {"listener.name.sasl_ssl.ssl.keystore.location": str(store)}
-    with KafkaBroker(sasl_users=_USERS, tls=tls, properties=properties) as broker:
         yield broker
 
 
@@ -170,26 +157,26 @@ def test_an_authority_that_is_not_trusted(broker: KafkaBroker) -> None:
     assert "ssl.ca.location is the field ssl_ca" in message
 
 
-def test_an_expired_certificate(bad_broker: KafkaBroker) -> None:
-    good, message = press_test(bad_broker.sasl_ssl_bootstrap_servers, form(bad_broker), "reader")
+def test_an_expired_certificate(misconfigured_broker: KafkaBroker) -> None:
+    good, message = press_test(misconfigured_broker.sasl_ssl_bootstrap_servers, form(misconfigured_broker), "reader")
     assert not good
     assert message.startswith(
         "TLS failed. The certificate that the broker shows, or that of its authority, has expired."
     )
     assert "Renew it on the broker." in message
-    assert f"(Broker {bad_broker.sasl_ssl_bootstrap_servers}.)" in message
+    assert f"(Broker {misconfigured_broker.sasl_ssl_bootstrap_servers}.)" in message
 
 
-def test_a_certificate_of_another_host(bad_broker: KafkaBroker) -> None:
+def test_a_certificate_of_another_host(misconfigured_broker: KafkaBroker) -> None:
     """Whoever does not mind says so in the form."""
-    extra = {"security_protocol": "SSL", "ssl_ca": form(bad_broker)["ssl_ca"]}
-    good, message = press_test(bad_broker.ssl_bootstrap_servers, extra)
+    extra = {"security_protocol": "SSL", "ssl_ca": form(misconfigured_broker)["ssl_ca"]}
+    good, message = press_test(misconfigured_broker.ssl_bootstrap_servers, extra)
     assert not good
     assert message.startswith("TLS failed. The certificate that the broker shows is of another host")
     assert "advertised.listeners" in message
     assert "ssl.endpoint.identification.algorithm is the field verify_host_names" in message
 
-    good, message = press_test(bad_broker.ssl_bootstrap_servers, {**extra, "verify_host_names": False})
+    good, message = press_test(misconfigured_broker.ssl_bootstrap_servers, {**extra, "verify_host_names": False})
     assert good, message
 
 

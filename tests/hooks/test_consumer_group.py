@@ -150,19 +150,15 @@ def test_a_dead_broker_is_an_error_within_the_time_out(connection: Callable[...,
         ConsumerGroup(hook, "copy").committed([TopicPartition("orders", 0)])
 
 
-def test_a_group_that_the_login_may_not_see_is_named(connection: Callable[..., None]) -> None:
+def test_a_group_that_the_login_may_not_see_is_named(
+    authorizing_broker: KafkaBroker, connection: Callable[..., None]
+) -> None:
     """Not taken for a group without commits or members."""
-    authorizer = {
-        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        "super.users": "User:ANONYMOUS",
-    }
-    with KafkaBroker(sasl_users={"copier": "the-right-password"}, properties=authorizer) as broker:
-        broker.create_topic("orders")
-        connection("kafka_sasl", extra=broker.sasl_client_config("copier"))
-        with KafkaHook("kafka_sasl", timeout=20) as hook:
-            for ask in (
-                lambda: ConsumerGroup(hook, "copy").committed([TopicPartition("orders", 0)]),
-                lambda: ConsumerGroup(hook, "copy").refuse_members(),
-            ):
-                with pytest.raises(BrokerAuthorizationError, match="'copy'"):
-                    ask()
+    connection("kafka_sasl", extra=authorizing_broker.sasl_client_config("copier"))
+    with KafkaHook("kafka_sasl", timeout=20) as hook:
+        for ask in (
+            lambda: ConsumerGroup(hook, "copy").committed([TopicPartition("seen", 0)]),
+            lambda: ConsumerGroup(hook, "copy").refuse_members(),
+        ):
+            with pytest.raises(BrokerAuthorizationError, match="'copy'"):
+                ask()

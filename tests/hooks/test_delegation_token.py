@@ -5,7 +5,6 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
 
 import psutil
 import pytest
@@ -256,13 +255,12 @@ def test_each_failure_is_named_in_time(connection: str, error: type[Exception], 
     assert java_children() == []
 
 
-def test_a_broker_without_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
-    without: Any = {"delegation.token.secret.key": None}
-    with KafkaBroker(sasl_users=USERS, properties=without) as other:
-        extra = other.sasl_client_config("alice")
-        monkeypatch.setenv("AIRFLOW_CONN_OTHER", json.dumps({"conn_type": "kafka", "extra": extra}))
-        with pytest.raises(DelegationTokenError, match=r"delegation\.token\.secret\.key"), DelegationTokenHook("other") as hook:  # fmt: skip
-            hook.create()
+def test_a_broker_without_tokens(broker_without_tokens: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    extra = broker_without_tokens.sasl_client_config("alice")
+    monkeypatch.setenv("AIRFLOW_CONN_OTHER", json.dumps({"conn_type": "kafka", "extra": extra}))
+    missing = pytest.raises(DelegationTokenError, match=r"delegation\.token\.secret\.key")
+    with missing, DelegationTokenHook("other") as hook:
+        hook.create()
 
 
 def test_outside_of_with() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -23,12 +22,12 @@ from airflow_provider_kafka_spark.testing.identity_provider import IdentityProvi
 from airflow_provider_kafka_spark.testing.kafka_broker import BrokerTls, KafkaBroker
 from airflow_provider_kafka_spark.testing.kerberos import INSTALL_COMMAND, Kdc
 from tests.child_processes import children_with
+from tests.secured_brokers import USERS
 
 pytestmark = pytest.mark.broker
 needs_kdc = pytest.mark.skipif(not Kdc.is_available(), reason=f"needs MIT Kerberos: {INSTALL_COMMAND}")
 
 Connection = Callable[..., None]
-_USERS = {"alice": "password-of-alice"}
 _DAY_MS = 86_400_000
 
 
@@ -36,22 +35,7 @@ _DAY_MS = 86_400_000
 def broker(authority: CertificateAuthority, provider: IdentityProvider, kdc: Kdc | None) -> Iterator[KafkaBroker]:
     """All listeners and all mechanisms; nobody has an ACL, so nobody may ask for the cluster's clock."""
     tls = BrokerTls(authority.issue("broker"), authority.ca_pem, "required")
-    with KafkaBroker(sasl_users=_USERS, tls=tls, identity_provider=provider, kerberos=kdc, authorizer=True) as broker:
-        yield broker
-
-
-@pytest.fixture(scope="module")
-def bad_broker(authority: CertificateAuthority, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
-    """At SSL its certificate is of another host, at SASL_SSL it has expired, and at SASL_PLAINTEXT there is no SCRAM."""
-    expired = authority.issue("broker", valid_until=datetime.now(timezone.utc) - timedelta(minutes=1))
-    store = tmp_path_factory.mktemp("store") / "expired.pem"
-    store.write_text(expired.plain_key_pem + expired.certificate_pem)
-    properties = {
-        "listener.name.sasl_ssl.ssl.keystore.location": str(store),
-        "listener.name.sasl_plaintext.sasl.enabled.mechanisms": "PLAIN",
-    }
-    tls = BrokerTls(authority.issue("broker", hosts=["elsewhere.example"]), authority.ca_pem)
-    with KafkaBroker(sasl_users=_USERS, tls=tls, properties=properties) as broker:
+    with KafkaBroker(sasl_users=USERS, tls=tls, identity_provider=provider, kerberos=kdc, authorizer=True) as broker:
         yield broker
 
 
@@ -119,9 +103,9 @@ def test_a_clock_that_the_login_may_not_ask_for(
     assert "ClusterAuthorizationException" in capsys.readouterr().out
 
 
-def test_a_listener_without_scram(bad_broker: KafkaBroker, connection: Connection) -> None:
+def test_a_listener_without_scram(misconfigured_broker: KafkaBroker, connection: Connection) -> None:
     """The token could never log in there, which is no matter of waiting; it is expired."""
-    connection("kafka_plain", extra=bad_broker.sasl_client_config("alice", "PLAIN"))
+    connection("kafka_plain", extra=misconfigured_broker.sasl_client_config("alice", "PLAIN"))
     began = time.monotonic()
     with DelegationTokenHook("kafka_plain") as hook:
         with pytest.raises(
@@ -169,14 +153,14 @@ def test_a_token_that_brokers_do_not_take(
     ],
 )
 def test_a_certificate_of_the_broker_that_java_does_not_take(
-    bad_broker: KafkaBroker,
+    misconfigured_broker: KafkaBroker,
     connection: Connection,
     capsys: pytest.CaptureFixture[str],
     extra: Callable[[KafkaBroker], dict[str, Any]],
     words: list[str],
 ) -> None:
     """Whichever question comes first, and long before the time-out."""
-    connection("kafka_bad", extra=extra(bad_broker))
+    connection("kafka_bad", extra=extra(misconfigured_broker))
     ask: Callable[[DelegationTokenHook], object]
     for ask in (DelegationTokenHook.now_ms, DelegationTokenHook.describe, DelegationTokenHook.create):
         began = time.monotonic()

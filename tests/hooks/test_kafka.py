@@ -13,12 +13,7 @@ from uuid import uuid4
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import (
-    AclBinding,
-    AclOperation,
-    AclPermissionType,
     AdminClient,
-    ResourcePatternType,
-    ResourceType,
 )
 
 from airflow_provider_kafka_spark.core.broker_state import PartitionState
@@ -31,43 +26,12 @@ from airflow_provider_kafka_spark.core.errors import (
 )
 from airflow_provider_kafka_spark.core.offset_range import OffsetRanges, TopicPartition
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
-from airflow_provider_kafka_spark.testing.broker_client import BrokerClient
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 
 pytestmark = pytest.mark.broker
 
 Connection = Callable[..., None]
-
-
-@pytest.fixture(scope="module")
-def sasl_broker() -> Iterator[KafkaBroker]:
-    """A broker that asks for a login, and lets it describe the topic ``seen`` and not the topic ``hidden``."""
-    authorizer = {
-        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        "super.users": "User:ANONYMOUS",
-    }
-    with KafkaBroker(sasl_users={"copier": "the-right-password"}, properties=authorizer) as broker:
-        for name in ("seen", "hidden"):
-            broker.produce(broker.create_topic(name), [Record(value=b"v")])
-        rule = AclBinding(
-            ResourceType.TOPIC,
-            "seen",
-            ResourcePatternType.LITERAL,
-            "User:copier",
-            "*",
-            AclOperation.DESCRIBE,
-            AclPermissionType.ALLOW,
-        )
-        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-        for future in admin.create_acls([rule]).values():
-            future.result(30)
-        # The rule holds once the broker has read it back from its own log.
-        copier = BrokerClient(broker.sasl_bootstrap_servers, broker.sasl_client_config("copier"))
-        deadline = time.monotonic() + 30
-        while "seen" not in copier.topics() and time.monotonic() < deadline:
-            time.sleep(0.05)
-        yield broker
 
 
 @pytest.fixture
@@ -295,9 +259,9 @@ def test_a_silent_broker_is_an_error_within_the_time_out(connection: Connection)
     assert time.monotonic() - started < 20
 
 
-def test_a_right_login_is_let_in(connection: Connection, sasl_broker: KafkaBroker) -> None:
+def test_a_right_login_is_let_in(connection: Connection, authorizing_broker: KafkaBroker) -> None:
     """SASL properties in the connection's Extra reach the client; a topic whose configuration may not be read is told without it."""
-    connection("kafka_sasl", extra=sasl_broker.sasl_client_config("copier"))
+    connection("kafka_sasl", extra=authorizing_broker.sasl_client_config("copier"))
 
     with KafkaHook("kafka_sasl", timeout=20) as hook:
         names, state = hook.topic_names(["seen"]), hook.state(["seen"]).topic("seen")
@@ -306,9 +270,9 @@ def test_a_right_login_is_let_in(connection: Connection, sasl_broker: KafkaBroke
     assert (state.partitions[0].high_watermark, state.config) == (1, {})
 
 
-def test_a_hidden_topic_is_not_taken_for_a_missing_one(connection: Connection, sasl_broker: KafkaBroker) -> None:
+def test_a_hidden_topic_is_not_taken_for_a_missing_one(connection: Connection, authorizing_broker: KafkaBroker) -> None:
     """Brokers list only what a login may see; a topic that is wanted by name and hidden is an error that names the permission."""
-    connection("kafka_sasl", extra=sasl_broker.sasl_client_config("copier"))
+    connection("kafka_sasl", extra=authorizing_broker.sasl_client_config("copier"))
 
     with KafkaHook("kafka_sasl", timeout=20) as hook:
         for ask in (hook.state, hook.topic_names):
@@ -318,9 +282,9 @@ def test_a_hidden_topic_is_not_taken_for_a_missing_one(connection: Connection, s
             assert "needs DESCRIBE on topic 'hidden'" in str(raised.value)
 
 
-def test_counting_without_permission_to_read_is_named(connection: Connection, sasl_broker: KafkaBroker) -> None:
+def test_counting_without_permission_to_read_is_named(connection: Connection, authorizing_broker: KafkaBroker) -> None:
     """A login that may describe and not read cannot count, and is told so."""
-    connection("kafka_sasl", extra=sasl_broker.sasl_client_config("copier"))
+    connection("kafka_sasl", extra=authorizing_broker.sasl_client_config("copier"))
 
     with KafkaHook("kafka_sasl", timeout=20) as hook, pytest.raises(BrokerAuthorizationError, match="READ"):
         hook.count_records(OffsetRanges.parse(["seen:0:0:1"]))
@@ -328,11 +292,11 @@ def test_counting_without_permission_to_read_is_named(connection: Connection, sa
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
 def test_a_wrong_password_is_named_quickly_and_not_told(
-    connection: Connection, sasl_broker: KafkaBroker, caplog: pytest.LogCaptureFixture, mechanism: str
+    connection: Connection, authorizing_broker: KafkaBroker, caplog: pytest.LogCaptureFixture, mechanism: str
 ) -> None:
     """A refused login is an error of its own, long before the time-out, and the password is in no message, log or repr."""
     caplog.set_level(logging.DEBUG)
-    extra = {**sasl_broker.sasl_client_config("copier", mechanism), "sasl.password": "s3cr3t-and-wrong"}
+    extra = {**authorizing_broker.sasl_client_config("copier", mechanism), "sasl.password": "s3cr3t-and-wrong"}
     connection("kafka_wrong", extra=extra)
     started = time.monotonic()
 

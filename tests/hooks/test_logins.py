@@ -27,13 +27,14 @@ from airflow_provider_kafka_spark.hooks.logins.files import configure
 from airflow_provider_kafka_spark.hooks.programs.java import find_java
 from airflow_provider_kafka_spark.testing.certificates import CertificateAuthority
 from airflow_provider_kafka_spark.testing.identity_provider import IdentityProvider
-from airflow_provider_kafka_spark.testing.kafka_broker import BrokerTls, KafkaBroker
+from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from airflow_provider_kafka_spark.testing.kerberos import (
     CLOCK_INSTALL_COMMAND,
     INSTALL_COMMAND,
     Kdc,
     find_clock_library,
 )
+from tests.secured_brokers import USERS
 
 pytestmark = pytest.mark.broker
 needs_kdc = pytest.mark.skipif(not Kdc.is_available(), reason=f"needs MIT Kerberos: {INSTALL_COMMAND}")
@@ -41,34 +42,13 @@ needs_clock = pytest.mark.skipif(not Kdc.can_have_another_clock(), reason=f"need
 
 Connection = Callable[..., None]
 Extra = dict[str, Any]
-_USERS = {"alice": "alice's-pass"}
-_PAST = datetime.now(timezone.utc) - timedelta(minutes=1)
 #: In which a fault has to be named.
 _SOON = 25.0
 
 
-@pytest.fixture(scope="module")
-def broker(authority: CertificateAuthority, provider: IdentityProvider, kdc: Kdc | None) -> Iterator[KafkaBroker]:
-    """All listeners and all mechanisms; a client's certificate is asked for where there is no login."""
-    tls = BrokerTls(authority.issue("broker"), authority.ca_pem, "required")
-    with KafkaBroker(sasl_users=_USERS, tls=tls, identity_provider=provider, kerberos=kdc) as broker:
-        broker.create_topic("orders", partitions=2)
-        yield broker
-
-
-@pytest.fixture(scope="module")
-def bad_broker(
-    authority: CertificateAuthority, provider: IdentityProvider, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[KafkaBroker]:
-    """At SSL its certificate is of another host, at SASL_SSL it has expired; and OAUTHBEARER is its only login beside SCRAM."""
-    expired = authority.issue("broker", valid_until=_PAST)
-    store = tmp_path_factory.mktemp("store") / "expired.pem"
-    store.write_text(expired.plain_key_pem + expired.certificate_pem)
-    tls = BrokerTls(authority.issue("broker", hosts=["elsewhere.example"]), authority.ca_pem)
-    properties = {"listener.name.sasl_ssl.ssl.keystore.location": str(store)}
-    with KafkaBroker(tls=tls, identity_provider=provider, properties=properties) as broker:
-        broker.create_topic("orders", partitions=2)
-        yield broker
+@pytest.fixture
+def broker(secured_broker: KafkaBroker) -> KafkaBroker:
+    return secured_broker
 
 
 @pytest.fixture(scope="module")
@@ -197,7 +177,7 @@ def test_javas_names_and_a_jaas_line(connection: Connection, broker: KafkaBroker
             "security.protocol": "SASL_PLAINTEXT",
             "sasl.mechanism": "SCRAM-SHA-512",
             "sasl.jaas.config": 'org.apache.kafka.common.security.scram.ScramLoginModule required username="alice" '
-            f'password="{_USERS["alice"]}";',
+            f'password="{USERS["alice"]}";',
         },
     )
     _java_logs_in(java, config, broker)
@@ -302,7 +282,7 @@ def _ssl(broker: KafkaBroker, authority: CertificateAuthority, **how: Any) -> Ex
             lambda b, _: b.ssl_client_config(), ["asks for a certificate", "ssl.certificate.location"], id="no-certificate"
         ),
         pytest.param(
-            lambda b, a: _ssl(b, a, valid_until=_PAST),
+            lambda b, a: _ssl(b, a, valid_until=datetime.now(timezone.utc) - timedelta(minutes=1)),
             ["client's certificate, which expired at", "Renew it"],
             id="expired-client-certificate",
         ),
@@ -339,9 +319,9 @@ def test_a_fault_of_tls_is_named(
         assert word in str(error)
 
 
-def test_a_certificate_of_another_host_is_named(connection: Connection, bad_broker: KafkaBroker) -> None:
+def test_a_certificate_of_another_host_is_named(connection: Connection, misconfigured_broker: KafkaBroker) -> None:
     """librdkafka only says that the certificate cannot be verified. Whoever does not mind says so in the connection."""
-    extra = bad_broker.ssl_client_config()
+    extra = misconfigured_broker.ssl_client_config()
     error = _refusal(connection, extra)
     assert type(error) is BrokerTlsError
     assert "another host" in str(error)
@@ -371,9 +351,11 @@ def test_java_s_words_are_named_too(
     assert "no-password" not in str(caught.value)
 
 
-def test_an_expired_certificate_of_the_broker_is_named(connection: Connection, bad_broker: KafkaBroker) -> None:
+def test_an_expired_certificate_of_the_broker_is_named(
+    connection: Connection, misconfigured_broker: KafkaBroker
+) -> None:
     """It is the broker's to renew."""
-    error = _refusal(connection, bad_broker.sasl_client_config("copier", "OAUTHBEARER", tls=True))
+    error = _refusal(connection, misconfigured_broker.sasl_client_config("alice", tls=True))
     assert type(error) is BrokerTlsError
     assert "The certificate that the broker shows, or that of its authority, has expired." in str(error)
     assert "Renew it on the broker." in str(error)
@@ -425,14 +407,14 @@ def test_a_refused_login_is_named(
         assert word in str(error)
 
 
-def test_a_mechanism_that_the_listener_has_not(connection: Connection, bad_broker: KafkaBroker) -> None:
+def test_a_mechanism_that_the_listener_has_not(connection: Connection, misconfigured_broker: KafkaBroker) -> None:
     """The message lists those that it has."""
-    plain = {"sasl.mechanism": "PLAIN", "sasl.username": "alice", "sasl.password": "wrong-pass"}
-    servers = {"bootstrap.servers": bad_broker.sasl_bootstrap_servers, "security.protocol": "SASL_PLAINTEXT"}
-    error = _refusal(connection, servers | plain)
+    scram = {"sasl.mechanism": "SCRAM-SHA-256", "sasl.username": "alice", "sasl.password": "wrong-pass"}
+    servers = {"bootstrap.servers": misconfigured_broker.sasl_bootstrap_servers, "security.protocol": "SASL_PLAINTEXT"}
+    error = _refusal(connection, servers | scram)
     assert type(error) is BrokerAuthenticationError
     assert "does not have this sasl.mechanism" in str(error)
-    assert "OAUTHBEARER" in str(error)
+    assert "PLAIN" in str(error)
 
 
 def test_a_token_that_is_not_for_this_broker(
@@ -464,7 +446,7 @@ def test_a_form_in_place_of_properties(connection: Connection, broker: KafkaBrok
         "conn_type": "kafka_spark",
         "host": broker.sasl_ssl_bootstrap_servers,
         "login": "alice",
-        "password": _USERS["alice"],
+        "password": USERS["alice"],
     }
     extra = {"security_protocol": "SASL_SSL", "sasl_mechanism": "SCRAM-SHA-512", "ssl_ca": broker.tls.ca_pem}
     _java_logs_in(java, _worker_logs_in(connection, extra, **fields), broker)

@@ -61,12 +61,9 @@ def _pass_on(source: socket.socket, target: socket.socket) -> None:
     source.close()
 
 
-@pytest.fixture(scope="module")
-def broker() -> Iterator[KafkaBroker]:
-    """Without delegation tokens."""
-    properties = {"delegation.token.secret.key": None}
-    with KafkaBroker(sasl_users={"alice": "password-of-alice"}, properties=properties) as running:
-        yield running
+@pytest.fixture
+def broker(broker_without_tokens: KafkaBroker) -> KafkaBroker:
+    return broker_without_tokens
 
 
 def _renew(conn_id: str) -> Any:

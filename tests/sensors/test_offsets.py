@@ -306,15 +306,14 @@ def test_a_dead_broker_is_asked_until_the_time_out_with_one_line_in_the_log(
 
 
 @pytest.mark.broker
-def test_refused_credentials_fail_at_once(connection: Callable[..., None]) -> None:
-    with KafkaBroker(sasl_users={"copier": "the-right-password"}) as broker:
-        connection("kafka_default", extra={**broker.sasl_client_config("copier"), "sasl.password": "wrong"})
-        for deferrable in (False, True):
-            started = time.monotonic()
-            context: Any = task_context()
-            with pytest.raises(AirflowFailException, match="BrokerAuthenticationError"):
-                KafkaNewRecordsSensor(task_id="wait", deferrable=deferrable, **_RECORDS).execute(context)
-            assert time.monotonic() - started < 10
+def test_refused_credentials_fail_at_once(secured_broker: KafkaBroker, connection: Callable[..., None]) -> None:
+    connection("kafka_default", extra={**secured_broker.sasl_client_config("copier"), "sasl.password": "wrong"})
+    for deferrable in (False, True):
+        started = time.monotonic()
+        context: Any = task_context()
+        with pytest.raises(AirflowFailException, match="BrokerAuthenticationError"):
+            KafkaNewRecordsSensor(task_id="wait", deferrable=deferrable, **_RECORDS).execute(context)
+        assert time.monotonic() - started < 10
 
 
 @pytest.mark.broker

@@ -249,25 +249,26 @@ def test_a_broker_that_goes_and_comes_back_is_waited_for(
 
 
 @pytest.mark.broker
-def test_a_refused_login_fails_at_once_and_tells_no_secret(connection: Callable[..., None]) -> None:
+def test_a_refused_login_fails_at_once_and_tells_no_secret(
+    secured_broker: KafkaBroker, connection: Callable[..., None]
+) -> None:
     """Every trigger of that connection hears of it, and those of others do not."""
-    with KafkaBroker(sasl_users={"copier": "the-right-password"}) as broker:
-        broker.produce(broker.create_topic("orders"), [Record(value=b"v")])
-        connection("kafka_wrong", extra={**broker.sasl_client_config("copier"), "sasl.password": "s3cr3t-and-wrong"})
-        connection("kafka_right", extra=broker.sasl_client_config("copier"))
+    right_login = secured_broker.sasl_client_config("copier")
+    connection("kafka_wrong", extra={**right_login, "sasl.password": "s3cr3t-and-wrong"})
+    connection("kafka_right", extra=right_login)
 
-        async def main() -> None:
-            started = time.monotonic()
-            wrong = [trigger(new_records("orders"), conn_id="kafka_wrong") for _ in range(3)]
-            right = trigger(new_records("orders"), conn_id="kafka_right")
-            assert "s3cr3t" not in repr(wrong[0].serialize())
-            *refused, met = await asyncio.gather(*map(first_event, [*wrong, right]))
-            assert [event["error"] for event in refused] == ["BrokerAuthenticationError"] * 3
-            assert "s3cr3t" not in json.dumps(refused)
-            assert time.monotonic() - started < 15
-            assert met["status"] == "met"
+    async def main() -> None:
+        started = time.monotonic()
+        wrong = [trigger(new_records("orders"), conn_id="kafka_wrong") for _ in range(3)]
+        right = trigger(new_records("orders"), conn_id="kafka_right")
+        assert "s3cr3t" not in repr(wrong[0].serialize())
+        *refused, met = await asyncio.gather(*map(first_event, [*wrong, right]))
+        assert [event["error"] for event in refused] == ["BrokerAuthenticationError"] * 3
+        assert "s3cr3t" not in json.dumps(refused)
+        assert time.monotonic() - started < 15
+        assert met["status"] == "met"
 
-        run(main)
+    run(main)
 
 
 def test_a_missing_connection_is_an_event_of_its_own() -> None:
