@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import logging
 import os
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
+from airflow_provider_kafka_spark.testing.short_lived_jvm import OPTIONS_VARIABLE, SHORT_LIVED
 
 # Airflow reads its environment when it is first imported, which the imports of the tests do.
 _HOME = tempfile.TemporaryDirectory(prefix="airflow-home-")
@@ -19,11 +22,13 @@ os.environ.update(
     AIRFLOW__CORE__LOAD_EXAMPLES="False",
     AIRFLOW__CORE__DAGS_FOLDER=str(Path(__file__).parent.parent / "dags"),
     AIRFLOW__LOGGING__LOGGING_LEVEL="INFO",
-    # Every JVM of the tests lives for seconds: the optimizing compiler and a parallel collector cost more than they save.
-    JDK_JAVA_OPTIONS="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    **{OPTIONS_VARIABLE: " ".join(SHORT_LIVED)},
 )
 
+from airflow_provider_kafka_spark.hooks.programs import jars  # noqa: E402
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker  # noqa: E402
+from airflow_provider_kafka_spark.testing.owned_process import OwnedProcess  # noqa: E402
+from airflow_provider_kafka_spark.testing.yarn_cluster import COORDINATES  # noqa: E402
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,6 +48,17 @@ _SERVICES = {
     "broker_without_tokens": "secured brokers",
 }
 _SLOWEST_FIRST = ("spark", "airflow", "packaging", "broker")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Fetch YARN's jars, which takes minutes the first time, while processes side by side run the other tests."""
+    is_controller = config.getoption("numprocesses", None) and "PYTEST_XDIST_WORKER" not in os.environ
+    if is_controller and not config.getoption("markexpr") and config.args == config.getini("testpaths"):
+        fetch = f"from {jars.__name__} import resolve; resolve({COORDINATES!r})"
+        log = Path(_HOME.name) / "fetch.log"
+        fetching = OwnedProcess([sys.executable, "-c", fetch], log, name="the fetch of YARN's jars")
+        fetching.start()
+        config.add_cleanup(fetching.stop)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

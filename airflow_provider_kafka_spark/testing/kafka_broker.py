@@ -37,6 +37,7 @@ from airflow_provider_kafka_spark.testing.broker_properties import (
 from airflow_provider_kafka_spark.testing.owned_process import OwnedProcess
 from airflow_provider_kafka_spark.testing.ports import free_ports, start_on_free_ports
 from airflow_provider_kafka_spark.testing.record import Record
+from airflow_provider_kafka_spark.testing.short_lived_jvm import SHORT_LIVED
 from airflow_provider_kafka_spark.testing.started import Started
 
 if TYPE_CHECKING:
@@ -48,8 +49,7 @@ __all__ = ["BOOTSTRAP_VARIABLE", "BrokerTls", "KafkaBroker", "Record", "main"]
 
 BOOTSTRAP_VARIABLE = "KAFKA_BOOTSTRAP"
 COORDINATES = ("org.apache.kafka:kafka_2.13:4.2.0", "org.slf4j:slf4j-reload4j:1.7.36")
-# The optimizing compiler and a parallel collector cost a broker of a few tests more than they save.
-DEFAULT_JVM_OPTIONS = ("-Xms256m", "-Xmx768m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+DEFAULT_JVM_OPTIONS = ("-Xms256m", "-Xmx768m", *SHORT_LIVED)
 
 
 class KafkaBroker(BrokerClient, Started):
@@ -254,8 +254,7 @@ class KafkaBroker(BrokerClient, Started):
             for mechanism in SCRAM
             for argument in ("--add-scram", f"{mechanism}=[name={user},password={password}]")
         ]
-        # A short-lived JVM gains nothing from the optimizing compiler.
-        short_lived = [run[0], "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", *run[1:]]
+        short_lived = [run[0], *SHORT_LIVED, "-Xshare:auto", *run[1:]]
         self._process = OwnedProcess(
             [*short_lived, "kafka.tools.StorageTool", "format", "-t", self.cluster_id, "-c", str(settings), *scram],
             log,

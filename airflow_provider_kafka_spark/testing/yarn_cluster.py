@@ -20,6 +20,7 @@ from airflow_provider_kafka_spark.hooks.programs import jars
 from airflow_provider_kafka_spark.hooks.programs.java import find_java
 from airflow_provider_kafka_spark.testing.owned_process import OwnedProcess
 from airflow_provider_kafka_spark.testing.ports import LOOPBACK, free_ports, start_on_free_ports
+from airflow_provider_kafka_spark.testing.short_lived_jvm import OPTIONS_VARIABLE, SHORT_LIVED
 from airflow_provider_kafka_spark.testing.started import Started
 
 HADOOP_VERSION = "3.4.1"
@@ -32,7 +33,7 @@ COORDINATES = (
     f"org.apache.hadoop:hadoop-common:{HADOOP_VERSION}",
     f"org.apache.hadoop:hadoop-yarn-server-timelineservice:{HADOOP_VERSION}",
 )
-DEFAULT_JVM_OPTIONS = ("-Xmx512m",)
+DEFAULT_JVM_OPTIONS = ("-Xmx512m", *SHORT_LIVED)
 
 _FINAL_STATES = frozenset({"FINISHED", "FAILED", "KILLED"})
 _YARN = "org.apache.hadoop.yarn.server"
@@ -112,6 +113,8 @@ class YarnCluster(Started):
             "spark.yarn.jars": f"local:{jars.find_ivy().parent}/*",
             "spark.yarn.appMasterEnv.SPARK_LOCAL_IP": LOOPBACK,
             "spark.executorEnv.SPARK_LOCAL_IP": LOOPBACK,
+            f"spark.yarn.appMasterEnv.{OPTIONS_VARIABLE}": " ".join(SHORT_LIVED),
+            f"spark.executorEnv.{OPTIONS_VARIABLE}": " ".join(SHORT_LIVED),
         }
 
     def nodes(self) -> list[dict[str, Any]]:
