@@ -19,7 +19,7 @@ from airflow_provider_kafka_spark.core.errors import OffsetRangeError
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 # Python converts no text of thousands of digits.
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,99}")
-_MAX_OFFSET = 2**63 - 1
+MAX_OFFSET = 2**63 - 1
 _MAX_PARTITION = 2**31 - 1
 #: What the ranges of a plan or a result hold besides, so that a task's ``output["ranges"]`` can be replayed as it is.
 _RESULT_KEYS = frozenset({"planned_records", "records_read", "records_written", "reason"})
@@ -69,8 +69,8 @@ class OffsetRange:
 
     def __post_init__(self) -> None:
         where = str(TopicPartition(self.topic, self.partition))
-        _check_integer("from_offset", self.from_offset, _MAX_OFFSET, where)
-        _check_integer("until_offset", self.until_offset, _MAX_OFFSET, where)
+        _check_integer("from_offset", self.from_offset, MAX_OFFSET, where)
+        _check_integer("until_offset", self.until_offset, MAX_OFFSET, where)
         if self.from_offset > self.until_offset:
             raise OffsetRangeError(
                 f"An offset range must not be reversed: from_offset <= until_offset. Got from_offset="
@@ -149,7 +149,7 @@ class OffsetRange:
 
         :raises OffsetRangeError: if ``max_size`` is no integer >= 1.
         """
-        _check_integer("max_size", max_size, _MAX_OFFSET, where=self.format())
+        _check_integer("max_size", max_size, MAX_OFFSET, where=self.format())
         if max_size < 1:
             raise OffsetRangeError(f"The largest size of a piece must be at least 1 offset; got {max_size!r}.")
         if self.size <= max_size:
@@ -228,7 +228,7 @@ class OffsetRanges(tuple[OffsetRange, ...]):
         :raises LookupError: if none does.
         """
         # The probe sorts behind every range that starts at or before the piece.
-        i = bisect_right(self, OffsetRange(piece.topic, piece.partition, piece.from_offset, _MAX_OFFSET)) - 1
+        i = bisect_right(self, OffsetRange(piece.topic, piece.partition, piece.from_offset, MAX_OFFSET)) - 1
         while i >= 0 and self[i].topic_partition == piece.topic_partition:
             if piece.until_offset <= self[i].until_offset:
                 return i

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from airflow_provider_kafka_spark.core.errors import ProtocolError
-from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
+from airflow_provider_kafka_spark.core.offset_range import MAX_OFFSET, OffsetRanges
 from airflow_provider_kafka_spark.core.spans import Span
 
 PROTOCOL_VERSION = 2
@@ -26,6 +27,9 @@ _PLAIN_TYPES: Mapping[str, tuple[type, ...]] = {
     "int | None": (int, type(None)),
     "str | None": (str, type(None)),
 }
+
+#: The least that a number may be, where that is not 0.
+_SMALLEST: Mapping[str, int] = {"last_batch": -1}
 
 T = TypeVar("T", bound="JobRequest | JobReport")
 
@@ -293,7 +297,7 @@ def _load(kind: type[T], text: str) -> dict[str, Any]:
     if not isinstance(value, dict) or type(version) is not int or version != PROTOCOL_VERSION:
         got = value.get("version") if isinstance(value, dict) else type(value).__name__
         raise ProtocolError(
-            f"A {name} must be of version {PROTOCOL_VERSION}; got {got!r}. Worker and driver run different versions of "
+            f"A {name} must be of version {PROTOCOL_VERSION}; got {reprlib.repr(got)}. Worker and driver run different versions of "
             f"airflow-provider-kafka-spark: let the operator send its own code, and remove copies installed on the cluster."
         )
     _check_keys(kind, value)
@@ -327,11 +331,18 @@ def _check_keys(kind: Any, value: Mapping[str, Any]) -> None:
     unknown, missing = sorted(set(value) - {f.name for f in fields}), sorted(required - set(value))
     if unknown or missing:
         raise ProtocolError(
-            f"A {kind.__name__} of version {PROTOCOL_VERSION} has unknown keys {unknown} and lacks {missing}."
+            f"A {kind.__name__} of version {PROTOCOL_VERSION} has unknown keys {reprlib.repr(unknown)} and lacks {missing}."
         )
     for f in fields:
         expected = _PLAIN_TYPES.get(str(f.type))
         if expected is not None and f.name in value and type(value[f.name]) not in expected:
             raise ProtocolError(
                 f"{f.name!r} of a {kind.__name__} must be of type {f.type}; got {type(value[f.name]).__name__}."
+            )
+        number: Any = value.get(f.name)
+        # NaN is in no range.
+        if type(number) in (int, float) and not _SMALLEST.get(f.name, 0) <= number <= MAX_OFFSET:
+            raise ProtocolError(
+                f"{f.name!r} of a {kind.__name__} must be from {_SMALLEST.get(f.name, 0)} to {MAX_OFFSET}, such as 100; "
+                f"got {reprlib.repr(number)}. The file is damaged, or not written by this package."
             )

@@ -29,19 +29,26 @@ from airflow_provider_kafka_spark.core.streams.checkpoint import (
 )
 from airflow_provider_kafka_spark.core.streams.checkpoint_layout import (
     GENERATION_PREFIX,
+    LARGEST_FILE,
     LOCK_NAME,
     RECORD_NAME,
     STALE_SECONDS,
     Lock,
+    batch_numbers,
 )
-from airflow_provider_kafka_spark.hooks.submission.remote_path import hadoop_uri, shared_path
+from airflow_provider_kafka_spark.hooks.submission.remote_path import (
+    UnsuitableFileError,
+    hadoop_uri,
+    read_text,
+    shared_path,
+)
 
 log = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 1.0
 #: More than a root; and with a scheme, a host too, since to the worker there is no default file system.
 _LOCATION = re.compile(r"(/+|file:/(//)?|(?!file:)[a-z][a-z0-9+.-]*://)[^/].*", re.DOTALL)
-_GENERATION = re.compile(rf"{GENERATION_PREFIX}(0|[1-9][0-9]*)")
+_GENERATION = re.compile(rf"{GENERATION_PREFIX}(0|[1-9][0-9]{{0,8}})")
 #: What Spark keeps in a checkpoint's folder.
 _SPARKS_OWN = frozenset({"metadata", "offsets", "commits", "sources"})
 
@@ -177,7 +184,9 @@ class CheckpointFolder:
         with self._reached():
             try:
                 return _text(self._path / LOCK_NAME)
-            except (OSError, UnicodeDecodeError):
+            except UnsuitableFileError:
+                raise
+            except OSError:
                 # Object stores may fail a read that meets a write.
                 return ""
 
@@ -233,11 +242,11 @@ def _names(folder: Path | ObjectStoragePath) -> set[str]:
 
 
 def _numbers(folder: Path | ObjectStoragePath) -> set[int]:
-    return {int(name) for name in _names(folder) if name.isascii() and name.isdigit()}
+    return batch_numbers(_names(folder))
 
 
 def _text(path: Path | ObjectStoragePath) -> str | None:
     try:
-        return str(path.read_text(encoding="utf-8"))
+        return read_text(path, LARGEST_FILE)
     except FileNotFoundError:
         return None

@@ -23,11 +23,13 @@ from airflow_provider_kafka_spark.core.submission.job_logins import JobLogins
 from airflow_provider_kafka_spark.core.submission.redaction import redact
 from airflow_provider_kafka_spark.hooks.submission.job_files import job_folder
 from airflow_provider_kafka_spark.hooks.submission.prepared_job import prepare_job
-from airflow_provider_kafka_spark.hooks.submission.remote_path import shared_path
+from airflow_provider_kafka_spark.hooks.submission.remote_path import read_text, shared_path
 from airflow_provider_kafka_spark.hooks.submission.spark_cluster import SparkCluster
 from airflow_provider_kafka_spark.hooks.submission.spark_submission import OnEvent, SparkSubmission, is_on_yarn
 
 _QUERY_SECONDS = 5.0
+#: Bytes; some hundred thousand ranges.
+_LARGEST_REPORT = 64 * 1024 * 1024
 _READS, _READ_AGAIN_SECONDS = 3, 2.0
 #: How long YARN may stay without an answer, as when its ResourceManager is started again.
 _MOST_OUTAGE_SECONDS = 600.0
@@ -187,7 +189,7 @@ class SparkJobHook(BaseHook):
     def _report(
         self, request: JobRequest, uri: str, submission: SparkSubmission, failure: Exception | None
     ) -> JobReport:
-        text = _read_shared(uri) if self.cluster.is_cluster_mode else _read_local(uri)
+        text = _read_shared(uri)
         if text is None:
             raise JobReportMissingError(
                 f"The Spark job ended without leaving its report, so nothing proves that records arrived (application "
@@ -211,17 +213,10 @@ class SparkJobHook(BaseHook):
             self.log.warning("The report has been read and could not be removed: %s (%r).", uri, error)
 
 
-def _read_local(path: str) -> str | None:
-    try:
-        return Path(path).read_text()
-    except FileNotFoundError:
-        return None
-
-
 def _read_shared(uri: str) -> str | None:
     for tries_left in reversed(range(_READS)):
         try:
-            return str(shared_path(uri).read_text())
+            return read_text(shared_path(uri), _LARGEST_REPORT)
         except FileNotFoundError:
             return None
         except (ValueError, ImportError) as error:

@@ -23,7 +23,7 @@ from airflow_provider_kafka_spark.core.offset_range import TopicPartition
 from airflow_provider_kafka_spark.core.protocol import BatchReport, JobReport, JobRequest, RangeReport, StreamOrder
 from airflow_provider_kafka_spark.core.spans import plan_spans
 from airflow_provider_kafka_spark.core.streams.checkpoint import Batch, Generation, batch_ranges, commit_text
-from airflow_provider_kafka_spark.core.streams.checkpoint_layout import RECORD_NAME
+from airflow_provider_kafka_spark.core.streams.checkpoint_layout import RECORD_NAME, batch_numbers
 from airflow_provider_kafka_spark.jobs import batch, hadoop_files
 from airflow_provider_kafka_spark.jobs.checkpoint_lock import checkpoint_lock
 from airflow_provider_kafka_spark.jobs.driver import run_job
@@ -118,7 +118,7 @@ class _Account:
 def _refuse_moved(spark: SparkSession, order: StreamOrder) -> None:
     """Refuse a plan that was made before another run moved the checkpoint on."""
     began = order.unfinished_checkpoint or order.checkpoint
-    offsets = [int(name) for name in hadoop_files.names(spark, f"{began}/offsets") if name.isdecimal()]
+    offsets = batch_numbers(hadoop_files.names(spark, f"{began}/offsets"))
     if max(offsets, default=-1) != order.last_batch:
         raise CheckpointInUseError(
             f"Another run has moved the checkpoint on since this one was planned (from batch {order.last_batch} to {max(offsets, default=-1)}); a retry makes a new plan. Set max_active_runs=1 for the DAG."

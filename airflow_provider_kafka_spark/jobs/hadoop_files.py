@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JJavaError
 
+from airflow_provider_kafka_spark.core.streams.checkpoint_layout import LARGEST_FILE
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -116,20 +118,25 @@ def _local_path(spark: SparkSession, path: Any) -> Any:
 def read(spark: SparkSession, uri: str) -> str | None:
     """The text of a file, or None if there is none.
 
-    :raises OSError: if it cannot be read.
+    :raises OSError: if it cannot be read, is no regular file, or is larger than what is written here.
     """
     file_system, path = _open(spark, uri)
-    jvm: Any = spark.sparkContext._jvm
     try:
         if not file_system.exists(path):
             return None
+        # Hadoop takes a named pipe for a file, and opening one waits for a writer.
+        if _is_local(path) and not _local_path(spark, path).toFile().isFile():
+            raise OSError(f"reading {uri} failed: it must be a regular file; it is a folder, a named pipe or a device")
         stream = file_system.open(path)
         try:
-            return str(jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
+            content = bytes(stream.readNBytes(LARGEST_FILE + 1))
         finally:
             stream.close()
     except Py4JJavaError as error:
         raise _named(error, f"reading {uri}") from error
+    if len(content) > LARGEST_FILE:
+        raise OSError(f"reading {uri} failed: it must have at most {LARGEST_FILE:,} bytes; it has more")
+    return content.decode(errors="replace")
 
 
 def delete(spark: SparkSession, uri: str) -> None:

@@ -264,6 +264,39 @@ def test_refuses_lists_that_are_none(message: JobRequest | JobReport, changes: d
         type(message).from_json(_changed(message, **changes))
 
 
+_RANGE = json.loads(_REPORT.to_json())["ranges"][0]
+
+
+@pytest.mark.parametrize(
+    ("message", "changes", "name"),
+    [
+        pytest.param(_REPORT, {"ranges": [{**_RANGE, "records_written": -1}]}, "records_written", id="negative-count"),
+        pytest.param(_REPORT, {"ranges": [{**_RANGE, "until_offset": 2**63}]}, "until_offset", id="offset-too-large"),
+        pytest.param(_REPORT, {"ranges": [{**_RANGE, "records_read": 10**3999}]}, "records_read", id="4000-digits"),
+        pytest.param(_REPORT, {"seconds": float("nan")}, "seconds", id="nan"),
+        pytest.param(_REPORT, {"seconds": float("inf")}, "seconds", id="infinity"),
+        pytest.param(_REPORT, {"duplicates": -5}, "duplicates", id="negative-duplicates"),
+        pytest.param(_REQUEST, {"owner_pid": -1}, "owner_pid", id="every-process"),
+    ],
+)
+def test_refuses_numbers_that_cannot_be(message: JobRequest | JobReport, changes: dict[str, Any], name: str) -> None:
+    """A report may lie where others can write; the message stays short, whatever is in it."""
+    with pytest.raises(ProtocolError, match=rf"'{name}' of a \w+ must be from 0 to 9223372036854775807") as error:
+        type(message).from_json(_changed(message, **changes))
+
+    assert len(str(error.value)) < 300
+
+
+@_KINDS
+@pytest.mark.parametrize("changes", [{"version": "9" * 4000}, {"x" * 4000: 1}], ids=["version", "unknown-key"])
+def test_shows_little_of_a_message_that_is_none(message: JobRequest | JobReport, changes: dict[str, Any]) -> None:
+    """Thousands of characters from a file of others do not get into the log."""
+    with pytest.raises(ProtocolError) as error:
+        type(message).from_json(_changed(message, **changes))
+
+    assert len(str(error.value)) < 400
+
+
 @_KINDS
 @pytest.mark.parametrize("text", ["[]", "null", "1", '"x"', "{}"])
 def test_refuses_json_that_is_no_message(message: JobRequest | JobReport, text: str) -> None:

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from airflow_provider_kafka_spark.core.errors import CheckpointError, CheckpointInUseError
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition
 from airflow_provider_kafka_spark.core.streams.checkpoint import Batch, Binding, Generation, commit_text
-from airflow_provider_kafka_spark.core.streams.checkpoint_layout import Lock
+from airflow_provider_kafka_spark.core.streams.checkpoint_layout import LARGEST_FILE, Lock
 from airflow_provider_kafka_spark.hooks import checkpoint as checkpoint_module
 from airflow_provider_kafka_spark.hooks.checkpoint import CheckpointFolder, finished_offsets
 
@@ -159,7 +160,7 @@ def test_a_file_that_is_no_text_is_an_error(generation: Path) -> None:
     """Bytes that are no UTF-8 have a name in the message, not a traceback of their own."""
     (generation / "stream.json").write_bytes(b"\xff\xfe{")
 
-    with pytest.raises(CheckpointError, match="must be readable by the worker"):
+    with pytest.raises(CheckpointError, match=r"stream\.json .* do not make sense"):
         CheckpointFolder(str(generation.parent)).read()
 
 
@@ -238,6 +239,49 @@ def test_what_cannot_be_read_is_an_error(tmp_path: Path, part: str) -> None:
         CheckpointFolder(str(location)).read()
 
     assert isinstance(raised.value.__cause__, OSError)
+
+
+def _pipe(file: Path) -> None:
+    os.mkfifo(file)
+
+
+def _endless(file: Path) -> None:
+    file.symlink_to("/dev/zero")
+
+
+def _large(file: Path) -> None:
+    with file.open("wb") as sparse:
+        sparse.truncate(LARGEST_FILE + 1)
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("make", [_pipe, _endless, _large], ids=["named-pipe", "endless", "too-large"])
+@pytest.mark.parametrize("file", ["stream.json", "metadata", "sources/0/0", "offsets/2", "commits/1"])
+def test_a_file_that_has_no_end_is_not_read(generation: Path, file: str, make: Callable[[Path], None]) -> None:
+    """Others may write to the folder: a task neither hangs nor fills its memory, and the file is named."""
+    (generation / file).unlink()
+    make(generation / file)
+
+    with pytest.raises(CheckpointError, match=f"{file} must (be a regular file|have at most)"):
+        CheckpointFolder(str(generation.parent)).read()
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("make", [_pipe, _endless, _large], ids=["named-pipe", "endless", "too-large"])
+def test_a_lock_that_has_no_end_is_not_read(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    """It is no lock that a run has left, and is not taken over as one."""
+    make(tmp_path / "lock.json")
+
+    with pytest.raises(CheckpointError, match=r"lock\.json must (be a regular file|have at most)"):
+        CheckpointFolder(str(tmp_path)).stale_lock()
+
+
+def test_a_batch_number_that_spark_cannot_have_is_none(generation: Path) -> None:
+    """Spark leaves out what is no 64-bit number, and so does the plan."""
+    for folder in ("offsets", "commits"):
+        (generation / folder / "9999999999999999999").write_text("")
+
+    assert finished_offsets(str(generation.parent)) == {_P: 20}
 
 
 @pytest.mark.parametrize("ask", ["read", "stale_lock"])

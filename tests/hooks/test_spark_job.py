@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -275,10 +277,11 @@ class Storage:
     def __init__(self, *failures: Exception) -> None:
         self.failures = list(failures)
 
-    def read_text(self) -> str:
+    def open(self, mode: str) -> io.BytesIO:
+        assert mode == "rb"
         if self.failures:
             raise self.failures.pop(0)
-        return "the report"
+        return io.BytesIO(b"the report")
 
     def unlink(self) -> None:
         raise PermissionError("denied")
@@ -303,6 +306,21 @@ def test_a_report_that_cannot_be_read_may_be_readable_later(storage: Storage) ->
     with pytest.raises(JobReportMissingError, match=r"must be readable.*reset") as raised:
         spark_job._read_shared("s3://reports/1.json")
     assert raised.value.retriable
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("kind", ["named-pipe", "endless"])
+def test_a_report_that_has_no_end_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    """Others may write to ``report_location``: the task neither hangs nor fills its memory."""
+    monkeypatch.setattr(spark_job, "_READ_AGAIN_SECONDS", 0)
+    report = tmp_path / "1.json"
+    if kind == "named-pipe":
+        os.mkfifo(report)
+    else:
+        report.symlink_to("/dev/zero")
+
+    with pytest.raises(JobReportMissingError, match="must be a regular file"):
+        spark_job._read_shared(f"file://{report}")
 
 
 def test_a_report_without_its_storages_provider(storage: Storage) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -181,6 +182,25 @@ def test_a_folder_is_no_file(spark: SparkSession, at: Callable[[str], str], tmp_
     with pytest.raises(OSError, match="deleting file:"):
         hadoop_files.delete(spark, at("folder"))
     assert files(tmp_path) == ["folder/file"]
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("kind", ["named-pipe", "endless", "too-large"])
+def test_a_file_that_has_no_end_is_not_read(
+    spark: SparkSession, at: Callable[[str], str], tmp_path: Path, kind: str
+) -> None:
+    """Others may write to the folder: the driver neither hangs nor fills its memory."""
+    file = tmp_path / "lock.json"
+    if kind == "named-pipe":
+        os.mkfifo(file)
+    elif kind == "endless":
+        file.symlink_to("/dev/zero")
+    else:
+        with file.open("wb") as sparse:
+            sparse.truncate(hadoop_files.LARGEST_FILE + 1)
+
+    with pytest.raises(OSError, match=r"reading file:.*lock\.json failed: it must (be a regular file|have at most)"):
+        hadoop_files.read(spark, at("lock.json"))
 
 
 @pytest.mark.parametrize("uri", ["nosuch://host/file", "s3a://bucket/file"])

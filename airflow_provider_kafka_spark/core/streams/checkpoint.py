@@ -11,16 +11,27 @@ from __future__ import annotations
 
 import json
 import re
+import reprlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from airflow_provider_kafka_spark.core.errors import CheckpointError, KafkaSparkError
-from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition, by_topic
+from airflow_provider_kafka_spark.core.offset_range import (
+    MAX_OFFSET,
+    OffsetRange,
+    OffsetRanges,
+    TopicPartition,
+    by_topic,
+)
 
 RECORD_VERSION = 1
 #: Versions of Spark's log files that are understood (4.0 writes the first).
 _LOG_VERSION = "v1"
+#: A file that others may write can put anything into a reason.
+_LONGEST_REASON = 300
+_STREAM_ID = re.compile(r"[0-9a-f]{16}")
+_NUMBER = re.compile(r"0|[1-9][0-9]{0,18}")
 
 Offsets = Mapping[TopicPartition, int]
 
@@ -91,13 +102,20 @@ class Generation:
                 raise CheckpointError(
                     f"{name} must be of version {RECORD_VERSION}; got {version!r}. It was written by another version of airflow-provider-kafka-spark: use that one, or another checkpoint_location."
                 )
-            return cls(
+            read = cls(
                 **{
                     **content,
                     "binding": Binding(**content["binding"]),
                     "starting": parse_offsets(content["starting"], name),
                 }
             )
+            optional = (read.reset_to, read.reset_by)
+            if not _STREAM_ID.fullmatch(read.stream_id):
+                raise ValueError(f"stream_id must be 16 hexadecimal digits, not {_shown(read.stream_id)}")
+            texts = [*read.topic_ids.values(), *(text for text in optional if text is not None)]
+            if not all(isinstance(text, str) for text in texts):
+                raise TypeError("topic_ids, reset_to and reset_by must be texts")
+            return read
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise _damaged(name, text, error) from error
 
@@ -127,7 +145,10 @@ class Batch:
                 name, text, f"a version, metadata and the offsets of one source are three lines; it has {len(lines)}"
             )
         try:
-            return cls(number, parse_offsets(json.loads(lines[2]), name), int(json.loads(lines[1])["batchTimestampMs"]))
+            timestamp = json.loads(lines[1])["batchTimestampMs"]
+            if type(timestamp) is not int or not 0 <= timestamp <= MAX_OFFSET:
+                raise ValueError(f"batchTimestampMs must be an integer from 0 to {MAX_OFFSET}, not {_shown(timestamp)}")
+            return cls(number, parse_offsets(json.loads(lines[2]), name), timestamp)
         except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise _damaged(name, text, error) from error
 
@@ -215,16 +236,27 @@ def parse_offsets(value: Any, name: str) -> dict[TopicPartition, int]:
     """
     try:
         offsets = {
-            TopicPartition(topic, int(partition)): offset
+            TopicPartition(topic, _partition(partition)): offset
             for topic, partitions in value.items()
             for partition, offset in partitions.items()
         }
     except (AttributeError, TypeError, ValueError, KafkaSparkError) as error:
         raise _damaged(name, str(value), error) from error
-    wrong = [offset for offset in offsets.values() if type(offset) is not int or offset < 0]
+    wrong = [offset for offset in offsets.values() if type(offset) is not int or not 0 <= offset <= MAX_OFFSET]
     if wrong:
-        raise _damaged(name, str(value), f"offsets are integers of at least 0, not {wrong[0]!r}")
+        raise _damaged(name, str(value), f"offsets are integers from 0 to {MAX_OFFSET}, not {_shown(wrong[0])}")
     return offsets
+
+
+def _partition(text: str) -> int:
+    if not _NUMBER.fullmatch(text):
+        raise ValueError(f"a partition is a plain number, not {_shown(text)}")
+    return int(text)
+
+
+def _shown(value: object) -> str:
+    """A value of a file that others may write, short enough for a message."""
+    return reprlib.repr(value)
 
 
 def commit_text() -> str:
@@ -251,6 +283,6 @@ def _check_log_version(version: str, name: str) -> None:
 
 def _damaged(name: str, text: str, why: object) -> CheckpointError:
     return CheckpointError(
-        f"The checkpoint file {name} must be whole; its {len(text):,} characters do not make sense: {why}. It may be cut off. Restore it from a backup, or pass reset_checkpoint_to= with the "
+        f"The checkpoint file {name} must be whole; its {len(text):,} characters do not make sense: {str(why)[:_LONGEST_REASON]}. It may be cut off. Restore it from a backup, or pass reset_checkpoint_to= with the "
         f"offsets to go on from (the results of former runs name them)."
     )

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
 GENERATION_PREFIX = "generation-"
 #: Our record, in the folder of each generation.
 RECORD_NAME = "stream.json"
 LOCK_NAME = "lock.json"
+#: No file here is larger, in bytes. Others may write to the folder, and nobody reads a larger one to its end.
+LARGEST_FILE = 16 * 1024 * 1024
 #: Between two beats of a lock, in seconds.
 BEAT_SECONDS = 2.0
 #: A driver that could not renew its lock for so long ends itself: in time before others take the lock over, as a JVM needs some seconds to end.
 LEASE_SECONDS = 20.0
 #: A lock that did not change for so long has no living owner.
 STALE_SECONDS = 30.0
+_LARGEST_BATCH = 2**63 - 1
+_LONGEST_TEXT = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,4 +49,15 @@ class Lock:
         return lock if isinstance(lock.owner, str) and isinstance(lock.application_id, str) else None
 
     def __str__(self) -> str:
-        return f"{self.owner} (application {self.application_id})"
+        # Others may write the file, and this goes into logs.
+        text = f"{self.owner} (application {self.application_id})"
+        return "".join(c if c.isprintable() else "?" for c in text[:_LONGEST_TEXT])
+
+
+def batch_numbers(names: Iterable[str]) -> set[int]:
+    """The batches whose files have these names; other names, which Spark ignores too, are left out.
+
+    >>> sorted(batch_numbers(["0", "10", ".0.crc", "9" * 20]))
+    [0, 10]
+    """
+    return {int(name) for name in names if name.isascii() and name.isdigit() and int(name) <= _LARGEST_BATCH}

@@ -47,7 +47,7 @@ _BINDINGS = st.builds(
 _RECORDS = st.builds(
     Generation,
     _BINDINGS,
-    _WORDS,
+    st.from_regex(r"[0-9a-f]{16}", fullmatch=True),
     _ANY_OFFSETS,
     st.dictionaries(_TOPICS, _WORDS, max_size=3),
     _WORDS | st.none(),
@@ -94,12 +94,22 @@ def test_a_record_of_another_version_is_refused(version: object) -> None:
         pytest.param({"binding": {"source_cluster_id": "A"}}, id="binding-lacks-keys"),
         pytest.param({"starting": [1]}, id="starting-a-list"),
         pytest.param({"starting": {"orders": {"0": -1}}}, id="starting-negative"),
+        pytest.param({"starting": {"orders": {"0": 2**63}}}, id="starting-above-2^63"),
+        pytest.param({"stream_id": "x" * 16}, id="stream-id-not-hexadecimal"),
+        pytest.param({"stream_id": "0123456789abcdef" * 9}, id="stream-id-too-long"),
+        pytest.param({"stream_id": 5}, id="stream-id-a-number"),
+        pytest.param({"topic_ids": {"orders": 5}}, id="topic-id-a-number"),
+        pytest.param({"topic_ids": [1]}, id="topic-ids-a-list"),
+        pytest.param({"reset_by": {}}, id="reset-by-an-object"),
+        pytest.param({"x" * 4000: 1}, id="unknown-key-of-4000-characters"),
     ],
 )
 def test_a_record_of_another_shape_is_damaged(change: dict[str, Any]) -> None:
     """A record with missing, unknown or malformed parts is an error that says how to go on."""
-    with pytest.raises(CheckpointError, match="pass reset_checkpoint_to="):
+    with pytest.raises(CheckpointError, match=r"^.{1,800}$") as raised:
         Generation.from_json(json.dumps({**json.loads(_RECORD.to_json()), **change}), "stream.json")
+
+    assert "pass reset_checkpoint_to=" in str(raised.value)
 
 
 @pytest.mark.parametrize("text", ["[]", "5", '"text"', "null", "{}"])
@@ -134,8 +144,18 @@ def test_any_beginning_of_a_batch_is_refused(length: int) -> None:
         pytest.param(f"v1\n{_METADATA}\n" + "[" * 100_000, "do not make sense", id="offsets-too-deep"),
         pytest.param('v1\n{}\n{"o":{"0":1}}', "batchTimestampMs", id="no-timestamp"),
         pytest.param('v1\n[]\n{"o":{"0":1}}', "do not make sense", id="metadata-a-list"),
-        pytest.param(f'v1\n{_METADATA}\n{{"o":{{"0":-1}}}}', "at least 0, not -1", id="negative"),
-        pytest.param(f'v1\n{_METADATA}\n{{"o":{{"0":1.5}}}}', "at least 0, not 1.5", id="fraction"),
+        pytest.param(f'v1\n{_METADATA}\n{{"o":{{"0":-1}}}}', "9223372036854775807, not -1", id="negative"),
+        pytest.param(f'v1\n{_METADATA}\n{{"o":{{"0":1.5}}}}', "9223372036854775807, not 1.5", id="fraction"),
+        pytest.param(f'v1\n{_METADATA}\n{{"o":{{"0":{2**63}}}}}', f"not {2**63}", id="offset-above-2^63"),
+        pytest.param(f'v1\n{_METADATA}\n{{"o":{{"0":{10**3999}}}}}', "not 1000000", id="offset-of-4000-digits"),
+        pytest.param(f'v1\n{_METADATA}\n{{"o":{{"0":NaN}}}}', "not nan", id="offset-nan"),
+        pytest.param(f'v1\n{_METADATA}\n{{"o":{{"{2**31}":1}}}}', "partition must be", id="partition-above-2^31"),
+        pytest.param(f'v1\n{_METADATA}\n{{"o":{{"{10**3999}":1}}}}', "a plain number", id="partition-of-4000-digits"),
+        pytest.param(f'v1\n{_METADATA}\n{{"o":{{" 1_0":1}}}}', "a plain number, not ' 1_0'", id="partition-not-plain"),
+        pytest.param('v1\n{"batchTimestampMs":NaN}\n{}', "batchTimestampMs must be", id="timestamp-nan"),
+        pytest.param('v1\n{"batchTimestampMs":1e999}\n{}', "batchTimestampMs must be", id="timestamp-infinite"),
+        pytest.param('v1\n{"batchTimestampMs":"5"}\n{}', "batchTimestampMs must be", id="timestamp-as-text"),
+        pytest.param('v1\n{"batchTimestampMs":-5}\n{}', "batchTimestampMs must be", id="timestamp-negative"),
         pytest.param(f'v1\n{_METADATA}\n{{"o":{{"0":true}}}}', "not True", id="boolean"),
         pytest.param(f'v1\n{_METADATA}\n{{"o":{{"x":1}}}}', "do not make sense", id="partition-as-word"),
         pytest.param(f'v1\n{_METADATA}\n{{"or ders":{{"0":1}}}}', "do not make sense", id="no-topic"),
@@ -148,6 +168,7 @@ def test_refuses_what_is_no_batch(text: str, says: str) -> None:
 
     assert "offsets/3 of /data" in str(raised.value)
     assert says in str(raised.value)
+    assert len(str(raised.value)) < 800
 
 
 @pytest.mark.parametrize("text", [_INITIAL_FILE, _INITIAL_FILE.lstrip("\0"), f"{_INITIAL_FILE}\n"])

@@ -53,6 +53,14 @@ def test_names_owner_and_application() -> None:
     assert str(_LOCK) == "task 'copy' of DAG 'orders', run 'manual' (application local-1)"
 
 
+def test_an_owner_that_others_wrote_stays_on_one_line() -> None:
+    """A lock may be anybody's text, and it is named in logs that are read line by line."""
+    text = str(Lock("me\nERROR forged\u2028" + "x" * 4000, "local-1", 0))
+
+    assert text.startswith("me?ERROR forged?x")
+    assert len(text) <= 500
+
+
 def test_a_run_ends_before_its_lock_is_taken_over() -> None:
     """Several beats may fail; and a JVM takes some seconds to end."""
     assert 5 * BEAT_SECONDS <= LEASE_SECONDS <= STALE_SECONDS - 10
