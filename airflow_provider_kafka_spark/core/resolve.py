@@ -79,6 +79,7 @@ def resolve_window(
     missing: list[MissingRange] = []
     warnings: list[str] = []
     open_ended: list[TopicPartition] = []
+    unproven: list[TopicPartition] = []
     for partition in partitions:
         state = cluster.partition(partition)
         end = _resolve_end(ending.wish_for(partition), partition, state, cluster, rules)
@@ -89,11 +90,20 @@ def resolve_window(
             )
         missing += lost
         ranges.append(OffsetRange(partition.topic, partition.partition, start, end))
+        first_wish = starting.wish_for(partition)
+        if isinstance(first_wish, AtTimestamp) and not lost and not _is_whole_from(first_wish, partition, cluster):
+            unproven.append(partition)
         wish = ending.wish_for(partition)
         if isinstance(wish, Latest):
             warnings += open_transaction(partition, state, rules)
         if isinstance(wish, AtTimestamp) and start < end and cluster.first_at[(partition, wish.epoch_ms)] is None:
             open_ended.append(partition)
+    if unproven:
+        warnings.append(
+            f"No record from before the window's start is left in {_shortened(tuple(unproven), str)}. The topic's "
+            f"retention explains that, if nothing was written there for so long; records of the window that somebody "
+            f"deleted (DeleteRecords) would leave the same trace."
+        )
     if open_ended:
         warnings.append(
             f"No record at or after the window's end has arrived yet in {_shortened(tuple(open_ended), str)}, so the window is cut at the end of the log there: late records of this window that arrive "
@@ -163,37 +173,42 @@ def resolve_start(
     if isinstance(wish, AtTimestamp):
         first = cluster.first_at[(partition, wish.epoch_ms)]
         start = end if first is None else min(first, end)
-        if not _may_have_aged_out(wish.epoch_ms, first, partition, state, cluster):
+        if _is_whole_from(wish, partition, cluster) or _is_explained_by_retention(wish, partition, cluster):
             return start, []
         # How much is gone nobody knows, so the range that stands for it is empty.
         where = OffsetRange(partition.topic, partition.partition, start, start)
         return start, [
             MissingRange(
                 where,
-                f"may have aged out: the log now starts at {state.log_start}, and no record before {iso(wish.epoch_ms)} is left to show that the window is whole",
+                f"may have aged out or been deleted: the log now starts at {state.log_start}, and no record before "
+                f"{iso(wish.epoch_ms)} is left to show that the window is whole",
             )
         ]
     return end, []
 
 
-def _may_have_aged_out(
-    epoch_ms: int, first: int | None, partition: TopicPartition, state: PartitionState, cluster: ClusterState
-) -> bool:
-    """Whether retention may have deleted records from a time on.
+def _is_whole_from(start: AtTimestamp, partition: TopicPartition, cluster: ClusterState) -> bool:
+    """Whether the log shows that no record from a time on was deleted.
 
-    It deletes the oldest first, so a record from before that time shows that none is gone. Without one, only the topic's configuration can tell: records younger than ``retention.ms`` are kept
-    where no size limits the log.
+    Deletion begins at the oldest record, so one that is left from before that time is proof.
     """
-    if state.log_start == 0:
-        return False
-    first_left = cluster.first_at.get((partition, 0))
-    if first_left is not None and (first is None or first_left < first):
-        return False
-    config = cluster.topic(partition.topic).config
-    if config.get("retention.bytes") != "-1" or not config.get("retention.ms", "").lstrip("-").isdecimal():
+    if cluster.partition(partition).log_start == 0:
         return True
-    retention_ms = int(config["retention.ms"])
-    return 0 <= retention_ms < cluster.now_ms - epoch_ms
+    first, first_left = cluster.first_at[(partition, start.epoch_ms)], cluster.first_at.get((partition, 0))
+    return first_left is not None and (first is None or first_left < first)
+
+
+def _is_explained_by_retention(start: AtTimestamp, partition: TopicPartition, cluster: ClusterState) -> bool:
+    """Whether retention may have deleted what was there before a time, and has kept everything since.
+
+    It keeps records younger than ``retention.ms`` where no size limits the log. Where it is switched off (-1), somebody
+    else has deleted records.
+    """
+    config = cluster.topic(partition.topic).config
+    retention = config.get("retention.ms", "")
+    if config.get("retention.bytes") != "-1" or not retention.isdecimal():
+        return False
+    return int(retention) >= cluster.now_ms - start.epoch_ms
 
 
 def _resolve_end(

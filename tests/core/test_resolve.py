@@ -283,7 +283,7 @@ _RETENTION = [
     pytest.param({**_UNLIMITED, "retention.ms": str(_HOUR)}, False, id="just-young-enough"),
     pytest.param({**_UNLIMITED, "retention.ms": str(_HOUR - 1)}, True, id="too-old-by-a-millisecond"),
     pytest.param({**_UNLIMITED, "retention.ms": "0"}, True, id="too-old"),
-    pytest.param({**_UNLIMITED, "retention.ms": "-1"}, False, id="infinite-retention"),
+    pytest.param({**_UNLIMITED, "retention.ms": "-1"}, True, id="infinite-retention"),
     pytest.param({"retention.bytes": "1000000", "retention.ms": str(2 * _HOUR)}, True, id="size-limited"),
     pytest.param({"retention.bytes": "1000000", "retention.ms": "-1"}, True, id="size-limited-without-a-time"),
     pytest.param({"retention.bytes": "0", "retention.ms": "-1"}, True, id="size-limited-to-nothing"),
@@ -305,7 +305,7 @@ _RETENTION = [
 def test_the_topics_retention_tells_whether_a_time_may_have_aged_out(
     log: Log, found: Found, expected: str, config: dict[str, str], suspected: bool
 ) -> None:
-    """Where only time limits the log, what is younger than ``retention.ms`` is all there; else nothing shows that it is."""
+    """Retention explains a log without older records only by time; with retention switched off, somebody deleted records."""
     cluster = _cluster(log, found=found, config=config)
 
     resolved = _resolve(AtTimestamp(_T1), AtTimestamp(_T2), cluster, _PERMISSIVE)
@@ -313,6 +313,8 @@ def test_the_topics_retention_tells_whether_a_time_may_have_aged_out(
     start = expected.split(":")[2]
     assert resolved.ranges.format() == [expected]
     assert _missing(resolved) == ([f"o:0:{start}:{start}"] if suspected else [])
+    unproven = [text for text in resolved.warnings if "DeleteRecords" in text]
+    assert [text.count("o[0]") for text in unproven] == ([] if suspected else [1])
 
 
 @pytest.mark.parametrize(("config", "_suspected"), _RETENTION)
@@ -329,7 +331,10 @@ def test_no_retention_is_suspected_where_the_log_shows_that_nothing_is_gone(
     log: Log, found: Found, config: dict[str, str], _suspected: bool
 ) -> None:
     """An older record that is left, or a log that starts at 0, is proof whatever the topic's configuration."""
-    assert _resolve(AtTimestamp(_T1), AtTimestamp(_T2), _cluster(log, found=found, config=config)).missing == ()
+    resolved = _resolve(AtTimestamp(_T1), AtTimestamp(_T2), _cluster(log, found=found, config=config))
+
+    assert resolved.missing == ()
+    assert not [text for text in resolved.warnings if "DeleteRecords" in text]
 
 
 def test_a_suspected_loss_counts_no_offsets() -> None:

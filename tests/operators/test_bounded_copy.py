@@ -248,3 +248,19 @@ def test_a_new_run_still_waits_for_the_application_of_the_old(
 
     (state,) = store.values.values()
     assert state["application_id"] == "local-1"
+
+
+@pytest.mark.broker
+def test_a_window_whose_first_records_were_deleted_by_hand_is_an_error(kafka: KafkaBroker, topic: TopicFactory) -> None:
+    """``DeleteRecords`` works whatever the retention: a window that starts before the first record left may lack records."""
+    source, target = topic(suffix="source", config={"retention.ms": "-1"}), topic(suffix="target")
+    kafka.produce(source, [Record(value=b"v", timestamp=1_795_000_000_000 + i) for i in range(10)])
+    operator = KafkaToKafkaBatchOperator(
+        task_id="task", topics=[source], starting_timestamp=1_795_000_000_000, target_topic=target, plan_only=True
+    )
+    assert run(operator, task_context())["planned_records"] == 10
+
+    kafka.delete_records(source, {0: 4})
+
+    with pytest.raises(AirflowFailException, match=rf"DataLossError: .*{source}\[0\].*log now starts at 4"):
+        run(operator, task_context())
