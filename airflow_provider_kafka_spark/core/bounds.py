@@ -14,7 +14,7 @@ from datetime import datetime, timezone
 from typing import Any, Literal
 
 from airflow_provider_kafka_spark.core.errors import BoundError
-from airflow_provider_kafka_spark.core.offset_range import TopicPartition
+from airflow_provider_kafka_spark.core.offset_range import TopicPartition, by_topic
 
 #: Below this, a number meant as milliseconds since 1970 lies before 1973-03-03 and is most likely seconds.
 SMALLEST_EPOCH_MS = 10**11
@@ -78,6 +78,20 @@ class Bound:
                 f"or -1 for its latest offset."
             )
         return wish
+
+    def to_json(self) -> str | int | dict[str, dict[str, int]]:
+        """One form for each meaning, as plain JSON; :func:`parse_start` reads it back.
+
+        >>> parse_start("2026-11-20T11:00:00+01:00", "starting_offsets").to_json()
+        1795168800000
+        >>> parse_bound('{"orders": {"1": -2, "0": 23}}', "start").to_json()
+        {'orders': {'0': 23, '1': -2}}
+        """
+        if isinstance(self.default, AtTimestamp):
+            return self.default.epoch_ms
+        if self.default is not None:
+            return "latest" if isinstance(self.default, Latest) else "earliest"
+        return by_topic({p: _number_of(bound) for p, bound in self.by_partition.items()})
 
 
 def parse_start(value: object, name: str) -> Bound:
@@ -253,6 +267,12 @@ def read_json(text: str, name: str) -> object:
         return dict(pairs)
 
     return json.loads(text, object_pairs_hook=refuse_twice)
+
+
+def _number_of(bound: Wish) -> int:
+    if isinstance(bound, AtOffset):
+        return bound.offset
+    return -1 if isinstance(bound, Latest) else -2
 
 
 def _parse_partition(value: object, name: str, topic: object) -> int:

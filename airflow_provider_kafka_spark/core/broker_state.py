@@ -6,6 +6,7 @@ import difflib
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from airflow_provider_kafka_spark.core.errors import InvalidInputError, UnknownTopicError
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition
@@ -86,7 +87,7 @@ class Selection:
     :raises InvalidInputError: if none or several are given, or one is malformed.
     """
 
-    topics: Sequence[str] | None = None
+    topics: Collection[str] | None = None
     pattern: str | None = None
     assign: Mapping[str, Sequence[int]] | None = None
 
@@ -133,6 +134,15 @@ class Selection:
                     TopicPartition(topic, partition)
                 if len(set(partitions)) != len(partitions):
                     raise InvalidInputError(f"assign names a partition of {topic!r} twice: {list(partitions)!r}.")
+
+    def to_json(self) -> dict[str, Any]:
+        """By the operators' parameters, the same in whatever order topics and partitions are given.
+
+        >>> Selection(topics={"b", "a"}).to_json()
+        {'topics': ['a', 'b'], 'topic_pattern': None, 'assign': None}
+        """
+        assign = self.assign and {topic: sorted(numbers) for topic, numbers in sorted(self.assign.items())}
+        return {"topics": self.topics and sorted(self.topics), "topic_pattern": self.pattern, "assign": assign}
 
     def topic_names(self, existing: Collection[str]) -> tuple[str, ...]:
         """The topics to read, out of those that exist; internal topics (``__...``) must be named to be read.

@@ -1,8 +1,9 @@
 """What a task remembers of its run between its tries, in Airflow's task state store.
 
-A retry uses the plan of its first try; a retry of one that had delivered all, and failed after that, gets its result. A clear makes a new plan; if the run before it had not finished, what it
-delivered is still known by its ``run_id`` and is not written again, unless it came from another source or by other expressions. A clear after a success is a wish to copy again: the run gets
-a new ``run_id``.
+It belongs to the task instance (DAG run and map index), whatever its parameters render to. A retry carries out the plan
+of its first try; a retry of one that had delivered all, and failed after that, returns its result. A clear makes a new
+plan; if the run before it had not finished, what it delivered is still known by its ``run_id`` and is not written again,
+unless it came from another source or by other expressions. A clear after a success copies again, under a new ``run_id``.
 """
 
 from __future__ import annotations
@@ -10,18 +11,69 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, astuple, dataclass, field, replace
 from typing import Any
 
-from airflow_provider_kafka_spark.core.plan import ReplayPlan, changes_of_origin, origin_of_transform, shortened
+from airflow_provider_kafka_spark.core.plan import ReplayPlan, changes_of_origin, shortened
 from airflow_provider_kafka_spark.core.protocol import Transform
 
-_KEY = "kafka_spark_run"
+_RUN_KEY = "kafka_spark_run"
+_REQUESTED_KEY = "kafka_spark_requested"
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """One try of a task instance, as Airflow counts them; None where it does not say."""
+
+    clear_number: int | None
+    max_tries: int | None
+    try_number: int | None
+
+    @classmethod
+    def of(cls, context: Mapping[str, Any]) -> _Attempt:
+        ti = context["ti"]
+        return cls(
+            getattr(context.get("dag_run"), "clear_number", None),
+            getattr(ti, "max_tries", None),
+            getattr(ti, "try_number", None),
+        )
+
+    def is_cleared_since(self, earlier: _Attempt) -> bool:
+        # A clear through the API with reset_dag_runs=false leaves clear_number as it is; every clear raises max_tries.
+        tries = {earlier.max_tries, self.max_tries} - {None}
+        return (earlier.clear_number or 0) != (self.clear_number or 0) or len(tries) > 1
+
+    def is_retry_of(self, earlier: _Attempt) -> bool:
+        """Whether Airflow by itself tries again. Where that is not certain, the run is one that somebody wants."""
+        known = None not in (*astuple(earlier), *astuple(self))
+        return known and not self.is_cleared_since(earlier) and (earlier.try_number or 0) < (self.try_number or 0)
+
+
+class RequestStore:
+    """What the first try of this task instance was asked for, as its parameters were rendered then."""
+
+    def __init__(self, context: Mapping[str, Any]) -> None:
+        self._store = context["task_state_store"]
+        self._attempt = _Attempt.of(context)
+
+    def load(self) -> dict[str, Any] | None:
+        """Parameters by name; None if no try before this one submitted anything, or the task was cleared since."""
+        stored = self._store.get(_REQUESTED_KEY)
+        if not isinstance(stored, dict) or self._attempt.is_cleared_since(_Attempt(*stored["attempt"])):
+            return None
+        return dict(stored["requested"])
+
+    def save(self, requested: Mapping[str, Any]) -> None:
+        """Remember them, before anything is submitted.
+
+        :param requested: plain JSON.
+        """
+        self._store.set(_REQUESTED_KEY, {"attempt": list(astuple(self._attempt)), "requested": dict(requested)})
 
 
 @dataclass(frozen=True, slots=True)
 class RunState:
-    """One run of one task over one wish.
+    """One run of one task instance.
 
     :param run_id: goes into the provenance header of every record; 16 hexadecimal digits.
     :param plan: of the try before, or None if this one has to plan.
@@ -34,7 +86,6 @@ class RunState:
 
     run_id: str
     generation: int
-    clear_number: int
     plan: ReplayPlan | None = None
     target_ends: Mapping[str, Mapping[int, int]] | None = None
     submitted_at_ms: int | None = None
@@ -49,59 +100,48 @@ class RunState:
 
 
 class RunStateStore:
-    """The state of this task instance, for one wish.
+    """The state of this task instance.
 
     :param context: of the running task.
-    :param wish: what the author asked for, rendered. It is part of the key, since the store is keyed by map index, which an expanded list may shift.
-    :param transform: what is to be made of each record.
     """
 
-    def __init__(self, context: Mapping[str, Any], wish: Mapping[str, Any], transform: Transform) -> None:
+    def __init__(self, context: Mapping[str, Any]) -> None:
         ti = context["ti"]
-        text = json.dumps(wish, sort_keys=True, default=str)
-        identity = [ti.dag_id, ti.task_id, ti.run_id, ti.map_index, text]
         self._store = context["task_state_store"]
-        self._identity = json.dumps(identity)
-        self._key = f"{_KEY}_{hashlib.sha256(text.encode()).hexdigest()[:16]}"
-        self._transform = asdict(transform)
-        clear_number = getattr(context.get("dag_run"), "clear_number", None)
-        self._clear_number = clear_number or 0
-        # A clear through the API with reset_dag_runs=false leaves clear_number as it is; every clear raises max_tries.
-        self._attempt: list[Any] = [clear_number, getattr(ti, "max_tries", None), getattr(ti, "try_number", None)]
+        self._identity = json.dumps([ti.dag_id, ti.task_id, ti.run_id, ti.map_index])
+        self._attempt = _Attempt.of(context)
 
     def load(self) -> RunState:
         """The state to start this try from."""
-        stored = self._store.get(self._key)
+        stored = self._store.get(_RUN_KEY)
         if not isinstance(stored, dict):
             return self._fresh(0)
-        generation, origin = int(stored["generation"]), stored.get("origin") or {}
+        generation, attempt = int(stored["generation"]), _Attempt(*stored["attempt"])
         state = RunState(
             run_id=self._run_id(generation),
             generation=generation,
-            clear_number=self._clear_number,
             target_ends={t: {int(p): end for p, end in ends.items()} for t, ends in stored["target_ends"].items()},
             submitted_at_ms=stored["submitted_at_ms"],
             application_id=stored["application_id"],
-            origin=origin,
+            origin=stored["origin"],
         )
-        attempt = stored.get("attempt") or [None, None, None]
-        if stored["finished"]:
-            result = stored.get("result")
-            if result is None or not self._is_retry_of(attempt):
+        if stored["result"] is not None:
+            if not self._attempt.is_retry_of(attempt):
                 return self._fresh(generation + 1)
-            changed = changes_of_origin(origin, origin_of_transform(self._transform))
-            return state if changed else replace(state, result=_unpacked(result))
+            return replace(state, result=_unpacked(stored["result"]))
         # A clear wants a new plan; what was delivered before it stays delivered.
-        if stored["plan"] is None or self._is_cleared_since(int(stored["clear_number"]), attempt):
+        if stored["plan"] is None or self._attempt.is_cleared_since(attempt):
             return state
         return replace(state, plan=ReplayPlan.from_dict(stored["plan"]))
 
-    def for_plan(self, state: RunState, plan: ReplayPlan) -> tuple[RunState, ReplayPlan]:
+    def for_plan(self, state: RunState, plan: ReplayPlan, transform: Transform) -> tuple[RunState, ReplayPlan]:
         """The state to carry out this plan with; and the plan, with a warning if nothing that was delivered counts.
 
         What came from another source, or by other expressions, stands for nothing of this plan: taken for delivered, it would hide records of the same offsets.
+
+        :param transform: what is to be made of each record.
         """
-        origin = plan.origin(self._transform)
+        origin = plan.origin(asdict(transform))
         changed = changes_of_origin(state.origin, origin)
         if not changed:
             return replace(state, origin={**state.origin, **origin}), plan
@@ -132,18 +172,8 @@ class RunStateStore:
         """Remember that all was delivered, and the result for a retry that has nothing else to do."""
         return self._save(replace(state, plan=None, target_ends=None, result=result))
 
-    def _is_retry_of(self, attempt: list[Any]) -> bool:
-        """Whether Airflow by itself tries that attempt again. Where that is not certain, the run is one that somebody wants."""
-        if None in attempt or None in self._attempt:
-            return False
-        return attempt[:2] == self._attempt[:2] and attempt[2] < self._attempt[2]
-
-    def _is_cleared_since(self, clear_number: int, attempt: list[Any]) -> bool:
-        tries = {attempt[1], self._attempt[1]} - {None}
-        return clear_number != self._clear_number or len(tries) > 1
-
     def _fresh(self, generation: int) -> RunState:
-        return RunState(self._run_id(generation), generation, self._clear_number)
+        return RunState(self._run_id(generation), generation)
 
     def _run_id(self, generation: int) -> str:
         return hashlib.sha256(f"{self._identity}#{generation}".encode()).hexdigest()[:16]
@@ -151,12 +181,10 @@ class RunStateStore:
     def _save(self, state: RunState) -> RunState:
         ends = state.target_ends or {}
         self._store.set(
-            self._key,
+            _RUN_KEY,
             {
                 "generation": state.generation,
-                "clear_number": state.clear_number,
-                "attempt": self._attempt,
-                "finished": state.result is not None,
+                "attempt": list(astuple(self._attempt)),
                 "plan": None if state.plan is None else state.plan.to_dict(),
                 "target_ends": {t: {str(p): end for p, end in by.items()} for t, by in ends.items()},
                 "submitted_at_ms": state.submitted_at_ms,

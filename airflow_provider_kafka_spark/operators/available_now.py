@@ -110,6 +110,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         :raises AirflowFailException: for what a retry cannot mend.
         :raises KafkaSparkError: for what it can.
         """
+        self._resume_request(context)
         rules, target, transform = self._check_parameters()
         folder = CheckpointFolder(self.checkpoint_location)
         spark = self._new_spark_hook(context)
@@ -139,6 +140,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
                     request = self._request(
                         context, logins, folder, stale_lock, checkpoint, catch_up, plan, transform, rules
                     )
+                    self._remember_request(context)
                     report = spark.run(request, "available_now", lambda event: self._on_event(context, event), logins)
                 finished = finished_offsets(folder.location)
                 self._check_report(report, plan, finished, catch_up, transform)
@@ -150,6 +152,20 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         for warning in warnings:
             self.log.warning("%s", warning)
         return self._done(context, result_of_catch_up(report, plan, catch_up, lags, committed, tuple(warnings)))
+
+    def _requested(self) -> dict[str, Any]:
+        starting, reset = self._starting(), self._reset_text()
+        return {
+            **super()._requested(),
+            **self._selection().to_json(),
+            "checkpoint_location": CheckpointFolder(self.checkpoint_location).location,
+            "starting_offsets": starting and starting.to_json(),
+            "commit_group_id": self.commit_group_id,
+            "reset_checkpoint_to": reset and parse_start(reset, "reset_checkpoint_to").to_json(),
+        }
+
+    def _selection(self) -> Selection:
+        return Selection(self.topics, self.topic_pattern, self.assign)
 
     def _check_parameters(self) -> tuple[ReadRules, Target, Transform]:
         checked = super()._check_parameters()
@@ -215,7 +231,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         rules: ReadRules,
         target: Target,
     ) -> tuple[CatchUp, ReplayPlan]:
-        selection = Selection(self.topics, self.topic_pattern, self.assign)
+        selection = self._selection()
         text = self._reset_text()
         reset = None if text is None else Reset(text, context["ti"].run_id)
         begin = self._starting() if reset is None else parse_start(reset.to, "reset_checkpoint_to")
@@ -224,7 +240,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         target_state = sink.state([target.topic] if target.topic else [], operation=self._target_operation)
         binding = Binding(
             source_cluster_id=cluster.cluster_id,
-            selection=_text_of(self.topics, self.topic_pattern, self.assign),
+            selection=_text_of(selection),
             target_cluster_id=target_state.cluster_id,
             target_topic=target.topic,
             target_topic_expr=target.topic_expr,
@@ -348,10 +364,10 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
             check_duplicates(report, transform)
 
 
-def _text_of(topics: Any, pattern: Any, assign: Any) -> str:
+def _text_of(selection: Selection) -> str:
     """A selection as text, the same in whatever order its topics and partitions are given."""
-    partitions = None if assign is None else {topic: sorted(numbers) for topic, numbers in assign.items()}
-    return json.dumps([sorted(topics or ()), pattern, partitions], sort_keys=True)
+    topics, pattern, partitions = selection.to_json().values()
+    return json.dumps([topics or [], pattern, partitions], sort_keys=True)
 
 
 def _owner(context: Context) -> str:

@@ -75,16 +75,20 @@ class KafkaToKafkaBatchOperator(BoundedCopyOperator):
         self.ending_timestamp = ending_timestamp
         self.exact_window = exact_window
 
-    def _wish(self) -> dict[str, Any]:
+    def _requested(self) -> dict[str, Any]:
+        window = self._time_window()
         return {
-            "topics": self.topics,
-            "topic_pattern": self.topic_pattern,
-            "assign": self.assign,
-            "starting_offsets": self.starting_offsets,
-            "ending_offsets": self.ending_offsets,
-            "starting_timestamp": str(self.starting_timestamp),
-            "ending_timestamp": str(self.ending_timestamp),
+            **super()._requested(),
+            **self._selection().to_json(),
+            "starting_offsets": parse_bound(self.starting_offsets, "start").to_json(),
+            "ending_offsets": parse_bound(self.ending_offsets, "end").to_json(),
+            "starting_timestamp": window.start_ms,
+            "ending_timestamp": window.end_ms,
+            "exact_window": self.exact_window,
         }
+
+    def _selection(self) -> Selection:
+        return Selection(self.topics, self.topic_pattern, self.assign)
 
     def _time_window(self) -> TimeWindow:
         return TimeWindow(
@@ -99,7 +103,7 @@ class KafkaToKafkaBatchOperator(BoundedCopyOperator):
         return (window.start_ms, window.end_ms) if self.exact_window else (None, None)
 
     def _resolve(self, hook: KafkaHook, rules: ReadRules) -> tuple[ResolvedRanges, ClusterState]:
-        selection = Selection(self.topics, self.topic_pattern, self.assign)
+        selection = self._selection()
         window = self._time_window()
         starting = self._bound("start", window.start_ms)
         ending = self._bound("end", window.end_ms)

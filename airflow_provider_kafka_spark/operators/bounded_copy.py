@@ -53,10 +53,6 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         self.preserve_order = preserve_order
 
     @abstractmethod
-    def _wish(self) -> dict[str, Any]:
-        """What is to be read, as plain JSON: the identity of the run."""
-
-    @abstractmethod
     def _resolve(self, hook: KafkaHook, rules: ReadRules) -> tuple[ResolvedRanges, ClusterState]:
         """The exact offsets, and the broker state they were resolved against."""
 
@@ -68,9 +64,9 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         :raises AirflowFailException: for what a retry cannot mend.
         :raises KafkaSparkError: for what it can.
         """
+        self._resume_request(context)
         rules, target, transform = self._check_parameters()
-        wish = {**self._wish(), "target": [self.target_conn_id, self.target_topic, self.target_topic_expr]}
-        store = RunStateStore(context, wish, transform)
+        store = RunStateStore(context)
         state = store.load()
         if state.result is not None and not self.plan_only:
             self.log.info(
@@ -83,7 +79,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         with KafkaHook(self.source_conn_id, self.kafka_timeout) as source, self._target_hook(source) as sink:
             self._tokens.check(spark.cluster, source, sink, makes_them=not self.plan_only)
             planned = self._plan(source, sink, state, rules, target)
-            state, plan = store.for_plan(state, planned)
+            state, plan = store.for_plan(state, planned, transform)
             for warning in plan.warnings[len(planned.warnings) :]:
                 self.log.warning("%s", warning)
             self._check_target(sink, target, reads_back=state.has_submitted)
@@ -99,6 +95,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
             if is_retry:
                 self._announce_retry()
             with self._tokens.logins(context["task_state_store"], spark.cluster, source, sink) as logins:
+                self._remember_request(context)
                 submitted = store.submitting(state, plan, int(time.time() * 1000))
 
                 def on_event(event: JobEvent) -> None:

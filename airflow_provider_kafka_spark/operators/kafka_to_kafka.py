@@ -11,7 +11,7 @@ from airflow_provider_kafka_spark.core.delivery import (
     check_gaps,
     ranges_with_gaps,
 )
-from airflow_provider_kafka_spark.core.errors import InvalidInputError
+from airflow_provider_kafka_spark.core.errors import InvalidInputError, KafkaSparkError
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange
 from airflow_provider_kafka_spark.core.options import check_sink_options, check_source_options
 from airflow_provider_kafka_spark.core.parameters import check_seconds, is_read_committed
@@ -25,6 +25,7 @@ from airflow_provider_kafka_spark.core.submission.tuning import sink_defaults, s
 from airflow_provider_kafka_spark.hooks.failure import fail_for_good as fail_for_good
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.hooks.permissions import check_topics
+from airflow_provider_kafka_spark.hooks.run_state import RequestStore
 from airflow_provider_kafka_spark.operators.spark_job import SparkJobOperator
 from airflow_provider_kafka_spark.operators.token_use import TokenUse
 
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 _COLUMNS = ("key", "value", "headers", "partition")
 #: Ranges with gaps are counted by a second client if they have no more offsets than this.
 _MOST_RECOUNTED_OFFSETS = 1_000_000
+#: Of one value of a parameter, in a log line that compares two of them.
+_MOST_SHOWN_CHARACTERS = 200
 
 
 class KafkaToKafkaOperator(SparkJobOperator):
@@ -140,6 +143,57 @@ class KafkaToKafkaOperator(SparkJobOperator):
         """Stop the Spark job wherever it runs, and expire its delegation tokens meanwhile; ``execute`` then fails."""
         self._tokens.end()
         super().on_kill()
+
+    def _requested(self) -> dict[str, Any]:
+        """What decides which records are copied and to where, by parameter: plain JSON, one form for each meaning.
+
+        :raises KafkaSparkError: if a parameter is malformed.
+        """
+        return {
+            "source_conn_id": self.source_conn_id,
+            "target_conn_id": self.target_conn_id,
+            "target_topic": self.target_topic,
+            "target_topic_expr": self.target_topic_expr,
+            "where": self.where,
+            "columns": dict(sorted((self.columns or {}).items())),
+            "preserve_partition": self.preserve_partition,
+            "include_headers": self.include_headers,
+            "provenance_headers": self.provenance_headers,
+            "isolation_level": self.isolation_level,
+            "source_options": check_source_options(self.source_options, stream=self._is_stream),
+            "sink_options": check_sink_options(self.sink_options),
+        }
+
+    def _resume_request(self, context: Context) -> None:
+        """In a retry, replace the parameters by those of the run's first try, and log what they are by now.
+
+        What an earlier try delivered belongs to what it was asked for: a list made from a set, or a template with the
+        current time, would make another run of each try.
+        """
+        first = RequestStore(context).load()
+        if first is None:
+            return
+        try:
+            now = self._requested()
+            changed = [
+                f"{name} was {_shortened(value)}, is now {_shortened(now.get(name))}"
+                for name, value in first.items()
+                if now.get(name) != value
+            ]
+        except (KafkaSparkError, AttributeError, TypeError, ValueError) as error:
+            changed = [f"they are malformed by now ({type(error).__name__}: {error})"]
+        for name, value in first.items():
+            setattr(self, name, value)
+        if changed:
+            self.log.warning(
+                "This retry carries out what the first try of this run was asked for, although the task's parameters "
+                "differ by now: %s. Clear the task to plan anew with the current parameters.",
+                "; ".join(changed),
+            )
+
+    def _remember_request(self, context: Context) -> None:
+        """Keep what a retry has to carry out; called before anything is submitted."""
+        RequestStore(context).save(self._requested())
 
     def _window(self) -> tuple[int | None, int | None]:
         """Timestamps, in ms, that a record must lie between to be kept."""
@@ -278,3 +332,8 @@ class KafkaToKafkaOperator(SparkJobOperator):
             json.dumps({name: value for name, value in result.items() if name != "ranges"}),
         )
         return result
+
+
+def _shortened(value: object) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= _MOST_SHOWN_CHARACTERS else f"{text[:_MOST_SHOWN_CHARACTERS]}..."

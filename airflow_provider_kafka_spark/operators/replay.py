@@ -41,8 +41,8 @@ class ReplayOffsetRangesOperator(BoundedCopyOperator):
         self.offset_ranges = offset_ranges
         self.merge_overlaps = merge_overlaps
 
-    def _wish(self) -> dict[str, Any]:
-        return {"offset_ranges": self._ranges().format()}
+    def _requested(self) -> dict[str, Any]:
+        return {**super()._requested(), "offset_ranges": self._ranges().format()}
 
     def _resolve(self, hook: KafkaHook, rules: ReadRules) -> tuple[ResolvedRanges, ClusterState]:
         ranges = self._ranges()

@@ -11,11 +11,8 @@ import pytest
 from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
 from airflow_provider_kafka_spark.core.plan import ReplayPlan, Target
 from airflow_provider_kafka_spark.core.protocol import Transform
-from airflow_provider_kafka_spark.hooks.run_state import RunState, RunStateStore
+from airflow_provider_kafka_spark.hooks.run_state import RequestStore, RunState, RunStateStore
 from tests.airflow_fakes import TaskInstance, TaskStateStore, task_context
-
-WISH = {"offset_ranges": ["orders:0:0:10"], "target": [None, "copy", None]}
-
 
 TRANSFORM = Transform(topic="copy")
 RESULT = {
@@ -53,18 +50,16 @@ def plan_of(*ranges: str, target_end: int = 5) -> ReplayPlan:
 PLAN = plan_of()
 
 
-def load(
-    store: TaskStateStore, wish: dict[str, Any] | None = None, transform: Transform = TRANSFORM, **context: Any
-) -> tuple[RunStateStore, RunState]:
+def load(store: TaskStateStore, **context: Any) -> tuple[RunStateStore, RunState]:
     """Start one try, as a worker that knows nothing but the store does."""
-    opened = RunStateStore(task_context(store, **context), WISH if wish is None else wish, transform)
+    opened = RunStateStore(task_context(store, **context))
     return opened, opened.load()
 
 
 def submitted(store: TaskStateStore, plan: ReplayPlan = PLAN, now_ms: int = 1_000, **context: Any) -> RunState:
     """One try that came as far as the submission."""
     opened, state = load(store, **context)
-    state, plan = opened.for_plan(state, plan)
+    state, plan = opened.for_plan(state, plan, TRANSFORM)
     opened.submitting(state, plan, now_ms)
     return state
 
@@ -72,7 +67,7 @@ def submitted(store: TaskStateStore, plan: ReplayPlan = PLAN, now_ms: int = 1_00
 def finished(store: TaskStateStore, result: dict[str, Any] = RESULT, **context: Any) -> RunState:
     """One try that delivered all; the store then gives back what JSON makes of it."""
     opened, state = load(store, **context)
-    state, plan = opened.for_plan(state, PLAN)
+    state, plan = opened.for_plan(state, PLAN, TRANSFORM)
     opened.finished(opened.submitting(state, plan, 1_000), result)
     store.values = json.loads(json.dumps(store.values))
     return state
@@ -186,20 +181,6 @@ def test_a_run_after_a_success_is_a_new_one(before: TaskInstance, after: TaskIns
     assert (again.plan, again.target_ends, again.has_submitted, again.result) == (None, None, False, None)
 
 
-def test_a_retry_after_the_end_with_another_transform_copies_by_it() -> None:
-    """A result of other expressions is not that of this task any more; what was written by them is told."""
-    store = TaskStateStore()
-    first = finished(store, ti=Try())
-
-    opened, retry = load(store, transform=replace(TRANSFORM, where="offset > 3"), ti=Try(try_number=2))
-    state, plan = opened.for_plan(retry, PLAN)
-
-    assert retry.result is None
-    assert state.run_id != first.run_id
-    assert not state.has_submitted
-    assert "where" in plan.warnings[0]
-
-
 @pytest.mark.parametrize("ranges", [0, 1, 1_500])
 def test_a_result_of_many_ranges_stays_below_where_airflow_warns(ranges: int) -> None:
     """64 KiB by default; the plan is not kept with it."""
@@ -231,11 +212,11 @@ def test_deliveries_of_another_origin_stand_for_nothing(
     """They would hide records of the same offsets: the run gets a new id, the plan says why, and the application is still known."""
     store = TaskStateStore()
     opened, state = load(store)
-    state, _ = opened.for_plan(state, PLAN)
+    state, _ = opened.for_plan(state, PLAN, TRANSFORM)
     opened.started(opened.submitting(state, PLAN, 1_000), "application_1_0001")
 
-    opened, loaded = load(store, transform=transform, clear_number=clear_number)
-    fresh, warned = opened.for_plan(loaded, plan)
+    opened, loaded = load(store, clear_number=clear_number)
+    fresh, warned = opened.for_plan(loaded, plan, transform)
 
     assert loaded.run_id == state.run_id != fresh.run_id
     assert (fresh.has_submitted, fresh.target_ends, fresh.application_id) == (False, None, "application_1_0001")
@@ -246,8 +227,8 @@ def test_deliveries_of_another_origin_stand_for_nothing(
     assert warned.digest == plan.digest
 
     opened.submitting(fresh, warned, 2_000)
-    opened, retry = load(store, transform=transform, clear_number=clear_number)
-    assert opened.for_plan(retry, warned)[0] == retry
+    opened, retry = load(store, clear_number=clear_number)
+    assert opened.for_plan(retry, warned, transform)[0] == retry
     assert (retry.run_id, retry.plan, retry.submitted_at_ms) == (fresh.run_id, warned, 2_000)
 
 
@@ -265,7 +246,7 @@ def test_deliveries_of_the_same_origin_count(topic_ids: dict[str, str]) -> None:
     first = submitted(store)
 
     opened, cleared = load(store, clear_number=1)
-    state, plan = opened.for_plan(cleared, replace(PLAN, topic_ids=topic_ids))
+    state, plan = opened.for_plan(cleared, replace(PLAN, topic_ids=topic_ids), TRANSFORM)
 
     assert (state.run_id, state.submitted_at_ms, plan.warnings) == (first.run_id, 1_000, ())
 
@@ -277,51 +258,48 @@ def test_a_topic_that_was_away_for_a_while_is_compared() -> None:
     first = submitted(store, PLAN, clear_number=1)
 
     opened, cleared = load(store, clear_number=2)
-    state, _ = opened.for_plan(cleared, replace(PLAN, topic_ids={"orders": "id", "stock": "id-2"}))
+    state, _ = opened.for_plan(cleared, replace(PLAN, topic_ids={"orders": "id", "stock": "id-2"}), TRANSFORM)
 
     assert state.run_id != first.run_id
 
 
-def test_a_state_of_an_earlier_version_is_read() -> None:
-    """It says nothing of where records came from, which is taken for the same."""
-    store = TaskStateStore()
-    first = submitted(store)
-    (value,) = store.values.values()
-    for name in ("origin", "attempt", "result"):
-        del value[name]
-
-    opened, retry = load(store, transform=replace(TRANSFORM, where="offset > 3"), ti=Try(try_number=2))
-
-    assert (retry.run_id, retry.plan) == (first.run_id, PLAN)
-    assert opened.for_plan(retry, PLAN)[0].run_id == first.run_id
-
-
 @pytest.mark.parametrize(
-    ("wish", "ti"),
+    "ti",
     [
-        pytest.param(WISH, TaskInstance(map_index=1), id="another-map-item"),
-        pytest.param(WISH, TaskInstance(run_id="another"), id="another-dag-run"),
-        pytest.param(WISH, TaskInstance(task_id="another"), id="another-task"),
-        pytest.param({**WISH, "offset_ranges": ["orders:0:0:11"]}, TaskInstance(), id="other-ranges"),
-        pytest.param({**WISH, "target": [None, "other", None]}, TaskInstance(), id="another-target"),
+        pytest.param(TaskInstance(map_index=1), id="another-map-item"),
+        pytest.param(TaskInstance(run_id="another"), id="another-dag-run"),
+        pytest.param(TaskInstance(task_id="another"), id="another-task"),
     ],
 )
-def test_run_ids_differ(wish: dict[str, Any], ti: TaskInstance) -> None:
-    """No two tasks, map items or wishes share the id by which deliveries are recognised."""
+def test_run_ids_differ(ti: TaskInstance) -> None:
+    """No two task instances share the id by which deliveries are recognised."""
     _, one = load(TaskStateStore())
-    _, other = load(TaskStateStore(), wish, ti=ti)
+    _, other = load(TaskStateStore(), ti=ti)
 
     assert one.run_id != other.run_id
 
 
-def test_other_ranges_at_the_same_map_index_inherit_nothing() -> None:
-    """A list that is expanded anew may put other ranges at an index: they do not get its plan."""
+REQUESTED = {"topics": ["a", "b"], "ending_timestamp": 1_795_168_800_000, "where": None}
+
+
+@pytest.mark.parametrize(
+    ("context", "expected"),
+    [
+        pytest.param({"ti": Try(try_number=2)}, REQUESTED, id="retry"),
+        pytest.param({"ti": Try(try_number=2), "clear_number": 1}, None, id="clear"),
+        pytest.param({"ti": Try(try_number=2, max_tries=4)}, None, id="clear-that-leaves-the-number"),
+    ],
+)
+def test_a_retry_knows_what_its_first_try_was_asked_for(
+    context: dict[str, Any], expected: dict[str, Any] | None
+) -> None:
+    """And a clear does not, since it plans anew."""
     store = TaskStateStore()
-    submitted(store)
+    assert RequestStore(task_context(store, ti=Try())).load() is None
+    RequestStore(task_context(store, ti=Try())).save(REQUESTED)
+    store.values = json.loads(json.dumps(store.values))
 
-    _, other = load(store, {**WISH, "offset_ranges": ["orders:0:10:20"]})
-
-    assert (other.plan, other.has_submitted) == (None, False)
+    assert RequestStore(task_context(store, **context)).load() == expected
 
 
 def test_what_is_stored_is_plain_json() -> None:

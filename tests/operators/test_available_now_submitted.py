@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
@@ -13,7 +14,7 @@ from airflow_provider_kafka_spark.core.errors import JobReportMissingError
 from airflow_provider_kafka_spark.operators.available_now import KafkaToKafkaAvailableNowOperator
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
-from tests.airflow_fakes import task_context
+from tests.airflow_fakes import TaskStateStore, task_context
 from tests.child_processes import children_with
 from tests.operators.conftest import RecordingSpark, Traces
 
@@ -76,6 +77,51 @@ def test_nothing_is_left_behind(kafka: KafkaBroker, topic: TopicFactory, tmp_pat
         ).execute(task_context())  # type: ignore[arg-type]
     assert (traces.files, traces.processes) == ([], [])
     assert [path.name for path in (tmp_path / "checkpoint").iterdir()] == ["generation-0"]
+
+
+def test_a_retry_carries_out_what_its_first_try_was_asked_for(
+    kafka: KafkaBroker,
+    topic: TopicFactory,
+    tmp_path: Path,
+    recording_spark: RecordingSpark,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Another checkpoint or start would copy everything again; a clear takes the parameters as they are by now."""
+    source, other, target = topic(suffix="source"), topic(suffix="other"), topic(suffix="target")
+    kafka.produce(source, [Record(b"k", b"v")] * 10)
+    kafka.produce(other, [Record(b"k", b"v")] * 10)
+    store = TaskStateStore()
+
+    def fail_once(parameters: dict[str, object], **context: Any) -> str:
+        operator = KafkaToKafkaAvailableNowOperator(task_id="task", target_topic=target, **parameters)  # type: ignore[arg-type]
+        with pytest.raises(JobReportMissingError):
+            operator.execute(task_context(store, **context))  # type: ignore[arg-type]
+        return capsys.readouterr().out
+
+    fail_once(
+        {
+            "topics": [source, other],
+            "checkpoint_location": str(tmp_path / "1"),
+            "starting_offsets": {source: {"0": 4}, other: {"0": -2}},
+            "where": "offset > 0",
+        }
+    )
+    later: dict[str, object] = {
+        "topics": [source],
+        "checkpoint_location": str(tmp_path / "2"),
+        "starting_offsets": "earliest",
+        "where": "offset > 1",
+    }
+    log = fail_once(later)
+    fail_once(later, clear_number=1)
+
+    asked, retried, cleared = (
+        (r.transform.where, r.stream.checkpoint, r.stream.planned) for r in recording_spark.requests if r.stream
+    )
+    assert asked == retried
+    for name in later:
+        assert f"{name} was " in log
+    assert cleared == ("offset > 1", f"file://{tmp_path}/2/generation-0", (f"{source}:0:0:10",))
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -242,12 +244,10 @@ def test_a_new_run_still_waits_for_the_application_of_the_old(
             run(operator, task_context(store, **context))
 
     fail("true")
-    (state,) = store.values.values()
-    state["application_id"] = "local-1"
+    store.values["kafka_spark_run"]["application_id"] = "local-1"
     fail("offset >= 0", clear_number=1)
 
-    (state,) = store.values.values()
-    assert state["application_id"] == "local-1"
+    assert store.values["kafka_spark_run"]["application_id"] == "local-1"
 
 
 @pytest.mark.broker
@@ -264,3 +264,98 @@ def test_a_window_whose_first_records_were_deleted_by_hand_is_an_error(kafka: Ka
 
     with pytest.raises(AirflowFailException, match=rf"DataLossError: .*{source}\[0\].*log now starts at 4"):
         run(operator, task_context())
+
+
+@pytest.fixture
+def two_topics(kafka: KafkaBroker, topic: TopicFactory) -> tuple[str, str, str]:
+    """Two sources with ten records each, and a target."""
+    first, second, target = topic(suffix="first"), topic(suffix="second"), topic(suffix="target")
+    minute_ago = int(time.time() - 60) * 1000
+    for name in (first, second):
+        kafka.produce(name, [Record(value=b"v", timestamp=minute_ago) for _ in range(10)])
+    return first, second, target
+
+
+def fail_once(parameters: dict[str, Any], store: TaskStateStore, **context: Any) -> None:
+    """One try that submits its job, and has no report of it."""
+    with pytest.raises(JobReportMissingError):
+        run(KafkaToKafkaBatchOperator(task_id="task", **parameters), task_context(store, **context))
+
+
+@pytest.mark.broker
+def test_a_retry_carries_out_what_its_first_try_was_asked_for(
+    kafka: KafkaBroker,
+    two_topics: tuple[str, str, str],
+    recording_spark: RecordingSpark,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Whatever its parameters render to by now, which the log names; a clear plans anew with them."""
+    first, second, target = two_topics
+    hour_ago = datetime.now(timezone.utc) - timedelta(hours=1)
+    given: dict[str, Any] = {
+        "topics": [first, second],
+        "target_topic": target,
+        "starting_timestamp": hour_ago,
+        "where": "offset >= 0",
+        "columns": {"value": "value", "key": "key"},
+        "source_options": {"kafka.fetch.min.bytes": 1},
+        "sink_options": {"kafka.linger.ms": 1},
+    }
+    later = {
+        "topics": [second],
+        "starting_timestamp": hour_ago + timedelta(minutes=1),
+        "where": "offset >= 1",
+        "columns": {"value": "key"},
+        "source_options": {"kafka.fetch.min.bytes": 2},
+        "sink_options": {"kafka.linger.ms": 2},
+    }
+    store = TaskStateStore()
+
+    fail_once(given, store)
+    store.values = json.loads(json.dumps(store.values))
+    assert "differ by now" not in capsys.readouterr().out
+    kafka.produce(first, [Record(value=b"later")])
+    fail_once({**later, "target_topic": "another", "source_conn_id": "another"}, store)
+    log = capsys.readouterr().out
+    fail_once({**given, "topics": first}, store)
+    assert "topics must be a list of names" in capsys.readouterr().out
+    fail_once({**later, "target_topic": target}, store, clear_number=1)
+
+    asked, retried, malformed, cleared = recording_spark.requests
+    for request in (retried, malformed):
+        assert request == replace(
+            asked, is_retry=True, report_uri=request.report_uri, source_options=request.source_options
+        )
+        assert request.source_options["kafka.fetch.min.bytes"] == "1"
+    assert asked.ranges == (f"{first}:0:0:10", f"{second}:0:0:10")
+    for name in (*later, "target_topic", "source_conn_id"):
+        assert f"{name} was " in log
+    assert (cleared.ranges, cleared.transform.where) == ((f"{second}:0:0:10",), "offset >= 1")
+
+
+@pytest.mark.broker
+def test_another_spelling_of_the_same_is_no_difference(
+    two_topics: tuple[str, str, str], recording_spark: RecordingSpark, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A list made from a set has another order in each process, and a moment has many spellings."""
+    first, second, target = two_topics
+    store, moment = TaskStateStore(), datetime.now(timezone.utc).replace(microsecond=0)
+    spellings: list[dict[str, Any]] = [
+        {
+            "topics": [first, second],
+            "starting_offsets": {first: {"0": 0}, second: {"0": -2}},
+            "ending_timestamp": moment,
+        },
+        {
+            "topics": [second, first],
+            "starting_offsets": json.dumps({second: {"0": -2}, first: {"0": 0}}),
+            "ending_timestamp": moment.astimezone(timezone(timedelta(hours=1))).isoformat(),
+        },
+    ]
+
+    for parameters in spellings:
+        fail_once({"target_topic": target, **parameters}, store)
+
+    assert "differ by now" not in capsys.readouterr().out
+    asked, retried = recording_spark.requests
+    assert (asked.run_id, asked.ranges) == (retried.run_id, retried.ranges)

@@ -96,7 +96,7 @@ def test_a_green_task(kafka: KafkaBroker, topic: TopicFactory, traces: Traces) -
     }
     assert context["ti"].pushed["_link_SparkApplicationLink"].startswith("http://")
     assert operator.operator_extra_links[0].get_link(operator, ti_key=None).startswith("http://")  # type: ignore[arg-type]
-    assert [state["finished"] for state in store.values.values()] == [True]
+    assert store.values["kafka_spark_run"]["result"]["run_id"] == run_id
     assert (traces.files, traces.processes) == ([], [])
 
 

@@ -117,7 +117,8 @@ def _reset_bound(reset: Reset) -> Bound:
 
 
 def _is_done(reset: Reset, record: Generation) -> bool:
-    if record.reset_to != reset.to:
+    # By its meaning: another spelling of the same moment would copy everything again.
+    if record.reset_to is None or parse_start(record.reset_to, "reset_checkpoint_to") != _reset_bound(reset):
         return False
     if record.reset_by == reset.by:
         return True

@@ -264,6 +264,16 @@ def test_a_reset_is_done_once_for_each_dag_run() -> None:
     assert not catch_up.is_new
 
 
+def test_another_spelling_of_a_reset_is_the_same_reset() -> None:
+    """A retry whose template spells the same offsets or moment otherwise does not copy everything again."""
+    done = {"reset_to": "2026-11-20T10:00:00+00:00", "reset_by": "run-1"}
+    catch_up = _resolve(
+        _checkpoint(_offsets(o0=5), **done), _cluster(o=[(0, 10, 10)]), reset=Reset("1795168800000", "run-1")
+    )
+
+    assert not catch_up.is_new
+
+
 def test_a_reset_that_is_left_in_the_dag_is_refused() -> None:
     """Each run would copy everything again."""
     with pytest.raises(BoundError) as raised:
