@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
+
+from airflow.sdk.execution_time.context import OutletEventAccessors
 
 
 @dataclass
@@ -55,5 +56,5 @@ def task_context(
         "ti": ti or TaskInstance(),
         "task_state_store": store or TaskStateStore(),
         "dag_run": SimpleNamespace(clear_number=clear_number),
-        "outlet_events": defaultdict(lambda: SimpleNamespace(extra={})),
+        "outlet_events": OutletEventAccessors(),
     }

@@ -127,6 +127,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
             catch_up, plan = self._plan(context, source, sink, checkpoint, rules, target)
             self._announce(checkpoint, catch_up, plan)
             if self.plan_only:
+                self._make_no_asset_event()
                 return {
                     **result_of_plan(plan, catch_up.record.stream_id),
                     "unfinished": catch_up.unfinished.format(),

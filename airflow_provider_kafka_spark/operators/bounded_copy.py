@@ -85,6 +85,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
             self._check_target(sink, target, reads_back=state.has_submitted)
             self.log.info("The plan of run %s:\n%s", state.run_id, plan.table())
             if self.plan_only:
+                self._make_no_asset_event()
                 return result_of_plan(plan, state.run_id)
             if plan.is_empty:
                 self.log.info("Nothing to do: there are no records in the wish. Spark is not started.")

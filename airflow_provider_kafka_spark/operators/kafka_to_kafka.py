@@ -12,7 +12,6 @@ from airflow_provider_kafka_spark.core.delivery import (
     ranges_with_gaps,
 )
 from airflow_provider_kafka_spark.core.errors import InvalidInputError, KafkaSparkError
-from airflow_provider_kafka_spark.core.offset_range import OffsetRange
 from airflow_provider_kafka_spark.core.options import check_sink_options, check_source_options
 from airflow_provider_kafka_spark.core.parameters import check_seconds, is_read_committed
 from airflow_provider_kafka_spark.core.plan import ReplayPlan, Target
@@ -26,6 +25,7 @@ from airflow_provider_kafka_spark.hooks.failure import fail_for_good as fail_for
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.hooks.permissions import check_topics
 from airflow_provider_kafka_spark.hooks.run_state import RequestStore
+from airflow_provider_kafka_spark.operators.asset_events import describe_delivery
 from airflow_provider_kafka_spark.operators.spark_job import SparkJobOperator
 from airflow_provider_kafka_spark.operators.token_use import TokenUse
 
@@ -64,7 +64,7 @@ class KafkaToKafkaOperator(SparkJobOperator):
     :param fail_on_data_loss: aged-out offsets and re-created topics are an error; otherwise the gap is in the result.
     :param source_options: further options of Spark's Kafka source. (templated)
     :param sink_options: further options of Spark's Kafka sink. (templated)
-    :param plan_only: resolve, check, return the plan, submit nothing.
+    :param plan_only: resolve, check, return the plan, submit nothing, make no asset event.
     :param use_delegation_token: the worker makes a delegation token for this run with the connection's login, and Spark logs in with that alone: it never sees the login. The token is renewed while the job runs
         and expired behind it. True for all clusters, ``"source"`` or ``"target"`` for one. ``"spark"``: on YARN and Kubernetes with Kerberos, Spark itself obtains and renews a token for each cluster whose
         connection logs in by Kerberos; only its settings are made here, and the tokens end by themselves.
@@ -315,15 +315,10 @@ class KafkaToKafkaOperator(SparkJobOperator):
         return []
 
     def _done(self, context: Context, result: dict[str, Any]) -> dict[str, Any]:
-        for outlet in self.outlets or ():
-            context["outlet_events"][outlet].extra = {
-                "run_id": result["run_id"],
-                "records_written": result["records_written"],
-                "offset_ranges": [
-                    OffsetRange(r["topic"], r["partition"], r["from_offset"], r["until_offset"]).format()
-                    for r in result["ranges"]
-                ],
-            }
+        if result["records_written"]:
+            describe_delivery(context, self.outlets, result, self._target_server)
+        else:
+            self._make_no_asset_event()
         self.log.info(
             "Delivered: %s records read, %s written, %s offsets without a record. Result: %s",
             f"{result['records_read']:,}",
@@ -332,6 +327,14 @@ class KafkaToKafkaOperator(SparkJobOperator):
             json.dumps({name: value for name, value in result.items() if name != "ranges"}),
         )
         return result
+
+    def _target_server(self) -> str:
+        servers = KafkaHook(self.target_conn_id or self.source_conn_id).config.bootstrap_servers
+        return servers.split(",")[0].strip()
+
+    def _make_no_asset_event(self) -> None:
+        # Airflow makes an event for each outlet that the task it runs, a copy of the DAG's, has when it succeeds.
+        self.outlets = []
 
 
 def _shortened(value: object) -> str:

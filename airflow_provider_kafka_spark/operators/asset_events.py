@@ -1,0 +1,51 @@
+"""The asset events of a copy, by which a DAG that is scheduled by the target learns what arrived there."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import Asset, AssetAlias
+from airflow.sdk.exceptions import AirflowRuntimeError
+
+from airflow_provider_kafka_spark.core.errors import KafkaSparkError
+from airflow_provider_kafka_spark.core.offset_range import OffsetRange
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+log = logging.getLogger(__name__)
+
+
+def describe_delivery(
+    context: Context, outlets: Iterable[object], result: Mapping[str, Any], target_server: Callable[[], str]
+) -> None:
+    """Tell the asset event of each outlet what was delivered.
+
+    Airflow makes the events when the task succeeds: for each asset among its outlets; for an alias, those that are added
+    here, one for each target topic, whose asset is ``kafka://SERVER/TOPIC`` as the Kafka provider names it. Nothing here
+    fails a task that has delivered everything: an outlet that is no asset is passed over.
+
+    :param target_server: the target's first bootstrap server, as ``host:port``.
+    """
+    extra = {
+        "run_id": result["run_id"],
+        "records_written": result["records_written"],
+        "offset_ranges": [
+            OffsetRange(r["topic"], r["partition"], r["from_offset"], r["until_offset"]).format()
+            for r in result["ranges"]
+        ],
+    }
+    for outlet in outlets:
+        try:
+            event = context["outlet_events"][outlet]  # type: ignore[index]
+            if isinstance(outlet, AssetAlias):
+                for topic in result["target_topics"]:
+                    event.add(Asset(uri=f"kafka://{target_server()}/{topic}"), extra=extra)
+            else:
+                event.extra = extra
+        except TypeError:
+            log.debug("The outlet %r is no asset.", outlet)
+        except (AirflowRuntimeError, KafkaSparkError) as error:
+            log.warning("The outlet %r gets no asset event: %s", outlet, error)

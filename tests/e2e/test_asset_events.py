@@ -1,0 +1,40 @@
+"""Asset events in Airflow's own database: who is scheduled by an outlet is woken by a delivery, and by nothing else."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_kafka_spark.testing.airflow_home import AirflowHome
+from tests.e2e.shop import Shop
+
+EVENTS = """
+SELECT source_task_id, name, uri, asset_event.extra FROM asset_event JOIN asset ON asset.id = asset_id
+WHERE source_dag_id = 'outlets'
+"""
+
+
+@pytest.mark.broker
+@pytest.mark.spark
+@pytest.mark.airflow
+def test_only_a_delivery_makes_an_event(shop: Shop, airflow_home: AirflowHome) -> None:
+    """Also where an outlet is an alias, a reference, an unknown one, or no asset at all."""
+    home = replace(airflow_home, dags=Path(__file__).parent / "outlet_dags")
+    left = home.test_dag("outlets", home.logs / "outlets.log")
+
+    with closing(sqlite3.connect(home.database)) as database:
+        events = [(task, name, uri, json.loads(extra)) for task, name, uri, extra in database.execute(EVENTS)]
+    result = left["tasks"]["copy"]["-1"]["xcom"]["return_value"]
+    extra = {"run_id": result["run_id"], "records_written": 10, "offset_ranges": ["orders:0:0:10"]}
+    in_kafka = f"kafka://{shop.broker.bootstrap_servers}/orders_replay"
+    assert sorted(events, key=str) == [
+        ("copy", "copied", "copied", extra),
+        ("copy", in_kafka, in_kafka, extra),
+        ("copy", "planned", "planned", extra),
+    ]
+    assert "AssetNameRef(name='unknown') gets no asset event" in (home.logs / "outlets.log").read_text()

@@ -1,0 +1,53 @@
+"""Promises of :mod:`airflow_provider_kafka_spark.operators.asset_events`, on Airflow's own accessors of events."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow.sdk import Asset, AssetAlias
+
+from airflow_provider_kafka_spark.core.errors import ConnectionConfigError
+from airflow_provider_kafka_spark.operators.asset_events import describe_delivery
+from tests.airflow_fakes import task_context
+
+RESULT: dict[str, Any] = {
+    "run_id": "51cde4972c7656f2",
+    "records_written": 97,
+    "ranges": [{"topic": "orders", "partition": 0, "from_offset": 100, "until_offset": 200}],
+    "target_topics": ["eu", "us"],
+}
+EXTRA = {"run_id": "51cde4972c7656f2", "records_written": 97, "offset_ranges": ["orders:0:100:200"]}
+
+
+def test_each_asset_is_told_and_what_is_none_is_passed_over() -> None:
+    """An outlet may be any object of lineage; after the delivery none may fail the task."""
+    context, asset = task_context(), Asset("copied")
+
+    describe_delivery(context, ["text", 7, asset], RESULT, lambda: "broker-1:9092")  # type: ignore[arg-type]
+
+    assert list(context["outlet_events"]) == [asset]
+    assert context["outlet_events"][asset].extra == EXTRA
+
+
+def test_an_alias_stands_for_each_target_topic() -> None:
+    context, alias = task_context(), AssetAlias("copies")
+
+    describe_delivery(context, [alias], RESULT, lambda: "broker-1:9092")  # type: ignore[arg-type]
+
+    events = context["outlet_events"][alias].asset_alias_events
+    assert [(e.source_alias_name, e.dest_asset_key.uri, e.extra) for e in events] == [
+        ("copies", "kafka://broker-1:9092/eu", EXTRA),
+        ("copies", "kafka://broker-1:9092/us", EXTRA),
+    ]
+
+
+def test_a_connection_that_is_gone_by_then_fails_nothing() -> None:
+    """The records are delivered, and the other outlets are told."""
+    context, asset = task_context(), Asset("copied")
+
+    def server() -> str:
+        raise ConnectionConfigError("The connection is gone.")
+
+    describe_delivery(context, [AssetAlias("copies"), asset], RESULT, server)  # type: ignore[arg-type]
+
+    assert context["outlet_events"][asset].extra == EXTRA
