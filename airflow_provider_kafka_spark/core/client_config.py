@@ -203,7 +203,7 @@ def parse(conn_id: str, properties: Mapping[str, Any]) -> ParsedConnection:
         java |= _taken(extra, tls.JAVA_ONLY)
         connection_tls = parse_tls(extra)
     _refuse_without_effect(extra, protocol)
-    both, worker = _taken(extra, sorted(_SAME)), {name: extra.left.pop(name) for name in _WORKER_ONLY & set(extra.left)}
+    both, worker = _taken(extra, sorted(_SAME)), _taken(extra, sorted(_WORKER_ONLY))
     for name in extra.left:
         raise ConnectionConfigError(
             f"The connection {conn_id!r} sets {name!r}, for which no counterpart in Spark's Java client is known, so the job could not connect as the "

@@ -8,9 +8,7 @@ from typing import NamedTuple
 DEFAULT_PORT = 9092
 
 #: librdkafka takes a protocol in front, and Java takes it too. An IPv6 address is in brackets where a port follows.
-_SERVER = re.compile(
-    r"(?:[A-Za-z_]+://)?(?:\[(?P<ipv6>[0-9A-Fa-f:.%]+)\]|(?P<host>[^\s:/\[\]]+))(?::(?P<port>\d{1,5}))?"
-)
+_SERVER = re.compile(r"(?:[A-Za-z_]+://)?(?:\[(?P<ipv6>[0-9A-Fa-f:.%]+)\]|(?P<host>[\w.-]+))(?::(?P<port>\d{1,5}))?")
 
 
 class Server(NamedTuple):

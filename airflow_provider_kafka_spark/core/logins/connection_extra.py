@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError
+from airflow_provider_kafka_spark.core.logins.text_rules import PLAIN, SECRET, TextRule
 
 #: Of one line.
 _PEM_BLOCK = re.compile(r"(-----BEGIN [A-Z0-9 ]+-----)([^\n]+?)(-----END [A-Z0-9 ]+-----) *")
@@ -24,11 +25,12 @@ class ConnectionExtra:
         self.conn_id = conn_id
         self.left: dict[str, Any] = {str(name).strip(): value for name, value in extra.items() if value is not None}
 
-    def take(self, *names: str) -> str | None:
+    def take(self, *names: str, rule: TextRule = PLAIN) -> str | None:
         """The value that stands under any of these names, as text; None if there is none, or it is empty.
 
         :param names: of one and the same setting.
-        :raises ConnectionConfigError: if two of them have different values, or one has a value that is no text.
+        :param rule: what the value must be.
+        :raises ConnectionConfigError: if two of them have different values, or a value is no text or breaks the rule.
         """
         found = {name: self._text(name) for name in names if name in self.left}
         for name in found:
@@ -38,23 +40,28 @@ class ConnectionExtra:
             raise self.error(
                 f"sets {' and '.join(values)}, which are one setting, to different values. Keep one of them."
             )
+        for name, value in values.items():
+            self.check(name, value, rule)
         return next(iter(values.values()), None)
 
-    def take_one(self, name: str, other: str | None, other_name: str) -> str | None:
+    def take_one(self, name: str, other: str | None, other_name: str, rule: TextRule = PLAIN) -> str | None:
         """The value of a property that can also stand elsewhere, such as in a JAAS line.
 
         :param other: what stands there.
         :param other_name: where that is, for the message.
-        :raises ConnectionConfigError: if it stands in both, with different values.
+        :param rule: what the value must be.
+        :raises ConnectionConfigError: if it stands in both, with different values, or breaks the rule.
         """
-        value = self.take(name)
+        value = self.take(name, rule=rule)
+        if other:
+            self.check(f"{name} (in {other_name})", other, rule)
         if value and other and value != other:
             raise self.error(f"sets {name} and {other_name} to different values. Keep one of them.")
         return value or other
 
     def take_pem(self, name: str) -> str | None:
         """A PEM text. One whose line ends were lost, or spelt out as ``\\n``, when it was pasted into a single line, is mended."""
-        text = self.take(name)
+        text = self.take(name, rule=SECRET)
         if text is None:
             return None
         if "-----BEGIN" not in text:
@@ -77,6 +84,13 @@ class ConnectionExtra:
         if text.lower() not in ("true", "false"):
             raise self.error(f"must have true or false for {name}; got {text!r}.")
         return text.lower() == "true"
+
+    def check(self, name: str, value: str, rule: TextRule) -> None:
+        """:raises ConnectionConfigError: if a value breaks the rule. The message shows no secret."""
+        if fault := rule.fault(value):
+            raise ConnectionConfigError(
+                f"{name} of connection {self.conn_id!r} must be {rule.what}; got {fault}. Correct it."
+            )
 
     def error(self, problem: str) -> ConnectionConfigError:
         """To be raised.

@@ -64,7 +64,12 @@ def extra_of_form(form: FormFields) -> dict[str, Any]:
     for name, (location, pem) in _PATH_OR_PEM.items():
         if name in typed:
             found[pem if "-----BEGIN" in str(typed[name]) else location] = typed[name]
-    if str(typed.get("verify_host_names", True)).lower() == "false":
+    checked = str(typed.get("verify_host_names", True)).lower()
+    if checked not in ("true", "false"):
+        raise ConnectionConfigError(
+            f"verify_host_names of connection {form.conn_id!r} must be true or false; got {checked!r}. Correct it."
+        )
+    if checked == "false":
         found["ssl.endpoint.identification.algorithm"] = "none"
     found |= _servers(form, typed.get("bootstrap_servers"))
     further = {**_further(form.conn_id, typed.get("librdkafka")), **{n: v for n, v in given.items() if "." in n}}

@@ -11,6 +11,7 @@ from airflow_provider_kafka_spark.core.errors import ConnectionConfigError
 from airflow_provider_kafka_spark.core.logins.client_properties import ClientProperties, LoginFiles
 from airflow_provider_kafka_spark.core.logins.connection_extra import ConnectionExtra
 from airflow_provider_kafka_spark.core.logins.jaas import JaasLine, parse_jaas
+from airflow_provider_kafka_spark.core.logins.text_rules import NAME, PATH, PRINCIPAL
 
 _MODULE = "com.sun.security.auth.module.Krb5LoginModule"
 #: Said by what else the line has, or of no account for a client.
@@ -99,11 +100,13 @@ def parse_kerberos(extra: ConnectionExtra, options: dict[str, str]) -> KerberosL
     :raises ConnectionConfigError: if a keytab stands there without the principal whose keys it has, or is wanted and not named.
     """
     jaas = "sasl.jaas.config"
-    service = extra.take_one("sasl.kerberos.service.name", options.pop("serviceName", None), jaas) or "kafka"
-    principal = extra.take_one("sasl.kerberos.principal", options.pop("principal", None), jaas)
-    keytab = extra.take_one("sasl.kerberos.keytab", options.pop("keyTab", None), jaas)
+    service = extra.take_one("sasl.kerberos.service.name", options.pop("serviceName", None), jaas, NAME) or "kafka"
+    principal = extra.take_one("sasl.kerberos.principal", options.pop("principal", None), jaas, PRINCIPAL)
+    keytab = extra.take_one("sasl.kerberos.keytab", options.pop("keyTab", None), jaas, PATH)
     keytab = keytab.removeprefix("FILE:") if keytab else None
     ticket_cache = options.pop("ticketCache", None)
+    if ticket_cache:
+        extra.check(f"ticketCache (in {jaas})", ticket_cache, PATH)
     if options.get("useKeyTab", "").lower() == "true" and not keytab:
         raise extra.error(
             "has useKeyTab=true in sasl.jaas.config and no keyTab, which means the default keytab of the machine; librdkafka knows none, and it does not travel with a job. Name "

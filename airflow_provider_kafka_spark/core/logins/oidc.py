@@ -9,6 +9,7 @@ from typing import Any
 from airflow_provider_kafka_spark.core.logins.client_properties import ClientProperties, LoginFiles
 from airflow_provider_kafka_spark.core.logins.connection_extra import ConnectionExtra
 from airflow_provider_kafka_spark.core.logins.jaas import JaasLine
+from airflow_provider_kafka_spark.core.logins.text_rules import EXTENSION, PATH, PRINTABLE, SECRET, URL, TextRule
 
 _MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
 #: In kafka-clients from 3.4 on, 4.x included; earlier ones had it in another package.
@@ -121,15 +122,13 @@ def parse_oidc(extra: ConnectionExtra, options: dict[str, str]) -> OidcLogin:
             f"sasl.oauthbearer.client.secret."
         )
     jaas, prefix = "sasl.jaas.config", "sasl.oauthbearer.client"
-    url = extra.take(_URL)
-    client_id = _either(extra, "id", options.pop("clientId", None))
-    client_secret = _either(extra, "secret", options.pop("clientSecret", None))
+    url = extra.take(_URL, rule=URL)
+    client_id = _either(extra, "id", options.pop("clientId", None), PRINTABLE)
+    client_secret = _either(extra, "secret", options.pop("clientSecret", None), SECRET)
     absent = [n for n, v in ((_URL, url), (f"{prefix}.id", client_id), (f"{prefix}.secret", client_secret)) if not v]
     if not url or not client_id or not client_secret:
         raise extra.error(f"needs {' and '.join(absent)} in its Extra for sasl.mechanism OAUTHBEARER.")
-    if not url.lower().startswith(("https://", "http://")):
-        raise extra.error(f"must have an address such as 'https://id.example.com/token' for {_URL}; got {url!r}.")
-    location, pem = extra.take("https.ca.location"), extra.take_pem("https.ca.pem")
+    location, pem = extra.take("https.ca.location", rule=PATH), extra.take_pem("https.ca.pem")
     if location and pem:
         raise extra.error("sets both https.ca.location and https.ca.pem; give one.")
     claim = extra.take("sasl.oauthbearer.sub.claim.name")
@@ -146,10 +145,12 @@ def parse_oidc(extra: ConnectionExtra, options: dict[str, str]) -> OidcLogin:
     )
 
 
-def _either(extra: ConnectionExtra, what: str, in_jaas: str | None) -> str | None:
+def _either(extra: ConnectionExtra, what: str, in_jaas: str | None, rule: TextRule) -> str | None:
     """Both clients have an older and a newer name for it, and Java a third."""
     names = (f"sasl.oauthbearer.client.{what}", f"sasl.oauthbearer.client.credentials.client.{what}")
-    value = extra.take(*names)
+    value = extra.take(*names, rule=rule)
+    if in_jaas:
+        extra.check(f"{names[0]} (in sasl.jaas.config)", in_jaas, rule)
     if value and in_jaas and value != in_jaas:
         raise extra.error(f"sets {names[0]} and sasl.jaas.config to different values. Keep one of them.")
     return value or in_jaas
@@ -160,9 +161,9 @@ def _extensions(extra: ConnectionExtra, options: dict[str, str]) -> dict[str, st
     in_jaas = {name.removeprefix(prefix): options.pop(name) for name in list(options) if name.startswith(prefix)}
     text = extra.take("sasl.oauthbearer.extensions")
     pairs = [pair.partition("=") for pair in (text or "").split(",") if pair.strip()]
-    if not all(name.strip() and equals for name, equals, _ in pairs):
-        raise extra.error(f"must have 'name=value,name=value' for sasl.oauthbearer.extensions; got {text!r}.")
     found = {name.strip(): value.strip() for name, _, value in pairs}
+    for name, value in (*found.items(), *in_jaas.items()):
+        extra.check("sasl.oauthbearer.extensions", f"{name}={value}", EXTENSION)
     if found and in_jaas and found != in_jaas:
         raise extra.error(
             "sets sasl.oauthbearer.extensions and sasl.jaas.config to different values. Keep one of them."

@@ -10,6 +10,7 @@ from airflow_provider_kafka_spark.core.logins.connection_extra import Connection
 from airflow_provider_kafka_spark.core.logins.jaas import JaasLine, parse_jaas
 from airflow_provider_kafka_spark.core.logins.kerberos import parse_kerberos
 from airflow_provider_kafka_spark.core.logins.oidc import parse_oidc
+from airflow_provider_kafka_spark.core.logins.text_rules import PRINTABLE, SECRET
 
 _SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 #: The login module of each mechanism.
@@ -116,7 +117,7 @@ def parse_sasl(extra: ConnectionExtra) -> Login:
 
 def _jaas_options(extra: ConnectionExtra, mechanism: str) -> dict[str, str]:
     """The options of the JAAS line, if there is one, to be taken out one by one."""
-    text = extra.take("sasl.jaas.config")
+    text = extra.take("sasl.jaas.config", rule=SECRET)
     if text is None:
         return {}
     try:
@@ -133,8 +134,8 @@ def _jaas_options(extra: ConnectionExtra, mechanism: str) -> dict[str, str]:
 
 
 def _parse_password(extra: ConnectionExtra, mechanism: str, options: dict[str, str]) -> PasswordLogin:
-    user = extra.take_one("sasl.username", options.pop("username", None), "sasl.jaas.config")
-    password = extra.take_one("sasl.password", options.pop("password", None), "sasl.jaas.config")
+    user = extra.take_one("sasl.username", options.pop("username", None), "sasl.jaas.config", PRINTABLE)
+    password = extra.take_one("sasl.password", options.pop("password", None), "sasl.jaas.config", SECRET)
     if not user or not password:
         absent = [name for name, value in (("sasl.username", user), ("sasl.password", password)) if not value]
         raise extra.error(f"needs {' and '.join(absent)} in its Extra for sasl.mechanism {mechanism}.")

@@ -12,6 +12,7 @@ from typing import Any
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError
 from airflow_provider_kafka_spark.core.logins.client_properties import ClientProperties, LoginFiles, lines_to_mask
 from airflow_provider_kafka_spark.core.logins.connection_extra import ConnectionExtra
+from airflow_provider_kafka_spark.core.logins.text_rules import NAMES, PATH, SECRET
 
 #: How a JVM does TLS; nothing that the worker could follow, and nothing of the login.
 JAVA_ONLY = (
@@ -189,10 +190,10 @@ def parse_tls(extra: ConnectionExtra) -> Tls:
         raise extra.error(
             f"has {there} and not {absent}: it needs both ssl.certificate.location (or .pem) and ssl.key.location (or .pem)."
         )
-    key_password = extra.take("ssl.key.password")
+    key_password = extra.take("ssl.key.password", rule=SECRET)
     if key_password and key is None and key_store is None:
         raise extra.error("sets ssl.key.password, and no key. Add ssl.key.location or ssl.key.pem, or remove it.")
-    worker = {name: value for name in _WORKER_ONLY if (value := extra.take(name))}
+    worker = {name: value for name in _WORKER_ONLY if (value := extra.take(name, rule=NAMES))}
     return Tls(
         extra.conn_id, authorities, trust_store, certificate, key, key_password, key_store, check_host_names, worker
     )
@@ -210,18 +211,19 @@ def _host_names(extra: ConnectionExtra) -> bool:
 
 
 def _pem(extra: ConnectionExtra, location_name: str, pem_name: str) -> PemSource | None:
-    location, pem = extra.take(location_name), extra.take_pem(pem_name)
+    if "-----BEGIN" in str(extra.left.get(location_name)):
+        raise extra.error(f"has a PEM text in {location_name}, where a path belongs. Put it into {pem_name}.")
+    location, pem = extra.take(location_name, rule=PATH), extra.take_pem(pem_name)
     if location and pem:
         raise extra.error(f"sets both {location_name} and {pem_name}; give one.")
-    if location and "-----BEGIN" in location:
-        raise extra.error(f"has a PEM text in {location_name}, where a path belongs. Put it into {pem_name}.")
     if location:
         return PemSource(location_name, location=location)
     return PemSource(pem_name, pem=pem) if pem else None
 
 
 def _store(extra: ConnectionExtra, stem: str, is_inline: bool) -> StoreSource | None:
-    location, kind, password = (extra.take(f"{stem}.{what}") for what in ("location", "type", "password"))
+    location, kind = extra.take(f"{stem}.location", rule=PATH), extra.take(f"{stem}.type")
+    password = extra.take(f"{stem}.password", rule=SECRET)
     if kind and kind.upper() not in _STORE_TYPES:
         raise extra.error(f"must have one of {', '.join(_STORE_TYPES)} for {stem}.type; got {kind!r}.")
     if location:

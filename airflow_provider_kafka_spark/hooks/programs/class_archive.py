@@ -14,6 +14,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from airflow_provider_kafka_spark.core.submission.java_options import java_option
 from airflow_provider_kafka_spark.hooks.programs.child_environment import child_environment
 from airflow_provider_kafka_spark.hooks.programs.jars import cache_root
 from airflow_provider_kafka_spark.hooks.programs.java import Java
@@ -73,11 +74,11 @@ class ClassArchive:
     def jvm_options(self, folder: Path) -> str:
         """The options by which a driver uses the archive, or makes it in ``folder``, as Spark's launcher splits them; none for the first job of a machine."""
         if self.is_ready:
-            return f'"-XX:SharedArchiveFile={self.path}" {_QUIET}'
+            return f"{java_option(f'-XX:SharedArchiveFile={self.path}')} {_QUIET}"
         if not self._seen_before():
             return ""
         log.info("This job also makes a class archive when it ends, some 15 s once, so that later jobs start faster.")
-        return f'"-XX:ArchiveClassesAtExit={folder / _NEW}" {_QUIET}'
+        return f"{java_option(f'-XX:ArchiveClassesAtExit={folder / _NEW}')} {_QUIET}"
 
     def _seen_before(self) -> bool:
         """Whether this machine has run such a job before; from now on it has."""
@@ -123,7 +124,7 @@ class ClassArchive:
             env={
                 **child_environment(),
                 "SPARK_HOME": str(self.home.jars.parent),
-                "SPARK_SUBMIT_OPTS": f'"-XX:SharedArchiveFile={made}" {_QUIET}',
+                "SPARK_SUBMIT_OPTS": f"{java_option(f'-XX:SharedArchiveFile={made}')} {_QUIET}",
             },
             # A JVM that crashes leaves its report where it runs.
             cwd=made.parent,

@@ -13,6 +13,7 @@ from typing import Any
 from airflow_provider_kafka_spark.core.errors import OptionError
 from airflow_provider_kafka_spark.core.protocol import JobRequest
 from airflow_provider_kafka_spark.core.submission.file_names import LOGINS, REPORT
+from airflow_provider_kafka_spark.core.submission.java_options import java_option
 from airflow_provider_kafka_spark.core.submission.java_properties import format_properties
 from airflow_provider_kafka_spark.core.submission.job_logins import JobLogins
 from airflow_provider_kafka_spark.core.submission.paths import absolute_paths
@@ -123,7 +124,7 @@ def submit_options(
         **logins.spark_settings,
         **(options.get("conf") or {}),
     }
-    defined = " ".join(f"-D{name}={value}" for name, value in logins.system_properties.items())
+    defined = " ".join(java_option(f"-D{name}={value}") for name, value in logins.system_properties.items())
     if defined and not cluster.is_local:
         options["conf"].update(_java_options(cluster, options, defined))
     for name, value in cluster.connector_options.items():
@@ -185,7 +186,7 @@ def _jvm_environment(
     Spark's launcher reads it beside ``spark.driver.extraJavaOptions``, which stays the author's.
     """
     properties = {**kerberos_properties(), **logins.system_properties}
-    options = [f'-D{name}="{value}"' for name, value in properties.items()]
+    options = [java_option(f"-D{name}={value}") for name, value in properties.items()]
     if not cluster.is_local:
         return {"SPARK_SUBMIT_OPTS": " ".join(options)} if options else {}
     options += [_FIRST_COMPILER] if is_small(request.planned_offsets) else []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import shlex
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -224,6 +225,18 @@ def test_java_options_of_conf_stay(
         "spark.driver.extraJavaOptions": "-Dmine=1 -Dallowed=https://a/oauth2",
         "spark.executor.defaultJavaOptions": "-Dmine=2 -Dallowed=https://a/oauth2",
     }
+
+
+@pytest.mark.parametrize("master", ["local[2]", "yarn"])
+def test_a_value_is_never_a_second_java_option(connection: Callable[..., None], home: Path, master: str) -> None:
+    """Whatever it holds, and whoever has let it through."""
+    connection("spark_default", conn_type="spark", host=master)
+    value = 'https://a/" -XX:OnError=id \\'
+
+    told = submit(home, system_properties={"allowed": value})
+
+    for options in (told.environment["SPARK_SUBMIT_OPTS"], *java_options(told).values()):
+        assert [word for word in shlex.split(options) if "OnError" in word] == [f"-Dallowed={value}"]
 
 
 def java_options(told: Told) -> dict[str, str]:
