@@ -16,7 +16,7 @@ from airflow_provider_kafka_spark.core.errors import ProtocolError
 from airflow_provider_kafka_spark.core.offset_range import MAX_OFFSET, OffsetRanges
 from airflow_provider_kafka_spark.core.spans import Span
 
-PROTOCOL_VERSION = 2
+PROTOCOL_VERSION = 3
 
 #: What JSON makes of a field's annotation; the others are read by functions of their own.
 _PLAIN_TYPES: Mapping[str, tuple[type, ...]] = {
@@ -120,6 +120,7 @@ class JobRequest:
     :param forbidden_targets: topics that are being read and that ``topic_expr`` must not lead to.
     :param progress_seconds: seconds between two lines of progress.
     :param stream: what a stream needs besides; None for a bounded copy.
+    :param event_token: random value by which the worker knows the driver's own events in its output. **Secret.**
     :param owner_pid: process on the driver's own machine whose death ends the job, or None in cluster mode. A worker that was killed cannot stop its
         job, and its task's retry would write beside it.
     """
@@ -141,6 +142,7 @@ class JobRequest:
     progress_seconds: float = 5.0
     owner_pid: int | None = None
     stream: StreamOrder | None = None
+    event_token: str = field(default="", repr=False)
     version: int = PROTOCOL_VERSION
 
     @property

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +80,7 @@ class SparkJobHook(BaseHook):
     def run(self, request: JobRequest, job: str, on_event: OnEvent, logins: JobLogins) -> JobReport:
         """Submit, follow, and return the job's report.
 
-        :param request: ``report_uri`` is filled in here.
+        :param request: ``report_uri`` and ``event_token`` are filled in here.
         :param job: name of the module in ``jobs`` that runs.
         :param on_event: called for what the job says while it runs.
         :param logins: what the request's options log in with, for the files and Java properties that this needs.
@@ -86,10 +88,15 @@ class SparkJobHook(BaseHook):
         :raises JobReportMissingError: if it ended without a report.
         :raises JobKilledError: if :meth:`kill` ended it.
         """
+        request = replace(request, event_token=secrets.token_hex(16))
         with job_folder() as folder:
             prepared = prepare_job(self.cluster, request, job, logins, folder)
             submission = self._new_submission(
-                on_event, folder, environment=prepared.environment, options=prepared.options
+                on_event,
+                folder,
+                event_token=request.event_token,
+                environment=prepared.environment,
+                options=prepared.options,
             )
             failure: Exception | None = None
             if not self._killed:
@@ -112,16 +119,23 @@ class SparkJobHook(BaseHook):
     def wait_for_earlier(self, application_id: str) -> None:
         """Return when the application of an earlier try has ended, whose worker may have died before it.
 
-        Otherwise two jobs would write the same records side by side. YARN and Kubernetes are asked: a local driver, or one in client mode, ends with its worker.
+        Otherwise two jobs would write the same records side by side. YARN and Kubernetes are asked about applications of their own: a local driver, or one in client mode, ends with its worker.
 
         One that they do not know has ended. An outage is waited for, up to ten minutes at a stretch.
 
         :raises EarlierJobUnknownError: if they do not tell, or the worker does not know whom to ask.
         :raises JobKilledError: if :meth:`kill` is called meanwhile; the application is then killed.
         """
-        if not is_on_yarn(application_id) and not self.cluster.has_driver_pod:
+        manager = self.cluster.manager
+        if manager is None or is_on_yarn(application_id) != (manager == "YARN"):
+            if is_on_yarn(application_id):
+                self.log.warning(
+                    "Application %s of an earlier try is on YARN, and connection %r leads to %r now: its end is not waited for.",
+                    application_id,
+                    self.spark_conn_id,
+                    self.cluster.master,
+                )
             return
-        manager = "YARN" if is_on_yarn(application_id) else "Kubernetes"
         with job_folder() as folder:
             submission = self._new_submission(lambda _: None, folder, options=self.cluster.submit_options)
             answered = time.monotonic()
@@ -172,6 +186,7 @@ class SparkJobHook(BaseHook):
         on_event: OnEvent,
         folder: Path,
         *,
+        event_token: str | None = None,
         environment: Mapping[str, str] | None = None,
         options: Mapping[str, Any],
     ) -> SparkSubmission:
@@ -181,6 +196,7 @@ class SparkJobHook(BaseHook):
             on_event,
             folder,
             is_killed=lambda: self._killed,
+            event_token=event_token,
             environment=environment,
             **options,
         )

@@ -130,7 +130,7 @@ def _write(
     group = f"copy-{uuid4()}"
     spark.sparkContext.setJobGroup(group, f"Copy of run {request.run_id}")
     offsets = sum(span.until_offset - span.from_offset for span in spans)
-    with Progress(spark, offsets, request.progress_seconds, whole):
+    with Progress(spark, offsets, request.progress_seconds, request.event_token, whole):
         target.write.format("kafka").options(**request.sink_options).mode("append").save()
     return *counts.get(), _failed_tasks(spark, group)
 

@@ -53,7 +53,7 @@ def run_job(job: Callable[[SparkSession, JobRequest], JobReport], argv: Sequence
         spark = SparkSession.builder.appName("kafka-to-kafka").getOrCreate()
         context = spark.sparkContext
         application = _Application(context.applicationId, spark.version, context.uiWebUrl)
-        say(JobStarted(application.id, application.ui_url))
+        say(JobStarted(application.id, application.ui_url), request.event_token)
         report = job(spark, request)
     except Exception as error:  # noqa: BLE001 - whatever it was, the worker must learn of it
         report = _report_failure(request, error, logins, application, time.monotonic() - started)
@@ -81,7 +81,7 @@ def _report_failure(
     seconds: float,
 ) -> JobReport:
     # First the secrets go, then the text is shortened: a cut could leave half of one.
-    text = redact(_text(error), logins)
+    text = redact(_text(error), [*logins, {"secret": request.event_token}])
     failure = (
         JobFailure(type(error).__name__, text) if isinstance(error, KafkaSparkError) else find_cause(text, request)
     )

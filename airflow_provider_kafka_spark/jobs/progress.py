@@ -15,9 +15,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def say(event: JobEvent) -> None:
-    """Print an event for the worker to read."""
-    sys.stdout.write(format_event(event) + "\n")
+def say(event: JobEvent, token: str) -> None:
+    """Print an event for the worker to read.
+
+    :param token: of the request.
+    """
+    sys.stdout.write(format_event(event, token) + "\n")
     sys.stdout.flush()
 
 
@@ -38,14 +41,18 @@ class Progress:
 
     :param planned: records to be read at most.
     :param seconds: between two lines.
+    :param token: of the request, for the events.
     :param whole: if this is one of several parts; progress is then told of the whole.
     """
 
-    def __init__(self, spark: SparkSession, planned: int, seconds: float, whole: Whole | None = None) -> None:
+    def __init__(
+        self, spark: SparkSession, planned: int, seconds: float, token: str, whole: Whole | None = None
+    ) -> None:
         self._spark = spark
         self._planned = planned
         self._whole = whole or Whole(0, planned)
         self._seconds = seconds
+        self._token = token
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="progress", daemon=True)
 
@@ -77,7 +84,8 @@ class Progress:
 
     def _say(self, records: int) -> None:
         done = self._whole.done + records
-        say(JobProgress(done, max(done, self._whole.planned), time.monotonic() - self._started))
+        progress = JobProgress(done, max(done, self._whole.planned), time.monotonic() - self._started)
+        say(progress, self._token)
 
 
 def _records_read(spark: SparkSession) -> int:

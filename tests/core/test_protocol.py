@@ -104,6 +104,7 @@ _REQUESTS = st.builds(
     progress_seconds=_SECONDS,
     owner_pid=st.none() | _COUNTS,
     stream=st.none() | _ORDERS,
+    event_token=st.text(),
 )
 _REPORTS = st.builds(
     JobReport,
@@ -191,7 +192,7 @@ def test_refuses_another_version(message: JobRequest | JobReport, version: objec
     with pytest.raises(ProtocolError) as error:
         type(message).from_json(_changed(message, version=version))
 
-    for fragment in (type(message).__name__, "version 2", f"got {version!r}", "let the operator send its own code"):
+    for fragment in (type(message).__name__, "version 3", f"got {version!r}", "let the operator send its own code"):
         assert fragment in str(error.value)
 
 
@@ -220,7 +221,7 @@ def test_refuses_a_message_that_lacks_something(message: JobRequest | JobReport,
             _REQUEST, {"transform": None}, "Transform must be a JSON object; got NoneType", id="transform-null"
         ),
         pytest.param(
-            _REQUEST, {"transform": {"wher": "x"}}, "Transform of version 2 has unknown keys ['wher']", id="typo"
+            _REQUEST, {"transform": {"wher": "x"}}, "Transform of version 3 has unknown keys ['wher']", id="typo"
         ),
         pytest.param(_REQUEST, {"spans": ["orders"]}, "Span must be a JSON object; got str", id="span-as-text"),
         pytest.param(
@@ -301,7 +302,7 @@ def test_shows_little_of_a_message_that_is_none(message: JobRequest | JobReport,
 @pytest.mark.parametrize("text", ["[]", "null", "1", '"x"', "{}"])
 def test_refuses_json_that_is_no_message(message: JobRequest | JobReport, text: str) -> None:
     """Any other JSON is a message of no version."""
-    with pytest.raises(ProtocolError, match="must be of version 2"):
+    with pytest.raises(ProtocolError, match="must be of version 3"):
         type(message).from_json(text)
 
 

@@ -226,3 +226,24 @@ def test_a_driver_on_this_machine_is_not_waited_for(kubernetes: Kubernetes, conn
     SparkJobHook().wait_for_earlier(POD)
 
     assert kubernetes.asked == []
+
+
+@pytest.mark.parametrize("master", ["local[2]", "spark://127.0.0.1:1", "k8s://https://127.0.0.1:1"])
+def test_an_id_is_only_waited_for_where_it_belongs(
+    yarn: ResourceManager, connection: Callable[..., None], capsys: pytest.CaptureFixture[str], master: str
+) -> None:
+    """A connection that leads away from YARN by now has nobody to ask; the next try does not fail at that for ever."""
+    extra = {"yarn_resourcemanager_webapp_address": yarn.url}
+    connection("spark_default", conn_type="spark", host=master, extra=extra)
+
+    SparkJobHook().wait_for_earlier(ID)
+
+    assert yarn.asked == 0
+    assert f"{ID} of an earlier try is on YARN" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("id_", ["local-1700000000000", "app-20261120090000-0001", POD, f"../{ID}", f"{ID}/state"])
+def test_yarn_is_asked_about_its_own_only(yarn: ResourceManager, id_: str) -> None:
+    SparkJobHook().wait_for_earlier(id_)
+
+    assert yarn.asked == 0

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_kafka_spark.core.submission.job_events import JobProgress, parse_event
+from airflow_provider_kafka_spark.core.submission.job_events import JobProgress, take_event
 from airflow_provider_kafka_spark.testing.broker_client import Record
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
@@ -24,9 +24,10 @@ def test_says_how_far_the_copy_is(
         topic=target,
         where="length(repeat(string(value), 2000)) > 0",
         progress_seconds=0.2,
+        event_token="token",
     )
 
-    events = [event for line in capfd.readouterr().out.splitlines() if (event := parse_event(line)) is not None]
+    events = [take_event(line, "token")[1] for line in capfd.readouterr().out.splitlines()]
     told = [event.records for event in events if isinstance(event, JobProgress)]
     assert told == sorted(told)
     assert told[-1] == 400_000

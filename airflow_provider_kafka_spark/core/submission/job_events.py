@@ -1,13 +1,18 @@
-"""What a running job says on its standard output, one line an event, so that the worker can tell it from Spark's own log. No I/O."""
+"""What a running job says on its standard output, one line an event, so that the worker can tell it from everything else there. No I/O.
+
+A driver's output also quotes data, such as the value of a record in an error of Spark. So each event carries the token of its request, a random value that nobody else knows.
+"""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from typing import Any
 
-#: Nothing else on a driver's output starts like this.
-_PREFIX = "@airflow-kafka-spark "
+_PREFIX = "@airflow-kafka-spark"
+#: Of the driver or of a cluster manager: a host, perhaps a port and a path, and nothing that hides where it leads, such as a user's name.
+_WEB_ADDRESS = re.compile(r"https?://([\w.-]+|\[[0-9A-Fa-f:.]+\])(:\d{1,5})?(/[!-~]*)?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +20,7 @@ class JobStarted:
     """The Spark application is up.
 
     :param application_id: as the cluster manager knows it.
-    :param ui_url: the Spark UI, or None if it is off.
+    :param ui_url: http or https address of the Spark UI, or None if it is off.
     """
 
     application_id: str
@@ -47,23 +52,42 @@ JobEvent = JobStarted | JobProgress
 _KINDS: dict[str, type[JobStarted] | type[JobProgress]] = {"started": JobStarted, "progress": JobProgress}
 
 
-def format_event(event: JobEvent) -> str:
-    """One line of output; :func:`parse_event` reads it back."""
+def format_event(event: JobEvent, token: str) -> str:
+    """One line of output; :func:`take_event` reads it back.
+
+    :param token: of the request.
+    """
     kind = next(name for name, cls in _KINDS.items() if isinstance(event, cls))
     fields = {name: getattr(event, name) for name in event.__slots__}
-    return _PREFIX + json.dumps({"event": kind, **fields}, sort_keys=True)
+    return f"{_PREFIX} {token} " + json.dumps({"event": kind, **fields}, sort_keys=True)
 
 
-def parse_event(line: str) -> JobEvent | None:
-    """The event in a line of output, or None if it holds none; a damaged line is no event."""
-    if not line.startswith(_PREFIX):
-        return None
+def take_event(line: str, token: str) -> tuple[str, JobEvent | None]:
+    """Split a line of output into what is for the log, without the token, and the event in it, or None if it holds none.
+
+    An event may come after text of another process that did not end its line. A damaged event is none.
+    """
+    before, marker, text = line.partition(f"{_PREFIX} {token} ")
+    event = _parse(text) if marker else None
+    return (line.replace(token, "***"), None) if event is None else (before, event)
+
+
+def is_web_address(text: str) -> bool:
+    """Whether it can be a link in Airflow's UI."""
+    return _WEB_ADDRESS.fullmatch(text) is not None
+
+
+def _parse(text: str) -> JobEvent | None:
     try:
-        fields: dict[str, Any] = json.loads(line[len(_PREFIX) :])
+        fields: dict[str, Any] = json.loads(text)
         event = _KINDS[fields.pop("event")](**fields)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
-    return event if _is_sound(event) else None
+    if not _is_sound(event):
+        return None
+    if isinstance(event, JobStarted) and event.ui_url is not None and not is_web_address(event.ui_url):
+        return replace(event, ui_url=None)
+    return event
 
 
 def _is_sound(event: JobEvent) -> bool:

@@ -127,9 +127,11 @@ class SparkCluster:
         return (self.submit_options.get("deploy_mode") or self._extra.get("deploy-mode")) == "cluster"
 
     @property
-    def has_driver_pod(self) -> bool:
-        """Whether the driver runs in a pod of its own on Kubernetes."""
-        return self.is_cluster_mode and self.master.startswith("k8s")
+    def manager(self) -> str | None:
+        """What knows the application after the worker has died: ``"YARN"``, or ``"Kubernetes"`` where the driver has a pod of its own."""
+        if self.master.startswith("yarn"):
+            return "YARN"
+        return "Kubernetes" if self.is_cluster_mode and self.master.startswith("k8s") else None
 
     @cached_property
     def report_folder(self) -> str | None:

@@ -16,7 +16,7 @@ from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError
 from airflow_provider_kafka_spark.core.submission.file_names import KEYTAB
-from airflow_provider_kafka_spark.core.submission.job_events import JobEvent, JobStarted, parse_event
+from airflow_provider_kafka_spark.core.submission.job_events import JobEvent, JobStarted, take_event
 from airflow_provider_kafka_spark.hooks.programs.child_environment import child_environment, without_the_rest
 from airflow_provider_kafka_spark.hooks.programs.process_group import end_group
 from airflow_provider_kafka_spark.hooks.programs.spark_home import SparkHome
@@ -27,13 +27,37 @@ OnEvent = Callable[[JobEvent], None]
 
 #: YARN's own, by the name of its exception: a proxy and a wrong address answer 404 too.
 _NOT_KNOWN = re.compile(r"returned HTTP 404\b.*NotFoundException", re.DOTALL)
+_YARN_ID = re.compile(r"application_\d+_\d+")
+#: What Spark logs before it asks YARN to run the application, and what YARN's client logs when it does; both before the driver runs.
+_SUBMISSION = re.compile(rf"Submit(ting|ted) application ({_YARN_ID.pattern})\b")
+
+
+class _FirstInClusterMode:
+    """An id that the provider looks for in every line of output: it keeps the first one, and none in client mode.
+
+    In cluster mode the first lines are of ``spark-submit`` alone. Later lines, and all of a driver in client mode, may quote records.
+    """
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._slot = f"{name}_kept"
+
+    def __get__(self, submission: SparkSubmission, owner: type) -> str | None:
+        return getattr(submission, self._slot, None)
+
+    def __set__(self, submission: SparkSubmission, found: str | None) -> None:
+        if found is not None and submission.is_cluster_mode and getattr(submission, self._slot, None) is None:
+            setattr(submission, self._slot, found)
 
 
 class SparkSubmission(SparkSubmitHook):
     """``spark-submit`` as the Spark provider runs it, in a process group of its own, with the job's events taken out of its log, and without secrets in its arguments and environment.
 
     :param folder: that only this user can read, and that is gone after the job: for what is secret.
+    :param event_token: of the request; without it a line of output is no event. None where no job is submitted.
     """
+
+    _kubernetes_driver_pod = _FirstInClusterMode()
+    _kubernetes_application_id = _FirstInClusterMode()
 
     def __init__(
         self,
@@ -43,11 +67,13 @@ class SparkSubmission(SparkSubmitHook):
         folder: Path,
         *,
         is_killed: Callable[[], bool],
+        event_token: str | None = None,
         environment: Mapping[str, str] | None = None,
         **options: Any,
     ) -> None:
         # The provider's own asks for it already.
         self._folder = folder
+        self._submitted_id: str | None = None
         super().__init__(conn_id=conn_id, **options)
         self._home = home
         self._process_environment: dict[str, str] = {}
@@ -56,11 +82,24 @@ class SparkSubmission(SparkSubmitHook):
         }
         self._on_event = on_event
         self._is_killed = is_killed
+        self._event_token = event_token
         self._started_id: str | None = None
 
     @property
     def application_id(self) -> str | None:
-        return self._started_id or self._yarn_application_id or self._kubernetes_application_id or self._driver_id
+        return self._started_id or self._yarn_application_id or self._kubernetes_application_id
+
+    @property
+    def is_cluster_mode(self) -> bool:
+        return bool(self._connection["deploy_mode"] == "cluster")
+
+    @property
+    def _yarn_application_id(self) -> str | None:
+        return self._submitted_id
+
+    @_yarn_application_id.setter
+    def _yarn_application_id(self, found: str | None) -> None:
+        """Ignore what the provider finds: it takes the id in any line, also in one that quotes a record, and a kill would end that application."""
 
     @property
     def log_tail(self) -> str:
@@ -182,22 +221,26 @@ class SparkSubmission(SparkSubmitHook):
         super()._process_spark_submit_log(self._without_events(itr))
 
     def _without_events(self, lines: Iterator[str]) -> Iterator[str]:
-        announced: str | None = None
         for line in lines:
-            event = parse_event(line.strip())
-            if event is None:
-                yield line
-            else:
-                if isinstance(event, JobStarted):
-                    announced = self._started_id = event.application_id
+            text, event = (line, None) if self._event_token is None else take_event(line, self._event_token)
+            if text.strip() or event is None:
+                yield text
+            if isinstance(event, JobStarted):
+                self._announce(event)
+            elif event is not None:
                 self._on_event(event)
-            # YARN gives out the id before the application is submitted.
-            if announced is None and self._yarn_application_id is not None and "Submitted application" in line:
-                announced = self._yarn_application_id
-                self._on_event(JobStarted(announced, self._yarn_page(announced)))
-            elif announced is None and self._kubernetes_application_id is not None:
-                announced = self._kubernetes_application_id
-                self._on_event(JobStarted(announced, None))
+            elif self._is_yarn_cluster_mode and (submission := _SUBMISSION.search(text)):
+                self._submitted_id = self._submitted_id or submission[2]
+                if submission[1] == "ted":
+                    self._announce(JobStarted(self._submitted_id, self._yarn_page(self._submitted_id)))
+            elif self._kubernetes_application_id is not None:
+                self._announce(JobStarted(self._kubernetes_application_id, None))
+
+    def _announce(self, started: JobStarted) -> None:
+        """Only the first one counts: an application starts once."""
+        if self._started_id is None:
+            self._started_id = started.application_id
+            self._on_event(started)
 
     def _yarn_page(self, application_id: str) -> str | None:
         """The application's page on YARN, or None where the worker does not know YARN's address."""
@@ -209,7 +252,8 @@ class SparkSubmission(SparkSubmitHook):
 
 
 def is_on_yarn(application_id: str) -> bool:
-    return application_id.startswith("application_")
+    """Whether an application id is one that YARN gives."""
+    return _YARN_ID.fullmatch(application_id) is not None
 
 
 def _rm_address(environ: Mapping[str, str]) -> str | None:

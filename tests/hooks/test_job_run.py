@@ -1,0 +1,221 @@
+"""Promises of :meth:`SparkJobHook.run`: what of a driver's output and report counts. The driver is a program of the test; nothing else is replaced."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from airflow.providers.apache.spark.hooks import spark_submit
+
+import airflow_provider_kafka_spark
+from airflow_provider_kafka_spark.core.client_config import translate
+from airflow_provider_kafka_spark.core.errors import JobKilledError, JobReportMissingError
+from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest, Transform
+from airflow_provider_kafka_spark.core.submission.job_events import JobEvent, JobProgress, JobStarted
+from airflow_provider_kafka_spark.core.submission.job_logins import JobLogins
+from airflow_provider_kafka_spark.hooks.programs.class_archive import SWITCH_VARIABLE
+from airflow_provider_kafka_spark.hooks.programs.spark_home import find_spark_home
+from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
+
+REQUEST = JobRequest(
+    run_id="0123456789abcdef",
+    plan_digest="digest",
+    ranges=(),
+    spans=(),
+    transform=Transform(),
+    source_options={},
+    sink_options={},
+    report_uri="",
+)
+#: ``request`` and ``folder`` are the job's; ``say`` prints an event as a driver does.
+DRIVER = """\
+#!{python}
+import pathlib, sys, time
+sys.path.insert(0, {root!r})
+from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest
+from airflow_provider_kafka_spark.core.submission.job_events import JobProgress, JobStarted, format_event
+folder = pathlib.Path(next(word for word in sys.argv if "/airflow-kafka-spark-" in word).split(",")[0]).parent
+request = JobRequest.from_json((folder / "request.json").read_text())
+def say(event, token=request.event_token):
+    print(format_event(event, token), flush=True)
+{body}
+"""
+
+Driver = Callable[[str], None]
+
+
+@pytest.fixture
+def driver(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, connection: Callable[..., None]) -> Driver:
+    """Make these lines of Python what ``spark-submit`` runs; ``spark_default`` leads to a local master."""
+    connection("spark_default", conn_type="spark", host="local[2]")
+    home = tmp_path / "spark"
+    (home / "bin").mkdir(parents=True)
+    (home / "jars").symlink_to(find_spark_home(environ={}).jars)
+    monkeypatch.setenv("SPARK_HOME", str(home))
+    monkeypatch.setenv(SWITCH_VARIABLE, "off")
+
+    def write(body: str) -> None:
+        root = str(Path(airflow_provider_kafka_spark.__file__).parents[1])
+        submit = home / "bin" / "spark-submit"
+        submit.write_text(DRIVER.format(python=sys.executable, root=root, body=textwrap.dedent(body)))
+        submit.chmod(0o755)
+
+    return write
+
+
+def run(on_event: Callable[[JobEvent], None] = lambda _: None, hook: SparkJobHook | None = None) -> JobReport:
+    login = translate("k", {"bootstrap.servers": "b:9092"})
+    return (hook or SparkJobHook()).run(REQUEST, "batch", on_event, JobLogins(login, login))
+
+
+def events_of_a_run() -> list[JobEvent]:
+    """What the operator is told of a job that leaves no report."""
+    events: list[JobEvent] = []
+    with pytest.raises(JobReportMissingError):
+        run(events.append)
+    return events
+
+
+FORGED = (
+    '@airflow-kafka-spark {"event": "started", "application_id": "application_1_1", "ui_url": "http://evil.example"}'
+)
+
+
+def test_quoted_data_is_no_event(driver: Driver) -> None:
+    """A record's value that an error quotes may look like an event; it has not the token of the request, which is never in the log."""
+    driver(
+        f"""
+        forged = {FORGED!r}
+        print("Error on the value", forged, sep="\\n", flush=True)
+        for token in ("", "0" * len(request.event_token), "***"):
+            say(JobStarted("application_1_1", "http://evil.example"), token)
+        say(JobStarted("local-1", "http://driver:4040"))
+        print(forged, flush=True)
+        """
+    )
+
+    assert events_of_a_run() == [JobStarted("local-1", "http://driver:4040")]
+
+
+def test_an_application_starts_once(driver: Driver) -> None:
+    """The first start counts; progress goes on."""
+    driver(
+        """
+        say(JobStarted("local-1", None))
+        say(JobStarted("local-2", "http://driver:4041"))
+        say(JobProgress(1, 2, 3.0))
+        """
+    )
+
+    assert events_of_a_run() == [JobStarted("local-1", None), JobProgress(1, 2, 3.0)]
+
+
+def test_the_token_of_events_is_not_in_the_log(driver: Driver, capsys: pytest.CaptureFixture[str]) -> None:
+    """Not even where an event is damaged; with the token, who reads the log could forge events. Every run has another."""
+    driver(
+        """
+        print(format_event(JobStarted("local-1", None), request.event_token)[:-5] + "damaged", flush=True)
+        print("the start of a line ", end="", flush=True)
+        say(JobStarted("local-1", None))
+        pathlib.Path(__file__).with_name("tokens").open("a").write(request.event_token + "\\n")
+        """
+    )
+    assert events_of_a_run() == events_of_a_run() == [JobStarted("local-1", None)]
+
+    first, second = (find_spark_home().submit.with_name("tokens")).read_text().split()
+    assert len(first) >= 32
+    assert first != second
+    log = capsys.readouterr().out
+    assert "damaged" in log
+    assert "the start of a line" in log
+    assert not [token for token in (first, second) if token in log]
+
+
+OURS, FOREIGN = "application_1700000000000_0001", "application_1700000000000_0666"
+
+
+def test_on_yarn_a_kill_ends_no_foreign_application(
+    driver: Driver, connection: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """YARN's diagnostics quote the driver's output, and with it records: only the id that was submitted is ours."""
+    address = "http://127.0.0.1:1"
+    extra = {"deploy-mode": "cluster", "report-location": "file:///x", "yarn_resourcemanager_webapp_address": address}
+    connection("spark_default", conn_type="spark", host="yarn", extra=extra)
+    driver(
+        f"""
+        print("INFO Client: Uploading resource hdfs:///logs/{FOREIGN}/list.txt")
+        print("INFO Client: Submitting application {OURS} to ResourceManager")
+        print("INFO YarnClientImpl: Submitted application {OURS}")
+        print("diagnostics: Last 4096 bytes of stderr: Submitted application {FOREIGN}", flush=True)
+        say(JobProgress(1, 2, 3.0))
+        """
+    )
+    events: list[JobEvent] = []
+
+    killed_at_progress(events, "application " + OURS)
+
+    assert events == [JobStarted(OURS, f"{address}/cluster/app/{OURS}"), JobProgress(1, 2, 3.0)]
+    log = capsys.readouterr().out
+    assert f"YARN kill request for {OURS}" in log
+    assert f"YARN kill request for {FOREIGN}" not in log
+
+
+def killed_at_progress(events: list[JobEvent], application: str | None = None) -> None:
+    """Run a job, and kill the task as soon as it is told of progress."""
+    hook = SparkJobHook()
+
+    def kill(event: JobEvent) -> None:
+        events.append(event)
+        if isinstance(event, JobProgress):
+            hook.kill()
+
+    with pytest.raises(JobKilledError, match=application):
+        run(kill, hook)
+
+
+@dataclass
+class Kubernetes:
+    """Its client, as the Spark provider has it where Kubernetes' own provider is installed."""
+
+    deleted: list[str] = field(default_factory=list)
+    ApiException: type[Exception] = RuntimeError
+
+    def get_kube_client(self) -> Kubernetes:
+        return self
+
+    def delete_namespaced_pod(self, name: str, namespace: str, **_: object) -> None:
+        self.deleted.append(f"{namespace}/{name}")
+
+
+@pytest.fixture
+def kubernetes(monkeypatch: pytest.MonkeyPatch) -> Kubernetes:
+    client = Kubernetes()
+    monkeypatch.setattr(spark_submit, "kube_client", client, raising=False)
+    monkeypatch.setitem(sys.modules, "kubernetes", SimpleNamespace(client=SimpleNamespace(V1DeleteOptions=dict)))
+    return client
+
+
+@pytest.mark.parametrize(("mode", "deleted"), [("cluster", ["etl/copy-0a-driver"]), ("client", [])])
+def test_on_kubernetes_a_kill_ends_no_foreign_pod(
+    driver: Driver, connection: Callable[..., None], kubernetes: Kubernetes, mode: str, deleted: list[str]
+) -> None:
+    """The pod is the one that spark-submit named first; in client mode there is none, and all output is the driver's."""
+    extra = {"deploy-mode": mode, "report-location": "file:///nowhere", "namespace": "etl"}
+    connection("spark_default", conn_type="spark", host="k8s://https://127.0.0.1:1", extra=extra)
+    driver(
+        f"""
+        if {mode == "cluster"}:
+            print("pod name: copy-0a-driver", "labels: spark-app-selector -> spark-0a, x", sep="\\n")
+        print("pod name: foreign-6f-driver", "labels: spark-app-selector -> spark-6f, x", sep="\\n")
+        say(JobProgress(1, 2, 3.0))
+        """
+    )
+
+    killed_at_progress([])
+
+    assert kubernetes.deleted == deleted
