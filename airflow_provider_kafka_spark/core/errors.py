@@ -34,6 +34,7 @@
     ├── JobError                     the Spark job ran and did not prove delivery
     │   ├── JobFailedError           the job reported a failure                                       (retriable)
     │   ├── JobReportMissingError    the job ended and left no report                                 (retriable)
+    │   ├── JobReportForgedError     the report is not by the job that was submitted                  (retriable)
     │   ├── DeliveryError            the report does not match the plan                               (retriable)
     │   ├── DuplicateRecordsError    all was delivered, and some of it more than once
     │   ├── JobTokenEndedError       the job's delegation token ended while it ran                    (retriable)
@@ -190,6 +191,12 @@ class JobFailedError(JobError):
 
 class JobReportMissingError(JobError):
     """The job ended and left no report: its driver died, or its report was lost."""
+
+    retriable = True
+
+
+class JobReportForgedError(JobError):
+    """The report does not prove that the submitted job wrote it: something else wrote or changed it."""
 
     retriable = True
 

@@ -120,6 +120,7 @@ class JobRequest:
     :param forbidden_targets: topics that are being read and that ``topic_expr`` must not lead to.
     :param progress_seconds: seconds between two lines of progress.
     :param stream: what a stream needs besides; None for a bounded copy.
+    :param report_key: of the MAC by which the worker knows the job's report. **Secret.**
     :param event_token: random value by which the worker knows the driver's own events in its output. **Secret.**
     :param owner_pid: process on the driver's own machine whose death ends the job, or None in cluster mode. A worker that was killed cannot stop its
         job, and its task's retry would write beside it.
@@ -143,6 +144,7 @@ class JobRequest:
     owner_pid: int | None = None
     stream: StreamOrder | None = None
     event_token: str = field(default="", repr=False)
+    report_key: str = field(default="", repr=False)
     version: int = PROTOCOL_VERSION
 
     @property

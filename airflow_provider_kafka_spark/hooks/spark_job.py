@@ -23,6 +23,7 @@ from airflow_provider_kafka_spark.core.errors import (
 from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest
 from airflow_provider_kafka_spark.core.submission.job_logins import JobLogins
 from airflow_provider_kafka_spark.core.submission.redaction import redact
+from airflow_provider_kafka_spark.core.submission.report_mac import verified
 from airflow_provider_kafka_spark.hooks.submission.job_files import job_folder
 from airflow_provider_kafka_spark.hooks.submission.prepared_job import prepare_job
 from airflow_provider_kafka_spark.hooks.submission.remote_path import read_text, shared_path
@@ -80,15 +81,16 @@ class SparkJobHook(BaseHook):
     def run(self, request: JobRequest, job: str, on_event: OnEvent, logins: JobLogins) -> JobReport:
         """Submit, follow, and return the job's report.
 
-        :param request: ``report_uri`` and ``event_token`` are filled in here.
+        :param request: ``report_uri``, ``event_token`` and ``report_key`` are filled in here.
         :param job: name of the module in ``jobs`` that runs.
         :param on_event: called for what the job says while it runs.
         :param logins: what the request's options log in with, for the files and Java properties that this needs.
         :raises JobFailedError: if the job reports a failure.
         :raises JobReportMissingError: if it ended without a report.
+        :raises JobReportForgedError: if the report is not by this job.
         :raises JobKilledError: if :meth:`kill` ended it.
         """
-        request = replace(request, event_token=secrets.token_hex(16))
+        request = replace(request, event_token=secrets.token_hex(16), report_key=secrets.token_hex(32))
         with job_folder() as folder:
             prepared = prepare_job(self.cluster, request, job, logins, folder)
             submission = self._new_submission(
@@ -211,7 +213,7 @@ class SparkJobHook(BaseHook):
                 f"The Spark job ended without leaving its report, so nothing proves that records arrived (application "
                 f"{submission.application_id or 'unknown'}, report {uri}). {_cause(submission, failure)}"
             ) from failure
-        report = JobReport.from_json(text)
+        report = JobReport.from_json(verified(text, request.report_key))
         if self.cluster.is_cluster_mode:
             self._remove_shared(uri)
         if report.failure is not None:

@@ -57,7 +57,7 @@ def run_job(job: Callable[[SparkSession, JobRequest], JobReport], argv: Sequence
         report = job(spark, request)
     except Exception as error:  # noqa: BLE001 - whatever it was, the worker must learn of it
         report = _report_failure(request, error, logins, application, time.monotonic() - started)
-    write_report(report, request.report_uri, spark)
+    write_report(report, request.report_uri, request.report_key, spark)
     if spark is not None:
         # The report is there; a JVM that is gone need not be stopped.
         with suppress(Exception):
@@ -81,7 +81,7 @@ def _report_failure(
     seconds: float,
 ) -> JobReport:
     # First the secrets go, then the text is shortened: a cut could leave half of one.
-    text = redact(_text(error), [*logins, {"secret": request.event_token}])
+    text = redact(_text(error), [*logins, {"event secret": request.event_token, "report secret": request.report_key}])
     failure = (
         JobFailure(type(error).__name__, text) if isinstance(error, KafkaSparkError) else find_cause(text, request)
     )

@@ -7,23 +7,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from airflow_provider_kafka_spark.core.protocol import JobReport
+from airflow_provider_kafka_spark.core.submission.report_mac import sign
 from airflow_provider_kafka_spark.jobs.hadoop_files import write_whole
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def write_report(report: JobReport, uri: str, spark: SparkSession | None) -> None:
+def write_report(report: JobReport, uri: str, key: str, spark: SparkSession | None) -> None:
     """Write the report whole or not at all: the worker must never read half of it.
 
+    :param key: of the request, for the report's MAC.
     :param spark: needed where ``uri`` has a scheme.
     """
+    text = sign(report.to_json(), key)
     if "://" not in uri:
         partial = Path(f"{uri}.partial")
         with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-            file.write(report.to_json())
+            file.write(text)
         partial.rename(uri)
         return
     if spark is None:
         raise RuntimeError(f"No Spark session, so the report cannot be written to {uri}.")
-    write_whole(spark, uri, report.to_json())
+    write_whole(spark, uri, text)

@@ -32,6 +32,8 @@ _REQUEST = JobRequest(
     source_options={"kafka.sasl.jaas.config": f'x required password="{_SECRET}";'},
     sink_options={"kafka.ssl.key.password": _SECRET},
     report_uri="report.json",
+    event_token=_SECRET,
+    report_key=_SECRET,
     is_retry=True,
     audit_from={"copy": {"0": 3}},
     forbidden_targets=("orders",),
@@ -105,6 +107,7 @@ _REQUESTS = st.builds(
     owner_pid=st.none() | _COUNTS,
     stream=st.none() | _ORDERS,
     event_token=st.text(),
+    report_key=st.text(),
 )
 _REPORTS = st.builds(
     JobReport,

@@ -14,7 +14,7 @@ from airflow.providers.apache.spark.hooks import spark_submit
 
 import airflow_provider_kafka_spark
 from airflow_provider_kafka_spark.core.client_config import translate
-from airflow_provider_kafka_spark.core.errors import JobKilledError, JobReportMissingError
+from airflow_provider_kafka_spark.core.errors import JobKilledError, JobReportForgedError, JobReportMissingError
 from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest, Transform
 from airflow_provider_kafka_spark.core.submission.job_events import JobEvent, JobProgress, JobStarted
 from airflow_provider_kafka_spark.core.submission.job_logins import JobLogins
@@ -32,17 +32,22 @@ REQUEST = JobRequest(
     sink_options={},
     report_uri="",
 )
-#: ``request`` and ``folder`` are the job's; ``say`` prints an event as a driver does.
+#: ``request`` and ``folder`` are the job's; ``say`` prints an event as a driver does, and ``leave`` writes a text where the report belongs.
 DRIVER = """\
 #!{python}
 import pathlib, sys, time
 sys.path.insert(0, {root!r})
 from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest
 from airflow_provider_kafka_spark.core.submission.job_events import JobProgress, JobStarted, format_event
+from airflow_provider_kafka_spark.core.submission.report_mac import sign
 folder = pathlib.Path(next(word for word in sys.argv if "/airflow-kafka-spark-" in word).split(",")[0]).parent
 request = JobRequest.from_json((folder / "request.json").read_text())
 def say(event, token=request.event_token):
     print(format_event(event, token), flush=True)
+def report():
+    return JobReport(request.run_id, request.plan_digest, (), (), "local-1", "4.0.0", 1.0).to_json()
+def leave(text):
+    pathlib.Path(request.report_uri.removeprefix("file://")).write_bytes(text.encode("latin-1"))
 {body}
 """
 
@@ -219,3 +224,77 @@ def test_on_kubernetes_a_kill_ends_no_foreign_pod(
     killed_at_progress([])
 
     assert kubernetes.deleted == deleted
+
+
+@pytest.fixture(params=["local", "shared"])
+def location(request: pytest.FixtureRequest, driver: Driver, connection: Callable[..., None], tmp_path: Path) -> str:
+    """Where the report goes: beside the request, or to a folder that others may write to."""
+    if request.param == "shared":
+        extra = {"deploy-mode": "cluster", "report-location": tmp_path.as_uri()}
+        connection("spark_default", conn_type="spark", host="yarn", extra=extra)
+    return str(request.param)
+
+
+def test_a_report_of_the_submitted_job_counts(driver: Driver, location: str) -> None:
+    driver("leave(sign(report(), request.report_key))")
+
+    assert run().run_id == REQUEST.run_id
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        pytest.param("report()", id="no-mac"),
+        pytest.param("sign(report(), '')", id="empty-key"),
+        pytest.param("sign(report(), request.event_token)", id="wrong-key"),
+        pytest.param("sign(report(), request.report_key).replace('local-1', 'local-2')", id="changed"),
+        pytest.param("''", id="empty"),
+        pytest.param("'\\xff'", id="not-utf-8"),
+    ],
+)
+def test_a_forged_report_is_an_error(driver: Driver, location: str, forged: str) -> None:
+    """Run id and digest are in the log; who may write to the report's location knows them, and not the key."""
+    driver(f"leave({forged})")
+
+    with pytest.raises(JobReportForgedError, match="check who may write to report_location"):
+        run()
+
+
+def test_a_report_of_an_earlier_run_is_forged(driver: Driver, location: str) -> None:
+    """Every run has a key of its own, so that a report cannot be used twice."""
+    driver(
+        """
+        kept = pathlib.Path(__file__).with_name("kept")
+        if not kept.exists():
+            kept.write_text(sign(report(), request.report_key))
+        leave(kept.read_text())
+        """
+    )
+    run()
+
+    with pytest.raises(JobReportForgedError):
+        run()
+
+
+def test_the_key_of_the_report_is_nowhere_else(
+    driver: Driver, location: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not in arguments, environment, log, events or report: only in the request, which only this user can read."""
+    driver(
+        """
+        import os
+        text = sign(report(), request.report_key)
+        leave(text)
+        found = [where for where in (sys.argv, dict(os.environ), text) if request.report_key in str(where)]
+        modes = [oct(path.stat().st_mode & 0o777) for path in (folder, folder / "request.json")]
+        pathlib.Path(__file__).with_name("key").write_text(f"{request.report_key} {found} {modes}")
+        """
+    )
+    events: list[JobEvent] = []
+
+    result = run(events.append)
+
+    key, _, rest = find_spark_home().submit.with_name("key").read_text().partition(" ")
+    assert len(key) == 64
+    assert rest == "[] ['0o700', '0o600']"
+    assert key not in f"{capsys.readouterr()} {events} {result}"

@@ -11,6 +11,7 @@ import pytest
 
 from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest, Transform
 from airflow_provider_kafka_spark.core.submission.java_properties import format_properties
+from airflow_provider_kafka_spark.core.submission.report_mac import verified
 from airflow_provider_kafka_spark.core.submission.secret_references import by_reference
 
 pytestmark = pytest.mark.spark
@@ -18,6 +19,7 @@ pytestmark = pytest.mark.spark
 _SECRET = "hunter2-0123456789abcdef"
 _JAAS = f'PlainLoginModule required username="copier" password="{_SECRET}";'
 _URL = "https://id.example.com/token"
+_KEY = "5ea1" * 16
 _REQUEST = JobRequest(
     run_id="0123456789abcdef",
     plan_digest="digest",
@@ -31,6 +33,7 @@ _REQUEST = JobRequest(
     },
     sink_options={"kafka.bootstrap.servers": "b:9092", "kafka.ssl.key.password": "correct horse"},
     report_uri="",
+    report_key=_KEY,
 )
 
 RunJob = Callable[[str], JobReport]
@@ -73,7 +76,7 @@ def run_job(tmp_path: Path) -> RunJob:
         )
         assert report.exists(), done.stderr
         assert done.returncode == 1
-        return JobReport.from_json(report.read_text())
+        return JobReport.from_json(verified(report.read_text(), _KEY))
 
     return run
 

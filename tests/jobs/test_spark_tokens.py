@@ -14,6 +14,7 @@ import pytest
 from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
 from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest, Transform
 from airflow_provider_kafka_spark.core.spans import plan_spans
+from airflow_provider_kafka_spark.core.submission.report_mac import verified
 from airflow_provider_kafka_spark.core.submission.spark_tokens import cluster_settings, obtained_by_spark, without_login
 from airflow_provider_kafka_spark.core.submission.tuning import sink_defaults, source_defaults
 from airflow_provider_kafka_spark.hooks.logins.files import configure
@@ -74,7 +75,7 @@ def test_spark_obtains_tokens_for_two_clusters_and_copies_on_them(
     said = _submit(request, settings, kdc, tmp_path)
 
     assert (tmp_path / "report.json").exists(), said
-    report = JobReport.from_json((tmp_path / "report.json").read_text())
+    report = JobReport.from_json(verified((tmp_path / "report.json").read_text(), request.report_key))
     assert report.failure is None, report.failure
     (obtained,) = [line for line in said.splitlines() if line.startswith("tokens:")]
     assert obtained == "tokens: ['kafka.server.delegation.token.from_here-0', 'kafka.server.delegation.token.to-1']"
