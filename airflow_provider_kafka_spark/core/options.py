@@ -12,6 +12,9 @@ from typing import Any
 
 from airflow_provider_kafka_spark.core.errors import OptionError
 
+#: Kafka's Java client replaces ``${file:PATH:NAME}`` in its properties by what a file of its machine has.
+REFERENCE = "${"
+
 _OURS = "the plan sets it"
 _LOGIN = "the Airflow connection sets it"
 
@@ -149,5 +152,15 @@ def _check(
             raise OptionError(f"{parameter} gives {spelt!r} twice: Spark compares options without regard to case.")
         if value is None or isinstance(value, (dict, list, tuple, set, bytes)):
             raise OptionError(f"{parameter}[{given!r}] must be text or a number; got {value!r}.")
+        check_plain(f"{parameter}[{given!r}]", str(value))
         checked[spelt] = str(value).lower() if isinstance(value, bool) else str(value)
     return checked
+
+
+def check_plain(name: str, value: str) -> None:
+    """:raises OptionError: if the value has a reference, by which a client would read a file of its machine."""
+    if REFERENCE in value:
+        raise OptionError(
+            f"{name} must be a plain value, such as '1048576'; got {value!r}, which Kafka's client would replace by "
+            f"what a file of the driver has. Write the value itself."
+        )

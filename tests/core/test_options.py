@@ -240,3 +240,22 @@ def test_a_checkpoint_is_no_sink_option() -> None:
     """It would be another one than the one that is checked."""
     with pytest.raises(OptionError, match="use checkpoint_location"):
         check_sink_options({"checkpointLocation": "/data"})
+
+
+@pytest.mark.parametrize("value", ["${file:/etc/passwd:root}", "1${env:HOME}", "${"])
+@pytest.mark.parametrize(
+    ("check", "option"),
+    [
+        pytest.param(check_source_options, "kafka.fetch.min.bytes", id="source"),
+        pytest.param(check_source_options, "groupIdPrefix", id="source-of-spark"),
+        pytest.param(check_sink_options, "kafka.client.id", id="sink"),
+    ],
+)
+def test_no_option_refers_to_a_file(check: Callable[[Any], dict[str, str]], option: str, value: str) -> None:
+    """Kafka's clients would replace a reference by what a file of the driver has."""
+    with pytest.raises(OptionError) as refused:
+        check({option: value})
+
+    assert option in str(refused.value)
+    assert repr(value) in str(refused.value)
+    assert "such as" in str(refused.value)

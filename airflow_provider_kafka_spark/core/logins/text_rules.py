@@ -6,8 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-#: Kafka's Java client replaces ``${file:PATH:NAME}`` in its properties by what a file of its machine has.
-REFERENCE = "${"
+from airflow_provider_kafka_spark.core.options import REFERENCE
 
 
 @dataclass(frozen=True, slots=True)

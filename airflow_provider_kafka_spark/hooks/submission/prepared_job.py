@@ -41,6 +41,8 @@ _DEFAULT_CONF = {
 }
 #: On one machine heartbeats cost nothing, and progress is known by them.
 _LOCAL_CONF = {"spark.executor.heartbeatInterval": "2s"}
+#: That of the reading process: Kafka's client takes absolute paths only, and those of driver and executors differ.
+_WORKING_FOLDER = "/proc/self/cwd"
 #: The first compiler alone starts a JVM in about 70 % of the time.
 _FIRST_COMPILER = "-XX:TieredStopAtLevel=1"
 
@@ -94,15 +96,16 @@ def prepare_job(cluster: SparkCluster, request: JobRequest, job: str, logins: Jo
 def _without_secrets(cluster: SparkCluster, request: JobRequest, folder: Path) -> tuple[JobRequest, Path | None]:
     """The request with references in place of the secrets, and the file that has these, if there are any."""
     file = folder / LOGINS
-    path = str(file) if cluster.is_local else file.name
+    path = str(file) if cluster.is_local else f"{_WORKING_FOLDER}/{file.name}"
     source, of_source = by_reference(request.source_options, path, "source")
     sink, of_sink = by_reference(request.sink_options, path, "sink")
     secrets = {**of_source, **of_sink}
     if not secrets:
         return request, None
-    if set(path) & set(":}"):
+    if set(path) & set(":},"):
         raise OptionError(
-            f"Kafka's Java client reads logins from a file whose path has no ':' and no '}}'; got {path!r}. Correct TMPDIR."
+            f"The path of the file that Kafka's Java client reads logins from must have no ':', ',' and '}}'; "
+            f"got {path!r}. Correct TMPDIR."
         )
     write_private(file, format_properties(secrets).encode())
     return replace(request, source_options=source, sink_options=sink), file

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from airflow_provider_kafka_spark.core.errors import OptionError
 from airflow_provider_kafka_spark.core.submission.secret_references import by_reference, dereferenced
 
 PLAIN = {
@@ -33,9 +34,20 @@ def test_secrets_are_referred_to(name: str) -> None:
     options, secrets = by_reference({**PLAIN, name: "s3cret"}, "/jobs/1/logins", "sink")
 
     provider = "org.apache.kafka.common.config.provider.FileConfigProvider"
-    how = {"kafka.config.providers": "file", "kafka.config.providers.file.class": provider}
+    how = {
+        "kafka.config.providers": "file",
+        "kafka.config.providers.file.class": provider,
+        "kafka.config.providers.file.param.allowed.paths": "/jobs/1/logins",
+    }
     assert options == {**PLAIN, name: f"${{file:/jobs/1/logins:sink.{name}}}", **how}
     assert secrets == {f"sink.{name}": "s3cret"}
+
+
+@pytest.mark.parametrize("value", ["${file:/etc/passwd:root}", "a${b", "${env:HOME}"])
+def test_no_option_refers_to_a_file_of_its_own(value: str) -> None:
+    """Kafka's clients would resolve it, as they resolve ours: into the log, or into the other cluster."""
+    with pytest.raises(OptionError, match=r"kafka\.client\.id must be a plain value"):
+        by_reference({**PLAIN, "kafka.ssl.key.password": "s3cret", "kafka.client.id": value}, "/f", "source")
 
 
 def test_what_is_not_secret_stays() -> None:

@@ -117,10 +117,12 @@ def test_logins_go_by_a_file_of_their_own(
     name = "kafka-logins.properties"
     assert (told.folder_mode, told.modes["request.json"], told.modes[name]) == (0o700, 0o600, 0o600)
     assert [name for name, content in told.contents.items() if PASSWORD.encode() in content] == [name]
-    path = name if mode or master != "local[2]" else str(told.folder / name)
-    request = json.loads(told.contents["request.json"])
+    path = str(told.folder / name) if master == "local[2]" else f"/proc/self/cwd/{name}"
+    options = json.loads(told.contents["request.json"])["source_options"]
     key = "source.kafka.sasl.jaas.config"
-    assert request["source_options"]["kafka.sasl.jaas.config"] == f"${{file:{path}:{key}}}"
+    assert options["kafka.sasl.jaas.config"] == f"${{file:{path}:{key}}}"
+    # No other file can be referred to.
+    assert options["kafka.config.providers.file.param.allowed.paths"] == path
     files = [word for flag, word in pairwise(told.arguments) if flag == "--files"]
     assert [str(told.folder / name) in word.split(",") for word in files] == ([] if master == "local[2]" else [True])
     # On a driver of this machine it is found by its name as on executors.
