@@ -20,12 +20,12 @@ from airflow_provider_kafka_spark.hooks.delegation_token import DelegationTokenH
 from airflow_provider_kafka_spark.testing.certificates import CertificateAuthority
 from airflow_provider_kafka_spark.testing.identity_provider import IdentityProvider
 from airflow_provider_kafka_spark.testing.kafka_broker import BrokerTls, KafkaBroker
-from airflow_provider_kafka_spark.testing.kerberos import INSTALL_COMMAND, Kdc
+from airflow_provider_kafka_spark.testing.kerberos import Kdc
 from tests.child_processes import children_with
+from tests.required_tools import needs_kdc
 from tests.secured_brokers import USERS
 
 pytestmark = pytest.mark.broker
-needs_kdc = pytest.mark.skipif(not Kdc.is_available(), reason=f"needs MIT Kerberos: {INSTALL_COMMAND}")
 
 Connection = Callable[..., None]
 _DAY_MS = 86_400_000

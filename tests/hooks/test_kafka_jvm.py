@@ -31,8 +31,9 @@ from airflow_provider_kafka_spark.hooks import kafka_jvm
 from airflow_provider_kafka_spark.hooks.kafka_jvm import KafkaJvm
 from airflow_provider_kafka_spark.hooks.logins.files import configure
 from airflow_provider_kafka_spark.testing.identity_provider import IdentityProvider
-from airflow_provider_kafka_spark.testing.kerberos import CLOCK_INSTALL_COMMAND, INSTALL_COMMAND, Kdc
+from airflow_provider_kafka_spark.testing.kerberos import Kdc
 from tests.child_processes import children_with
+from tests.required_tools import needs_clock, needs_kdc
 
 
 def test_it_inherits_nothing_of_airflow(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,7 +220,7 @@ def _by_keytab(kdc: Kdc, keytab: Path) -> dict[str, Any]:
     }
 
 
-@pytest.mark.skipif(not Kdc.is_available(), reason=f"needs MIT Kerberos: {INSTALL_COMMAND}")
+@needs_kdc
 @pytest.mark.parametrize(
     ("is_up", "kind", "words"),
     [
@@ -240,8 +241,8 @@ def test_a_kdc_that_is_away_may_come_back(tmp_path: Path, is_up: bool, kind: typ
     assert words in str(error)
 
 
-@pytest.mark.skipif(not Kdc.is_available(), reason=f"needs MIT Kerberos: {INSTALL_COMMAND}")
-@pytest.mark.skipif(not Kdc.can_have_another_clock(), reason=f"needs libfaketime: {CLOCK_INSTALL_COMMAND}")
+@needs_kdc
+@needs_clock
 @pytest.mark.parametrize("ahead", [timedelta(minutes=10), -timedelta(minutes=10), -timedelta(days=3)], ids=str)
 def test_clocks_that_differ_are_named(ahead: timedelta) -> None:
     """Whether the KDC's is ahead or behind; five minutes are what Kerberos bears."""

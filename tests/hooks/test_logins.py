@@ -28,17 +28,11 @@ from airflow_provider_kafka_spark.hooks.programs.java import find_java
 from airflow_provider_kafka_spark.testing.certificates import CertificateAuthority
 from airflow_provider_kafka_spark.testing.identity_provider import IdentityProvider
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
-from airflow_provider_kafka_spark.testing.kerberos import (
-    CLOCK_INSTALL_COMMAND,
-    INSTALL_COMMAND,
-    Kdc,
-    find_clock_library,
-)
+from airflow_provider_kafka_spark.testing.kerberos import Kdc, find_clock_library
+from tests.required_tools import needs_clock, needs_kdc
 from tests.secured_brokers import USERS
 
 pytestmark = pytest.mark.broker
-needs_kdc = pytest.mark.skipif(not Kdc.is_available(), reason=f"needs MIT Kerberos: {INSTALL_COMMAND}")
-needs_clock = pytest.mark.skipif(not Kdc.can_have_another_clock(), reason=f"needs libfaketime: {CLOCK_INSTALL_COMMAND}")
 
 Connection = Callable[..., None]
 Extra = dict[str, Any]

@@ -24,12 +24,13 @@ from airflow_provider_kafka_spark.testing.broker_client import Record
 from airflow_provider_kafka_spark.testing.broker_properties import BrokerTls
 from airflow_provider_kafka_spark.testing.certificates import CertificateAuthority
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
-from airflow_provider_kafka_spark.testing.kerberos import INSTALL_COMMAND, Kdc
+from airflow_provider_kafka_spark.testing.kerberos import Kdc
+from tests.required_tools import needs_kdc
 
 pytestmark = [
     pytest.mark.broker,
     pytest.mark.spark,
-    pytest.mark.skipif(not Kdc.is_available(), reason=f"needs MIT Kerberos: {INSTALL_COMMAND}"),
+    needs_kdc,
 ]
 
 _RECORDS = 200

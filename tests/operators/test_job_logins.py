@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -12,36 +10,32 @@ from uuid import uuid4
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
-from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest, Transform
-from airflow_provider_kafka_spark.core.spans import plan_spans
 from airflow_provider_kafka_spark.core.submission.job_logins import JobLogins
-from airflow_provider_kafka_spark.core.submission.tuning import sink_defaults, source_defaults
 from airflow_provider_kafka_spark.hooks.delegation_token import DelegationTokenHook
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
-from airflow_provider_kafka_spark.hooks.programs.java import find_java
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
 from airflow_provider_kafka_spark.testing.certificates import CertificateAuthority
 from airflow_provider_kafka_spark.testing.identity_provider import IdentityProvider
 from airflow_provider_kafka_spark.testing.kafka_broker import BrokerTls, KafkaBroker, Record
-from airflow_provider_kafka_spark.testing.kerberos import INSTALL_COMMAND, Kdc
+from airflow_provider_kafka_spark.testing.kerberos import Kdc
 from tests.airflow_fakes import task_context
+from tests.login_clusters import (
+    PASSWORD,
+    RECORDS,
+    Cluster,
+    certificate_in_files,
+    java_key_stores,
+    keytab_of_the_tests_own,
+    scram_with_inline_pem,
+    submit,
+    trust_store,
+    values,
+)
 from tests.operators.conftest import RecordingSpark, Traces
+from tests.required_tools import needs_kdc
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
-needs_kdc = pytest.mark.skipif(not Kdc.is_available(), reason=f"needs MIT Kerberos: {INSTALL_COMMAND}")
-
-RECORDS = 20
-PASSWORD = "changeit"
-
-
-@dataclass(frozen=True)
-class Cluster:
-    """A broker, and who certified it: each cluster has an authority of its own."""
-
-    broker: KafkaBroker
-    authority: CertificateAuthority
 
 
 @pytest.fixture(scope="module")
@@ -77,68 +71,8 @@ def spark_connection(connection: Callable[..., None]) -> None:
     connection("spark_default", conn_type="spark", host="local[1]")
 
 
-def certificate_in_files(source: Cluster, folder: Path) -> dict[str, Any]:
-    certificate = source.authority.issue("alice")
-    files = certificate.write(folder)
-    return {
-        "bootstrap.servers": source.broker.ssl_bootstrap_servers,
-        "security.protocol": "SSL",
-        "ssl.ca.location": str(source.authority.write(folder)),
-        "ssl.certificate.location": str(files.certificate),
-        "ssl.key.location": str(files.key),
-    }
-
-
-def java_key_stores(source: Cluster, folder: Path) -> dict[str, Any]:
-    """Beside the same in PEM, for the worker."""
-    pem = certificate_in_files(source, folder)
-    p12 = folder / "alice.p12"
-    command = [
-        "openssl",
-        "pkcs12",
-        "-export",
-        "-in",
-        pem["ssl.certificate.location"],
-        "-inkey",
-        pem["ssl.key.location"],
-    ]
-    subprocess.run([*command, "-out", str(p12), "-passout", f"pass:{PASSWORD}"], check=True)
-    store = ["-srckeystore", str(p12), "-srcstoretype", "PKCS12", "-srcstorepass", PASSWORD]
-    keytool("-importkeystore", *store, "-destkeystore", str(folder / "alice.jks"), "-deststoretype", "JKS")
-    return {
-        **pem,
-        **trust_store(source.authority, folder),
-        "ssl.keystore.location": str(folder / "alice.jks"),
-        "ssl.keystore.password": PASSWORD,
-    }
-
-
-def trust_store(authority: CertificateAuthority, folder: Path) -> dict[str, str]:
-    """A Java trust store, and the same for the worker, which cannot read it."""
-    ca, jks = authority.write(folder), folder / "trust.jks"
-    keytool("-importcert", "-noprompt", "-file", str(ca), "-keystore", str(jks), "-storetype", "JKS")
-    return {
-        "ssl.ca.location": str(ca),
-        "ssl.truststore.location": str(jks),
-        "ssl.truststore.type": "JKS",
-        "ssl.truststore.password": PASSWORD,
-    }
-
-
-def keytool(*arguments: str) -> None:
-    option = "-deststorepass" if "-importkeystore" in arguments else "-storepass"
-    program = find_java().executable.with_name("keytool")
-    subprocess.run([str(program), *arguments, option, PASSWORD], check=True, capture_output=True)
-
-
 def password(source: Cluster, _folder: Path) -> dict[str, Any]:
     return source.broker.sasl_client_config("alice", "PLAIN")
-
-
-def scram_with_inline_pem(target: Cluster) -> dict[str, Any]:
-    extra = target.broker.sasl_client_config("bob", "SCRAM-SHA-512", tls=True)
-    assert "BEGIN CERTIFICATE" in extra["ssl.ca.pem"]
-    return extra
 
 
 def identity_provider(target: Cluster) -> dict[str, Any]:
@@ -193,15 +127,6 @@ def realm(kdc: Kdc) -> Iterator[Cluster]:
         broker.create_topic("orders")
         broker.produce("orders", [Record(b"k", b"v%d" % i) for i in range(RECORDS)])
         yield Cluster(broker, authority)
-
-
-def keytab_of_the_tests_own(realm: Cluster, kdc: Kdc, folder: Path) -> dict[str, Any]:
-    """A login by Kerberos, whose keytab and trust store are in this folder only."""
-    extra = realm.broker.sasl_client_config("copier", "GSSAPI", tls=True)
-    extra.pop("ssl.ca.pem")
-    keytab = folder / "only-here.keytab"
-    keytab.write_bytes(kdc.keytab("copier").read_bytes())
-    return {**extra, **trust_store(realm.authority, folder), "sasl.kerberos.keytab": str(keytab)}
 
 
 @needs_kdc
@@ -296,24 +221,3 @@ def test_files_of_one_name_cannot_travel(
 def run(operator: Any) -> dict[str, Any]:
     result: dict[str, Any] = operator.execute(task_context())
     return result
-
-
-def values(broker: KafkaBroker, topic: str) -> list[bytes | None]:
-    return [record.value for record in broker.consume(topic)]
-
-
-def submit(spark: SparkJobHook, logins: JobLogins, topic: str) -> JobReport:
-    """Copy all of ``orders`` without asking any broker before."""
-    ranges = OffsetRanges.parse([f"orders:0:0:{RECORDS}"])
-    spans = plan_spans(ranges)
-    request = JobRequest(
-        run_id=uuid4().hex[:16],
-        plan_digest="digest",
-        ranges=tuple(ranges.format()),
-        spans=spans,
-        transform=Transform(topic=topic),
-        source_options={**source_defaults(spans, read_committed=True), **logins.source_options()},
-        sink_options={**sink_defaults(), **logins.sink_options()},
-        report_uri="",
-    )
-    return spark.run(request, "batch", lambda _: None, logins)

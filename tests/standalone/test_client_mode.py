@@ -19,7 +19,7 @@ from airflow_provider_kafka_spark.testing.certificates import CertificateAuthori
 from airflow_provider_kafka_spark.testing.kafka_broker import BrokerTls, KafkaBroker, Record
 from tests.airflow_fakes import task_context
 from tests.e2e.secret_search import FolderWatch, ProcessWatch, Seed, in_processes
-from tests.operators.test_job_logins import Cluster, java_key_stores, scram_with_inline_pem
+from tests.login_clusters import Cluster, java_key_stores, scram_with_inline_pem
 from tests.standalone.standalone_cluster import StandaloneCluster
 from tests.yarn.watched_job import WatchedJob, files_of, watch_job
 

@@ -15,9 +15,7 @@ import pytest
 from airflow_provider_kafka_spark.core.errors import LocalServiceError, OptionError
 from airflow_provider_kafka_spark.testing import kerberos
 from airflow_provider_kafka_spark.testing.kerberos import CLOCK_INSTALL_COMMAND, INSTALL_COMMAND, Kdc
-
-needs_kdc = pytest.mark.skipif(not Kdc.is_available(), reason=f"needs MIT Kerberos: {INSTALL_COMMAND}")
-needs_clock = pytest.mark.skipif(not Kdc.can_have_another_clock(), reason=f"needs libfaketime: {CLOCK_INSTALL_COMMAND}")
+from tests.required_tools import needs_clock, needs_kdc
 
 _OWNER = """
 import time

@@ -17,14 +17,8 @@ from airflow_provider_kafka_spark.testing.kafka_broker import BrokerTls, KafkaBr
 from airflow_provider_kafka_spark.testing.kerberos import Kdc
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from airflow_provider_kafka_spark.testing.yarn_cluster import YarnCluster
-from tests.operators.test_job_logins import (
-    RECORDS,
-    Cluster,
-    keytab_of_the_tests_own,
-    needs_kdc,
-    submit,
-    values,
-)
+from tests.login_clusters import RECORDS, Cluster, keytab_of_the_tests_own, submit, values
+from tests.required_tools import needs_kdc
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.timeout(900)]
 

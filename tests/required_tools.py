@@ -1,0 +1,19 @@
+"""Programs that only some tests need: without them these are left out on a developer's machine, and fail in CI."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from airflow_provider_kafka_spark.testing.kerberos import CLOCK_INSTALL_COMMAND, INSTALL_COMMAND, Kdc
+
+
+def _needs(tool: str, *, is_there: bool, install: str) -> pytest.MarkDecorator:
+    # A program that CI lacks would take the evidence with it, and nobody would see it.
+    is_left_out = not is_there and not os.environ.get("CI")
+    return pytest.mark.skipif(is_left_out, reason=f"needs {tool}: {install}")
+
+
+needs_kdc = _needs("MIT Kerberos", is_there=Kdc.is_available(), install=INSTALL_COMMAND)
+needs_clock = _needs("libfaketime", is_there=Kdc.can_have_another_clock(), install=CLOCK_INSTALL_COMMAND)
