@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any, Protocol
@@ -30,9 +30,12 @@ from airflow_provider_kafka_spark.hooks.opened import Opened
 
 log = logging.getLogger(__name__)
 
+Clock = Callable[[], float]
+
 #: A worker that is killed cannot expire its token. So it ends by itself after so long, unless it is renewed.
 LEASE_MS = 3_600_000
-_AGAIN_SECONDS = 5.0
+#: After a renewal that failed.
+AGAIN_SECONDS = 5.0
 _STOP_SECONDS = 60.0
 _KEY = "kafka_spark_tokens"
 
@@ -53,6 +56,7 @@ class JobTokens(Opened):
     :param timeout: seconds for each call to a broker.
     :param memory: keeps the tokens' ids, so that the next try expires those of a worker that was killed.
     :param jars: with kafka-clients among them; by default those of Spark's Kafka connector.
+    :param clock: of this machine, in seconds since 1970.
     """
 
     def __init__(
@@ -63,12 +67,14 @@ class JobTokens(Opened):
         min_lifetime_ms: int | None = None,
         timeout: float = 20.0,
         jars: Sequence[Path] | None = None,
+        clock: Clock = time.time,
     ) -> None:
         self._configs = {config.conn_id: config for config in configs}
         self._memory = memory
         self._min_lifetime_ms = min_lifetime_ms
         self._timeout = timeout
         self._jars = jars
+        self._clock = clock
         self._leases: dict[str, _Lease] = {}
 
     def open(self) -> None:
@@ -79,8 +85,8 @@ class JobTokens(Opened):
         for conn_id, config in self._configs.items():
             with DelegationTokenHook(conn_id, self._timeout, config=config, jars=self._jars) as hook:
                 self._expire_left(hook)
-                token, clock_ms = hook.create_unchecked(lease_ms=LEASE_MS), _now_ms()
-                self._leases[conn_id] = lease = _Lease(config, self._timeout, self._jars, token, clock_ms)
+                token = hook.create_unchecked(lease_ms=LEASE_MS)
+                self._leases[conn_id] = lease = _Lease(config, self._timeout, self._jars, token, self._clock)
                 self._remember({conn_id: token.info.token_id})
                 lease.refuse_short(self._min_lifetime_ms)
                 hook.wait_until_usable(token)
@@ -138,10 +144,7 @@ class JobTokens(Opened):
 
 
 class _Lease:
-    """One token, and the thread that prolongs its life.
-
-    :param clock_ms: of this machine when the token was made.
-    """
+    """One token, which has just been made, and the thread that prolongs its life."""
 
     def __init__(
         self,
@@ -149,13 +152,14 @@ class _Lease:
         timeout: float,
         jars: Sequence[Path] | None,
         token: DelegationToken,
-        clock_ms: int,
+        clock: Clock,
     ) -> None:
         self._config = config
         self._timeout = timeout
         self._jars = jars
         self._token = token
-        self._skew_ms = token.info.issue_ms - clock_ms
+        self._clock = clock
+        self._skew_ms = token.info.issue_ms - int(clock() * 1000)
         #: Why it is renewed no more.
         self._given_up: str | None = None
         self._done = Event()
@@ -246,7 +250,7 @@ class _Lease:
                     self._token.info,
                 )
                 return
-            wait = self._until_renewal() if self._renewed(life_ms) else _AGAIN_SECONDS
+            wait = self._until_renewal() if self._renewed(life_ms) else AGAIN_SECONDS
             if self._given_up is not None:
                 return
 
@@ -278,11 +282,7 @@ class _Lease:
 
     def _now_ms(self) -> int:
         """The broker's clock."""
-        return _now_ms() + self._skew_ms
+        return int(self._clock() * 1000) + self._skew_ms
 
     def _hook(self) -> DelegationTokenHook:
         return DelegationTokenHook(self._config.conn_id, self._timeout, config=self._config, jars=self._jars)
-
-
-def _now_ms() -> int:
-    return int(time.time() * 1000)

@@ -34,9 +34,14 @@ class _Application:
     ui_url: str | None = None
 
 
-def run_job(job: Callable[[SparkSession, JobRequest], JobReport], argv: Sequence[str] | None = None) -> int:
+def run_job(
+    job: Callable[[SparkSession, JobRequest], JobReport],
+    argv: Sequence[str] | None = None,
+    running: SparkSession | None = None,
+) -> int:
     """Run the request in the file that the first argument names.
 
+    :param running: a session to run it in, which goes on; otherwise one is started, and stopped.
     :return: the exit code; the report says how it went.
     """
     from pyspark.sql import SparkSession
@@ -50,7 +55,7 @@ def run_job(job: Callable[[SparkSession, JobRequest], JobReport], argv: Sequence
     spark: SparkSession | None = None
     application = _Application()
     try:
-        spark = SparkSession.builder.appName("kafka-to-kafka").getOrCreate()
+        spark = running or SparkSession.builder.appName("kafka-to-kafka").getOrCreate()
         context = spark.sparkContext
         application = _Application(context.applicationId, spark.version, context.uiWebUrl)
         say(JobStarted(application.id, application.ui_url), request.event_token)
@@ -58,7 +63,7 @@ def run_job(job: Callable[[SparkSession, JobRequest], JobReport], argv: Sequence
     except Exception as error:  # noqa: BLE001 - whatever it was, the worker must learn of it
         report = _report_failure(request, error, logins, application, time.monotonic() - started)
     write_report(report, request.report_uri, request.report_key, spark)
-    if spark is not None:
+    if spark is not None and running is None:
         # The report is there; a JVM that is gone need not be stopped.
         with suppress(Exception):
             spark.stop()

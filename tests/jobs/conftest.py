@@ -6,20 +6,20 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
 from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
 from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest, Transform
 from airflow_provider_kafka_spark.core.spans import plan_spans
 from airflow_provider_kafka_spark.core.submission.tuning import sink_defaults, source_defaults
-from airflow_provider_kafka_spark.jobs.batch import copy
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
+from tests.in_process_jobs import InProcessSpark
+from tests.in_process_jobs import in_process_spark as in_process_spark
 
 Copy = Callable[..., JobReport]
 
 
 @pytest.fixture
-def run_copy(spark: SparkSession, kafka_broker: KafkaBroker) -> Copy:
+def run_copy(in_process_spark: InProcessSpark, kafka_broker: KafkaBroker) -> Copy:
     """Run the job in this process: ``run_copy(["orders:0:0:10"], topic="copy", where=...)``."""
 
     def run(ranges: Sequence[str], run_id: str = "0123456789abcdef", **options: Any) -> JobReport:
@@ -38,6 +38,6 @@ def run_copy(spark: SparkSession, kafka_broker: KafkaBroker) -> Copy:
             report_uri="",
             **request_fields,
         )
-        return copy(spark, request)
+        return in_process_spark.report("batch", request)
 
     return run

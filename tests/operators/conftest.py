@@ -1,4 +1,4 @@
-"""A Spark that is never started, and the proof that it was not."""
+"""A Spark that is never started, and the proof that it was not; and one that is there already."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import pytest
 
 from airflow_provider_kafka_spark.core.protocol import JobRequest
 from airflow_provider_kafka_spark.hooks.programs.spark_home import find_spark_home
+from tests.in_process_jobs import in_process_spark as in_process_spark
 
 
 @dataclass(frozen=True)

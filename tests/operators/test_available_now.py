@@ -1,6 +1,6 @@
 """Promises of the stream operator, on a real broker and a real Spark.
 
-Most tests hand the operator's request to the job in a Spark of this process, in place of ``spark-submit``: all else is as it is in production. Those that need the submission say so.
+Jobs run in a Spark of this process, in place of ``spark-submit``: all else is as it is in production.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider_kafka_spark.core.errors import CheckpointInUseError, ConsumerGroupError, DeliveryError
-from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest
+from airflow_provider_kafka_spark.core.protocol import JobReport
 from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER, Provenance
 from airflow_provider_kafka_spark.core.streams.checkpoint_layout import Lock
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
@@ -28,6 +28,7 @@ from airflow_provider_kafka_spark.operators.available_now import KafkaToKafkaAva
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from tests.airflow_fakes import TaskInstance, task_context
+from tests.in_process_jobs import InProcessSpark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,28 +36,11 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
 
-@pytest.fixture
-def requests(monkeypatch: pytest.MonkeyPatch, spark: SparkSession) -> list[JobRequest]:
-    """The job runs in this process; what it was asked is recorded."""
-    from airflow_provider_kafka_spark.jobs.available_now import catch_up
-
-    recorded: list[JobRequest] = []
-
-    def run(self: SparkJobHook, request: JobRequest, job: str, *_: object) -> JobReport:
-        assert job == "available_now"
-        sent = JobRequest.from_json(request.to_json())
-        recorded.append(sent)
-        return JobReport.from_json(catch_up(spark, sent).to_json())
-
-    monkeypatch.setattr(SparkJobHook, "run", run)
-    return recorded
-
-
 Stream = Callable[..., dict[str, Any]]
 
 
 @pytest.fixture
-def stream(kafka: KafkaBroker, requests: list[JobRequest], tmp_path: Path) -> Stream:
+def stream(kafka: KafkaBroker, in_process_spark: InProcessSpark, tmp_path: Path) -> Stream:
     """One run of the operator: ``stream(topics=["orders"], target_topic="copy")``."""
 
     def run(run_id: str = "run", **parameters: Any) -> dict[str, Any]:
@@ -83,7 +67,7 @@ def expected(first: int, last: int) -> list[bytes]:
 
 
 def test_three_runs_with_production_in_between(
-    kafka: KafkaBroker, topic: TopicFactory, stream: Stream, requests: list[JobRequest]
+    kafka: KafkaBroker, topic: TopicFactory, stream: Stream, in_process_spark: InProcessSpark
 ) -> None:
     """Each run takes what came since the one before, and one with nothing to do starts no Spark."""
     source, target = topic(2, suffix="source"), topic(2, suffix="target")
@@ -98,7 +82,7 @@ def test_three_runs_with_production_in_between(
     assert [r["until_offset"] for r in second["ranges"]] == [75, 75]
     assert [r["from_offset"] for r in second["ranges"]] == [50, 50]
     assert values(kafka, target) == expected(0, 150)
-    assert len(requests) == 2
+    assert len(in_process_spark.requests) == 2
     assert first["run_id"] == second["run_id"] == third["run_id"]
     assert third["records_behind"] == 0
 
@@ -356,7 +340,7 @@ def test_a_checkpoint_of_another_job_is_refused(
     kafka: KafkaBroker,
     topic: TopicFactory,
     stream: Stream,
-    requests: list[JobRequest],
+    in_process_spark: InProcessSpark,
     changed: dict[str, Any],
     named: str,
 ) -> None:
@@ -372,7 +356,7 @@ def test_a_checkpoint_of_another_job_is_refused(
         stream(topics=[source], target_topic=target, **changed)
     assert named in str(error.value)
     assert f"reset_checkpoint_to={{'{source}': {{'0': 10}}}}" in str(error.value)
-    assert len(requests) == 1
+    assert len(in_process_spark.requests) == 1
 
     result = stream(topics=[source], target_topic=target, reset_checkpoint_to={source: {"0": 10}}, **changed)
     assert (result["records_read"], result["generation"]) == (5, 1)
@@ -396,7 +380,7 @@ def test_a_reset_starts_again_once(kafka: KafkaBroker, topic: TopicFactory, stre
 
 
 def test_plan_only_shows_from_where_to_where(
-    kafka: KafkaBroker, topic: TopicFactory, stream: Stream, requests: list[JobRequest]
+    kafka: KafkaBroker, topic: TopicFactory, stream: Stream, in_process_spark: InProcessSpark
 ) -> None:
     """With the lag of each partition, and nothing started or written."""
     source, target = topic(2, suffix="source"), topic(suffix="target")
@@ -408,7 +392,7 @@ def test_plan_only_shows_from_where_to_where(
         (0, 5, 5, 0),
         (1, 5, 8, 3),
     ]
-    assert len(requests) == 1
+    assert len(in_process_spark.requests) == 1
 
 
 def test_finished_offsets_are_committed_for_lag_monitors(
@@ -428,14 +412,14 @@ def test_finished_offsets_are_committed_for_lag_monitors(
 
 
 def test_a_group_with_members_is_refused_before_anything_starts(
-    kafka: KafkaBroker, topic: TopicFactory, stream: Stream, requests: list[JobRequest]
+    kafka: KafkaBroker, topic: TopicFactory, stream: Stream, in_process_spark: InProcessSpark
 ) -> None:
     """Its members' commits and ours would overwrite each other."""
     source, target = topic(suffix="source"), topic(suffix="target")
     kafka.produce(source, numbered(0, 10))
     with kafka.group_member("busy-" + source, source), pytest.raises(ConsumerGroupError, match="must have no members"):
         stream(topics=[source], target_topic=target, commit_group_id="busy-" + source)
-    assert not requests
+    assert not in_process_spark.requests
 
 
 def test_two_runs_at_once_are_refused(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from typing import Any
@@ -22,6 +22,7 @@ from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOper
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from tests.airflow_fakes import TaskInstance, TaskStateStore, task_context
+from tests.in_process_jobs import InProcessSpark
 from tests.operators.conftest import RecordingSpark
 
 #: Fails on the data, not before: a value of ``bad`` ends the job.
@@ -61,10 +62,10 @@ def fill(kafka: KafkaBroker, topic: str, first: list[str], second: list[str]) ->
 
 
 @pytest.fixture
-def one_by_one(kafka: KafkaBroker, connection: Callable[..., None]) -> KafkaBroker:
+def one_by_one(kafka: KafkaBroker, in_process_spark: InProcessSpark) -> Iterator[KafkaBroker]:
     """One Spark task after the other: the first partition is delivered before the second one fails."""
-    connection("spark_default", conn_type="spark", host="local[1]")
-    return kafka
+    with in_process_spark.one_core():
+        yield kafka
 
 
 def deliver_in_part(kafka: KafkaBroker, operator: KafkaToKafkaOperator, store: TaskStateStore) -> None:
@@ -143,7 +144,7 @@ def test_a_clear_with_another_transform_writes_all_by_it(
 @pytest.mark.broker
 @pytest.mark.spark
 def test_a_retry_after_the_end_returns_the_result(
-    kafka: KafkaBroker, topic: TopicFactory, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    kafka: KafkaBroker, topic: TopicFactory, in_process_spark: InProcessSpark, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A worker that dies between the delivery and Airflow's hearing of it leaves nothing to be copied: the result is given again, without Spark."""
     source, target = topic(2, suffix="source"), topic(suffix="target")
@@ -158,7 +159,6 @@ def test_a_retry_after_the_end_returns_the_result(
     first = task_context(store, ti=Try())
     result = run(operator, first)
     store.values = json.loads(json.dumps(store.values))
-    monkeypatch.setenv("SPARK_HOME", "/nonexistent")
     second = task_context(store, ti=Try(try_number=2))
 
     again = run(operator, second)
@@ -166,6 +166,7 @@ def test_a_retry_after_the_end_returns_the_result(
     assert again == result
     assert second["outlet_events"][asset].extra == first["outlet_events"][asset].extra
     assert "An earlier try of this run delivered everything" in capsys.readouterr().out
+    assert in_process_spark.jobs == ["batch"]
     assert values(kafka, target) == Counter("abc")
 
 

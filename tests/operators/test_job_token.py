@@ -1,13 +1,16 @@
-"""Spark jobs that log in with a delegation token of their own, by real ``spark-submit``."""
+"""Spark jobs that log in with a delegation token of their own.
+
+They run in the tests' own Spark; that a driver of its own logs in so is shown with the other logins, and here that a kill ends both it and its tokens.
+"""
 
 from __future__ import annotations
 
 import json
 import logging
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -28,7 +31,7 @@ from airflow_provider_kafka_spark.core.errors import (
     JobTokenEndedError,
     KafkaSparkError,
 )
-from airflow_provider_kafka_spark.core.logins.delegation_token import DelegationToken, TokenInfo
+from airflow_provider_kafka_spark.core.logins.delegation_token import DelegationToken, TokenInfo, TokenSelection
 from airflow_provider_kafka_spark.hooks import job_tokens
 from airflow_provider_kafka_spark.hooks.delegation_token import DelegationTokenHook
 from airflow_provider_kafka_spark.hooks.submission import spark_submission
@@ -36,13 +39,16 @@ from airflow_provider_kafka_spark.operators.available_now import KafkaToKafkaAva
 from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
 from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
-from tests.airflow_fakes import TaskStateStore, task_context
+from tests.airflow_fakes import TaskInstance, TaskStateStore, task_context
+from tests.in_process_jobs import InProcessSpark
 from tests.operators.conftest import RecordingSpark, Traces
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
 #: Keeps every record, and takes a second for each. That it looks at the record keeps Spark from asking once for all.
 SLOW = "coalesce(java_method('java.util.concurrent.locks.LockSupport', 'parkNanos', 1000000000L + offset), 'null') = 'null'"
+#: How long such a copy takes, and how long a token lives that ends before it: a busy machine may take some seconds for each login.
+SECONDS, SHORT_MS = 20, 15_000
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +58,7 @@ def broker() -> Iterator[KafkaBroker]:
         for name in ("orders", "copy", "by_stream", "by_replay", "slow", "slow_copy", "too_slow_copy", "killed_copy"):
             running.create_topic(name, 1)
         running.produce("orders", [Record(b"k", b"v%d" % i) for i in range(100)])
-        running.produce("slow", [Record(b"k", b"v%d" % i) for i in range(60)])
+        running.produce("slow", [Record(b"k", b"v%d" % i) for i in range(SECONDS)])
         yield running
 
 
@@ -62,7 +68,7 @@ def connections(broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     extras = {
         "kafka_default": alice,
         "bob": broker.sasl_client_config("bob"),
-        "short": {**alice, "delegation.token.max.lifetime.ms": 30_000},
+        "short": {**alice, "delegation.token.max.lifetime.ms": SHORT_MS},
     }
     for name, extra in extras.items():
         monkeypatch.setenv(f"AIRFLOW_CONN_{name.upper()}", json.dumps({"conn_type": "kafka", "extra": extra}))
@@ -99,7 +105,9 @@ def test_spark_gets_the_token_and_not_the_login(recording_spark: RecordingSpark)
     assert living_tokens() == []
 
 
-def test_each_operator_by_a_token(broker: KafkaBroker, tmp_path: Path, traces: Traces) -> None:
+def test_each_operator_by_a_token(
+    broker: KafkaBroker, tmp_path: Path, traces: Traces, in_process_spark: InProcessSpark
+) -> None:
     common: dict[str, Any] = {"task_id": "t", "use_delegation_token": True}
     operators: dict[str, Any] = {
         "copy": KafkaToKafkaBatchOperator(
@@ -117,31 +125,40 @@ def test_each_operator_by_a_token(broker: KafkaBroker, tmp_path: Path, traces: T
     for target, operator in operators.items():
         assert run(operator)["records_written"] == 100
         assert len(broker.consume(target)) == 100
+    assert in_process_spark.jobs == ["batch", "batch", "available_now"]
     assert living_tokens() == []
-    assert (traces.files, traces.processes) == ([], [])
+    assert traces.files == []
 
 
-@pytest.mark.parametrize("killed", [False, True], ids=["fails", "is-killed"])
-def test_a_job_that_does_not_succeed_leaves_no_token(killed: bool, traces: Traces) -> None:
+def test_a_job_that_fails_leaves_no_token(traces: Traces, in_process_spark: InProcessSpark) -> None:
     operator = KafkaToKafkaBatchOperator(
         task_id="t",
         topics=["slow"],
         target_topic="killed_copy",
-        where=SLOW if killed else "assert_true(false) IS NULL",
+        where="assert_true(false) IS NULL",
         use_delegation_token=True,
-        progress_seconds=1,
     )
-    if killed:
-        # As Airflow does when a task is cleared or times out.
-        operator._on_event = lambda *_: operator.on_kill()  # type: ignore[method-assign]
-    with pytest.raises(JobKilledError if killed else AirflowFailException):
+    with pytest.raises(AirflowFailException, match="USER_RAISED_EXCEPTION"):
         run(operator)
+    assert in_process_spark.jobs == ["batch"]
     assert living_tokens() == []
-    assert (traces.files, traces.processes) == ([], [])
+    assert traces.files == []
+
+
+@dataclass
+class KillsWhenItRuns(TaskInstance):
+    """As Airflow does when a task is cleared or times out: as soon as its application has a link."""
+
+    operator: KafkaToKafkaBatchOperator | None = None
+
+    def xcom_push(self, key: str, value: Any) -> None:
+        super().xcom_push(key, value)
+        assert self.operator is not None
+        self.operator.on_kill()
 
 
 def test_tokens_end_while_spark_is_being_ended(monkeypatch: pytest.MonkeyPatch, traces: Traces) -> None:
-    """Airflow waits 5 s for a task that it kills, and Spark alone may take longer."""
+    """By real ``spark-submit``. Airflow waits 5 s for a task that it kills, and Spark alone may take longer."""
     end_group, left = spark_submission.end_group, list[list[str]]()
 
     def end_when_the_tokens_have(group: int) -> None:
@@ -160,10 +177,9 @@ def test_tokens_end_while_spark_is_being_ended(monkeypatch: pytest.MonkeyPatch, 
         where=SLOW,
         use_delegation_token=True,
     )
-    operator._on_event = lambda *_: operator.on_kill()  # type: ignore[method-assign]
     with pytest.raises(JobKilledError):
-        run(operator)
-    assert left[0] == []
+        operator.execute(task_context(ti=KillsWhenItRuns(operator=operator)))  # type: ignore[arg-type]
+    assert left[0] == living_tokens() == []
     assert (traces.files, traces.processes) == ([], [])
 
 
@@ -184,70 +200,68 @@ def test_the_token_of_a_worker_that_was_killed_is_expired_by_the_next_try(broker
 def test_a_token_that_somebody_ends_is_named(broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the job's failure is called: Spark may have been logging in, or looking for the topic."""
     monkeypatch.setattr(job_tokens, "LEASE_MS", 60_000)
-    # The first renewal is tried after 3 s, long before its end.
-    monkeypatch.setattr(job_tokens, "RENEW_AT", 0.05)
+    # The first renewal is tried after a second, long before its end.
+    monkeypatch.setattr(job_tokens, "RENEW_AT", 0.01)
     config = DelegationTokenHook().config
     with job_tokens.JobTokens([config], memory=TaskStateStore()) as tokens:
-        (lease,) = tokens._leases.values()
-        with DelegationTokenHook() as hook:
-            hook.expire_token(lease._token)
-        deadline = time.monotonic() + 60
-        while lease._thread.is_alive() and time.monotonic() < deadline:
-            time.sleep(0.2)
+        _expire_all()
         with pytest.raises(JobTokenEndedError, match="was ended before the job failed: somebody has ended it"):
-            tokens.explain(BrokerAuthenticationError("The brokers refused the job's login"))
+            _explain_for(tokens, seconds=60)
     assert living_tokens() == []
 
 
-def _expired(lease: Any) -> None:
-    """Its time is over, as the worker knows it."""
-    info = lease._token.info
-    lease._token = replace(lease._token, info=replace(info, expiry_ms=info.issue_ms))
+def _expire_all() -> None:
+    with DelegationTokenHook() as hook:
+        now_ms = hook.now_ms()
+        hook.expire(TokenSelection(token_ids=tuple(t.token_id for t in hook.describe() if t.remaining_ms(now_ms) > 0)))
+
+
+def _explain_for(tokens: job_tokens.JobTokens, seconds: float) -> None:
+    """What a renewal has to find out first is explained only then."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        tokens.explain(BrokerAuthenticationError("The brokers refused the job's login"))
+        time.sleep(0.1)
 
 
 @pytest.mark.parametrize("refusal", [BrokerAuthorizationError, DelegationTokenError])
 def test_a_token_that_lives_is_no_cause(monkeypatch: pytest.MonkeyPatch, refusal: type[KafkaSparkError]) -> None:
     """Though a renewal was refused: it is tried again, and the job's own failure is what it is."""
-    monkeypatch.setattr(job_tokens, "LEASE_MS", 20_000)
-    renew, asked = DelegationTokenHook.renew_token, list[int]()
+    monkeypatch.setattr(job_tokens, "LEASE_MS", 60_000)
+    # After a second.
+    monkeypatch.setattr(job_tokens, "RENEW_AT", 0.01)
+    monkeypatch.setattr(job_tokens, "AGAIN_SECONDS", 0.1)
+    renew, refused, renewed = DelegationTokenHook.renew_token, threading.Event(), list[TokenInfo]()
 
-    def refuses_once(hook: DelegationTokenHook, *arguments: Any) -> Any:
-        asked.append(1)
-        if len(asked) == 1:
+    def refuses_once(hook: DelegationTokenHook, token: DelegationToken, period_ms: int) -> TokenInfo:
+        if not refused.is_set():
+            refused.set()
             raise refusal("Not now")
-        return renew(hook, *arguments)
+        renewed.append(renew(hook, token, period_ms))
+        return renewed[-1]
 
     monkeypatch.setattr(DelegationTokenHook, "renew_token", refuses_once)
     with job_tokens.JobTokens([DelegationTokenHook().config], memory=TaskStateStore()) as tokens:
-        (lease,) = tokens._leases.values()
-        first = lease._token.info.expiry_ms
-        assert not lease._renewed(20_000)
-        tokens.explain(BrokerAuthenticationError("The brokers refused the job's login"))
-        assert lease._renewed(20_000)
-        assert lease._token.info.expiry_ms > first
-        assert lease._thread.is_alive()
+        deadline = time.monotonic() + 60
+        # Again and again: after the one that was refused, and after the one that was not.
+        while len(renewed) < 2:
+            tokens.explain(BrokerAuthenticationError("The brokers refused the job's login"))
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        assert renewed[0].issue_ms + 60_000 < renewed[0].expiry_ms < renewed[1].expiry_ms
 
 
-@pytest.mark.parametrize(
-    ("kind", "by_the_token"),
-    [
-        (BrokerAuthenticationError, True),
-        (BrokerAuthorizationError, True),
-        (BrokerUnavailableError, True),
-        (JobFailedError, True),
-        (ExpressionError, False),
-        (DataLossError, False),
-        (DuplicateRecordsError, False),
-    ],
-)
-def test_only_what_a_lost_login_looks_like_is_laid_to_a_token(kind: type[KafkaSparkError], by_the_token: bool) -> None:
+def test_only_what_a_lost_login_looks_like_is_laid_to_a_token() -> None:
     """What is final by itself would fail again, with the next token too."""
-    token = DelegationToken(TokenInfo("id", "User:alice", (), 1, 2, 3), "secret")
+    late = [0]
     config = DelegationTokenHook().config
-    lease = job_tokens._Lease(config, 5, None, token, job_tokens._now_ms())
-    _expired(lease)
-    with pytest.raises(JobTokenEndedError, match="it could not be renewed") if by_the_token else nullcontext():
-        lease.explain(kind("The job's own words"))
+    with job_tokens.JobTokens([config], memory=TaskStateStore(), clock=lambda: time.time() + late[0]) as tokens:
+        late[0] = 7200
+        for kind in (BrokerAuthenticationError, BrokerAuthorizationError, BrokerUnavailableError, JobFailedError):
+            with pytest.raises(JobTokenEndedError, match="it could not be renewed"):
+                tokens.explain(kind("The job's own words"))
+        for kind in (ExpressionError, DataLossError, DuplicateRecordsError):
+            tokens.explain(kind("The job's own words"))
 
 
 def test_what_hinders_the_end_of_a_token_does_not_fail_the_job(
@@ -260,33 +274,32 @@ def test_what_hinders_the_end_of_a_token_does_not_fail_the_job(
 
     tokens = job_tokens.JobTokens([DelegationTokenHook().config], memory=TaskStateStore())
     with monkeypatch.context() as patch, tokens:
-        (lease,) = tokens._leases.values()
         patch.setattr(DelegationTokenHook, "expire_token", fails)
     assert "could not be expired; it ends at" in caplog.text
-    with DelegationTokenHook() as hook:
-        hook.expire_token(lease._token)
+    _expire_all()
 
 
 def test_a_job_that_outlives_its_token(
-    broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    in_process_spark: InProcessSpark, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """60 s on a token of 30 s: it is renewed."""
+    """It is renewed, and goes on."""
     caplog.set_level(logging.INFO)
-    monkeypatch.setattr(job_tokens, "LEASE_MS", 30_000)
-    # After 12 s: a busy machine may take long for a renewal.
-    monkeypatch.setattr(job_tokens, "RENEW_AT", 0.4)
+    monkeypatch.setattr(job_tokens, "LEASE_MS", SHORT_MS)
+    # After 1.5 s: a busy machine may take long for a renewal.
+    monkeypatch.setattr(job_tokens, "RENEW_AT", 0.1)
     operator = KafkaToKafkaBatchOperator(
         task_id="t", topics=["slow"], target_topic="slow_copy", where=SLOW, use_delegation_token=True
     )
     result = run(operator)
-    assert result["records_written"] == 60
-    assert result["seconds"] > 55
-    assert caplog.text.count("Renewed the job's delegation token") >= 3
+    assert in_process_spark.jobs == ["batch"]
+    assert result["records_written"] == SECONDS
+    assert result["seconds"] > SECONDS - 1
+    assert caplog.text.count("Renewed the job's delegation token") >= 2
     assert living_tokens() == []
 
 
-def test_a_job_whose_token_cannot_be_renewed_any_more(broker: KafkaBroker) -> None:
-    """The same job on a token that lives for 30 s at most: its end is named, in place of a time-out."""
+def test_a_job_whose_token_cannot_be_renewed_any_more(in_process_spark: InProcessSpark) -> None:
+    """The same job on a token that does not live so long: its end is named, in place of a time-out."""
     operator = KafkaToKafkaBatchOperator(
         task_id="t",
         topics=["slow"],
@@ -295,9 +308,9 @@ def test_a_job_whose_token_cannot_be_renewed_any_more(broker: KafkaBroker) -> No
         where=SLOW,
         use_delegation_token=True,
         sink_options={
-            "kafka.delivery.timeout.ms": 40_000,
-            "kafka.request.timeout.ms": 10_000,
-            "kafka.max.block.ms": 10_000,
+            "kafka.delivery.timeout.ms": 5_000,
+            "kafka.request.timeout.ms": 4_000,
+            "kafka.max.block.ms": 4_000,
         },
     )
     with pytest.raises(JobTokenEndedError, match=r"ended at .* it had reached its maximum time") as caught:
@@ -308,7 +321,7 @@ def test_a_job_whose_token_cannot_be_renewed_any_more(broker: KafkaBroker) -> No
 
 
 def test_a_token_that_cannot_live_long_enough_is_refused(recording_spark: RecordingSpark) -> None:
-    with pytest.raises(AirflowFailException, match=r"min_token_lifetime wants .* 2 h; the broker gives one for 30 s"):
+    with pytest.raises(AirflowFailException, match=r"min_token_lifetime wants .* 2 h; the broker gives one for 15 s"):
         run(
             KafkaToKafkaBatchOperator(
                 task_id="t",

@@ -26,8 +26,8 @@ from airflow.sdk import BaseOperator, PokeReturnValue
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider_kafka_spark import operators, sensors
-from airflow_provider_kafka_spark.core.errors import JobFailedError, JobReportMissingError, error_named
-from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest
+from airflow_provider_kafka_spark.core.errors import JobReportMissingError
+from airflow_provider_kafka_spark.core.protocol import JobReport
 from airflow_provider_kafka_spark.hooks.delegation_token import DelegationTokenHook
 from airflow_provider_kafka_spark.hooks.kafka_jvm import KafkaJvm
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
@@ -47,8 +47,9 @@ from airflow_provider_kafka_spark.sensors.offsets import (
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from tests.acls import OPTIONAL, Acl, documented, granted, needed
 from tests.airflow_fakes import AssetStateStore, TaskStateStore, task_context
+from tests.in_process_jobs import InProcessSpark, jobs_in_process
 from tests.triggers.conftest import until
-from tests.triggers.test_new_records import Triggerer
+from tests.triggers.triggerer import Triggerer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -74,7 +75,7 @@ class World:
 
     folder: Path
     unfinished: Path
-    started: list[str] = field(default_factory=list)
+    started: list[str]
     store: TaskStateStore = field(default_factory=TaskStateStore)
     clear_number: int = 0
 
@@ -131,23 +132,20 @@ def alices_token(broker: KafkaBroker) -> str:
 def unfinished(broker: KafkaBroker, tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Path:
     """A checkpoint whose first batch was begun and not finished."""
     folder = tmp_path_factory.mktemp("unfinished")
-    with pytest.MonkeyPatch.context() as patch:
-        _run_here(patch, spark, [])
+    with pytest.MonkeyPatch.context() as patch, jobs_in_process(spark):
         extra = broker.sasl_client_config("admin")
         for name in ("reader", "writer"):
             patch.setenv(f"AIRFLOW_CONN_{name.upper()}", json.dumps({"conn_type": "kafka", "extra": extra}))
         patch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps({"conn_type": "spark", "host": "local[2]"}))
-        World(folder, folder).stream()
+        World(folder, folder, []).stream()
     (commit,) = folder.rglob("commits/0")
     commit.unlink()
     return folder / "checkpoint"
 
 
 @pytest.fixture
-def world(tmp_path: Path, spark: SparkSession, unfinished: Path, monkeypatch: pytest.MonkeyPatch) -> World:
-    found = World(tmp_path, unfinished)
-    _run_here(monkeypatch, spark, found.started)
-    return found
+def world(tmp_path: Path, in_process_spark: InProcessSpark, unfinished: Path) -> World:
+    return World(tmp_path, unfinished, in_process_spark.jobs)
 
 
 TokenAcl = Callable[[str, str, str], AbstractContextManager[None]]
@@ -188,26 +186,6 @@ def token_acl(broker: KafkaBroker) -> Iterator[TokenAcl]:
                 until(False)
 
         yield given
-
-
-def _run_here(patch: pytest.MonkeyPatch, spark: SparkSession, started: list[str]) -> None:
-    """Jobs run in this process, and fail as they do elsewhere."""
-    from airflow_provider_kafka_spark.jobs import available_now, batch, driver
-
-    jobs = {"batch": batch.copy, "available_now": available_now.catch_up}
-
-    def run(self: SparkJobHook, request: JobRequest, job: str, *_: object) -> JobReport:
-        started.append(job)
-        sent = JobRequest.from_json(request.to_json())
-        try:
-            report = jobs[job](spark, sent)
-        except Exception as error:  # noqa: BLE001 - as the driver has it
-            report = driver._report_failure(sent, error, [], driver._Application(), 0)
-        if report.failure is not None:
-            raise error_named(report.failure.error, JobFailedError)(report.failure.message)
-        return JobReport.from_json(report.to_json())
-
-    patch.setattr(SparkJobHook, "run", run)
 
 
 def batch(w: World) -> Any:

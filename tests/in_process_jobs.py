@@ -1,0 +1,164 @@
+"""Jobs in a Spark of the tests' own process, in place of ``spark-submit``: the driver's own frame runs each, without the start of a JVM. All else is as it is in production."""
+
+from __future__ import annotations
+
+import io
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, redirect_stdout, suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+import pytest
+from airflow.sdk.exceptions import AirflowException
+from pyspark import InheritableThread
+
+from airflow_provider_kafka_spark.core.errors import JobFailedError, error_named
+from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest
+from airflow_provider_kafka_spark.core.submission.file_names import REPORT
+from airflow_provider_kafka_spark.core.submission.job_events import JobEvent, JobStarted, parse_event
+from airflow_provider_kafka_spark.hooks import spark_job
+from airflow_provider_kafka_spark.hooks.submission.job_files import job_folder, write_request
+from airflow_provider_kafka_spark.jobs import available_now, batch
+from airflow_provider_kafka_spark.jobs.driver import run_job
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+OnEvent = Callable[[JobEvent], None]
+
+_JOBS: Mapping[str, Callable[[SparkSession, JobRequest], JobReport]] = {
+    "batch": batch.copy,
+    "available_now": available_now.catch_up,
+}
+
+
+@dataclass
+class InProcessSpark:
+    """What was submitted to this process."""
+
+    spark: SparkSession
+    requests: list[JobRequest] = field(default_factory=list)
+    jobs: list[str] = field(default_factory=list)
+
+    def run(self, job: str, request_file: Path, on_event: OnEvent = lambda _: None) -> int:
+        """Run a job as its driver does.
+
+        :param job: name of the module in ``jobs``.
+        :return: the driver's exit code.
+        """
+        # The owner is this very process.
+        request = replace(JobRequest.from_json(request_file.read_text()), owner_pid=None)
+        request_file.write_text(request.to_json())
+        self.requests.append(request)
+        self.jobs.append(job)
+        with redirect_stdout(_DriversOutput(sys.stdout, on_event)):
+            return run_job(_JOBS[job], [str(request_file)], self.spark)
+
+    def report(self, job: str, request: JobRequest) -> JobReport:
+        """The report of a job that is submitted without an operator.
+
+        :raises KafkaSparkError: the failure that it reports.
+        """
+        with job_folder() as folder:
+            path = folder / REPORT
+            self.run(job, write_request(folder, replace(request, report_uri=str(path))))
+            report = JobReport.from_json(path.read_text())
+        if report.failure is not None:
+            raise error_named(report.failure.error, JobFailedError)(report.failure.message)
+        return report
+
+    @contextmanager
+    def one_core(self) -> Iterator[None]:
+        """One task runs after the other: something else keeps the other core."""
+        context = self.spark.sparkContext
+        tracker, group = context.statusTracker(), "keeps-a-core"
+
+        def keep() -> None:
+            context.setJobGroup(group, "keeps a core", interruptOnCancel=True)
+            with suppress(Exception):
+                self.spark.sql(
+                    "SELECT java_method('java.lang.Thread', 'sleep', id + 600000L) FROM range(0, 1, 1, 1)"
+                ).collect()
+
+        def is_kept() -> bool:
+            stages = [
+                s for job in tracker.getJobIdsForGroup(group) if (i := tracker.getJobInfo(job)) for s in i.stageIds
+            ]
+            return any(info.numActiveTasks for s in stages if (info := tracker.getStageInfo(s)))
+
+        keeper = InheritableThread(target=keep)
+        keeper.start()
+        deadline = time.monotonic() + 60
+        while not is_kept():
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        try:
+            yield
+        finally:
+            context.cancelJobGroup(group)
+            keeper.join(60)
+            assert not keeper.is_alive()
+
+
+@contextmanager
+def jobs_in_process(spark: SparkSession) -> Iterator[InProcessSpark]:
+    """Whatever operators submit inside ``with`` runs in this session."""
+    found = InProcessSpark(spark)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(spark_job, "SparkSubmission", partial(_Submission, found))
+        yield found
+
+
+@pytest.fixture
+def in_process_spark(spark: SparkSession) -> Iterator[InProcessSpark]:
+    """Operators of this test submit to the tests' own Spark."""
+    with jobs_in_process(spark) as found:
+        yield found
+
+
+class _Submission:
+    """What a hook asks of ``spark-submit``, as far as it concerns a driver on this machine."""
+
+    log_tail = ""
+
+    def __init__(self, target: InProcessSpark, *arguments: Any, application_args: list[str], **_: Any) -> None:
+        self.application_id: str | None = None
+        self._target = target
+        _, _, self._on_event, _ = arguments
+        (self._request_file,) = application_args
+
+    def submit(self, application: str, **_: Any) -> None:
+        if self._target.run(Path(application).stem, Path(self._request_file), self._hear):
+            raise AirflowException("The driver's exit code is not 0")
+
+    def on_kill(self) -> None:
+        self._target.spark.sparkContext.cancelAllJobs()
+
+    def end(self) -> None:
+        pass
+
+    def _hear(self, event: JobEvent) -> None:
+        if isinstance(event, JobStarted):
+            self.application_id = event.application_id
+        self._on_event(event)
+
+
+class _DriversOutput(io.TextIOBase):
+    """The driver's standard output, which the worker reads."""
+
+    def __init__(self, output: TextIO, on_event: OnEvent) -> None:
+        self._output = output
+        self._on_event = on_event
+
+    def write(self, text: str) -> int:
+        event = parse_event(text.strip())
+        if event is not None:
+            self._on_event(event)
+        return self._output.write(text)
+
+    def flush(self) -> None:
+        self._output.flush()
