@@ -86,7 +86,8 @@ class KafkaHook(Opened, BaseHook):
         return self._connection.worded(message)
 
     @cached_property
-    def _failures(self) -> BrokerFailures:
+    def failures(self) -> BrokerFailures:
+        """What this hook's clients were told by brokers, besides answers."""
         return BrokerFailures(self.config, self.worded)
 
     def test_connection(self) -> tuple[bool, str]:
@@ -237,7 +238,7 @@ class KafkaHook(Opened, BaseHook):
         return {
             "socket.timeout.ms": int(self.timeout * 1000),
             **self.config.librdkafka,
-            "error_cb": self._failures.add,
+            "error_cb": self.failures.add,
             "logger": self.log,
             "log_level": 2,
         }
@@ -275,7 +276,7 @@ class KafkaHook(Opened, BaseHook):
     def forget_errors(self) -> None:
         """What went wrong with the client before is not the cause of what goes wrong from now on. For a client that lives long."""
         self.client.poll(0)
-        self._failures.forget()
+        self.failures.forget()
         self._answered = False
 
     def metadata(self) -> Any:
@@ -292,7 +293,7 @@ class KafkaHook(Opened, BaseHook):
             except KafkaException as error:
                 client.poll(0)
                 now = time.monotonic()
-                if now >= deadline or self._failures.is_final(now - began, self.timeout):
+                if now >= deadline or self.failures.is_final(now - began, self.timeout):
                     raise self.named(error, "reading metadata") from error
                 if now - asked < wait:
                     # Of brokers that are down the client tells at once; they may be up again soon.
@@ -409,12 +410,12 @@ class KafkaHook(Opened, BaseHook):
             except TimeoutError as error:
                 self.client.poll(0)
                 # Until a broker has answered, a refusal is that of all of them.
-                if left <= 1.0 or self._answered or self._failures.is_final(time.monotonic() - began, self.timeout):
+                if left <= 1.0 or self._answered or self.failures.is_final(time.monotonic() - began, self.timeout):
                     raise self.named(error, doing) from error
 
     def named(self, error: Exception, doing: str, needs: str | None = None) -> BrokerError | UnknownTopicError:
         """The failure, under its name in the error tree."""
-        return self._failures.named(error, doing, self.timeout, needs)
+        return self.failures.named(error, doing, self.timeout, needs)
 
 
 def is_passing(error: BrokerError) -> bool:

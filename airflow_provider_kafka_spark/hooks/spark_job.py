@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 import time
 from collections.abc import Mapping
@@ -30,10 +31,14 @@ from airflow_provider_kafka_spark.hooks.submission.remote_path import read_text,
 from airflow_provider_kafka_spark.hooks.submission.spark_cluster import SparkCluster
 from airflow_provider_kafka_spark.hooks.submission.spark_submission import OnEvent, SparkSubmission, is_on_yarn
 
+log = logging.getLogger(__name__)
+
 _QUERY_SECONDS = 5.0
 #: Bytes; some hundred thousand ranges.
 _LARGEST_REPORT = 64 * 1024 * 1024
-_READS, _READ_AGAIN_SECONDS = 3, 2.0
+_READS = 3
+#: Seconds between two tries to read a report.
+READ_AGAIN_SECONDS = 2.0
 #: How long YARN may stay without an answer, as when its ResourceManager is started again.
 _MOST_OUTAGE_SECONDS = 600.0
 
@@ -207,7 +212,7 @@ class SparkJobHook(BaseHook):
     def _report(
         self, request: JobRequest, uri: str, submission: SparkSubmission, failure: Exception | None
     ) -> JobReport:
-        text = _read_shared(uri)
+        text = read_report(uri)
         if text is None:
             raise JobReportMissingError(
                 f"The Spark job ended without leaving its report, so nothing proves that records arrived (application "
@@ -215,7 +220,7 @@ class SparkJobHook(BaseHook):
             ) from failure
         report = JobReport.from_json(verified(text, request.report_key))
         if self.cluster.is_cluster_mode:
-            self._remove_shared(uri)
+            remove_shared_report(uri)
         if report.failure is not None:
             # The driver did so already, with the secrets that it could read.
             message = redact(report.failure.message, (request.source_options, request.sink_options))
@@ -224,14 +229,13 @@ class SparkJobHook(BaseHook):
             ) from failure
         return report
 
-    def _remove_shared(self, uri: str) -> None:
-        try:
-            shared_path(uri).unlink()
-        except OSError as error:
-            self.log.warning("The report has been read and could not be removed: %s (%r).", uri, error)
 
+def read_report(uri: str) -> str | None:
+    """The text of a report that a driver has written, or None if it wrote none.
 
-def _read_shared(uri: str) -> str | None:
+    :raises ReportLocationError: if Airflow cannot reach that kind of storage.
+    :raises JobReportMissingError: if the storage fails again and again.
+    """
     for tries_left in reversed(range(_READS)):
         try:
             return read_text(shared_path(uri), _LARGEST_REPORT)
@@ -248,8 +252,16 @@ def _read_shared(uri: str) -> str | None:
                 raise JobReportMissingError(
                     f"The job's report at {uri} must be readable by the worker; got {error!r}. Check the storage and the worker's permissions on it."
                 ) from error
-            time.sleep(_READ_AGAIN_SECONDS)
+            time.sleep(READ_AGAIN_SECONDS)
     return None
+
+
+def remove_shared_report(uri: str) -> None:
+    """Remove a report that was read; one that stays does no harm."""
+    try:
+        shared_path(uri).unlink()
+    except OSError as error:
+        log.warning("The report has been read and could not be removed: %s (%r).", uri, error)
 
 
 def _cause(submission: SparkSubmission, failure: Exception | None) -> str:

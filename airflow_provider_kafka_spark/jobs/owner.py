@@ -11,38 +11,39 @@ from pathlib import Path
 _CHECK_SECONDS = 1.0
 #: What `timeout` and shells report for a process that was ended by SIGTERM.
 _EXIT_CODE_ORPHANED = 143
-_PROC = Path("/proc")
 
 
-def end_with_owner(pid: int) -> None:
+def end_with_owner(pid: int, *, proc: Path = Path("/proc")) -> None:
     """End this driver when the process that submitted it has died, so that the task's retry does not write beside it.
 
     :param pid: of a process on this machine.
+    :param proc: where the system tells of its processes, if it does.
     """
-    threading.Thread(target=_watch, args=(pid, _started(pid)), name="end-with-owner", daemon=True).start()
+    stat = proc / str(pid) / "stat"
+    threading.Thread(target=_watch, args=(pid, stat, _started(pid, stat)), name="end-with-owner", daemon=True).start()
 
 
-def _watch(pid: int, started: str | None) -> None:
-    while _lives(pid, started):
+def _watch(pid: int, stat: Path, started: str | None) -> None:
+    while _lives(pid, stat, started):
         time.sleep(_CHECK_SECONDS)
     sys.stderr.write(f"The worker process {pid} that submitted this job is gone, so the job ends.\n")
     # Not sys.exit: only the whole process takes the JVM with it.
     os._exit(_EXIT_CODE_ORPHANED)
 
 
-def _lives(pid: int, started: str | None) -> bool:
+def _lives(pid: int, stat: Path, started: str | None) -> bool:
     """Whether the process with this number is still the one that was started then."""
-    now = _started(pid)
+    now = _started(pid, stat)
     if started is None or now is None:
         return False
     return now == started or not now or not started
 
 
-def _started(pid: int) -> str | None:
+def _started(pid: int, stat: Path) -> str | None:
     """When a process was started, in clock ticks since boot, as numbers of processes are used again; empty where the system does not tell, None for a dead one."""
     try:
         # The second field, the command, is in brackets and may hold anything.
-        state, *more = (_PROC / str(pid) / "stat").read_bytes().rpartition(b")")[2].decode().split()
+        state, *more = stat.read_bytes().rpartition(b")")[2].decode().split()
         # A dead process stays a zombie until its parent takes notice of it.
         return None if state in ("Z", "X", "x") else more[18]
     except OSError:

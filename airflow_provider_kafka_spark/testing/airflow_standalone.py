@@ -99,10 +99,22 @@ class AirflowStandalone:
         :param path: behind ``/api/v2/``.
         :raises LocalServiceError: the answer was an error, or none
         """
+        self._log_in()
+        return self._ask(f"api/v2/{path}")
+
+    def post(self, path: str, body: Mapping[str, Any]) -> Any:
+        """Send something to Airflow's REST API, once the server takes it, and return its answer.
+
+        :param path: behind ``/api/v2/``.
+        :raises LocalServiceError: the answer was an error, or none
+        """
+        self._log_in()
+        return self._ask(f"api/v2/{path}", json.dumps(body).encode())
+
+    def _log_in(self) -> None:
         if self._token is None:
             login = {"username": self.user, "password": self.password}
             self._token = self._ask("auth/token", json.dumps(login).encode())["access_token"]
-        return self._ask(f"api/v2/{path}")
 
     def _ask(self, path: str, body: bytes | None = None) -> Any:
         headers = {"Content-Type": "application/json"}

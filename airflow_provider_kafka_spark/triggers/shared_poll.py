@@ -37,7 +37,7 @@ async def shared_poller(conn_id: str, timeout: float) -> AsyncIterator[Poller]:
 
     :param timeout: seconds for each request; where users differ, the longest counts.
     """
-    pollers = _POLLERS.setdefault(asyncio.get_running_loop(), {})
+    pollers = open_pollers()
     poller = pollers.get(conn_id)
     if poller is None:
         poller = pollers[conn_id] = Poller(conn_id)
@@ -49,6 +49,11 @@ async def shared_poller(conn_id: str, timeout: float) -> AsyncIterator[Poller]:
             # Before anything is awaited, so that nobody joins one that is being closed.
             del pollers[conn_id]
             await poller.close()
+
+
+def open_pollers() -> dict[str, Poller]:
+    """The pollers of this event loop, by connection."""
+    return _POLLERS.setdefault(asyncio.get_running_loop(), {})
 
 
 async def until_next_tick(interval: float, *, at_least: float = 0.0) -> None:

@@ -24,7 +24,7 @@ from uuid import uuid4
 import pytest
 
 from airflow_provider_kafka_spark.core.client_config import translate
-from airflow_provider_kafka_spark.hooks.delegation_token import DelegationTokenHook
+from airflow_provider_kafka_spark.hooks.kafka_jvm import KafkaJvm
 from airflow_provider_kafka_spark.testing.airflow_home import AirflowHome
 from airflow_provider_kafka_spark.testing.airflow_standalone import AirflowStandalone
 from airflow_provider_kafka_spark.testing.certificates import CertificateAuthority
@@ -185,7 +185,7 @@ def test_no_secret_where_it_does_not_belong(world: World, marked: ProcessMark) -
         with AirflowStandalone(world.home) as airflow:
             # Not before all of Airflow is up.
             _until_there(airflow)
-            airflow._ask("api/v2/dags/secrets/dagRuns", json.dumps({"logical_date": None}).encode())
+            airflow.post("dags/secrets/dagRuns", {"logical_date": None})
             with _revoked_in_time(world, watch):
                 _follow(world, watch, airflow)
             states, tail = world.states(), airflow.tail()
@@ -340,8 +340,9 @@ def _note_modes(world: World) -> None:
 def _learn_tokens(world: World) -> None:
     """The secret of the token with which the job logs in: its owner may know it."""
     login = translate("password", world.broker.sasl_client_config("alice", "SCRAM-SHA-512"))
-    with DelegationTokenHook("password", config=login) as hook:
-        for token in hook._describe(None):
+    doing = "describing delegation tokens"
+    with KafkaJvm(login.java, "the owner of the tokens", timeout=20) as jvm, jvm.naming(doing):
+        for token in jvm.items(jvm.get(jvm.admin().describeDelegationToken().delegationTokens(), doing)):
             hmac = str(token.hmacAsBase64String())
             world.hmacs.add(hmac)
             world.search.add(Seed("hmac", hmac))

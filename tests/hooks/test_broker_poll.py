@@ -8,9 +8,10 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 from airflow_provider_kafka_spark.core.broker_state import PartitionState
-from airflow_provider_kafka_spark.core.errors import BrokerAuthorizationError, CheckpointError
+from airflow_provider_kafka_spark.core.errors import BrokerAuthorizationError, BrokerUnavailableError, CheckpointError
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition
 from airflow_provider_kafka_spark.core.waiting.facts import Needs
 from airflow_provider_kafka_spark.hooks.broker_poll import ask_broker, read_checkpoint
@@ -113,8 +114,10 @@ def test_a_long_lived_client_forgets_old_errors(kafka: KafkaBroker, topic: Topic
     """What went wrong once is not named as the cause of something else later."""
     name = topic()
     ask_broker(hook, [Needs((name,))])
-    hook._failures.add(object())  # type: ignore[arg-type]
+    hook.failures.add(KafkaError(KafkaError._AUTHENTICATION, "the identity provider was away"))
 
     ask_broker(hook, [Needs((name,))])
 
-    assert hook._failures._told == []
+    error = hook.named(KafkaException(KafkaError(KafkaError._TIMED_OUT)), "asking for something else")
+    assert isinstance(error, BrokerUnavailableError)
+    assert "identity provider" not in str(error)

@@ -206,16 +206,18 @@ def test_old_batches_may_be_gone(tmp_path: Path) -> None:
 
 def test_a_stream_may_run_while_it_is_read(generation: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It commits a batch and begins the next between two looks of the reader, which is no damage."""
-    listed = checkpoint_module._numbers
+    listed = Path.iterdir
 
-    def go_on(folder: Path) -> set[int]:
-        found = listed(folder)
-        last = max(int(file.name) for file in (generation / "offsets").iterdir() if file.name.isdigit())
+    def go_on(folder: Path) -> Iterator[Path]:
+        found = list(listed(folder))
+        if folder.name not in ("offsets", "commits"):
+            return iter(found)
+        last = max(int(file.name) for file in listed(generation / "offsets") if file.name.isdigit())
         _batch(generation, last, 10 * last + 10)
         _batch(generation, last + 1, 10 * last + 20, commit=False)
-        return found
+        return iter(found)
 
-    monkeypatch.setattr(checkpoint_module, "_numbers", go_on)
+    monkeypatch.setattr(Path, "iterdir", go_on)
 
     assert finished_offsets(str(generation.parent)) == {_P: 30}
 

@@ -187,7 +187,7 @@ def test_a_token_that_has_ended() -> None:
         assert isinstance(caught.value, DelegationTokenExpiredError)
 
 
-def _fails(*_: object) -> None:
+def _fails(*_: object, **__: object) -> None:
     raise ValueError("anything")
 
 
@@ -195,7 +195,7 @@ def _fails(*_: object) -> None:
     "break_off",
     [
         pytest.param(lambda patch: patch.setattr(delegation_token, "mask_secret", _fails), id="masking"),
-        pytest.param(lambda patch: patch.setattr(DelegationTokenHook, "_info", _fails), id="reading"),
+        pytest.param(lambda patch: patch.setattr(delegation_token, "TokenInfo", _fails), id="reading"),
     ],
 )
 def test_whatever_fails_behind_the_broker_s_answer_leaves_no_token(
@@ -233,9 +233,11 @@ def test_a_listener_that_wants_a_certificate_besides(monkeypatch: pytest.MonkeyP
                 hook.create()
             token = hook.create_unchecked()
             untrusted = {**hook.config.java, "ssl.truststore.certificates": CertificateAuthority().ca_pem}
-            hook._config = replace(hook.config, java=untrusted)
-            with pytest.raises(BrokerTlsError, match="unknown authority"):
-                hook.wait_until_usable(token)
+        with (
+            DelegationTokenHook("other", config=replace(hook.config, java=untrusted)) as hook,
+            pytest.raises(BrokerTlsError, match="unknown authority"),
+        ):
+            hook.wait_until_usable(token)
 
 
 @pytest.mark.parametrize(

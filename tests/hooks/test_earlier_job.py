@@ -127,17 +127,17 @@ def test_it_does_not_go_on_without_an_answer(yarn: ResourceManager, clock: Clock
 
     assert raised.value.retriable
     assert yarn.asked > 2
-    assert clock.now == spark_job._MOST_OUTAGE_SECONDS
+    assert clock.now == 600
 
 
-def test_outages_are_waited_for(yarn: ResourceManager, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_outages_are_waited_for(yarn: ResourceManager, clock: Clock) -> None:
     """Each is measured from the last answer; together they may last longer than one may."""
-    monkeypatch.setattr(spark_job, "_MOST_OUTAGE_SECONDS", 3 * spark_job._QUERY_SECONDS)
-    yarn.answers = [OUTAGE, OUTAGE, RUNNING] * 6 + [ended("FINISHED", "FAILED")]
+    yarn.answers = [*[OUTAGE] * 80, RUNNING] * 2 + [ended("FINISHED", "FAILED")]
 
     SparkJobHook().wait_for_earlier(ID)
 
-    assert yarn.asked == 19
+    assert yarn.asked == 163
+    assert clock.now > 600
 
 
 def test_a_worker_that_cannot_ask(connection: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:

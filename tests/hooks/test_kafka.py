@@ -195,9 +195,9 @@ def test_what_went_wrong_hours_ago_is_not_the_cause(
     name = topic()
     with KafkaHook(timeout=10) as hook:
         hook.state([name])
-        hook._failures.add(KafkaError(KafkaError._AUTHENTICATION, "the identity provider was away"))
+        hook.failures.add(KafkaError(KafkaError._AUTHENTICATION, "the identity provider was away"))
         client = SlowOnce(hook.client)
-        monkeypatch.setattr(hook, "_admin", client)
+        monkeypatch.setattr(KafkaHook, "client", client)
         assert name in hook.state([name]).topics
     assert client.asked > 1
 

@@ -268,7 +268,7 @@ def test_the_master_is_the_one_that_the_provider_submits_to(
     assert (cluster.master, cluster.is_local) == (master, is_local)
     if not master.startswith("k8s"):
         # On Kubernetes the provider wants a further package.
-        assert SparkSubmitHook()._connection["master"] == master
+        assert SparkSubmitHook()._connection["master"] == master  # noqa: SLF001 - the provider's
 
 
 class Storage:
@@ -291,20 +291,20 @@ class Storage:
 def storage(monkeypatch: pytest.MonkeyPatch) -> Storage:
     found = Storage()
     monkeypatch.setattr(spark_job, "shared_path", lambda _: found)
-    monkeypatch.setattr(spark_job, "_READ_AGAIN_SECONDS", 0)
+    monkeypatch.setattr(spark_job, "READ_AGAIN_SECONDS", 0)
     return found
 
 
 def test_a_report_is_asked_for_again(storage: Storage) -> None:
     storage.failures = [OSError("reset"), OSError("reset")]
-    assert spark_job._read_shared("s3://reports/1.json") == "the report"
+    assert spark_job.read_report("s3://reports/1.json") == "the report"
 
 
 def test_a_report_that_cannot_be_read_may_be_readable_later(storage: Storage) -> None:
     """All may be delivered, and the next try finds that out."""
     storage.failures = [OSError("reset")] * 3
     with pytest.raises(JobReportMissingError, match=r"must be readable.*reset") as raised:
-        spark_job._read_shared("s3://reports/1.json")
+        spark_job.read_report("s3://reports/1.json")
     assert raised.value.retriable
 
 
@@ -326,12 +326,12 @@ def test_a_report_that_has_no_end_is_not_read(tmp_path: Path, monkeypatch: pytes
 def test_a_report_without_its_storages_provider(storage: Storage) -> None:
     storage.failures = [ImportError("no s3fs")]
     with pytest.raises(ReportLocationError, match="Install the provider"):
-        spark_job._read_shared("s3://reports/1.json")
+        spark_job.read_report("s3://reports/1.json")
 
 
 def test_a_report_that_cannot_be_removed_is_read_all_the_same(
-    storage: Storage, capsys: pytest.CaptureFixture[str]
+    storage: Storage, caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert spark_job._read_shared("s3://reports/1.json") == "the report"
-    SparkJobHook()._remove_shared("s3://reports/1.json")
-    assert "could not be removed" in capsys.readouterr().out
+    assert spark_job.read_report("s3://reports/1.json") == "the report"
+    spark_job.remove_shared_report("s3://reports/1.json")
+    assert "could not be removed" in caplog.text

@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_kafka_spark.jobs import owner as owner_module
+from airflow_provider_kafka_spark.jobs.owner import end_with_owner
 
 
 @pytest.fixture
@@ -55,10 +57,6 @@ def test_a_job_ends_when_its_worker_is_dead(
     assert f"worker process {worker.pid}" in (driver.stderr.read() if driver.stderr else "")
 
 
-class _Ended(Exception):  # noqa: N818 - what a test sees in place of the end of its process
-    pass
-
-
 @pytest.fixture
 def watch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
     """Watch a process that /proc (if there is one) tells these states and start times of, one after the other, and say how often it was looked at until the job ended."""
@@ -75,16 +73,16 @@ def watch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]
                 stat.write_text(f"{pid} (a) Z (b) {state} {' '.join(['0'] * 18)} {started} 0 0\n")
 
         def end(code: int) -> None:
-            assert code == 143
-            raise _Ended
+            codes.append(code)
+            ended.set()
 
-        monkeypatch.setattr(owner_module, "_PROC", tmp_path)
+        codes, ended = list[int](), threading.Event()
         monkeypatch.setattr(owner_module.time, "sleep", next_look)
         monkeypatch.setattr("os._exit", end)
         next_look()
-        started = owner_module._started(pid)
-        with pytest.raises(_Ended):
-            owner_module._watch(pid, started)
+        end_with_owner(pid, proc=tmp_path)
+        assert ended.wait(30)
+        assert codes == [143]
         return len(told) - len(looks)
 
     return run

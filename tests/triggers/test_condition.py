@@ -19,14 +19,13 @@ from airflow_provider_kafka_spark.core.waiting.new_records import NewRecords
 from airflow_provider_kafka_spark.core.waiting.timestamp_reached import TimestampReached
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
-from airflow_provider_kafka_spark.triggers import shared_poll
 from airflow_provider_kafka_spark.triggers.condition import (
     KafkaConditionTrigger,
     event_of_error,
     event_of_verdict,
     verdict_of_event,
 )
-from airflow_provider_kafka_spark.triggers.shared_poll import Poller
+from airflow_provider_kafka_spark.triggers.shared_poll import open_pollers, shared_poller
 from tests.triggers.conftest import Clients, in_thread, run, until
 
 INTERVAL = 0.5
@@ -64,10 +63,6 @@ async def first_event(waiting: KafkaConditionTrigger) -> dict[str, Any]:
     return payload
 
 
-def pollers() -> dict[str, Poller]:
-    return shared_poll._POLLERS.get(asyncio.get_running_loop(), {})
-
-
 @pytest.mark.broker
 def test_two_hundred_wake_within_two_rounds_over_one_client(
     kafka: KafkaBroker, topic: TopicFactory, clients: Clients
@@ -78,8 +73,8 @@ def test_two_hundred_wake_within_two_rounds_over_one_client(
 
     async def main() -> None:
         waiting = [asyncio.create_task(first_event(trigger(new_records(name)))) for _ in range(200)]
-        await until(lambda: pollers() and pollers()["kafka_default"].rounds, "a first round")
-        (poller,) = pollers().values()
+        await until(lambda: open_pollers() and open_pollers()["kafka_default"].rounds, "a first round")
+        (poller,) = open_pollers().values()
         rounds, started = poller.rounds, time.monotonic()
         await until(lambda: time.monotonic() - started > 4 * INTERVAL, "four intervals to pass")
         assert poller.rounds - rounds <= 5
@@ -105,7 +100,7 @@ def test_two_hundred_wake_within_two_rounds_over_one_client(
             * 200
         )
         # The last one out closes the client.
-        assert pollers() == {}
+        assert open_pollers() == {}
         await until(lambda: clients() == 0, "the client to be closed")
 
     run(main)
@@ -124,7 +119,7 @@ def test_different_conditions_share_a_round(kafka: KafkaBroker, topic: TopicFact
             GroupLag.parse(topics=[name], group_id="nobody", max_lag=1),
             NewRecords.parse(topic_pattern=f"{name}.*", since=now - 60_000),
         ]
-        async with shared_poll.shared_poller("kafka_default", 20) as poller:
+        async with shared_poller("kafka_default", 20) as poller:
             events = await asyncio.gather(*(first_event(trigger(condition)) for condition in conditions))
             assert poller.rounds == 1
         ranges = [{"topic": name, "partition": 0, "from_offset": 0, "until_offset": 1}]
@@ -141,7 +136,7 @@ def test_one_that_is_cancelled_takes_nothing_from_the_others(
 
     async def main() -> None:
         tasks = [asyncio.create_task(first_event(trigger(new_records(name)))) for _ in range(10)]
-        await until(lambda: pollers() and pollers()["kafka_default"].rounds, "a first round")
+        await until(lambda: open_pollers() and open_pollers()["kafka_default"].rounds, "a first round")
         for task in tasks[:9]:
             task.cancel()
         await asyncio.gather(*tasks[:9], return_exceptions=True)
@@ -183,7 +178,7 @@ def test_a_topic_that_appears_later_is_waited_for(kafka: KafkaBroker, topic: Top
         by_pattern = asyncio.create_task(
             first_event(trigger(NewRecords.parse(topic_pattern=f"{name}-.*", since="earliest", missing_topic="wait")))
         )
-        await until(lambda: pollers() and pollers()["kafka_default"].rounds > 1, "two rounds")
+        await until(lambda: open_pollers() and open_pollers()["kafka_default"].rounds > 1, "two rounds")
         assert not by_name.done()
         await in_thread(kafka.create_topic, later)
         await in_thread(kafka.produce, later, [Record(value=b"v")])
@@ -203,7 +198,7 @@ def test_only_committed_records_are_new(kafka: KafkaBroker, topic: TopicFactory)
             committed = asyncio.create_task(first_event(trigger(new_records(name))))
             uncommitted = await first_event(trigger(new_records(name, isolation_level="read_uncommitted")))
             assert uncommitted["value"][0]["until_offset"] == 3
-            async with shared_poll.shared_poller("kafka_default", 20) as poller:
+            async with shared_poller("kafka_default", 20) as poller:
                 await until(lambda: poller.rounds > 1, "two rounds")
             assert not committed.done()
             await in_thread(transaction.commit)
@@ -226,10 +221,10 @@ def test_a_broker_that_goes_and_comes_back_is_waited_for(
         with KafkaBroker(port=free_port) as broker:
             broker.create_topic("orders")
             tasks = [asyncio.create_task(first_event(trigger(condition, **flaky))) for _ in range(3)]
-            await until(lambda: pollers() and pollers()["kafka_flaky"].rounds > 1, "two rounds")
+            await until(lambda: open_pollers() and open_pollers()["kafka_flaky"].rounds > 1, "two rounds")
             await in_thread(broker.stop)
         told.append(capsys.readouterr().out)
-        poller = pollers()["kafka_flaky"]
+        poller = open_pollers()["kafka_flaky"]
         rounds = poller.rounds
         await until(lambda: poller.rounds > rounds + 2, "some rounds without a broker", seconds=60)
         # Each of those rounds had a client of its own, and closed it.
@@ -295,7 +290,7 @@ def test_event_loops_come_and_go(kafka: KafkaBroker, topic: TopicFactory, client
 
     async def broken_off() -> None:
         waiting = asyncio.ensure_future(first_event(trigger(new_records(name))))
-        await until(lambda: pollers() and pollers()["kafka_default"].rounds, "a first round")
+        await until(lambda: open_pollers() and open_pollers()["kafka_default"].rounds, "a first round")
         assert not waiting.done()
 
     async def whole() -> None:
@@ -319,7 +314,7 @@ def test_nothing_blocks_the_event_loop(connection: Callable[..., None], free_por
         waiting = asyncio.create_task(
             first_event(trigger(new_records("orders"), conn_id="kafka_dead", kafka_timeout=2.0))
         )
-        await until(lambda: pollers() and pollers()["kafka_dead"].rounds, "a first round")
+        await until(lambda: open_pollers() and open_pollers()["kafka_dead"].rounds, "a first round")
         longest_of_windows = []
         for _ in range(3):
             longest, started, last = 0.0, time.monotonic(), time.monotonic()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from airflow_provider_kafka_spark.core.errors import CheckpointError
+from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError, CheckpointError
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition
 from airflow_provider_kafka_spark.core.waiting.facts import Needs
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
@@ -69,15 +70,13 @@ def test_an_answer_has_what_each_one_needs(kafka: KafkaBroker, topic: TopicFacto
     run(main)
 
 
-@pytest.mark.broker
-def test_the_longest_time_out_counts(kafka: KafkaBroker, topic: TopicFactory) -> None:
-    name = topic()
+def test_the_longest_time_out_counts(connection: Callable[..., None], free_port: int) -> None:
+    connection("kafka_down", extra={"bootstrap.servers": f"127.0.0.1:{free_port}"})
 
     async def main() -> None:
-        async with shared_poller("kafka_default", 5) as poller, shared_poller("kafka_default", 50) as same:
+        async with shared_poller("kafka_down", 1) as poller, shared_poller("kafka_down", 2) as same:
             assert same is poller
-            await poller.ask(Needs((name,)))
-            assert poller._hook is not None
-            assert poller._hook.timeout == 50
+            with pytest.raises(BrokerUnavailableError, match="within 2 s"):
+                await poller.ask(Needs(("orders",)))
 
     run(main)

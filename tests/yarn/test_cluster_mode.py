@@ -15,6 +15,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from airflow_provider_kafka_spark.core.errors import JobKilledError
 from airflow_provider_kafka_spark.core.provenance import Provenance
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
+from airflow_provider_kafka_spark.hooks.submission.spark_submission import SparkSubmission
 from airflow_provider_kafka_spark.operators.available_now import KafkaToKafkaAvailableNowOperator
 from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
 from airflow_provider_kafka_spark.testing.broker_client import Record
@@ -111,6 +112,18 @@ def test_killing_the_task_kills_the_application(
     assert states == ["KILLED"]
 
 
+class WorkerDied(BaseException):
+    """As when the process is killed: nothing that should run afterwards runs."""
+
+
+class DiesWhenItRuns(TaskInstance):
+    """With its worker, as soon as its application has a link."""
+
+    def xcom_push(self, key: str, value: Any) -> None:
+        super().xcom_push(key, value)
+        raise WorkerDied
+
+
 def test_a_retry_waits_for_the_application_of_a_dead_worker(
     kafka: KafkaBroker, topic: TopicFactory, on_yarn: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -126,22 +139,9 @@ def test_a_retry_waits_for_the_application_of_a_dead_worker(
         operator.name = "survives-its-worker"
         return operator
 
-    class WorkerDied(BaseException):
-        """As when the process is killed: nothing that should run afterwards runs."""
-
-    first = replay()
-    original = first._on_event
-
-    def die(*arguments: Any) -> None:
-        original(*arguments)
-        raise WorkerDied
-
-    monkeypatch.setattr(first, "_on_event", die)
-    monkeypatch.setattr(
-        "airflow_provider_kafka_spark.hooks.submission.spark_submission.SparkSubmission.end", lambda _: None
-    )
+    monkeypatch.setattr(SparkSubmission, "end", lambda _: None)
     with pytest.raises(WorkerDied):
-        first.execute(task_context(store))  # type: ignore[arg-type]
+        replay().execute(task_context(store, ti=DiesWhenItRuns()))  # type: ignore[arg-type]
     result = replay().execute(task_context(store))  # type: ignore[arg-type]
 
     assert sorted(int(r.value or b"") for r in kafka.consume(target)) == list(range(100))
@@ -172,23 +172,10 @@ def test_a_stream_in_cluster_mode(
         operator.name = "stream-on-yarn"
         return operator
 
-    class WorkerDied(BaseException):
-        """As when the process is killed: nothing that should run afterwards runs."""
-
-    first = stream()
-    original = first._on_event
-
-    def die(*arguments: Any) -> None:
-        original(*arguments)
-        raise WorkerDied
-
     with monkeypatch.context() as patch:
-        patch.setattr(first, "_on_event", die)
-        patch.setattr(
-            "airflow_provider_kafka_spark.hooks.submission.spark_submission.SparkSubmission.end", lambda _: None
-        )
+        patch.setattr(SparkSubmission, "end", lambda _: None)
         with pytest.raises(WorkerDied):
-            first.execute(task_context(store))  # type: ignore[arg-type]
+            stream().execute(task_context(store, ti=DiesWhenItRuns()))  # type: ignore[arg-type]
     second = stream().execute(task_context(store))  # type: ignore[arg-type]
 
     assert sorted(int(r.value or b"") for r in kafka.consume(target)) == list(range(100))

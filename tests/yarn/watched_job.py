@@ -43,7 +43,9 @@ def watch_job(seeds: Iterable[Seed], monkeypatch: pytest.MonkeyPatch) -> Watched
     :param seeds: what is looked for beside the tokens.
     """
     job = WatchedJob(SecretSearch(seeds))
-    create, process = DelegationTokenHook.create_unchecked, SparkSubmission._process_spark_submit_log
+    create = DelegationTokenHook.create_unchecked
+    # The provider's name for the lines as they come.
+    process = SparkSubmission._process_spark_submit_log  # noqa: SLF001
 
     def create_and_tell(hook: DelegationTokenHook, *args: Any, **options: Any) -> DelegationToken:
         token = create(hook, *args, **options)

@@ -208,7 +208,7 @@ class SparkSubmission(SparkSubmitHook):
         try:
             return super()._get_yarn_rm_base_url()
         except ValueError:
-            address = _rm_address({**os.environ, **(self._env_vars or {})})
+            address = resource_manager_address({**os.environ, **(self._env_vars or {})})
             if address is None:
                 raise
             self._yarn_rm_base_url = address
@@ -256,7 +256,7 @@ def is_on_yarn(application_id: str) -> bool:
     return _YARN_ID.fullmatch(application_id) is not None
 
 
-def _rm_address(environ: Mapping[str, str]) -> str | None:
+def resource_manager_address(environ: Mapping[str, str]) -> str | None:
     """The ResourceManager's web address, as the Hadoop configuration of this worker has it."""
     for variable in ("YARN_CONF_DIR", "HADOOP_CONF_DIR"):
         site = Path(environ.get(variable, "")) / "yarn-site.xml"

@@ -263,4 +263,4 @@ def test_where_yarn_answers(tmp_path: Path, properties: dict[str, str], address:
     }
     lines = (f"<property><name>{name}</name><value>{value}</value></property>" for name, value in items.items())
     (tmp_path / "yarn-site.xml").write_text(f"<configuration>{''.join(lines)}</configuration>")
-    assert spark_submission._rm_address({"HADOOP_CONF_DIR": str(tmp_path)}) == address
+    assert spark_submission.resource_manager_address({"HADOOP_CONF_DIR": str(tmp_path)}) == address
