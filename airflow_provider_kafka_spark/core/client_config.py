@@ -24,7 +24,7 @@ from airflow_provider_kafka_spark.core.logins.sasl import Login, parse_sasl
 from airflow_provider_kafka_spark.core.logins.tls import Tls, parse_tls
 
 #: Same name and meaning in both clients, but for a few values.
-_SAME = frozenset(
+SAME_FOR_BOTH = frozenset(
     "client.id client.dns.lookup connections.max.idle.ms metadata.max.age.ms reconnect.backoff.ms "
     "reconnect.backoff.max.ms retry.backoff.ms retry.backoff.max.ms".split()
 )
@@ -34,7 +34,7 @@ _JAVA_SPELLING: Mapping[str, Callable[[str], str]] = {
     "client.dns.lookup": str.lower,
 }
 #: They concern the worker's short look-ups, or consumers that commit; the job has explicit offsets and settings of its own.
-_WORKER_ONLY = frozenset(
+WORKER_ONLY = frozenset(
     "group.id group.instance.id auto.offset.reset enable.auto.commit enable.auto.offset.store auto.commit.interval.ms session.timeout.ms "
     "heartbeat.interval.ms max.poll.interval.ms partition.assignment.strategy isolation.level enable.partition.eof debug log_level log.queue "
     "log.connection.close log.thread.name statistics.interval.ms socket.timeout.ms socket.keepalive.enable socket.nagle.disable "
@@ -203,7 +203,7 @@ def parse(conn_id: str, properties: Mapping[str, Any]) -> ParsedConnection:
         java |= _taken(extra, tls.JAVA_ONLY)
         connection_tls = parse_tls(extra)
     _refuse_without_effect(extra, protocol)
-    both, worker = _taken(extra, sorted(_SAME)), _taken(extra, sorted(_WORKER_ONLY))
+    both, worker = _taken(extra, sorted(SAME_FOR_BOTH)), _taken(extra, sorted(WORKER_ONLY))
     for name in extra.left:
         raise ConnectionConfigError(
             f"The connection {conn_id!r} sets {name!r}, for which no counterpart in Spark's Java client is known, so the job could not connect as the "

@@ -32,7 +32,7 @@ def _jaas(mechanism: str, **options: str) -> dict[str, str]:
 
 #: Connections that together set every property, in the words of either client.
 _CONNECTIONS: tuple[dict[str, Any], ...] = (
-    {**_SERVERS, **dict.fromkeys(sorted(client_config._SAME | client_config._WORKER_ONLY), "1")},
+    {**_SERVERS, **dict.fromkeys(sorted(client_config.SAME_FOR_BOTH | client_config.WORKER_ONLY), "1")},
     {
         "metadata.broker.list": "b:9092",
         "delegation.token.mechanism": "SCRAM-SHA-256",

@@ -320,7 +320,7 @@ def test_a_report_that_has_no_end_is_not_read(tmp_path: Path, monkeypatch: pytes
         report.symlink_to("/dev/zero")
 
     with pytest.raises(JobReportMissingError, match="must be a regular file"):
-        spark_job._read_shared(f"file://{report}")
+        spark_job.read_report(f"file://{report}")
 
 
 def test_a_report_without_its_storages_provider(storage: Storage) -> None:
