@@ -19,7 +19,8 @@ from pyspark import InheritableThread
 from airflow_provider_kafka_spark.core.errors import JobFailedError, error_named
 from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest
 from airflow_provider_kafka_spark.core.submission.file_names import REPORT
-from airflow_provider_kafka_spark.core.submission.job_events import JobEvent, JobStarted, parse_event
+from airflow_provider_kafka_spark.core.submission.job_events import JobEvent, JobStarted, take_event
+from airflow_provider_kafka_spark.core.submission.report_mac import verified
 from airflow_provider_kafka_spark.hooks import spark_job
 from airflow_provider_kafka_spark.hooks.submission.job_files import job_folder, write_request
 from airflow_provider_kafka_spark.jobs import available_now, batch
@@ -55,7 +56,7 @@ class InProcessSpark:
         request_file.write_text(request.to_json())
         self.requests.append(request)
         self.jobs.append(job)
-        with redirect_stdout(_DriversOutput(sys.stdout, on_event)):
+        with redirect_stdout(_DriversOutput(sys.stdout, request.event_token, on_event)):
             return run_job(_JOBS[job], [str(request_file)], self.spark)
 
     def report(self, job: str, request: JobRequest) -> JobReport:
@@ -66,7 +67,7 @@ class InProcessSpark:
         with job_folder() as folder:
             path = folder / REPORT
             self.run(job, write_request(folder, replace(request, report_uri=str(path))))
-            report = JobReport.from_json(path.read_text())
+            report = JobReport.from_json(verified(path.read_text(), request.report_key))
         if report.failure is not None:
             raise error_named(report.failure.error, JobFailedError)(report.failure.message)
         return report
@@ -150,12 +151,13 @@ class _Submission:
 class _DriversOutput(io.TextIOBase):
     """The driver's standard output, which the worker reads."""
 
-    def __init__(self, output: TextIO, on_event: OnEvent) -> None:
+    def __init__(self, output: TextIO, token: str, on_event: OnEvent) -> None:
         self._output = output
+        self._token = token
         self._on_event = on_event
 
     def write(self, text: str) -> int:
-        event = parse_event(text.strip())
+        _, event = take_event(text.strip(), self._token)
         if event is not None:
             self._on_event(event)
         return self._output.write(text)
