@@ -325,7 +325,12 @@ def test_a_retry_carries_out_what_its_first_try_was_asked_for(
     asked, retried, malformed, cleared = recording_spark.requests
     for request in (retried, malformed):
         assert request == replace(
-            asked, is_retry=True, report_uri=request.report_uri, source_options=request.source_options
+            asked,
+            is_retry=True,
+            report_uri=request.report_uri,
+            source_options=request.source_options,
+            event_token=request.event_token,
+            report_key=request.report_key,
         )
         assert request.source_options["kafka.fetch.min.bytes"] == "1"
     assert asked.ranges == (f"{first}:0:0:10", f"{second}:0:0:10")
