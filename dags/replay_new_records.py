@@ -1,37 +1,37 @@
 """Replay exactly the records that are new, when there are some.
 
-What: ``new`` waits in the triggerer for records behind those of the last run, at least 100 or five minutes' worth; ``replay`` copies exactly the ranges it found from ``orders`` to ``orders_replay``.
+What: ``new`` waits in the triggerer for records behind those of the last run, at least 100 or five minutes' worth;
+``replay`` copies exactly the ranges it found from ``orders`` to ``orders_replay``.
 
-Why: nothing runs while nothing arrives, each record is in the ranges of exactly one run, and what is replayed is what was found, whatever arrives meanwhile. ``wait_for_downstream`` keeps a run from
-going on behind one whose replay failed.
+Why: nothing runs while nothing arrives, and each record is in the ranges of exactly one run. How far the runs are is in
+an Airflow variable, which a run by hand reads too: an XCom of earlier runs is found by their dates. A replay that failed
+has ranges that no other run takes: clear it.
 
-Prerequisites: the connections ``kafka_default`` and ``spark_default``, and both topics.
+Prerequisites: the connections ``kafka_default`` and ``spark_default``, and both topics. To start anew, delete the
+variable ``replay_new_records``.
 """
 
 from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
+from typing import Any
 
-from airflow.sdk import DAG
+from airflow.sdk import DAG, Variable, task
 
 from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
 from airflow_provider_kafka_spark.sensors.offsets import KafkaNewRecordsSensor
 
-with DAG(
-    "replay_new_records",
-    schedule="@hourly",
-    start_date=datetime(2026, 1, 1, tzinfo=timezone.utc),
-    catchup=False,
-    doc_md=__doc__,
-    tags=["kafka", "spark"],
-):
-    new = KafkaNewRecordsSensor(
-        task_id="new",
-        topics=["orders"],
-        since="{{ (ti.xcom_pull(task_ids='new', key='offsets', include_prior_dates=True) or 'earliest') | tojson }}",
-        min_records=100,
-        max_wait_for_min=timedelta(minutes=5),
-        deferrable=True,
-        wait_for_downstream=True,
-    )
-    ReplayOffsetRangesOperator(task_id="replay", offset_ranges=new.output, target_topic="orders_replay")
+
+@task
+def remember(offsets: dict[str, Any]) -> None:
+    Variable.set("replay_new_records", offsets, serialize_json=True)
+
+
+start = datetime(2026, 1, 1, tzinfo=timezone.utc)
+# Two runs at a time would find the same records.
+with DAG("replay_new_records", schedule="@hourly", start_date=start, catchup=False, max_active_runs=1, doc_md=__doc__):
+    since = "{{ var.json.get('replay_new_records', 'earliest') | tojson }}"
+    wait: dict[str, Any] = {"min_records": 100, "max_wait_for_min": timedelta(minutes=5), "deferrable": True}
+    new = KafkaNewRecordsSensor(task_id="new", topics=["orders"], since=since, **wait)
+    replay = ReplayOffsetRangesOperator(task_id="replay", offset_ranges=new.output, target_topic="orders_replay")
+    remember(new.output["offsets"]) >> replay

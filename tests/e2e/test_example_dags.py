@@ -7,10 +7,20 @@ from datetime import timedelta
 import pytest
 
 from airflow_provider_kafka_spark.testing.airflow_home import AirflowHome
+from airflow_provider_kafka_spark.testing.broker_client import Record
 from airflow_provider_kafka_spark.testing.copy_proof import prove_copy
 from tests.e2e.shop import Shop
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.airflow]
+
+#: As many as the sensor of an example waits for.
+NEW_ORDERS = 100
+
+
+def produce_orders(shop: Shop) -> None:
+    """Orders that arrive now."""
+    shop.broker.produce("orders", [Record(b"%d" % i, b"{}", partition=i % 4) for i in range(NEW_ORDERS)])
+    shop.orders[:] = shop.broker.consume("orders")
 
 
 def test_each_expanded_replay_copies_its_own_ranges(shop: Shop, airflow_home: AirflowHome) -> None:
@@ -39,28 +49,36 @@ def test_what_was_planned_and_approved_is_what_is_copied(shop: Shop, airflow_hom
 
 
 def test_a_stream_goes_on_where_the_run_before_stopped(shop: Shop, airflow_home: AirflowHome) -> None:
-    """The first run copies everything, the second finds nothing new, and lag monitors see how far it is."""
-    before = len(shop.broker.consume("orders_copy"))
+    """The first run copies everything, the second finds nothing new, the third what came since; lag monitors see how far it is."""
+    before, all_orders = len(shop.broker.consume("orders_copy")), len(shop.orders)
     results = []
-    for number in range(2):
+    for number in range(3):
+        if number == 2:
+            produce_orders(shop)
         left = airflow_home.test_dag("hourly_catch_up", airflow_home.logs / f"hourly_catch_up_{number}.log")
         results.append(left["tasks"]["catch_up"]["-1"]["xcom"]["return_value"])
-    assert [result["records_written"] for result in results] == [len(shop.orders), 0]
-    assert len(shop.broker.consume("orders_copy")) == before + len(shop.orders)
+    assert [result["records_written"] for result in results] == [all_orders, 0, NEW_ORDERS]
+    assert len(shop.broker.consume("orders_copy")) == before + all_orders + NEW_ORDERS
     ends = {number: end for number, (_, end) in shop.broker.offsets("orders").items()}
     assert shop.broker.committed("copy-of-orders", "orders") == ends
 
 
 def test_what_is_new_is_replayed_once(shop: Shop, airflow_home: AirflowHome) -> None:
-    """The sensor finds what is there; its ranges, and nothing else, are replayed."""
-    left = airflow_home.test_dag("replay_new_records", airflow_home.logs / "replay_new_records.log")
+    """By each of three runs, in whatever order they are dated: what the sensor finds, and nothing else, is replayed."""
+    counts = []
+    for number, date in enumerate([None, None, shop.end.isoformat()]):
+        if number:
+            produce_orders(shop)
+        log = airflow_home.logs / f"replay_new_records_{number}.log"
+        left = airflow_home.test_dag("replay_new_records", log, logical_date=date)
 
-    new, replay = (left["tasks"][task]["-1"]["xcom"] for task in ("new", "replay"))
-    ends = {str(number): end for number, (_, end) in shop.broker.offsets("orders").items()}
-    assert new["offsets"] == {"orders": ends}
-    keys = ("topic", "partition", "from_offset", "until_offset")
-    assert [{key: r[key] for key in keys} for r in replay["return_value"]["ranges"]] == new["return_value"]
-    assert replay["return_value"]["records_written"] == len(shop.orders)
+        new, replay = (left["tasks"][task]["-1"]["xcom"] for task in ("new", "replay"))
+        ends = {str(number): end for number, (_, end) in shop.broker.offsets("orders").items()}
+        assert new["offsets"] == {"orders": ends}
+        keys = ("topic", "partition", "from_offset", "until_offset")
+        assert [{key: r[key] for key in keys} for r in replay["return_value"]["ranges"]] == new["return_value"]
+        counts.append(replay["return_value"]["records_written"])
+    assert counts == [len(shop.orders) - 2 * NEW_ORDERS, NEW_ORDERS, NEW_ORDERS]
 
 
 def test_an_hour_is_copied_and_nothing_of_it_was_late(shop: Shop, airflow_home: AirflowHome) -> None:
