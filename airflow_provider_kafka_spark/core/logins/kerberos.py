@@ -18,6 +18,7 @@ _MODULE = "com.sun.security.auth.module.Krb5LoginModule"
 _IMPLIED = ("useKeyTab", "useTicketCache", "storeKey", "doNotPrompt", "isInitiator", "debug", "refreshKrb5Config")
 _RELOGIN = "sasl.kerberos.min.time.before.relogin"
 _JAVA_ONLY = ("sasl.kerberos.ticket.renew.jitter", "sasl.kerberos.ticket.renew.window.factor")
+_COMMAND = "sasl.kerberos.kinit.cmd"
 _KEYTAB_MAGIC = b"\x05\x02"
 
 
@@ -99,6 +100,8 @@ def parse_kerberos(extra: ConnectionExtra, options: dict[str, str]) -> KerberosL
     :param options: of the JAAS line; what is understood is taken out.
     :raises ConnectionConfigError: if a keytab stands there without the principal whose keys it has, or is wanted and not named.
     """
+    if extra.left.pop(_COMMAND, None):
+        raise extra.without_counterpart(_COMMAND, "librdkafka runs it in a shell on the worker")
     jaas = "sasl.jaas.config"
     service = extra.take_one("sasl.kerberos.service.name", options.pop("serviceName", None), jaas, NAME) or "kafka"
     principal = extra.take_one("sasl.kerberos.principal", options.pop("principal", None), jaas, PRINCIPAL)
@@ -120,10 +123,8 @@ def parse_kerberos(extra: ConnectionExtra, options: dict[str, str]) -> KerberosL
         )
     if keytab and ticket_cache:
         raise extra.error("has both a keytab and ticketCache in its Kerberos login. Keep one of them.")
-    relogin, kinit = extra.take(_RELOGIN), extra.take("sasl.kerberos.kinit.cmd")
-    librdkafka = {"sasl.kerberos.kinit.cmd": kinit} if kinit else {}
-    # With the command of the connection's own, librdkafka's own period holds too.
-    librdkafka |= {_RELOGIN: relogin or "60000"} if kinit or (relogin and keytab) else {}
+    relogin = extra.take(_RELOGIN)
+    librdkafka = {_RELOGIN: relogin} if relogin and keytab else {}
     settings = {name: value for name in _JAVA_ONLY if (value := extra.take(name))}
     java = settings | ({_RELOGIN: relogin} if relogin and relogin != "0" else {})
     return KerberosLogin(
@@ -215,7 +216,8 @@ def keytab_principals(content: bytes) -> Sequence[str]:
     :raises ValueError: if it is no keytab of the present format.
     """
     if not content.startswith(_KEYTAB_MAGIC):
-        raise ValueError(f"it begins with {content[:2]!r} in place of {_KEYTAB_MAGIC!r}")
+        # A connection may name any file: nothing of it is shown.
+        raise ValueError(f"it does not begin with {_KEYTAB_MAGIC!r}")
     owners: dict[str, None] = {}
     position = len(_KEYTAB_MAGIC)
     try:

@@ -167,9 +167,9 @@ class _Reader:
     def _certificates(self, name: str, pem: bytes) -> list[x509.Certificate]:
         try:
             return x509.load_pem_x509_certificates(pem)
-        except ValueError as error:
+        except ValueError:
             what = "is a Java key store" if pem.startswith(_JKS_MAGIC) else "is binary (DER or PKCS#12)"
-            got = f"it has none that can be read ({error})" if b"-----BEGIN" in pem else f"it {what}"
+            got = "it has none that can be read" if b"-----BEGIN" in pem else f"it {what}"
             raise self._error(
                 name,
                 f"certificates in PEM ('-----BEGIN CERTIFICATE-----'); {got if b'-----' in pem or not _is_text(pem) else 'it has none'}. Convert it: openssl x509 -inform der, or keytool "

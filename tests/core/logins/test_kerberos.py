@@ -110,6 +110,33 @@ def test_refuses_what_is_incomplete(properties: dict[str, str], words: str) -> N
     assert words in str(raised.value)
 
 
+@pytest.mark.parametrize("login", [_KEYTAB, {"sasl.mechanism": "GSSAPI"}], ids=["keytab", "tickets"])
+def test_no_command_of_the_connections_own(login: dict[str, str]) -> None:
+    """librdkafka would run it in a shell on the worker."""
+    with pytest.raises(ConnectionConfigError, match=r"sasl\.kerberos\.kinit\.cmd.* runs it in a shell.* Remove it"):
+        _parse({**login, "sasl.kerberos.kinit.cmd": "touch /tmp/x"})
+
+
+@pytest.mark.parametrize("principal", ["copier@R", "copier/host-1.example.com@EXAMPLE.COM", "copier", "a+b_c@R"])
+def test_principals(principal: str) -> None:
+    """They reach both clients as they are."""
+    assert _parse({**_KEYTAB, "sasl.kerberos.principal": principal}).principal == principal
+
+
+@pytest.mark.parametrize(
+    "principal", ["copier@R;id", "copier @R", "$(id)@R", "copier@R||id", "-V", "copier@R&", "a>b", "HOST$@R", "a@b@c"]
+)
+@pytest.mark.parametrize("by", ["librdkafka", "java"])
+def test_what_is_no_principal_is_refused(principal: str, by: str) -> None:
+    """librdkafka puts it into a command of a shell, without quotes."""
+    properties = {
+        "librdkafka": {**_KEYTAB, "sasl.kerberos.principal": principal},
+        "java": {"sasl.jaas.config": _JAAS.replace("copier@REALM", principal)},
+    }
+    with pytest.raises(ConnectionConfigError, match=r"must be a Kerberos principal such as 'copier@EXAMPLE\.COM'"):
+        _parse(properties[by])
+
+
 @pytest.mark.parametrize(("variable", "path"), [("/run/t", "/run/t"), ("FILE:/run/t", "/run/t")])
 def test_where_the_tickets_are(variable: str | None, path: str) -> None:
     """Where Kerberos keeps them by itself is in the function's own example."""
@@ -199,3 +226,13 @@ def test_what_is_no_keytab_is_said_to_be_none(content: bytes) -> None:
 def test_the_message_says_what_to_do_about_it() -> None:
     with pytest.raises(ConnectionConfigError, match=r"must be a keytab as .* Copy it again; it is binary"):
         refuse_other_principals("c", "copier@R", "/k", b"copier")
+
+
+@pytest.mark.parametrize(
+    "content", [b"Zq-s3cret of another user", b"\x05\x01Zq", b"Zq", b"\x05\x02\0\0\0\x09\0\x01\0\x02Zq"]
+)
+def test_the_message_shows_nothing_of_the_file(content: bytes) -> None:
+    """A connection may name any file of the worker."""
+    with pytest.raises(ConnectionConfigError) as refused:
+        refuse_other_principals("c", "copier@R", "/k", content)
+    assert "Zq" not in str(refused.value)
