@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from airflow.sdk import BaseHook, Connection
+from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowNotFoundException
 from airflow.sdk.log import amask_secret, mask_secret
 
@@ -19,6 +23,11 @@ from airflow_provider_kafka_spark.core.logins.connection_form import (
     in_words_of_the_form,
 )
 from airflow_provider_kafka_spark.hooks.logins.files import configure
+
+log = logging.getLogger(__name__)
+
+#: The logger of Airflow's masking.
+_MASKING = "airflow.sdk._shared.secrets_masker.secrets_masker"
 
 
 @dataclass(frozen=True)
@@ -42,32 +51,66 @@ def read_connection(conn_id: str) -> KafkaConnection:
 
     :raises ConnectionConfigError: if it is missing or cannot be translated.
     """
-    try:
+    with _naming(conn_id):
         connection = BaseHook.get_connection(conn_id)
-    except AirflowNotFoundException as error:
-        raise _missing(conn_id) from error
-    read = _translated(connection, connection.extra_dejson)
-    for secret in read.config.secrets:
+        read = _translated(connection, connection.extra_dejson)
+    for secret in _secrets_to_mask(read):
         mask_secret(secret)
     return read
 
 
 async def aread_connection(conn_id: str) -> KafkaConnection:
     """:func:`read_connection` without blocking the event loop."""
-    try:
+    with _naming(conn_id):
         connection = await BaseHook.aget_connection(conn_id)
-    except AirflowNotFoundException as error:
-        raise _missing(conn_id) from error
-    # It reads files.
-    read = await asyncio.to_thread(_translated, connection, await connection.aextra_dejson())
-    for secret in read.config.secrets:
+        # It reads files.
+        read = await asyncio.to_thread(_translated, connection, await connection.aextra_dejson())
+    for secret in _secrets_to_mask(read):
         await amask_secret(secret)
     return read
 
 
+@contextmanager
+def _naming(conn_id: str) -> Iterator[None]:
+    """What goes wrong while a connection is read, as an error that names it."""
+    masking = logging.getLogger(_MASKING)
+    masking.addFilter(_is_no_short_value)
+    try:
+        yield
+    except AirflowNotFoundException as error:
+        raise _missing(conn_id) from error
+    except RecursionError:
+        raise ConnectionConfigError(
+            f"The Extra of connection {conn_id!r} must be a JSON object of texts and numbers; it is too deeply nested. "
+            "Correct it."
+        ) from None
+    finally:
+        masking.removeFilter(_is_no_short_value)
+
+
+def _is_no_short_value(record: logging.LogRecord) -> bool:
+    """Whether Airflow does not say that a value is too short to be masked, as it does of every value of an Extra."""
+    return "too short" not in str(record.msg)
+
+
+def _secrets_to_mask(read: KafkaConnection) -> list[str]:
+    """Those that Airflow can mask; a shorter one is a warning."""
+    shortest = conf.getint("logging", "min_length_masked_secret", fallback=5)
+    found = [secret for secret in read.config.secrets if len(secret) >= shortest]
+    if len(found) < len(read.config.secrets):
+        log.warning(
+            "A secret of connection %r has less than %d characters, which is too few to be masked in logs "
+            "([logging] min_length_masked_secret).",
+            read.config.conn_id,
+            shortest,
+        )
+    return found
+
+
 def _missing(conn_id: str) -> ConnectionConfigError:
     return ConnectionConfigError(
-        f"The Kafka connection {conn_id!r} does not exist. Add it under Admin > Connections (type 'kafka_spark' or 'kafka'), or set "
+        f"The Kafka connection {conn_id!r} does not exist, or Airflow cannot read it (a deeply nested Extra). "
+        "Add it under Admin > Connections (type 'kafka_spark' or 'kafka'), or set "
         f'AIRFLOW_CONN_{conn_id.upper()}=\'{{"conn_type": "kafka", "extra": {{"bootstrap.servers": "broker-1:9092"}}}}\'.'
     )
 
