@@ -42,7 +42,7 @@ _FIELDS: dict[str, Any] = {
     "sasl_mechanism": {
         "label": "Login mechanism",
         "description": "For SASL_PLAINTEXT and SASL_SSL",
-        "schema": {"type": ["string", "null"], "enum": [*_MECHANISMS, None]},
+        "schema": {"type": ["string", "null"], "enum": _MECHANISMS},
     },
     "ssl_ca": {
         "label": "CA certificates",
@@ -98,7 +98,7 @@ _FIELDS: dict[str, Any] = {
     "delegation_mechanism": {
         "label": "Mechanism of delegation tokens",
         "description": "By which a job logs in with a token: SCRAM-SHA-512 if empty",
-        "schema": {"type": ["string", "null"], "enum": ["SCRAM-SHA-512", "SCRAM-SHA-256", None]},
+        "schema": {"type": ["string", "null"], "enum": ["SCRAM-SHA-512", "SCRAM-SHA-256"]},
     },
     "delegation_max_lifetime_ms": {
         "label": "Longest life of delegation tokens (ms)",

@@ -165,3 +165,12 @@ def test_the_provider_names_every_module_that_users_build_on() -> None:
 
         named = {module for item in info[folder] for module in item["python-modules"]}
         assert named == {c.__module__ for c in classes - bases}
+
+
+def test_no_choice_of_the_connection_form_reads_null() -> None:
+    """The form shows every choice as it is; one that is left empty shows its placeholder."""
+    (connection_type,) = get_provider_info()["connection-types"]
+    choices = {name: field["schema"].get("enum", ()) for name, field in connection_type["conn-fields"].items()}
+
+    assert {name for name, of_field in choices.items() if of_field} >= {"sasl_mechanism", "delegation_mechanism"}
+    assert [name for name, of_field in choices.items() if None in of_field] == []

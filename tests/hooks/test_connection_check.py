@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import socket
+import ssl
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from pathlib import Path
+from socketserver import BaseRequestHandler, ThreadingTCPServer
 from threading import Event, Thread
 from typing import Any
 
@@ -138,6 +141,50 @@ def test_a_port_where_nobody_listens(closed_port: int) -> None:
     assert not good
     assert message.startswith(f"TCP failed. Nobody answers at 127.0.0.1:{closed_port}: Connection refused.")
     assert "Passed before: DNS" in message
+
+
+class _WebServer(BaseRequestHandler):
+    """Answers as Jetty and nginx do, who do not wait for the end of a line."""
+
+    def handle(self) -> None:
+        with suppress(OSError):
+            self.request.recv(1024)
+            self.request.sendall(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
+
+
+@pytest.fixture(params=["plain", "tls"])
+def web_server(request: pytest.FixtureRequest, authority: CertificateAuthority, tmp_path: Path) -> Iterator[int]:
+    """The port of one that answers every request, with TLS or without."""
+    server = ThreadingTCPServer(("127.0.0.1", 0), _WebServer)
+    if request.param == "tls":
+        files = authority.issue("web").write(tmp_path)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(files.certificate, files.key)
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    thread.start()
+    yield server.server_address[1]
+    server.shutdown()
+    server.server_close()
+    thread.join(5)
+
+
+@pytest.mark.parametrize("protocol", ["PLAINTEXT", "SSL"])
+def test_a_web_server(
+    web_server: int, protocol: str, authority: CertificateAuthority, request: pytest.FixtureRequest
+) -> None:
+    """It is named, whether the connection speaks TLS as it does or not."""
+    by_tls = "tls" in request.node.callspec.params.values()
+    extra = {"security_protocol": protocol} | ({"ssl_ca": authority.ca_pem} if protocol == "SSL" else {})
+
+    good, message = press_test(f"localhost:{web_server}", extra)
+
+    assert not good
+    if by_tls and protocol == "PLAINTEXT":
+        assert message.startswith("TLS failed. The broker's listener speaks TLS")
+    else:
+        assert message.startswith("TCP failed. A web server (HTTP) answers")
+        assert "bootstrap.servers" in message
 
 
 @pytest.mark.parametrize(("protocol", "step"), [("PLAINTEXT", "TCP"), ("SSL", "TLS")])

@@ -7,14 +7,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-TLS, LOGIN, IDENTITY_PROVIDER, SETUP = "TLS", "login", "identity provider", "set-up"
+TCP, TLS, LOGIN, IDENTITY_PROVIDER, SETUP = "TCP", "TLS", "login", "identity provider", "set-up"
 
 
 @dataclass(frozen=True, slots=True)
 class LoginFault:
     """Why a login failed.
 
-    :param step: ``TLS``, ``login``, ``identity provider``, or ``set-up`` of the worker.
+    :param step: ``TCP``, ``TLS``, ``login``, ``identity provider``, or ``set-up`` of the worker.
     :param what: a sentence that names it.
     :param advice: what to do.
     :param passing: somebody did not answer, and may do so later.
@@ -37,6 +37,11 @@ _CA = "Name the authority that signed it in ssl.ca.location (or ssl.ca.pem)"
 _CLIENT = "Check ssl.certificate.location and ssl.key.location (or ..pem), and that the broker trusts the authority that signed the certificate"
 _CLOCKS = "Set the clocks of worker, broker and KDC by NTP"
 _PROVIDER = "sasl.oauthbearer.token.endpoint.url"
+SPEAKS_HTTP = LoginFault(
+    TCP,
+    "A web server (HTTP) answers where a Kafka broker is expected.",
+    "Name host and port of the brokers' listener in bootstrap.servers.",
+)
 SPEAKS_NO_TLS = LoginFault(
     TLS,
     "The broker's listener does not speak TLS.",
@@ -69,6 +74,8 @@ _NO_TICKET = LoginFault(
 )
 #: (pattern, fault); the first that matches is the cause. Of one cause, the words of OpenSSL and librdkafka come before those of Java.
 _FAULTS: tuple[tuple[str, LoginFault], ...] = (
+    # The first four bytes of "HTTP/1.1 400" or of "<!DOCTYPE", read as a number.
+    (r"Invalid (response size|receive \(size =) (1213486160|1008813135)\b", SPEAKS_HTTP),
     (
         r"OAUTHBEARER token: .{0,200}(SSL|certificate)",
         LoginFault(

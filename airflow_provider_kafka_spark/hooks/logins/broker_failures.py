@@ -19,6 +19,7 @@ from airflow_provider_kafka_spark.core.errors import (
 )
 from airflow_provider_kafka_spark.core.logins.faults import (
     LOGIN,
+    TCP,
     TLS,
     LoginFault,
     find_login_fault,
@@ -134,6 +135,8 @@ class BrokerFailures:
     def _named_fault(self, fault: LoginFault, where: str) -> BrokerError:
         if fault.passing:
             return BrokerUnavailableError(self._worded(f"{fault} No login at {where}."))
+        if fault.step == TCP:
+            return BrokerError(self._worded(f"{fault} No broker at {where}."))
         if fault.step == TLS:
             return BrokerTlsError(self._worded(f"{fault} TLS failed with {where}."))
         return BrokerAuthenticationError(self._worded(f"{fault} The login was refused by {where}."))

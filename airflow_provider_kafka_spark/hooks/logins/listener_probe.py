@@ -20,6 +20,7 @@ from airflow_provider_kafka_spark.core.client_config import KafkaClientConfig
 from airflow_provider_kafka_spark.core.logins.bootstrap_servers import Server, parse_servers
 from airflow_provider_kafka_spark.core.logins.faults import (
     ASKS_FOR_NO_LOGIN,
+    SPEAKS_HTTP,
     SPEAKS_NO_TLS,
     SPEAKS_TLS,
     LoginFault,
@@ -33,6 +34,8 @@ T = TypeVar("T")
 #: What is asked, since every listener answers it without a login: SaslHandshake, version 1.
 _SASL_HANDSHAKE = 17
 _UNSUPPORTED_MECHANISM, _ILLEGAL_STATE = 33, 34
+#: How the answers of web servers begin, with a status or without.
+_OF_WEB_SERVERS = (b"HTTP", b"<!DO")
 _LONGEST_ANSWER = 64 * 1024
 #: Of a list of brokers, as many as are asked.
 _MOST_SERVERS = 3
@@ -89,6 +92,17 @@ def probe_listener(config: KafkaClientConfig, server: Server, deadline: float) -
     :param deadline: on the monotonic clock.
     :raises OSError: if it cannot be reached, or does not answer in time.
     """
+    try:
+        return _probe(config, server, deadline)
+    except _WebServerError:
+        return SPEAKS_HTTP
+
+
+class _WebServerError(Exception):
+    """The answer is one of HTTP."""
+
+
+def _probe(config: KafkaClientConfig, server: Server, deadline: float) -> LoginFault | None:
     if config.protocol.endswith("SSL"):
         try:
             answer = _ask(config, server, deadline, tls_context(config))
@@ -144,11 +158,13 @@ def _readable(text: str) -> Iterator[str]:
 
 def _tls_fault(config: KafkaClientConfig, server: Server, deadline: float, error: Exception) -> LoginFault | None:
     fault = find_login_fault(str(error)) if isinstance(error, ssl.SSLError) else None
-    if fault is not None:
+    if fault not in (None, SPEAKS_NO_TLS):
         return fault
     try:
         _ask(config, server, deadline)
     except (OSError, EOFError):
+        if fault is not None:
+            return fault
         if isinstance(error, OSError):
             raise error from None
         return None
@@ -189,7 +205,10 @@ def _handshake(connection: socket.socket, mechanism: str | None, deadline: float
     name = (mechanism or "none").encode()
     request = struct.pack(f">hhihh{len(name)}s", _SASL_HANDSHAKE, 1, 1, -1, len(name), name)
     connection.sendall(struct.pack(">i", len(request)) + request)
-    (length,) = struct.unpack(">i", _read(connection, 4, deadline))
+    beginning = _read(connection, 4, deadline)
+    if beginning in _OF_WEB_SERVERS:
+        raise _WebServerError
+    (length,) = struct.unpack(">i", beginning)
     if not 10 <= length <= _LONGEST_ANSWER:
         raise EOFError(f"no answer of Kafka's: {length} bytes")
     content = _read(connection, length, deadline)

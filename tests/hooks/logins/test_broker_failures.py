@@ -29,6 +29,11 @@ _ENDED = (KafkaError._TRANSPORT, "SSL connection closed by peer: connecting to a
 _DOWN = (KafkaError._ALL_BROKERS_DOWN, "1/1 brokers are down")
 _NO_TOKEN = (KafkaError._AUTHENTICATION, 'Failed to acquire SASL OAUTHBEARER token: {"error": "invalid_client"}')
 _NO_PROVIDER = (KafkaError._AUTHENTICATION, "Failed to acquire SASL OAUTHBEARER token: Failed to connect to id:1")
+#: What the bytes "HTTP" are to whoever reads a number.
+_WEB_SERVER = (
+    KafkaError._TRANSPORT,
+    "b:9093/bootstrap: Receive failed: Invalid response size 1213486160 (0..100000000)",
+)
 
 
 class Listener:
@@ -67,6 +72,7 @@ def _failures(*told: tuple[int, str]) -> BrokerFailures:
         pytest.param([_NO_TOKEN], BrokerAuthenticationError, id="identity-provider"),
         pytest.param([(KafkaError._AUTHENTICATION, "no words that are known")], BrokerAuthenticationError, id="login"),
         pytest.param([_NO_PROVIDER], BrokerUnavailableError, id="nobody-answers"),
+        pytest.param([_WEB_SERVER], BrokerError, id="a-web-server"),
         pytest.param([_DOWN], BrokerUnavailableError, id="down"),
         pytest.param([_ENDED], BrokerUnavailableError, id="a-guess-is-no-fault"),
         pytest.param([], BrokerUnavailableError, id="silence"),

@@ -14,7 +14,7 @@ import pytest
 
 from airflow_provider_kafka_spark.core.client_config import KafkaClientConfig, translate
 from airflow_provider_kafka_spark.core.logins.bootstrap_servers import Server
-from airflow_provider_kafka_spark.core.logins.faults import ASKS_FOR_NO_LOGIN
+from airflow_provider_kafka_spark.core.logins.faults import ASKS_FOR_NO_LOGIN, SPEAKS_HTTP
 from airflow_provider_kafka_spark.hooks.logins.listener_probe import find_listener_fault, probe_listener
 
 _PLAIN = {"sasl.mechanism": "PLAIN", "sasl.username": "a", "sasl.password": "p", "security.protocol": "SASL_PLAINTEXT"}
@@ -68,7 +68,10 @@ def _config(port: int, **extra: Any) -> KafkaClientConfig:
         pytest.param(_PLAIN, _answer(_UNSUPPORTED, "SCRAM-SHA-512", "GSSAPI"), "has: GSSAPI, SCRAM-SHA-512.", id="other-mechanisms"),
         pytest.param(_PLAIN, _answer(_ILLEGAL_STATE), ASKS_FOR_NO_LOGIN.what, id="login-given-in-vain"),
         pytest.param({}, b"", None, id="a-broker-that-is-just-stopping"),
-        pytest.param({}, b"HTTP/1.1 400 Bad Request\r\n\r\n", None, id="no-kafka"),
+        pytest.param({}, b"HTTP/1.1 400 Bad Request\r\n\r\n", SPEAKS_HTTP.what, id="a-web-server"),
+        pytest.param({}, b"<!DOCTYPE HTML>\n<html></html>", SPEAKS_HTTP.what, id="a-web-server-without-status"),
+        pytest.param({"security.protocol": "SSL"}, b"HTTP/1.1 400\r\n\r\n", SPEAKS_HTTP.what, id="no-tls-but-http"),
+        pytest.param({}, b"SSH-2.0-OpenSSH_9.2\r\n", None, id="no-kafka"),
         pytest.param({}, _answer(0, "PLAIN")[:-2], None, id="breaks-off"),
         pytest.param({"security.protocol": "SSL"}, b"", None, id="tls-that-ends"),
     ],
