@@ -1,4 +1,7 @@
-"""Spark properties that are secret go by a file of mode 0600; as arguments, everybody on the machine could read them."""
+"""Spark properties that are secret go by a file of mode 0600; as arguments, everybody on the machine could read them.
+
+So do the patterns of redaction, which would be most of the command in the log.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from pathlib import Path
 from airflow_provider_kafka_spark.core.errors import OptionError
 from airflow_provider_kafka_spark.core.submission.file_names import PROPERTIES
 from airflow_provider_kafka_spark.core.submission.java_properties import format_properties, parse_properties
-from airflow_provider_kafka_spark.core.submission.redaction import is_secret
+from airflow_provider_kafka_spark.core.submission.redaction import REDACTION, is_secret
 from airflow_provider_kafka_spark.hooks.programs.spark_home import SparkHome
 from airflow_provider_kafka_spark.hooks.submission.job_files import write_private
 
@@ -21,27 +24,27 @@ def secrets_by_file(arguments: Sequence[str], folder: Path, home: SparkHome, env
     :param environ: of ``spark-submit``.
     :raises OptionError: if the file that the arguments name cannot be read.
     """
-    kept, secret, named = list[str](), dict[str, str](), None
+    kept, moved, named = list[str](), dict[str, str](), None
     words = iter(arguments)
     for word in words:
         if word == "--conf":
             name, equals, value = (pair := next(words)).partition("=")
-            if equals and is_secret(name, value):
-                secret[name] = value
+            if equals and (name in REDACTION or is_secret(name, value)):
+                moved[name] = value
             else:
                 kept += [word, pair]
         elif word == "--properties-file":
             named = next(words)
         else:
             kept.append(word)
-    if not secret:
+    if not moved:
         return list(arguments)
     if named is None and _reads_both(home):
         before, reads_defaults = b"", ["--load-spark-defaults"]
     else:
         before, reads_defaults = _read(named, home, environ), []
     # The last one of the same name counts.
-    content = before + b"\n" + format_properties(secret).encode()
+    content = before + b"\n" + format_properties(moved).encode()
     return [*kept, "--properties-file", str(write_private(folder / PROPERTIES, content)), *reads_defaults]
 
 

@@ -30,6 +30,8 @@ _NOT_KNOWN = re.compile(r"returned HTTP 404\b.*NotFoundException", re.DOTALL)
 _YARN_ID = re.compile(r"application_\d+_\d+")
 #: What Spark logs before it asks YARN to run the application, and what YARN's client logs when it does; both before the driver runs.
 _SUBMISSION = re.compile(rf"Submit(ting|ted) application ({_YARN_ID.pattern})\b")
+#: The first of a list of jars, and the rest.
+_JARS = re.compile(r"(--driver-class-path|--jars) ([^\s,:]*[,:])\S+")
 
 
 class _FirstInClusterMode:
@@ -187,6 +189,10 @@ class SparkSubmission(SparkSubmitHook):
         self._process_environment.update({name: str(value) for name, value in (self._env or {}).items()})
         self._env = None
         return secrets_by_file(arguments, self._folder, self._home, self._process_environment)
+
+    def _mask_cmd(self, connection_cmd: str | list[str]) -> str:
+        # Only logged. A dozen jars of the connector with their folders would be most of the line.
+        return _JARS.sub(r"\1 \2...", super()._mask_cmd(connection_cmd))
 
     def _build_track_driver_status_command(self) -> list[str]:
         return without_the_rest(super()._build_track_driver_status_command())

@@ -24,7 +24,9 @@ SECRET = {
     "spark.my.options": "-Djavax.net.ssl.keyStorePassword=hunter2",
     "spark.x.jaas.config": 'M required password="p w";',
 }
-PLAIN = {"spark.ui.enabled": "false", "spark.executor.memory": "1g", **REDACTION}
+PLAIN = {"spark.ui.enabled": "false", "spark.executor.memory": "1g"}
+#: They go by the file too, since they are long.
+SECRET |= REDACTION
 
 
 ARGUMENTS = [

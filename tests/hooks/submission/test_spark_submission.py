@@ -16,7 +16,9 @@ import pytest
 from airflow_provider_kafka_spark.core.client_config import translate
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError, JobReportMissingError
 from airflow_provider_kafka_spark.core.protocol import JobRequest, Transform
+from airflow_provider_kafka_spark.core.submission.java_properties import parse_properties
 from airflow_provider_kafka_spark.core.submission.job_logins import JobLogins
+from airflow_provider_kafka_spark.core.submission.redaction import REDACTION
 from airflow_provider_kafka_spark.hooks.programs.spark_home import find_spark_home
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.hooks.submission import spark_submission
@@ -168,6 +170,24 @@ def test_secret_properties_are_no_arguments(
         assert secret not in " ".join(told.arguments)
         assert secret not in caplog.text
     assert "spark.executor.memory=1g" in told.arguments
+
+
+@pytest.mark.parametrize("master", ["local[2]", "yarn"])
+def test_the_logged_command_is_short(
+    connection: Callable[..., None], home: Path, capsys: pytest.CaptureFixture[str], master: str
+) -> None:
+    """Patterns of redaction go by the properties file, and of a list of jars there is the first."""
+    connection("spark_default", conn_type="spark", host=master)
+
+    told = submit(home)
+
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "Spark-Submit cmd" in line]
+    assert "redaction" not in line
+    # Nine paths of this machine, and what they stand for.
+    assert len(line) < 1600
+    assert line.count(".jar") == 1
+    properties = parse_properties(told.contents["spark.conf"].decode())
+    assert {name: properties.get(name) for name in REDACTION} == REDACTION
 
 
 def test_a_keytab_of_the_spark_connection(connection: Callable[..., None], home: Path) -> None:
