@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import select
+import signal
 import subprocess
 import sys
 import time
@@ -38,6 +39,8 @@ from airflow_provider_kafka_spark.hooks.programs.java import find_java
 
 _START_SECONDS = 30.0
 _STOP_SECONDS = 5.0
+#: How long a JVM that does not answer may take to be gone.
+_END_SECONDS = 1.0
 #: A short life, little memory: the first compiler and the simplest collector.
 _JVM_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Xmx128m")
 #: What Kafka's exceptions mean here, by the name of their class, with what to do about it.
@@ -185,8 +188,21 @@ class KafkaJvm(Opened):
 
     def _without_answer(self, error: Exception, doing: str) -> BrokerUnavailableError:
         return BrokerUnavailableError(
-            f"{_sentence(doing)} got no answer from Kafka's Java client ({self._described}): {error}"
+            f"{_sentence(doing)} got no answer from Kafka's Java client ({self._described}): {self._end() or error}"
         )
+
+    def _end(self) -> str | None:
+        """How the JVM has ended, if it has."""
+        if self._process is None:
+            return None
+        try:
+            # It may be just about to: its sockets close before.
+            code = self._process.wait(timeout=_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            return None
+        # 0 is also what is known of a process that somebody else has waited for.
+        how = f" ({signal.Signals(-code).name if code < 0 else f'exit code {code}'})" if code else ""
+        return f"its JVM has ended{how}: it crashed, was killed, or had no memory left. The task may be tried again."
 
     def _meaning(self, thrown: Any, doing: str, properties: Mapping[str, str]) -> KafkaSparkError:
         """What a Java exception means; the cause that is known best decides."""

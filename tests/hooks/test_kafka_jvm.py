@@ -76,6 +76,24 @@ def test_the_client_reads_what_options_refer_to(tmp_path: Path) -> None:
     assert read == {name: value.strip() for name, value in secrets.items()}
 
 
+def test_no_other_file_can_be_referred_to(tmp_path: Path) -> None:
+    """Kafka's client itself keeps to the file of the job's logins."""
+    file, other = tmp_path / "logins", tmp_path / "other"
+    options, content = by_reference({"kafka.ssl.key.password": "of-the-job"}, str(file), "sink")
+    file.write_text(format_properties(content))
+    other.write_text("name=of-somebody-else")
+    options["kafka.client.id"] = f"${{file:{other}:name}}"
+
+    with KafkaJvm({}, "no connection", timeout=10) as jvm:
+        properties = jvm.java.java.util.HashMap()
+        for name, value in {**options, "kafka.bootstrap.servers": "b:9092"}.items():
+            properties.put(name.removeprefix("kafka."), value)
+        config = jvm.java.org.apache.kafka.clients.admin.AdminClientConfig(properties)
+        read = str(config.getPassword("ssl.key.password").value()), config.getString("client.id")
+
+    assert read == ("of-the-job", options["kafka.client.id"])
+
+
 def test_what_the_jvm_itself_says_is_no_port(monkeypatch: pytest.MonkeyPatch) -> None:
     """It logs to where the port and the secret come from, if somebody told all JVMs of the machine to."""
     monkeypatch.setenv("JDK_JAVA_OPTIONS", "-Xlog:gc=info -Xlog:cds=info")
@@ -89,9 +107,13 @@ def test_a_jvm_that_is_gone_is_named() -> None:
         client = jvm.admin()
         (child,) = children_with("py4j.GatewayServer")
         child.kill()
-        child.wait(5)
-        with pytest.raises(BrokerUnavailableError, match="no answer from Kafka's Java client"):
+        # Not waited for, which would take its exit code.
+        while child.status() != psutil.STATUS_ZOMBIE:
+            time.sleep(0.01)
+        with pytest.raises(BrokerUnavailableError, match="no answer from Kafka's Java client") as gone:
             jvm.admin()
+        assert "its JVM has ended (SIGKILL)" in str(gone.value)
+        assert "Errno" not in str(gone.value)
         with (
             pytest.raises(BrokerUnavailableError, match="Describing the cluster got no answer"),
             jvm.naming("describing the cluster"),

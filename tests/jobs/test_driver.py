@@ -103,5 +103,6 @@ def test_a_job_whose_jvm_dies_leaves_its_report(run_job: RunJob) -> None:
 
     assert report.failure is not None
     assert report.failure.error == "JobFailedError"
+    assert "The driver's JVM ended while the job ran" in report.failure.message
     assert report.application_id.startswith("local-")
     assert report.spark_version

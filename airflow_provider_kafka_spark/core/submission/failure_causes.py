@@ -12,8 +12,19 @@ from airflow_provider_kafka_spark.core.protocol import JobFailure, JobRequest
 #: What Kafka's Java client says when a permission lacks. It names topics and groups, and never what it wanted to do with them.
 _REFUSED_TOPICS = re.compile(r"Not authorized to access topics: \[([^\]]*)\]")
 _REFUSED_GROUP = re.compile(r"Not authorized to access group: (\S+)")
+#: All that Python learns when the JVM behind it is gone; what Java itself says of a connection stands in more lines.
+_NO_JVM = (
+    r"\A(\[Errno \d+\] (Connection refused|Connection reset by peer|Broken pipe)|Answer from Java side is empty"
+    r"|An error occurred while calling [^\s:]+|Py4J\w*Error)\s*\Z"
+)
 #: (pattern, name in the error tree, what to do); the first that matches is the cause.
 _CAUSES = (
+    (
+        _NO_JVM,
+        "JobFailedError",
+        "The driver's JVM ended while the job ran: it crashed, was killed, or the machine had no memory left for it. "
+        "Look at the driver's log above and at the machine's; driver_memory bounds its heap.",
+    ),
     (
         r"Some data may have been lost|OffsetOutOfRangeException|offset.{0,40}out of range",
         "DataLossError",

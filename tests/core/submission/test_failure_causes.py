@@ -216,3 +216,33 @@ def test_the_message_has_no_stack() -> None:
 def test_a_failure_without_words_is_a_failure(text: str) -> None:
     """There is always a message."""
     assert find_cause(text).message == "no message"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[Errno 111] Connection refused",
+        "[Errno 104] Connection reset by peer",
+        "[Errno 32] Broken pipe",
+        "Answer from Java side is empty",
+        "An error occurred while calling o47.count",
+        "Py4JJavaError",
+    ],
+)
+def test_a_jvm_that_is_gone_is_named(text: str) -> None:
+    """Of its end Python learns no more than this."""
+    failure = find_cause(text)
+
+    assert failure.error == "JobFailedError"
+    assert failure.message.startswith(f"{text} -- The driver's JVM ended while the job ran")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "An error occurred while calling o47.count.\n: java.net.ConnectException: Connection refused",
+        "Job aborted\nCaused by: java.net.SocketException: Broken pipe",
+    ],
+)
+def test_what_java_says_of_connections_is_not_the_end_of_its_jvm(text: str) -> None:
+    assert "JVM" not in find_cause(text).message
