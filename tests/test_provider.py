@@ -174,3 +174,10 @@ def test_no_choice_of_the_connection_form_reads_null() -> None:
 
     assert {name for name, of_field in choices.items() if of_field} >= {"sasl_mechanism", "delegation_mechanism"}
     assert [name for name, of_field in choices.items() if None in of_field] == []
+
+
+def test_no_link_of_the_readme_is_relative() -> None:
+    """It is the page of the package index too, which has no other file of this project."""
+    links = re.findall(r"\]\(([^)]*)\)", (_CHECKOUT / "README.md").read_text())
+
+    assert [link for link in links if not link.startswith(("https://", "#"))] == []
