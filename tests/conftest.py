@@ -33,7 +33,7 @@ from airflow_provider_kafka_spark.testing.yarn_cluster import COORDINATES  # noq
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytest_plugins = ["airflow_provider_kafka_spark.testing.pytest_plugin", "tests.secured_brokers"]
+pytest_plugins = ["airflow_provider_kafka_spark.testing.pytest_plugin", "tests.driver_program", "tests.secured_brokers"]
 
 
 #: Services that are slow to start, by their fixtures. The tests of one run in one process, so that it starts once.

@@ -50,7 +50,7 @@ class SparkJobHook(BaseHook):
     :param kafka_connector: where Spark's Kafka connector comes from: None fetches the one of the Spark version in use and keeps it; a folder or glob of jars, a
         Maven coordinate, or ``"provided"`` if the cluster has it. The Spark connection's Extra can say the same as ``"kafka-connector"``.
     :param report_location: a folder, as URI, that driver and worker both reach; needed in cluster mode. Also ``"report-location"`` in the Extra.
-    :param submit_options: what else ``SparkSubmitHook`` takes, such as ``conf`` or ``driver_memory``.
+    :param submit_options: what else ``SparkSubmitHook`` takes, such as ``conf`` or ``driver_memory``; ``name`` is the application's.
     """
 
     conn_name_attr = "spark_conn_id"
@@ -71,7 +71,7 @@ class SparkJobHook(BaseHook):
             spark_conn_id,
             kafka_connector=kafka_connector,
             report_location=report_location,
-            submit_options=dict(submit_options or {}),
+            submit_options={"name": "kafka-to-kafka", **(submit_options or {})},
         )
         self._submission: SparkSubmission | None = None
         self._killed = False
@@ -169,6 +169,14 @@ class SparkJobHook(BaseHook):
                 time.sleep(_QUERY_SECONDS)
             submission.kill_application(application_id)
             raise JobKilledError(f"The task was killed, and with it application {application_id} of an earlier try.")
+
+    def page_after_end(self, application_id: str) -> str | None:
+        """The page of an application that stays when it has ended: on the history server, or on YARN; None if there is none."""
+        if self.cluster.history_server is not None:
+            return f"{self.cluster.history_server}/history/{application_id}/"
+        if self._submission is not None and is_on_yarn(application_id) and self.cluster.manager == "YARN":
+            return self._submission.yarn_page(application_id)
+        return None
 
     def _how_to_ask(self, application_id: str) -> str:
         if is_on_yarn(application_id):

@@ -55,7 +55,7 @@ def run_job(
     spark: SparkSession | None = None
     application = _Application()
     try:
-        spark = running or SparkSession.builder.appName("kafka-to-kafka").getOrCreate()
+        spark = running or SparkSession.builder.getOrCreate()
         context = spark.sparkContext
         application = _Application(context.applicationId, spark.version, context.uiWebUrl)
         say(JobStarted(application.id, application.ui_url), request.event_token)

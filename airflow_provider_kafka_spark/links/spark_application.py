@@ -12,13 +12,14 @@ if TYPE_CHECKING:
 
 
 class SparkApplicationLink(BaseOperatorLink):
-    """The Spark UI of the driver, or the application's page on YARN.
+    """While the job runs, the Spark UI of its driver, or its page on YARN; then its page on the history server or on YARN.
 
-    The operator pushes it as soon as the application is up; Airflow itself would show links only when a task has ended.
+    Where there is none of these, the link ends with the job: by then another job may have the driver's port. The operator pushes the address as soon as the application is up; Airflow itself asks
+    :meth:`get_link` when the task has ended.
     """
 
     name = "Spark application"
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:  # noqa: ARG002 - Airflow's signature
-        """The address, or an empty text if no application was started."""
+        """The address that stays, or an empty text if there is none."""
         return getattr(operator, "spark_application_url", None) or ""

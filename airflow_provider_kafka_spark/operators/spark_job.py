@@ -15,6 +15,7 @@ from airflow.sdk.configuration import conf
 from airflow_provider_kafka_spark.core.errors import OptionError
 from airflow_provider_kafka_spark.core.submission.job_events import JobStarted
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
+from airflow_provider_kafka_spark.hooks.submission.spark_cluster import HISTORY_SERVER_EXTRA
 from airflow_provider_kafka_spark.links.spark_application import SparkApplicationLink
 
 if TYPE_CHECKING:
@@ -181,8 +182,17 @@ class SparkJobOperator(BaseOperator):
 
     def _announce_application(self, context: Context, started: JobStarted) -> None:
         """Show the application while it runs; Airflow itself shows links only when a task has ended."""
-        self.log.info("Spark application %s is running: %s", started.application_id, started.ui_url or "(no UI)")
-        if started.ui_url:
-            self.spark_application_url = started.ui_url
-            for link in self.operator_extra_links:
-                context["ti"].xcom_push(key=link.xcom_key, value=started.ui_url)
+        hook = self._spark_hook
+        self.spark_application_url = None if hook is None else hook.page_after_end(started.application_id)
+        address = started.ui_url or self.spark_application_url
+        self.log.info("Spark application %s is running: %s", started.application_id, address or "(no UI)")
+        if address is None:
+            return
+        for link in self.operator_extra_links:
+            context["ti"].xcom_push(key=link.xcom_key, value=address)
+        if self.spark_application_url is None:
+            self.log.info(
+                "The link to the application ends with the job. With %r in the Extra of connection %r, and spark.eventLog.enabled=true, it would lead to the history server afterwards.",
+                HISTORY_SERVER_EXTRA,
+                self.spark_conn_id,
+            )

@@ -271,6 +271,54 @@ def test_the_master_is_the_one_that_the_provider_submits_to(
         assert SparkSubmitHook()._connection["master"] == master  # noqa: SLF001 - the provider's
 
 
+_HISTORY = "http://history.example.com:18080"
+_PAGE = f"{_HISTORY}/history/local-1/"
+_LOGS = {"spark.eventLog.enabled": "true"}
+_OF_SPARK = "spark.yarn.historyServer.address"
+
+
+@pytest.mark.parametrize(
+    ("extra", "conf", "file", "page"),
+    [
+        pytest.param({"history-server": _HISTORY}, _LOGS, "", _PAGE, id="connection"),
+        pytest.param({"history-server": f" {_HISTORY}/ "}, _LOGS, "", _PAGE, id="slash-at-the-end"),
+        pytest.param({"history-server": _HISTORY}, {"spark.eventLog.enabled": True}, "", _PAGE, id="boolean"),
+        pytest.param({"history-server": _HISTORY}, {}, "spark.eventLog.enabled true", _PAGE, id="log-by-file"),
+        pytest.param({}, {**_LOGS, _OF_SPARK: "history.example.com:18080"}, "", _PAGE, id="sparks-own"),
+        pytest.param({}, _LOGS, f"{_OF_SPARK} history.example.com:18080", _PAGE, id="sparks-own-by-file"),
+        pytest.param({"history-server": _HISTORY}, {**_LOGS, _OF_SPARK: "other:1"}, "", _PAGE, id="connection-first"),
+        pytest.param({"history-server": _HISTORY}, {}, "", None, id="no-event-log"),
+        pytest.param({"history-server": _HISTORY}, {"spark.eventLog.enabled": "false"}, "spark.eventLog.enabled true", None, id="conf-first"),
+        pytest.param({}, {**_LOGS, _OF_SPARK: "${hadoopconf-yarn.resourcemanager.hostname}:18080"}, "", None, id="variable"),
+        pytest.param({}, _LOGS, "", None, id="no-server"),
+    ],
+)  # fmt: skip
+def test_the_page_of_an_application_that_has_ended(
+    connection: Connection,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    extra: dict[str, str],
+    conf: dict[str, Any],
+    file: str,
+    page: str | None,
+) -> None:
+    """It is on the history server, where one is named and Spark writes the log that it shows."""
+    (tmp_path / "spark-defaults.conf").write_text(file)
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    connection("spark_default", conn_type="spark", host="local[2]", extra=extra)
+
+    assert SparkJobHook(submit_options={"conf": conf}).page_after_end("local-1") == page
+
+
+@pytest.mark.parametrize("address", ["javascript:alert(1)", "ftp://history", "http://a@evil.example", "http://a b"])
+def test_a_history_server_that_is_no_web_address(connection: Connection, address: str) -> None:
+    """It would be a link in Airflow's UI."""
+    connection("spark_default", conn_type="spark", host="local[2]", extra={"history-server": address})
+    hook = SparkJobHook(submit_options={"conf": _LOGS})
+
+    fails(hook, ConnectionConfigError, "'history-server'", "'spark_default'", repr(address), "http or https address")
+
+
 class Storage:
     """Of a report: its reads raise what is given, in order, and nothing can be removed."""
 

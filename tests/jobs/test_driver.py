@@ -33,6 +33,7 @@ _REQUEST = JobRequest(
     },
     sink_options={"kafka.bootstrap.servers": "b:9092", "kafka.ssl.key.password": "correct horse"},
     report_uri="",
+    event_token="70ce" * 8,
     report_key=_KEY,
 )
 
@@ -58,7 +59,9 @@ def run_job(tmp_path: Path) -> RunJob:
             f"    {line}\n"
             "sys.exit(run_job(job))\n"
         )
-        spark = "--master local[1] --conf spark.ui.enabled=false --conf spark.log.level=ERROR pyspark-shell"
+        spark = (
+            "--master local[1] --name the-name --conf spark.ui.enabled=false --conf spark.log.level=ERROR pyspark-shell"
+        )
         environment = {
             **os.environ,
             "PYSPARK_SUBMIT_ARGS": spark,
@@ -93,6 +96,14 @@ def test_a_report_has_no_secret(run_job: RunJob, tmp_path: Path) -> None:
     )
     text = (tmp_path / "report.json").read_text()
     assert not [part for part in (_SECRET[:5], "correct", "horse") if part in text]
+
+
+def test_the_application_has_the_name_that_it_was_submitted_with(run_job: RunJob) -> None:
+    """And what a failure quotes of the request has neither its token nor its key."""
+    report = run_job("raise ValueError([spark.sparkContext.appName, request.event_token, request.report_key])")
+
+    assert report.failure is not None
+    assert report.failure.message == "['the-name', '***', '***']"
 
 
 def test_a_job_whose_jvm_dies_leaves_its_report(run_job: RunJob) -> None:

@@ -95,7 +95,6 @@ def test_a_green_task(kafka: KafkaBroker, topic: TopicFactory, traces: Traces) -
         "offset_ranges": [f"{source}:0:20:50", f"{source}:1:0:10"],
     }
     assert context["ti"].pushed["_link_SparkApplicationLink"].startswith("http://")
-    assert operator.operator_extra_links[0].get_link(operator, ti_key=None).startswith("http://")  # type: ignore[arg-type]
     assert store.values["kafka_spark_run"]["result"]["run_id"] == run_id
     assert (traces.files, traces.processes) == ([], [])
 

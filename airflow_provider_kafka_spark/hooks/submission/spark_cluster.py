@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from functools import cached_property
@@ -17,13 +18,18 @@ from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError, OptionError, ReportLocationError
+from airflow_provider_kafka_spark.core.submission.job_events import is_web_address
 from airflow_provider_kafka_spark.hooks.programs.connector import PROVIDED, client_jars, connector_jars
 from airflow_provider_kafka_spark.hooks.programs.java import find_java
 from airflow_provider_kafka_spark.hooks.programs.spark_home import SparkHome, find_spark_home
+from airflow_provider_kafka_spark.hooks.submission.spark_properties import properties_of
 
 #: Where the Spark connection may name the connector, in place of the operator's argument.
 _CONNECTOR_EXTRA = "kafka-connector"
 _REPORT_LOCATION_EXTRA = "report-location"
+#: Where the Spark connection names the history server, and the property by which Spark itself knows it on YARN.
+HISTORY_SERVER_EXTRA = "history-server"
+_HISTORY_SERVER_PROPERTY = "spark.yarn.historyServer.address"
 #: Records would be written twice if Spark ran a writing task again: the sink is at-least-once.
 ONE_ATTEMPT = {
     "spark.task.maxFailures": "1",
@@ -66,6 +72,7 @@ class SparkCluster:
         :raises SparkSubmitNotFoundError: if there is no ``spark-submit``.
         :raises JavaNotFoundError: if there is no Java, or one too old for this Spark.
         :raises JarError: if the connector is not to be had or cannot be read.
+        :raises ConnectionConfigError: if the address of the history server is none.
         :raises ReportLocationError: in cluster mode, if no ``report_location`` is given.
         :raises OptionError: if ``conf`` asks for what would write records twice.
         """
@@ -83,6 +90,7 @@ class SparkCluster:
         find_java(home.minimum_java)
         self.connector_jars  # noqa: B018 - the jars are fetched here, before anything else happens
         self.report_folder  # noqa: B018
+        self.history_server  # noqa: B018
 
     def check_obtains_tokens(self) -> None:
         """Refuse where Spark itself does not ask for Kafka's delegation tokens.
@@ -146,6 +154,34 @@ class SparkCluster:
                 f"'{_REPORT_LOCATION_EXTRA}' in the connection's Extra. The worker reads it through Airflow's ObjectStoragePath."
             )
         return str(location)
+
+    @cached_property
+    def history_server(self) -> str | None:
+        """Address of the history server that shows applications after their end; None if there is none, or Spark writes no event log for it."""
+        named = self._extra.get(HISTORY_SERVER_EXTRA)
+        address = str(named or self._spark_property(_HISTORY_SERVER_PROPERTY) or "").strip()
+        if not address or (self._spark_property("spark.eventLog.enabled") or "").strip().lower() != "true":
+            return None
+        # Spark's own property has no scheme.
+        address = (address if "://" in address else f"http://{address}").rstrip("/")
+        if is_web_address(address):
+            return address
+        if named is None:
+            # Spark replaces variables such as ${hadoopconf-...} in it, which nobody here can.
+            return None
+        raise ConnectionConfigError(
+            f"{HISTORY_SERVER_EXTRA!r} in the Extra of connection {self.spark_conn_id!r} must be an http or https address, such as 'http://history.example.com:18080'; got {named!r}. Correct it."
+        )
+
+    def _spark_property(self, name: str) -> str | None:
+        """A property as ``spark-submit`` will have it: of ``conf``, or else of the properties file."""
+        value = (self.submit_options.get("conf") or {}).get(name)
+        return self._file_properties.get(name) if value is None else str(value)
+
+    @cached_property
+    def _file_properties(self) -> dict[str, str]:
+        environ = {**os.environ, **(self.submit_options.get("env_vars") or {})}
+        return properties_of(self.submit_options.get("properties_file"), self.spark_home, environ)
 
     @cached_property
     def connector_jars(self) -> list[Path]:

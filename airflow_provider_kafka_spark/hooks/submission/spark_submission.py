@@ -238,7 +238,7 @@ class SparkSubmission(SparkSubmitHook):
             elif self._is_yarn_cluster_mode and (submission := _SUBMISSION.search(text)):
                 self._submitted_id = self._submitted_id or submission[2]
                 if submission[1] == "ted":
-                    self._announce(JobStarted(self._submitted_id, self._yarn_page(self._submitted_id)))
+                    self._announce(JobStarted(self._submitted_id, self.yarn_page(self._submitted_id)))
             elif self._kubernetes_application_id is not None:
                 self._announce(JobStarted(self._kubernetes_application_id, None))
 
@@ -248,7 +248,7 @@ class SparkSubmission(SparkSubmitHook):
             self._started_id = started.application_id
             self._on_event(started)
 
-    def _yarn_page(self, application_id: str) -> str | None:
+    def yarn_page(self, application_id: str) -> str | None:
         """The application's page on YARN, or None where the worker does not know YARN's address."""
         try:
             return f"{self._get_yarn_rm_base_url()}/cluster/app/{application_id}"
