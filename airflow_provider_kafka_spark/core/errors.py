@@ -30,7 +30,9 @@
     │   ├── JavaStartError           a JVM beside the task did not start                              (retriable)
     │   ├── SparkSubmitNotFoundError no ``spark-submit``
     │   ├── JarError                 the Kafka connector's jars are missing, unreadable or not to be had
-    │   └── ReportLocationError      the job's report cannot travel back
+    │   ├── ReportLocationError      the job's report cannot travel back
+    │   ├── JobFolderError           the worker cannot write the files of a job                       (retriable)
+    │   └── StartNotRecordedError    Airflow did not record the start of the job, which was stopped   (retriable)
     ├── JobError                     the Spark job ran and did not prove delivery
     │   ├── JobFailedError           the job reported a failure                                       (retriable)
     │   ├── JobReportMissingError    the job ended and left no report                                 (retriable)
@@ -177,6 +179,18 @@ class JarError(SubmitError):
 
 class ReportLocationError(SubmitError):
     """The job's report cannot travel back from where the driver runs."""
+
+
+class JobFolderError(SubmitError):
+    """The files of a job cannot be written to the worker's temporary folder. Nothing was written to Kafka."""
+
+    retriable = True
+
+
+class StartNotRecordedError(SubmitError):
+    """Airflow did not record the start of the job, so a retry could not wait for its end. The job was stopped."""
+
+    retriable = True
 
 
 class JobError(KafkaSparkError):

@@ -119,6 +119,7 @@ class JobRequest:
     :param audit_since_ms: the same by time, in ms since 1970, where ``topic_expr`` decides on the target.
     :param forbidden_targets: topics that are being read and that ``topic_expr`` must not lead to.
     :param progress_seconds: seconds between two lines of progress.
+    :param proceed_file: on the driver's machine; the worker makes it when it has recorded the application, and the job writes nothing before. None in cluster mode.
     :param stream: what a stream needs besides; None for a bounded copy.
     :param report_key: of the MAC by which the worker knows the job's report. **Secret.**
     :param event_token: random value by which the worker knows the driver's own events in its output. **Secret.**
@@ -142,6 +143,7 @@ class JobRequest:
     forbidden_targets: tuple[str, ...] = ()
     progress_seconds: float = 5.0
     owner_pid: int | None = None
+    proceed_file: str | None = None
     stream: StreamOrder | None = None
     event_token: str = field(default="", repr=False)
     report_key: str = field(default="", repr=False)

@@ -7,6 +7,7 @@ import secrets
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +20,16 @@ from airflow_provider_kafka_spark.core.errors import (
     JobKilledError,
     JobReportMissingError,
     ReportLocationError,
+    StartNotRecordedError,
     error_named,
 )
 from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest
+from airflow_provider_kafka_spark.core.submission.file_names import PROCEED
+from airflow_provider_kafka_spark.core.submission.job_events import JobEvent, JobStarted
 from airflow_provider_kafka_spark.core.submission.job_logins import JobLogins
 from airflow_provider_kafka_spark.core.submission.redaction import redact
 from airflow_provider_kafka_spark.core.submission.report_mac import verified
-from airflow_provider_kafka_spark.hooks.submission.job_files import job_folder
+from airflow_provider_kafka_spark.hooks.submission.job_files import job_folder, write_private
 from airflow_provider_kafka_spark.hooks.submission.prepared_job import prepare_job
 from airflow_provider_kafka_spark.hooks.submission.remote_path import read_text, shared_path
 from airflow_provider_kafka_spark.hooks.submission.spark_cluster import SparkCluster
@@ -91,15 +95,19 @@ class SparkJobHook(BaseHook):
         :param on_event: called for what the job says while it runs.
         :param logins: what the request's options log in with, for the files and Java properties that this needs.
         :raises JobFailedError: if the job reports a failure.
+        :raises JobFolderError: if the job's files cannot be written.
+        :raises StartNotRecordedError: if ``on_event`` fails at the start of the application, which is then stopped.
         :raises JobReportMissingError: if it ended without a report.
         :raises JobReportForgedError: if the report is not by this job.
         :raises JobKilledError: if :meth:`kill` ended it.
         """
         request = replace(request, event_token=secrets.token_hex(16), report_key=secrets.token_hex(32))
         with job_folder() as folder:
+            proceed = None if self.cluster.is_cluster_mode else str(folder / PROCEED)
+            request = replace(request, proceed_file=proceed)
             prepared = prepare_job(self.cluster, request, job, logins, folder)
             submission = self._new_submission(
-                on_event,
+                partial(_record, on_event, proceed),
                 folder,
                 event_token=request.event_token,
                 environment=prepared.environment,
@@ -111,6 +119,10 @@ class SparkJobHook(BaseHook):
                     submission.submit(prepared.script, start_new_session=True, cwd=prepared.working_folder)
                 except (AirflowException, RuntimeError) as error:
                     failure = error
+                except StartNotRecordedError:
+                    # In cluster mode it would run on, and no retry would know of it.
+                    submission.on_kill()
+                    raise
                 finally:
                     submission.end()
             if self._killed:
@@ -236,6 +248,25 @@ class SparkJobHook(BaseHook):
                 f"The Spark job failed (application {report.application_id}): {message}"
             ) from failure
         return report
+
+
+def _record(on_event: OnEvent, proceed: str | None, event: JobEvent) -> None:
+    """Hand on an event, and let the driver proceed when its start is recorded.
+
+    :raises StartNotRecordedError: if it is not.
+    """
+    if not isinstance(event, JobStarted):
+        on_event(event)
+        return
+    try:
+        on_event(event)
+    except Exception as error:
+        raise StartNotRecordedError(
+            f"Airflow must record the start of Spark application {event.application_id}, so that a retry can wait for its end; got {error!r}. The job was stopped"
+            f"{', before it wrote anything' if proceed else ''}. Check Airflow's API server; a retry submits the job again."
+        ) from error
+    if proceed is not None:
+        write_private(Path(proceed), b"")
 
 
 def read_report(uri: str) -> str | None:

@@ -17,7 +17,7 @@ from airflow_provider_kafka_spark.core.submission.java_properties import parse_p
 from airflow_provider_kafka_spark.core.submission.job_events import JobStarted
 from airflow_provider_kafka_spark.core.submission.redaction import redact
 from airflow_provider_kafka_spark.core.submission.secret_references import dereferenced
-from airflow_provider_kafka_spark.jobs.owner import end_with_owner
+from airflow_provider_kafka_spark.jobs.owner import end_with_owner, wait_for_owner
 from airflow_provider_kafka_spark.jobs.progress import say
 from airflow_provider_kafka_spark.jobs.report_file import write_report
 
@@ -59,6 +59,8 @@ def run_job(
         context = spark.sparkContext
         application = _Application(context.applicationId, spark.version, context.uiWebUrl)
         say(JobStarted(application.id, application.ui_url), request.event_token)
+        if request.proceed_file is not None:
+            wait_for_owner(Path(request.proceed_file))
         report = job(spark, request)
     except Exception as error:  # noqa: BLE001 - whatever it was, the worker must learn of it
         report = _report_failure(request, error, logins, application, time.monotonic() - started)

@@ -1,4 +1,4 @@
-"""How a driver notices that the worker that submitted it is gone."""
+"""What a driver and the worker that submitted it know of each other: the driver waits for the worker, and notices that it is gone."""
 
 from __future__ import annotations
 
@@ -8,7 +8,12 @@ import threading
 import time
 from pathlib import Path
 
+from airflow_provider_kafka_spark.core.errors import JobFailedError
+
 _CHECK_SECONDS = 1.0
+_PROCEED_CHECK_SECONDS = 0.01
+#: Longer than Airflow tries to reach its API server.
+_MOST_WAIT_SECONDS = 600.0
 #: What `timeout` and shells report for a process that was ended by SIGTERM.
 _EXIT_CODE_ORPHANED = 143
 
@@ -21,6 +26,21 @@ def end_with_owner(pid: int, *, proc: Path = Path("/proc")) -> None:
     """
     stat = proc / str(pid) / "stat"
     threading.Thread(target=_watch, args=(pid, stat, _started(pid, stat)), name="end-with-owner", daemon=True).start()
+
+
+def wait_for_owner(proceed_file: Path) -> None:
+    """Return when the worker has made this file: Airflow has recorded the application by then, so that a retry knows of it.
+
+    :raises JobFailedError: if that takes more than ten minutes.
+    """
+    deadline = time.monotonic() + _MOST_WAIT_SECONDS
+    while not proceed_file.exists():
+        if time.monotonic() > deadline:
+            raise JobFailedError(
+                f"The worker must read the start of the job in its output and record it within {_MOST_WAIT_SECONDS:g} s; it did not. Nothing was written. "
+                "Check that spark-submit passes on the driver's standard output."
+            )
+        time.sleep(_PROCEED_CHECK_SECONDS)
 
 
 def _watch(pid: int, stat: Path, started: str | None) -> None:

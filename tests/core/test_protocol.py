@@ -105,6 +105,7 @@ _REQUESTS = st.builds(
     forbidden_targets=_tuples(st.text()),
     progress_seconds=_SECONDS,
     owner_pid=st.none() | _COUNTS,
+    proceed_file=_OPTIONAL_TEXT,
     stream=st.none() | _ORDERS,
     event_token=st.text(),
     report_key=st.text(),

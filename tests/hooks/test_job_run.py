@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import resource
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,7 +15,13 @@ import pytest
 from airflow.providers.apache.spark.hooks import spark_submit
 
 from airflow_provider_kafka_spark.core.client_config import translate
-from airflow_provider_kafka_spark.core.errors import JobKilledError, JobReportForgedError, JobReportMissingError
+from airflow_provider_kafka_spark.core.errors import (
+    JobFolderError,
+    JobKilledError,
+    JobReportForgedError,
+    JobReportMissingError,
+    StartNotRecordedError,
+)
 from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest, Transform
 from airflow_provider_kafka_spark.core.submission.job_events import JobEvent, JobProgress, JobStarted
 from airflow_provider_kafka_spark.core.submission.job_logins import JobLogins
@@ -257,3 +266,83 @@ def test_the_key_of_the_report_is_nowhere_else(
     assert len(key) == 64
     assert rest == "[] ['0o700', '0o600']"
     assert key not in f"{capsys.readouterr()} {events} {result}"
+
+
+WAITS_AND_WRITES = """
+say(JobStarted("local-1", None))
+while request.proceed_file and not pathlib.Path(request.proceed_file).exists():
+    time.sleep(0.01)
+with pathlib.Path(__file__).with_name("written").open("a") as written:
+    written.write("once")
+leave(sign(report(), request.report_key))
+"""
+
+
+def unrecorded(event: JobEvent) -> None:
+    """What Airflow does without its API server."""
+    if isinstance(event, JobStarted):
+        raise ConnectionError("no API server")
+
+
+def test_a_start_that_airflow_does_not_record(driver: Driver) -> None:
+    """The job is stopped before it writes, however long Airflow takes to fail, and a retry delivers."""
+    driver(WAITS_AND_WRITES)
+    written = find_spark_home().submit.with_name("written")
+
+    with pytest.raises(StartNotRecordedError, match=r"local-1.*no API server.*before it wrote anything") as raised:
+        run(unrecorded)
+    assert raised.value.retriable
+    assert not written.exists()
+
+    assert run().run_id == REQUEST.run_id
+    assert written.read_text() == "once"
+
+
+def test_in_cluster_mode_an_unrecorded_application_is_killed(
+    driver: Driver, connection: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It would run on without spark-submit, and no retry would know of it."""
+    address = "http://127.0.0.1:1"
+    extra = {"deploy-mode": "cluster", "report-location": "file:///x", "yarn_resourcemanager_webapp_address": address}
+    connection("spark_default", conn_type="spark", host="yarn", extra=extra)
+    driver(f"print('INFO YarnClientImpl: Submitted application {OURS}', flush=True)")
+
+    with pytest.raises(StartNotRecordedError, match=OURS):
+        run(unrecorded)
+
+    assert f"YARN kill request for {OURS}" in capsys.readouterr().out
+
+
+@contextmanager
+def files_of_at_most(size: int) -> Iterator[None]:
+    """Whatever writes more bytes fails, as on a full disk."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_full_temporary_folder(driver: Driver, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Nothing is submitted, nothing is left behind, and a retry delivers."""
+    driver(WAITS_AND_WRITES)
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+
+    with files_of_at_most(10_000), pytest.raises(JobFolderError, match=r"File too large.*set TMPDIR") as raised:
+        run()
+    assert raised.value.retriable
+    assert not find_spark_home().submit.with_name("written").exists()
+    assert list(temporary.iterdir()) == []
+
+    assert run().run_id == REQUEST.run_id
+
+
+def test_a_temporary_folder_that_is_gone(driver: Driver, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    driver(WAITS_AND_WRITES)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
+
+    with pytest.raises(JobFolderError, match=r"No such file or directory.*gone.*set TMPDIR"):
+        run()

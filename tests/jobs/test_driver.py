@@ -11,6 +11,7 @@ import pytest
 
 from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest, Transform
 from airflow_provider_kafka_spark.core.submission.java_properties import format_properties
+from airflow_provider_kafka_spark.core.submission.job_events import JobStarted, take_event
 from airflow_provider_kafka_spark.core.submission.report_mac import verified
 from airflow_provider_kafka_spark.core.submission.secret_references import by_reference
 
@@ -47,7 +48,15 @@ def run_job(tmp_path: Path) -> RunJob:
     sink, of_sink = by_reference(_REQUEST.sink_options, "logins.properties", "sink")
     (tmp_path / "logins.properties").write_text(format_properties({**of_source, **of_sink}))
     report = tmp_path / "report.json"
-    request = replace(_REQUEST, source_options=source, sink_options=sink, report_uri=str(report), owner_pid=os.getpid())
+    proceed = tmp_path / "proceed"
+    request = replace(
+        _REQUEST,
+        source_options=source,
+        sink_options=sink,
+        report_uri=str(report),
+        owner_pid=os.getpid(),
+        proceed_file=str(proceed),
+    )
     (tmp_path / "request.json").write_text(request.to_json())
 
     def run(line: str) -> JobReport:
@@ -68,17 +77,21 @@ def run_job(tmp_path: Path) -> RunJob:
             "SPARK_LOCAL_IP": "127.0.0.1",
             "PYTHONPATH": str(Path(__file__).parents[2]),
         }
-        done = subprocess.run(
+        with subprocess.Popen(
             [sys.executable, "-c", script, "request.json"],
             cwd=tmp_path,
             env=environment,
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
             text=True,
-            timeout=200,
-            check=False,
-        )
-        assert report.exists(), done.stderr
-        assert done.returncode == 1
+        ) as driver:
+            output = []
+            for text in driver.stdout or ():
+                output.append(text)
+                if isinstance(take_event(text, request.event_token)[1], JobStarted):
+                    proceed.touch()
+        assert report.exists(), "".join(output)
+        assert driver.returncode == 1
         return JobReport.from_json(verified(report.read_text(), _KEY))
 
     return run
@@ -99,11 +112,13 @@ def test_a_report_has_no_secret(run_job: RunJob, tmp_path: Path) -> None:
 
 
 def test_the_application_has_the_name_that_it_was_submitted_with(run_job: RunJob) -> None:
-    """And what a failure quotes of the request has neither its token nor its key."""
-    report = run_job("raise ValueError([spark.sparkContext.appName, request.event_token, request.report_key])")
+    """It runs when the worker has recorded it, and what a failure quotes of the request has neither its token nor its key."""
+    report = run_job(
+        "raise ValueError([spark.sparkContext.appName, os.path.exists(request.proceed_file), request.event_token, request.report_key])"
+    )
 
     assert report.failure is not None
-    assert report.failure.message == "['the-name', '***', '***']"
+    assert report.failure.message == "['the-name', True, '***', '***']"
 
 
 def test_a_job_whose_jvm_dies_leaves_its_report(run_job: RunJob) -> None:

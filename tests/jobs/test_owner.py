@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider_kafka_spark.core.errors import JobFailedError
 from airflow_provider_kafka_spark.jobs import owner as owner_module
 from airflow_provider_kafka_spark.jobs.owner import end_with_owner
 
@@ -124,3 +125,24 @@ def test_without_proc_the_process_is_asked_for_by_its_number(
 
     assert watch(worker.pid) == 0
     assert asked == [worker.pid] * 3
+
+
+def test_a_driver_waits_for_its_worker(tmp_path: Path) -> None:
+    """It goes on as soon as the file is there."""
+    proceed = tmp_path / "proceed"
+    waiting = threading.Thread(target=owner_module.wait_for_owner, args=(proceed,))
+    waiting.start()
+    assert waiting.is_alive()
+
+    proceed.touch()
+
+    waiting.join(timeout=20)
+    assert not waiting.is_alive()
+
+
+def test_a_driver_whose_output_nobody_reads_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It does not hang for ever."""
+    monkeypatch.setattr(owner_module, "_MOST_WAIT_SECONDS", 0.1)
+
+    with pytest.raises(JobFailedError, match=r"Nothing was written.*standard output"):
+        owner_module.wait_for_owner(tmp_path / "proceed")

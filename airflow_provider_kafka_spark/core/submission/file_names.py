@@ -4,6 +4,8 @@ from __future__ import annotations
 
 REQUEST = "request.json"
 REPORT = "report.json"
+#: The worker makes it when Airflow has recorded the application; the driver waits for it.
+PROCEED = "proceed"
 #: What the logins have that is secret, as Kafka's Java clients read it.
 LOGINS = "kafka-logins.properties"
 #: Our own Python code.
@@ -14,4 +16,4 @@ PROPERTIES = "spark.conf"
 KEYTAB = "spark.keytab"
 
 #: What no other file of a job may be called.
-RESERVED = frozenset({REQUEST, REPORT, LOGINS, CODE, PROPERTIES, KEYTAB})
+RESERVED = frozenset({REQUEST, REPORT, PROCEED, LOGINS, CODE, PROPERTIES, KEYTAB})

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import airflow_provider_kafka_spark
+from airflow_provider_kafka_spark.core.errors import JobFolderError
 from airflow_provider_kafka_spark.core.protocol import JobRequest
 from airflow_provider_kafka_spark.core.submission.file_names import CODE, REQUEST
 
@@ -27,10 +28,13 @@ def job_folder() -> Iterator[Path]:
     """A folder that only this user can read, gone afterwards whatever happened.
 
     What a worker that was killed has left is removed by the next one.
+
+    :raises JobFolderError: if it cannot be made.
     """
     remove_left()
     # The name tells whose it is, so that it is never without an owner.
-    folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-{_started(os.getpid())}-"))
+    with _named_if_unwritable():
+        folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-{_started(os.getpid())}-"))
     try:
         yield folder
     finally:
@@ -80,12 +84,27 @@ def write_private(path: Path, content: bytes) -> Path:
     """Write a new file with mode 0600, whatever the umask.
 
     :raises FileExistsError: rather than write to a file that somebody else has put there.
+    :raises JobFolderError: if it cannot be written, as on a full disk.
     """
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        os.fchmod(descriptor, 0o600)
-        file.write(content)
+    with _named_if_unwritable():
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            os.fchmod(descriptor, 0o600)
+            file.write(content)
     return path
+
+
+@contextmanager
+def _named_if_unwritable() -> Iterator[None]:
+    try:
+        yield
+    except FileExistsError:
+        raise
+    except OSError as error:
+        raise JobFolderError(
+            f"The worker's temporary folder must take the files of a job, some MB in mode 0600; got {error}. Nothing was written to Kafka. Free space there, or set TMPDIR to another folder, such as "
+            f"'/var/tmp'; a retry submits the job."
+        ) from error
 
 
 def copy_private(path: str, folder: Path) -> Path:
@@ -101,7 +120,7 @@ def write_request(folder: Path, request: JobRequest) -> Path:
 def write_code(folder: Path) -> Path:
     """Pack the package's rules and jobs for ``--py-files``."""
     path = folder / CODE
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+    with _named_if_unwritable(), zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.write(_PACKAGE / "__init__.py", f"{_PACKAGE.name}/__init__.py")
         for name in _TRAVELLING:
             for module in sorted((_PACKAGE / name).rglob("*.py")):
