@@ -1,7 +1,11 @@
-"""Airflow's border in a task: what ``execute`` is given, recorded as facts. The rest of the tests is real."""
+"""Airflow's border in a task: what ``execute`` is given, recorded as facts. The rest of the tests is real.
+
+That each takes no more than Airflow's own is shown by ``test_airflow_fakes.py``.
+"""
 
 from __future__ import annotations
 
+import copy
 import json
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -17,10 +21,10 @@ class TaskStateStore:
     values: dict[str, Any] = field(default_factory=dict)
 
     def get(self, key: str, default: Any = None) -> Any:
-        return self.values.get(key, default)
+        return copy.deepcopy(self.values.get(key, default))
 
     def set(self, key: str, value: Any) -> None:
-        self.values[key] = value
+        self.values[key] = _stored(value)
 
 
 @dataclass
@@ -30,14 +34,23 @@ class AssetStateStore:
     values: dict[str, Any] = field(default_factory=dict)
 
     async def aget(self, key: str, default: Any = None) -> Any:
-        return json.loads(json.dumps(self.values.get(key, default)))
+        return copy.deepcopy(self.values.get(key, default))
 
     async def aset(self, key: str, value: Any) -> None:
-        self.values[key] = json.loads(json.dumps(value))
+        self.values[key] = _stored(value)
+
+
+def _stored(value: Any) -> Any:
+    """As JSON holds it, which is all that Airflow takes."""
+    if value is None:
+        raise ValueError("Cannot set value as None")
+    return json.loads(json.dumps(value))
 
 
 @dataclass
 class TaskInstance:
+    """Of a task that was not told of its tries."""
+
     dag_id: str = "dag"
     task_id: str = "task"
     run_id: str = "manual__2026-11-20"
@@ -46,6 +59,14 @@ class TaskInstance:
 
     def xcom_push(self, key: str, value: Any) -> None:
         self.pushed[key] = value
+
+
+@dataclass
+class Try(TaskInstance):
+    """One try of a task, as Airflow counts them."""
+
+    try_number: int = 1
+    max_tries: int = 3
 
 
 def task_context(

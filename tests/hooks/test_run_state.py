@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +12,7 @@ from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
 from airflow_provider_kafka_spark.core.plan import ReplayPlan, Target
 from airflow_provider_kafka_spark.core.protocol import Transform
 from airflow_provider_kafka_spark.hooks.run_state import RequestStore, RunState, RunStateStore
-from tests.airflow_fakes import TaskInstance, TaskStateStore, task_context
+from tests.airflow_fakes import TaskInstance, TaskStateStore, Try, task_context
 
 TRANSFORM = Transform(topic="copy")
 RESULT = {
@@ -24,14 +24,6 @@ RESULT = {
     ],
     "warnings": [],
 }  # fmt: skip
-
-
-@dataclass
-class Try(TaskInstance):
-    """One try of a task, as Airflow counts them."""
-
-    try_number: int = 1
-    max_tries: int = 3
 
 
 def plan_of(*ranges: str, target_end: int = 5) -> ReplayPlan:

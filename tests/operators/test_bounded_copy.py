@@ -6,7 +6,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -21,20 +21,12 @@ from airflow_provider_kafka_spark.operators.kafka_to_kafka import KafkaToKafkaOp
 from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
-from tests.airflow_fakes import TaskInstance, TaskStateStore, task_context
+from tests.airflow_fakes import TaskStateStore, Try, task_context
 from tests.in_process_jobs import InProcessSpark
 from tests.operators.conftest import RecordingSpark
 
 #: Fails on the data, not before: a value of ``bad`` ends the job.
 ALL_GOOD = "assert_true(string(value) <> 'bad') is null"
-
-
-@dataclass
-class Try(TaskInstance):
-    """One try of a task, as Airflow counts them."""
-
-    try_number: int = 1
-    max_tries: int = 3
 
 
 def run(operator: KafkaToKafkaOperator, context: dict[str, Any]) -> dict[str, Any]:
