@@ -165,6 +165,12 @@ class Kdc(Started):
         self._run("kinit", *options, "-k", "-t", keytab, "-c", f"FILE:{file_name}", self.principal(short))
         return Path(file_name)
 
+    def is_valid(self, cache: Path) -> bool:
+        """Whether the tickets in a cache have not ended."""
+        command = [str(_installed("klist")), "-s", "-c", f"FILE:{cache}"]
+        done = subprocess.run(command, env=self._whole_environment, timeout=_TOOL_SECONDS, check=False)
+        return done.returncode == 0
+
     def start(self) -> None:
         """Start it and return when it has given out a ticket.
 

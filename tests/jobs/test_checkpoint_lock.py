@@ -270,7 +270,9 @@ def test_a_run_that_renews_its_lock_outlives_the_lease(
     monkeypatch.setattr("os._exit", exits.append)
 
     with checkpoint_lock(spark, f"file://{file}", _OWNER, None):
-        time.sleep(4)
+        # As many renewals as it takes to be older than the lease, however slow the machine is.
+        began, first = time.monotonic(), file.read_text()
+        wait_until(lambda: time.monotonic() - began > 1.2 * lock_module.LEASE_SECONDS and file.read_text() != first)
 
     assert not exits
 

@@ -21,6 +21,7 @@ from airflow_provider_kafka_spark.core.errors import CheckpointInUseError, Consu
 from airflow_provider_kafka_spark.core.protocol import JobReport
 from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER, Provenance
 from airflow_provider_kafka_spark.core.streams.checkpoint_layout import Lock
+from airflow_provider_kafka_spark.hooks import checkpoint
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.jobs import batch, target_growth
 from airflow_provider_kafka_spark.jobs.checkpoint_lock import checkpoint_lock
@@ -438,9 +439,10 @@ def test_two_runs_at_once_are_refused(
 
 
 def test_the_lock_of_a_dead_run_is_taken_over(
-    kafka: KafkaBroker, topic: TopicFactory, stream: Stream, tmp_path: Path
+    kafka: KafkaBroker, topic: TopicFactory, stream: Stream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A driver that was killed leaves its lock, which does not change any more."""
+    monkeypatch.setattr(checkpoint, "STALE_SECONDS", 2.0)
     source, target = topic(suffix="source"), topic(suffix="target")
     kafka.produce(source, numbered(0, 10))
     (tmp_path / "checkpoint").mkdir()

@@ -59,12 +59,12 @@ def test_a_ticket_cache_holds_a_ticket(kdc: Kdc) -> None:
     """It is what kinit leaves, it is new each time, and klist accepts it until it expires."""
     first, second = kdc.ticket_cache("by-cache"), kdc.ticket_cache("by-cache", life=1)
     assert first != second
-    assert _is_valid(kdc, first)
+    assert kdc.is_valid(first)
     deadline = time.monotonic() + 10
-    while _is_valid(kdc, second):
+    while kdc.is_valid(second):
         assert time.monotonic() < deadline, "a ticket for one second is still good after ten"
         time.sleep(0.2)
-    assert _is_valid(kdc, first)
+    assert kdc.is_valid(first)
 
 
 @needs_kdc
@@ -169,12 +169,6 @@ def _kinit(kdc: Kdc, cache: Path, *arguments: str, answer: str = "") -> subproce
         check=False,
         start_new_session=True,
     )
-
-
-def _is_valid(kdc: Kdc, cache: Path) -> bool:
-    environment = {**os.environ, **kdc.environment}
-    done = subprocess.run(["klist", "-s", "-c", f"FILE:{cache}"], env=environment, timeout=60, check=False)
-    return done.returncode == 0
 
 
 def _klist(kdc: Kdc, cache: Path) -> str:
