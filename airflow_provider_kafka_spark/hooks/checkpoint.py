@@ -45,7 +45,7 @@ from airflow_provider_kafka_spark.hooks.submission.remote_path import (
 
 log = logging.getLogger(__name__)
 
-_LOOK_SECONDS = 1.0
+LOOK_SECONDS = 1.0
 #: More than a root; and with a scheme, a host too, since to the worker there is no default file system.
 _LOCATION = re.compile(r"(/+|file:/(//)?|(?!file:)[a-z][a-z0-9+.-]*://)[^/].*", re.DOTALL)
 _GENERATION = re.compile(rf"{GENERATION_PREFIX}(0|[1-9][0-9]{{0,8}})")
@@ -152,7 +152,7 @@ class CheckpointFolder:
         )
         deadline = time.monotonic() + STALE_SECONDS
         while time.monotonic() < deadline:
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(LOOK_SECONDS)
             text = self._lock_text()
             if text is None:
                 return None

@@ -23,12 +23,12 @@ from airflow_provider_kafka_spark.hooks.logins.listener_probe import ask_each, p
 T = TypeVar("T")
 
 #: Of all steps together, whatever the clients and the resolver do.
-_SECONDS = 29.0
+WHOLE_SECONDS = 29.0
 #: Of each step, so that the one that fails can say why; the brokers' own names and ports take DNS and TCP once more.
 _DNS_SECONDS = 3.0
 _TCP_SECONDS = 4.0
-_LISTENER_SECONDS = 4.0
-_LOGIN_SECONDS = 8.0
+LISTENER_SECONDS = 4.0
+LOGIN_SECONDS = 8.0
 _PERMISSION_SECONDS = 3.0
 #: As many topics are asked for permissions.
 _MOST_TOPICS = 100
@@ -42,7 +42,7 @@ def check_connection(conn_id: str) -> tuple[bool, str]:
     :param conn_id: Kafka connection.
     :return: and a sentence without secrets. It takes less than 30 s whatever happens.
     """
-    hook = KafkaHook(conn_id, timeout=_LOGIN_SECONDS)
+    hook = KafkaHook(conn_id, timeout=LOGIN_SECONDS)
     try:
         config = hook.config
     except KafkaSparkError as error:
@@ -69,15 +69,15 @@ def check_connection(conn_id: str) -> tuple[bool, str]:
             except Exception as error:  # noqa: BLE001 - it is raised where the answer is awaited
                 answer.set_exception(error)
 
-    deadline = time.monotonic() + _SECONDS
+    deadline = time.monotonic() + WHOLE_SECONDS
     # Neither a call of librdkafka nor the closing of its client can be stopped, and both may wait for the resolver.
     thread = Thread(target=check, name=f"connection test of {conn_id}", daemon=True)
     thread.start()
     try:
-        found = answer.result(timeout=_SECONDS)
+        found = answer.result(timeout=WHOLE_SECONDS)
     except TimeoutError:
         late = _CheckFailedError(
-            f"It was not over within the {_SECONDS:.0f} s that a test may take. Are the brokers overloaded, or the worker's DNS? Try again, or look at the brokers' logs."
+            f"It was not over within the {WHOLE_SECONDS:.0f} s that a test may take. Are the brokers overloaded, or the worker's DNS? Try again, or look at the brokers' logs."
         )
         return False, _failed(reached[-1], late, passed)
     thread.join(max(0.0, deadline - time.monotonic()))
@@ -145,9 +145,9 @@ def _connect(servers: Sequence[Server]) -> str:
 
 def _speak(hook: KafkaHook) -> str:
     """TLS, and whether the listeners are of the kind that the connection says."""
-    config, deadline = hook.config, time.monotonic() + _LISTENER_SECONDS
+    config, deadline = hook.config, time.monotonic() + LISTENER_SECONDS
     servers = parse_servers(config.bootstrap_servers)
-    found = _all(servers, lambda server: probe_listener(config, server, deadline), _LISTENER_SECONDS)
+    found = _all(servers, lambda server: probe_listener(config, server, deadline), LISTENER_SECONDS)
     with_tls = config.protocol.endswith("SSL")
     if all(isinstance(answer, Exception) for answer in found.values()):
         raise _CheckFailedError(

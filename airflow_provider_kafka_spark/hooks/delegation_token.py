@@ -35,7 +35,7 @@ from airflow_provider_kafka_spark.hooks.opened import Opened
 from airflow_provider_kafka_spark.hooks.programs.connector import client_jars
 
 #: How long brokers may take to hear of a new token from each other.
-_USABLE_SECONDS = 20.0
+USABLE_SECONDS = 20.0
 _AGAIN_SECONDS = 0.2
 #: As Kafka has it: the broker's default period for a renewal, and at once for an expiry.
 _BROKERS_OWN = -1
@@ -242,7 +242,7 @@ class DelegationTokenHook(Opened, BaseHook):
         :raises DelegationTokenError: if the listener has no login for tokens.
         :raises BrokerTlsError: if TLS fails by something else than the lack of a client certificate.
         """
-        deadline, mechanism = time.monotonic() + _USABLE_SECONDS, self.config.token_mechanism
+        deadline, mechanism = time.monotonic() + USABLE_SECONDS, self.config.token_mechanism
         admin = self._open.admin(token.java_login(self.config.java, mechanism))
         while True:
             try:
@@ -267,7 +267,7 @@ class DelegationTokenHook(Opened, BaseHook):
                     ) from None
                 if time.monotonic() > deadline:
                     raise DelegationTokenNotUsableError(
-                        f"The new delegation token must be usable within {_USABLE_SECONDS:.0f} s; at {self.config.bootstrap_servers} its login is still refused. Are all brokers in touch with their "
+                        f"The new delegation token must be usable within {USABLE_SECONDS:.0f} s; at {self.config.bootstrap_servers} its login is still refused. Are all brokers in touch with their "
                         f"controller? The task may be tried again."
                     ) from None
             time.sleep(_AGAIN_SECONDS)
@@ -346,7 +346,7 @@ class DelegationTokenHook(Opened, BaseHook):
 
     def _expire_new(self, hmac: str, period_ms: int | None = None) -> int:
         """The broker that is asked may not have heard of it yet."""
-        deadline = time.monotonic() + _USABLE_SECONDS
+        deadline = time.monotonic() + USABLE_SECONDS
         while True:
             try:
                 return self._expire(b64decode(hmac), period_ms, "shortening the life of a delegation token")

@@ -37,12 +37,12 @@ from airflow_provider_kafka_spark.hooks.programs.child_environment import child_
 from airflow_provider_kafka_spark.hooks.programs.connector import client_jars
 from airflow_provider_kafka_spark.hooks.programs.java import find_java
 
-_START_SECONDS = 30.0
+START_SECONDS = 30.0
 _STOP_SECONDS = 5.0
 #: How long a JVM that does not answer may take to be gone.
 _END_SECONDS = 1.0
 #: A short life, little memory: the first compiler and the simplest collector.
-_JVM_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Xmx128m")
+JVM_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Xmx128m")
 #: What Kafka's exceptions mean here, by the name of their class, with what to do about it.
 _MEANINGS: Mapping[str, tuple[type[KafkaSparkError], str]] = {
     "SaslAuthenticationException": (BrokerAuthenticationError, "Correct the login of the connection."),
@@ -257,7 +257,7 @@ class KafkaJvm(Opened):
             )
         class_path = os.pathsep.join([find_jar_path(), *map(str, jars)])
         defined = [f"-D{name}={value}" for name, value in self._system_properties.items()]
-        command = [str(java), *_JVM_OPTIONS, *defined, "-cp", class_path, "py4j.GatewayServer"]
+        command = [str(java), *JVM_OPTIONS, *defined, "-cp", class_path, "py4j.GatewayServer"]
         process = self._process = subprocess.Popen(
             # py4j ends when its standard input does, and with that when this process does.
             [*command, "--die-on-broken-pipe", "--enable-auth", "0"],
@@ -266,7 +266,7 @@ class KafkaJvm(Opened):
             stderr=subprocess.DEVNULL,
             env=child_environment(),
         )
-        deadline = time.monotonic() + _START_SECONDS
+        deadline = time.monotonic() + START_SECONDS
         port, secret = self._port(process, deadline), self._line(process, deadline)
         if process.stdout is not None:
             # Nobody would read what else it writes there, and a full pipe would hold it up.
@@ -296,7 +296,7 @@ class KafkaJvm(Opened):
             character = os.read(ready[0].fileno(), 1) if ready else b""
             if not character:
                 raise JavaStartError(
-                    f"A JVM for Kafka's Java client must start within {_START_SECONDS:.0f} s; it {'ended' if ready else 'did not'}. Run `java -version` on this worker; is there memory left? The task may be tried again."
+                    f"A JVM for Kafka's Java client must start within {START_SECONDS:.0f} s; it {'ended' if ready else 'did not'}. Run `java -version` on this worker; is there memory left? The task may be tried again."
                 )
             line += character
         return line.decode().strip()

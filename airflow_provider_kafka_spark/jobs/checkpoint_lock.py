@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _EXIT_CODE_LOST_LOCK = 75
 _SETTLE_SECONDS = 1.0
-_LEASE_CHECK_SECONDS = 1.0
+LEASE_CHECK_SECONDS = 1.0
 
 
 @dataclass(slots=True)
@@ -99,7 +99,7 @@ def _beat(spark: SparkSession, uri: str, lock: Lock, lease: _Lease, stop: thread
 
 
 def _end_with_lease(uri: str, lease: _Lease, stop: threading.Event) -> None:
-    while not stop.wait(_LEASE_CHECK_SECONDS):
+    while not stop.wait(LEASE_CHECK_SECONDS):
         if lease.is_over:
             sys.stderr.write(
                 f"The lock {uri} could not be renewed for {LEASE_SECONDS:.0f} s, and another run may take it over soon, so this job ends.\n"

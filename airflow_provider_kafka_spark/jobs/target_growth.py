@@ -18,7 +18,7 @@ from airflow_provider_kafka_spark.jobs.kafka_admin import KafkaAdmin
 _BATCH_SIZE = "kafka.batch.size"
 #: How long a producer goes on trying (``delivery.timeout.ms``) by default, in ms.
 _DELIVERY_TIMEOUT_MS = 120_000
-_MARGIN_SECONDS = 10.0
+MARGIN_SECONDS = 10.0
 
 
 def fitting_batches(admin: KafkaAdmin, targets: Sequence[str], options: Mapping[str, str]) -> dict[str, str]:
@@ -56,7 +56,7 @@ class TargetGrowth:
 
         :raises DeliveryError: if they do not within the producer's own time-out.
         """
-        timeout = int(self._options.get("kafka.delivery.timeout.ms", _DELIVERY_TIMEOUT_MS)) / 1000 + _MARGIN_SECONDS
+        timeout = int(self._options.get("kafka.delivery.timeout.ms", _DELIVERY_TIMEOUT_MS)) / 1000 + MARGIN_SECONDS
         deadline = time.monotonic() + timeout
         while (grown := self._admin.end_offsets(self._targets) - self._before) < written:
             if time.monotonic() > deadline:

@@ -27,7 +27,7 @@ _TOOLS = ("krb5kdc", "kdb5_util", "kadmin.local", "kinit")
 # Debian keeps servers' programs where an ordinary user's PATH does not look.
 _MORE_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 # Where Debian (by architecture), Fedora and those who build it themselves put it.
-_CLOCK_LIBRARIES = ("/usr/lib/*/faketime", "/usr/lib64/faketime", "/usr/lib/faketime", "/usr/local/lib/faketime")
+CLOCK_LIBRARIES = ("/usr/lib/*/faketime", "/usr/lib64/faketime", "/usr/lib/faketime", "/usr/local/lib/faketime")
 _TOOL_SECONDS = 30.0
 _PRINCIPAL = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?", re.ASCII)
 _PROBE = "probe"
@@ -316,7 +316,7 @@ def _find(tool: str) -> str | None:
 
 def find_clock_library() -> Path | None:
     """Where libfaketime is, for ``LD_PRELOAD`` of a program that is to have another clock; None if it is not installed."""
-    found = (file for folder in _CLOCK_LIBRARIES for file in Path("/").glob(f"{folder[1:]}/libfaketime.so.1"))
+    found = (file for folder in CLOCK_LIBRARIES for file in Path("/").glob(f"{folder[1:]}/libfaketime.so.1"))
     return next(found, None)
 
 

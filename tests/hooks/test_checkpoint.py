@@ -54,7 +54,7 @@ def generation(tmp_path: Path) -> Path:
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Locks are watched for half a second, in place of thirty."""
     monkeypatch.setattr(checkpoint_module, "STALE_SECONDS", 0.5)
-    monkeypatch.setattr(checkpoint_module, "_LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(checkpoint_module, "LOOK_SECONDS", 0.02)
 
 
 @pytest.mark.parametrize("form", ["{}", "{}/", "file://{}", "file:{}", " {} "])

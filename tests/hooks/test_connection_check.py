@@ -189,7 +189,7 @@ def test_a_web_server(
 
 @pytest.mark.parametrize(("protocol", "step"), [("PLAINTEXT", "TCP"), ("SSL", "TLS")])
 def test_somebody_who_says_nothing(monkeypatch: pytest.MonkeyPatch, protocol: str, step: str) -> None:
-    monkeypatch.setattr(connection_check, "_LISTENER_SECONDS", 0.5)
+    monkeypatch.setattr(connection_check, "LISTENER_SECONDS", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         good, message = press_test(f"127.0.0.1:{silent.getsockname()[1]}", {"security_protocol": protocol})
     assert not good
@@ -287,7 +287,7 @@ def test_brokers_that_call_themselves_by_an_unknown_name(broker: KafkaBroker, mo
 @pytest.fixture
 def never(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., object]]:
     """A call that does not come back, in a test whose bound is short."""
-    monkeypatch.setattr(connection_check, "_SECONDS", 6.0)
+    monkeypatch.setattr(connection_check, "WHOLE_SECONDS", 6.0)
     over = Event()
     yield lambda *_: over.wait(20)
     over.set()
@@ -342,7 +342,7 @@ def test_a_resolver_that_hangs_from_the_login_on(hanging_up: int, monkeypatch: p
         return asked(hook)
 
     monkeypatch.setattr(KafkaHook, "metadata", metadata)
-    monkeypatch.setattr(connection_check, "_LOGIN_SECONDS", 2.0)
+    monkeypatch.setattr(connection_check, "LOGIN_SECONDS", 2.0)
     began = time.monotonic()
     good, message = press_test(f"127.0.0.1:{hanging_up}")
     took = time.monotonic() - began

@@ -122,7 +122,7 @@ def test_a_token_that_brokers_do_not_take(
     broker: KafkaBroker, connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They may have heard of it at the next try."""
-    monkeypatch.setattr(delegation_token, "_USABLE_SECONDS", 2.0)
+    monkeypatch.setattr(delegation_token, "USABLE_SECONDS", 2.0)
     connection("kafka_login", extra=broker.sasl_client_config("alice"))
     with DelegationTokenHook("kafka_login") as hook:
         token = hook.create()

@@ -181,8 +181,8 @@ def test_what_java_says_is_a_sentence_before_the_advice() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "how"),
     [
-        pytest.param("_JVM_OPTIONS", ("-Xms900t", "-Xmx900t"), "it ended", id="ends"),
-        pytest.param("_START_SECONDS", 0.0, "it did not", id="too-slow"),
+        pytest.param("JVM_OPTIONS", ("-Xms900t", "-Xmx900t"), "it ended", id="ends"),
+        pytest.param("START_SECONDS", 0.0, "it did not", id="too-slow"),
     ],
 )
 def test_a_jvm_that_does_not_start_may_do_so_later(

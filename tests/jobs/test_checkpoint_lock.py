@@ -229,7 +229,7 @@ def test_a_lock_that_cannot_be_released_does_not_hide_how_the_run_ended(
 def short_lease(quick: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of three seconds, in place of 20."""
     monkeypatch.setattr(lock_module, "LEASE_SECONDS", 3.0)
-    monkeypatch.setattr(lock_module, "_LEASE_CHECK_SECONDS", 0.02)
+    monkeypatch.setattr(lock_module, "LEASE_CHECK_SECONDS", 0.02)
 
 
 @pytest.mark.parametrize("store", ["fails", "hangs"])

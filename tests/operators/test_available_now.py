@@ -193,7 +193,7 @@ def test_records_that_spark_takes_for_written_and_that_did_not_arrive(
     with monkeypatch.context() as patch:
         # As it was before batches were made to fit the target.
         patch.setattr(batch, "fitting_batches", lambda *arguments: arguments[-1])
-        patch.setattr(target_growth, "_MARGIN_SECONDS", 1.0)
+        patch.setattr(target_growth, "MARGIN_SECONDS", 1.0)
         options = {"kafka.delivery.timeout.ms": "10000", "kafka.request.timeout.ms": "8000"}
         with pytest.raises(DeliveryError, match=r"1,001 records as written .* the rest is lost"):
             stream(topics=[source], target_topic=target, sink_options=options, max_offsets_per_trigger=2000)

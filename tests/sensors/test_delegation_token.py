@@ -187,5 +187,5 @@ def test_an_outage_is_waited_for(monkeypatch: pytest.MonkeyPatch, broker: KafkaB
 
 def test_a_jvm_that_does_not_start_in_time_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a worker that is busy for a moment."""
-    monkeypatch.setattr(kafka_jvm, "_START_SECONDS", 0.001)
+    monkeypatch.setattr(kafka_jvm, "START_SECONDS", 0.001)
     assert sensor(min_remaining=60).poke(task_context()) is False  # type: ignore[arg-type]

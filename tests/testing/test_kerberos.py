@@ -151,7 +151,7 @@ def test_a_missing_kerberos_is_told_with_the_command_to_install_it(monkeypatch: 
 
 
 def test_a_missing_libfaketime_is_told_with_the_command_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kerberos, "_CLOCK_LIBRARIES", ("/nowhere",))
+    monkeypatch.setattr(kerberos, "CLOCK_LIBRARIES", ("/nowhere",))
     assert not Kdc.can_have_another_clock()
     with pytest.raises(LocalServiceError, match=f"there is none.*{CLOCK_INSTALL_COMMAND}"):
         Kdc(clock_offset=timedelta(minutes=10)).start()
