@@ -9,11 +9,12 @@ import pytest
 from airflow_provider_kafka_spark.testing.kerberos import CLOCK_INSTALL_COMMAND, INSTALL_COMMAND, Kdc
 
 
-def _needs(tool: str, *, is_there: bool, install: str) -> pytest.MarkDecorator:
+def needs(tool: str, *, is_there: bool, install: str) -> pytest.MarkDecorator:
+    """Leave a test out where its tool is missing, unless this is CI."""
     # A program that CI lacks would take the evidence with it, and nobody would see it.
     is_left_out = not is_there and not os.environ.get("CI")
     return pytest.mark.skipif(is_left_out, reason=f"needs {tool}: {install}")
 
 
-needs_kdc = _needs("MIT Kerberos", is_there=Kdc.is_available(), install=INSTALL_COMMAND)
-needs_clock = _needs("libfaketime", is_there=Kdc.can_have_another_clock(), install=CLOCK_INSTALL_COMMAND)
+needs_kdc = needs("MIT Kerberos", is_there=Kdc.is_available(), install=INSTALL_COMMAND)
+needs_clock = needs("libfaketime", is_there=Kdc.can_have_another_clock(), install=CLOCK_INSTALL_COMMAND)
