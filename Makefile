@@ -27,6 +27,7 @@ $(READY): setup.cfg constraints.txt
 		|| { echo "Python 3.10 or newer is needed; $(PYTHON) is $$($(PYTHON) --version). Name another: make PYTHON=python3.11 ..."; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) \
 		|| { echo "Python's venv module is needed. On Debian or Ubuntu: apt-get install python3-venv"; rm -rf $(VENV); exit 1; }
+	@mkdir -p -m 700 .cache
 	@echo "Installing the Python environment into $(VENV) (about a minute the first time)..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt uv
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --constraint constraints.txt --editable '.[dev]'

@@ -18,6 +18,7 @@ from airflow_provider_kafka_spark.core.submission.java_options import java_optio
 from airflow_provider_kafka_spark.hooks.programs.child_environment import child_environment
 from airflow_provider_kafka_spark.hooks.programs.jars import cache_root
 from airflow_provider_kafka_spark.hooks.programs.java import Java
+from airflow_provider_kafka_spark.hooks.programs.private_folder import check_private, make_private
 from airflow_provider_kafka_spark.hooks.programs.spark_home import SparkHome
 
 #: Set to ``off`` to do without.
@@ -73,6 +74,12 @@ class ClassArchive:
 
     def jvm_options(self, folder: Path) -> str:
         """The options by which a driver uses the archive, or makes it in ``folder``, as Spark's launcher splits them; none for the first job of a machine."""
+        try:
+            check_private(cache_root())
+            check_private(self.path.parent)
+        except OSError as error:
+            log.warning("No class archive, by which jobs start faster: %s", error)
+            return ""
         if self.is_ready:
             return f"{java_option(f'-XX:SharedArchiveFile={self.path}')} {_QUIET}"
         if not self._seen_before():
@@ -86,7 +93,7 @@ class ClassArchive:
         try:
             if seen.exists():
                 return True
-            seen.parent.mkdir(parents=True, exist_ok=True)
+            self._make_folder()
             seen.touch()
         except OSError as error:
             log.debug("No class archive: %s", error)
@@ -103,7 +110,7 @@ class ClassArchive:
         partial = self.path.with_name(f"{self.path.name}.{os.getpid()}.partial")
         try:
             self._try(made)
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._make_folder()
             shutil.move(made, partial)
             # In this order a reader sees an archive without its size, and leaves it alone, but never a wrong one.
             self._size_file.unlink(missing_ok=True)
@@ -112,6 +119,10 @@ class ClassArchive:
         except (OSError, subprocess.SubprocessError) as error:
             log.info("The class archive that would make later jobs start faster could not be kept: %s", error)
             partial.unlink(missing_ok=True)
+
+    def _make_folder(self) -> None:
+        make_private(cache_root())
+        make_private(self.path.parent)
 
     @property
     def _size_file(self) -> Path:

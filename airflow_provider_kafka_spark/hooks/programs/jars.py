@@ -25,6 +25,7 @@ import airflow_provider_kafka_spark
 from airflow_provider_kafka_spark.core.errors import JarError
 from airflow_provider_kafka_spark.hooks.programs.child_environment import child_environment
 from airflow_provider_kafka_spark.hooks.programs.java import find_java
+from airflow_provider_kafka_spark.hooks.programs.private_folder import check_private, make_private
 
 CACHE_VARIABLE = "AIRFLOW_KAFKA_SPARK_CACHE"
 REPOSITORY_VARIABLE = "AIRFLOW_KAFKA_SPARK_MAVEN_REPOSITORY"
@@ -63,14 +64,16 @@ def resolve(
     excluded = [_split(exclude, 2, "group:artifact") for exclude in excludes]
     if not modules:
         raise JarError("Expected at least one coordinate, such as 'org.apache.kafka:kafka_2.13:4.2.0'; got none.")
-    store = (cache_root() if root is None else root) / "jars"
+    root = cache_root() if root is None else root
+    store = root / "jars"
     folder = store / _folder_name(modules, excluded)
+    _check_folders(root, store, folder)
     jars = _read(folder)
     if jars is not None:
         return jars
 
     deadline = time.monotonic() + timeout
-    with _lock(store, deadline) as lock:
+    with _lock(root, store, deadline) as lock:
         jars = _read(folder)
         if jars is None:
             jars = _fetch(folder, modules, excluded, repository, ivy_jar, deadline, lock)
@@ -126,6 +129,14 @@ def _folder_name(modules: Sequence[tuple[str, ...]], excluded: Sequence[tuple[st
     return f"{artifact}-{version}-{hashlib.sha256(key.encode()).hexdigest()[:12]}"
 
 
+def _check_folders(*folders: Path) -> None:
+    try:
+        for folder in folders:
+            check_private(folder)
+    except OSError as error:
+        raise JarError(f"The jar cache {error}, or set {CACHE_VARIABLE} to another folder.") from error
+
+
 def _read(folder: Path) -> list[Path] | None:
     """Return what an earlier resolution left, or nothing if it is not there or somebody removed jars from it."""
     try:
@@ -137,11 +148,12 @@ def _read(folder: Path) -> list[Path] | None:
 
 
 @contextmanager
-def _lock(store: Path, deadline: float) -> Iterator[IO[str]]:
+def _lock(root: Path, store: Path, deadline: float) -> Iterator[IO[str]]:
     """Hold the one lock of the store: all resolutions share one Ivy cache, which Ivy itself does not guard."""
     path = store / "lock"
     try:
-        store.mkdir(parents=True, exist_ok=True)
+        make_private(root)
+        make_private(store)
         lock = path.open("a")
     except OSError as error:
         raise JarError(
@@ -179,7 +191,7 @@ def _fetch(
     work = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=store))
     try:
         jar_folder = work / "jars"
-        jar_folder.mkdir()
+        make_private(jar_folder)
         (work / "ivy.xml").write_text(_ivy_module(modules, excluded))
         (work / "ivysettings.xml").write_text(_ivy_settings(repository))
         command = [

@@ -71,6 +71,30 @@ def test_what_no_jvm_starts_with_is_not_kept(archive: ClassArchive, tmp_path: Pa
     assert not archive.is_ready
 
 
+def test_only_this_user_reads_and_writes_its_folder(archive: ClassArchive, tmp_path: Path) -> None:
+    """The driver's JVM runs what is in there."""
+    before = os.umask(0)
+    try:
+        archive.jvm_options(tmp_path)
+    finally:
+        os.umask(before)
+
+    assert {folder.stat().st_mode & 0o777 for folder in (archive.path.parent, archive.path.parents[1])} == {0o700}
+
+
+@pytest.mark.parametrize("part", [0, 1], ids=["classes", "cache"])
+def test_one_that_others_may_write_is_not_used(archive: ClassArchive, tmp_path: Path, part: int) -> None:
+    """A job runs without, and the log says why."""
+    archive.jvm_options(tmp_path)
+    archive.path.write_bytes(b"forged")
+    archive.path.with_suffix(".size").write_text("6")
+    assert "SharedArchiveFile" in archive.jvm_options(tmp_path)
+
+    archive.path.parents[part].chmod(0o777)
+
+    assert archive.jvm_options(tmp_path) == ""
+
+
 def test_can_be_switched_off(archive: ClassArchive, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(SWITCH_VARIABLE, "off")
 

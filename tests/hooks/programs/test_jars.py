@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import http.server
+import os
 import subprocess
 import sys
 import threading
@@ -169,6 +170,55 @@ def test_the_home_folder_is_not_touched(repository: Repository, root: Path, monk
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", f"-Duser.home={home}")
     jars.resolve(["org.example:app:1.0"], root=root, repository=repository.url)
     assert list(home.iterdir()) == []
+
+
+@pytest.fixture
+def any_umask() -> Iterator[None]:
+    """The most open one."""
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.usefixtures("any_umask")
+def test_only_this_user_reads_and_writes_the_cache(repository: Repository, root: Path) -> None:
+    """Code is loaded from there, so the umask does not decide who may write it."""
+    found = jars.resolve(["org.example:app:1.0"], root=root, repository=repository.url)
+
+    folders = {root, root / "jars", found[0].parent}
+    assert {folder.stat().st_mode & 0o777 for folder in folders} == {0o700}
+
+
+@pytest.mark.parametrize("part", ["root", "jars", "set"])
+@pytest.mark.parametrize("mode", [0o777, 0o775, 0o1777], ids=oct)
+def test_a_cache_that_others_may_write_is_refused(repository: Repository, root: Path, part: str, mode: int) -> None:
+    """They could have put jars of their own there; the message says what to run."""
+    found = jars.resolve(["org.example:app:1.0"], root=root, repository=repository.url)
+    folder = {"root": root, "jars": root / "jars", "set": found[0].parent}[part]
+    folder.chmod(mode)
+
+    with pytest.raises(JarError, match=f"writable by nobody else.*has mode {mode:04o}.*chmod go-w {folder}") as raised:
+        jars.resolve(["org.example:app:1.0"], root=root, repository=repository.url)
+    assert jars.CACHE_VARIABLE in str(raised.value)
+
+    folder.chmod(0o755)
+    assert jars.resolve(["org.example:app:1.0"], root=root) == found
+
+
+def test_a_cache_of_somebody_else_is_refused(
+    repository: Repository, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """But for root's, which may be part of an image."""
+    found = jars.resolve(["org.example:app:1.0"], root=root, repository=repository.url)
+    owner = root.stat().st_uid
+    monkeypatch.setattr("os.geteuid", lambda: owner + 1)
+    if owner == 0:
+        assert jars.resolve(["org.example:app:1.0"], root=root) == found
+        for path in (root, root / "jars", found[0].parent):
+            os.chown(path, 4242, -1)
+
+    with pytest.raises(JarError, match=r"must belong to this user.* it belongs to user (?!0 )\d+"):
+        jars.resolve(["org.example:app:1.0"], root=root)
 
 
 def test_the_cache_can_be_placed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,39 @@
+"""Folders from which code is loaded: nobody else may write to them."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+_WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+
+
+def make_private(folder: Path) -> None:
+    """Make a folder that only this user can read, whatever the umask, if it is not there.
+
+    :raises PermissionError: as :func:`check_private`.
+    :raises OSError: if it cannot be made.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(mode=0o700)
+    except FileExistsError:
+        check_private(folder)
+
+
+def check_private(folder: Path) -> None:
+    """Refuse a folder that is not this user's or root's, or that others may write. One that is not there passes.
+
+    :raises PermissionError: saying what to do.
+    """
+    try:
+        status = folder.stat()
+    except FileNotFoundError:
+        return
+    mode = stat.S_IMODE(status.st_mode)
+    if status.st_uid not in (os.geteuid(), 0) or mode & _WRITABLE_BY_OTHERS:
+        raise PermissionError(
+            f"{folder} must belong to this user and be writable by nobody else, since code is loaded from it; it belongs "
+            f"to user {status.st_uid} and has mode {mode:04o}. If you trust what is in it, run: chmod go-w {folder}"
+        )
