@@ -1,4 +1,4 @@
-"""A driver that is a program of the test: what a worker makes of its output and report, without the start of a Spark."""
+"""A driver that is a program of the test, so that what a worker makes of its output and report needs no Spark."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ import airflow_provider_kafka_spark
 from airflow_provider_kafka_spark.hooks.programs.class_archive import SWITCH_VARIABLE
 from airflow_provider_kafka_spark.hooks.programs.spark_home import find_spark_home
 
-#: ``request`` and ``folder`` are the job's; ``say`` prints an event as a driver does, and ``leave`` writes a text where the report belongs.
+#: ``request`` and ``folder`` are the job's; ``say`` prints an event as a driver does, and ``leave`` writes a text where
+#: the report belongs.
 DRIVER = """\
 #!{python}
 import pathlib, sys, time

@@ -119,7 +119,8 @@ class JobRequest:
     :param audit_since_ms: the same by time, in ms since 1970, where ``topic_expr`` decides on the target.
     :param forbidden_targets: topics that are being read and that ``topic_expr`` must not lead to.
     :param progress_seconds: seconds between two lines of progress.
-    :param proceed_file: on the driver's machine; the worker makes it when it has recorded the application, and the job writes nothing before. None in cluster mode.
+    :param proceed_file: on the driver's machine; the worker makes it when it has recorded the application, and the job
+        writes nothing before. None in cluster mode.
     :param stream: what a stream needs besides; None for a bounded copy.
     :param report_key: of the MAC by which the worker knows the job's report. **Secret.**
     :param event_token: random value by which the worker knows the driver's own events in its output. **Secret.**

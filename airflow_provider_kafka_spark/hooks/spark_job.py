@@ -54,7 +54,7 @@ class SparkJobHook(BaseHook):
     :param kafka_connector: where Spark's Kafka connector comes from: None fetches the one of the Spark version in use and keeps it; a folder or glob of jars, a
         Maven coordinate, or ``"provided"`` if the cluster has it. The Spark connection's Extra can say the same as ``"kafka-connector"``.
     :param report_location: a folder, as URI, that driver and worker both reach; needed in cluster mode. Also ``"report-location"`` in the Extra.
-    :param submit_options: what else ``SparkSubmitHook`` takes, such as ``conf`` or ``driver_memory``; ``name`` is the application's.
+    :param submit_options: what else ``SparkSubmitHook`` takes, such as ``conf`` or the application's ``name``.
     """
 
     conn_name_attr = "spark_conn_id"
@@ -138,7 +138,8 @@ class SparkJobHook(BaseHook):
     def wait_for_earlier(self, application_id: str) -> None:
         """Return when the application of an earlier try has ended, whose worker may have died before it.
 
-        Otherwise two jobs would write the same records side by side. YARN and Kubernetes are asked about applications of their own: a local driver, or one in client mode, ends with its worker.
+        Otherwise two jobs would write the same records side by side. YARN and Kubernetes are asked about applications
+        of their own: a local driver, or one in client mode, ends with its worker.
 
         One that they do not know has ended. An outage is waited for, up to ten minutes at a stretch.
 
@@ -149,7 +150,8 @@ class SparkJobHook(BaseHook):
         if manager is None or is_on_yarn(application_id) != (manager == "YARN"):
             if is_on_yarn(application_id):
                 self.log.warning(
-                    "Application %s of an earlier try is on YARN, and connection %r leads to %r now: its end is not waited for.",
+                    "Application %s of an earlier try is on YARN, and connection %r leads to %r now: "
+                    "its end is not waited for.",
                     application_id,
                     self.spark_conn_id,
                     self.cluster.master,
@@ -183,10 +185,10 @@ class SparkJobHook(BaseHook):
             raise JobKilledError(f"The task was killed, and with it application {application_id} of an earlier try.")
 
     def page_after_end(self, application_id: str) -> str | None:
-        """The page of an application that stays when it has ended: on the history server, or on YARN; None if there is none."""
+        """The page of an application that stays when it has ended: on the history server or on YARN, or None."""
         if self.cluster.history_server is not None:
             return f"{self.cluster.history_server}/history/{application_id}/"
-        if self._submission is not None and is_on_yarn(application_id) and self.cluster.manager == "YARN":
+        if self._submission is not None and is_on_yarn(application_id):
             return self._submission.yarn_page(application_id)
         return None
 
@@ -262,8 +264,9 @@ def _record(on_event: OnEvent, proceed: str | None, event: JobEvent) -> None:
         on_event(event)
     except Exception as error:
         raise StartNotRecordedError(
-            f"Airflow must record the start of Spark application {event.application_id}, so that a retry can wait for its end; got {error!r}. The job was stopped"
-            f"{', before it wrote anything' if proceed else ''}. Check Airflow's API server; a retry submits the job again."
+            f"Airflow must record the start of Spark application {event.application_id}, so that a retry can wait for "
+            f"its end; got {error!r}. The job was stopped{', before it wrote anything' if proceed else ''}. "
+            "Check Airflow's API server; a retry submits the job again."
         ) from error
     if proceed is not None:
         write_private(Path(proceed), b"")

@@ -1,4 +1,4 @@
-"""What a driver and the worker that submitted it know of each other: the driver waits for the worker, and notices that it is gone."""
+"""What a driver knows of the worker that submitted it: whether it is ready, and whether it is gone."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def end_with_owner(pid: int, *, proc: Path = Path("/proc")) -> None:
 
 
 def wait_for_owner(proceed_file: Path) -> None:
-    """Return when the worker has made this file: Airflow has recorded the application by then, so that a retry knows of it.
+    """Return when the worker has made this file: by then Airflow has recorded the application.
 
     :raises JobFailedError: if that takes more than ten minutes.
     """
@@ -37,7 +37,8 @@ def wait_for_owner(proceed_file: Path) -> None:
     while not proceed_file.exists():
         if time.monotonic() > deadline:
             raise JobFailedError(
-                f"The worker must read the start of the job in its output and record it within {_MOST_WAIT_SECONDS:g} s; it did not. Nothing was written. "
+                f"The worker must read the start of the job in its output and record it within "
+                f"{_MOST_WAIT_SECONDS:g} s; it did not. Nothing was written. "
                 "Check that spark-submit passes on the driver's standard output."
             )
         time.sleep(_PROCEED_CHECK_SECONDS)

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 class SparkApplicationLink(BaseOperatorLink):
-    """While the job runs, the Spark UI of its driver, or its page on YARN; then its page on the history server or on YARN.
+    """The Spark UI of the driver, or the page on YARN; after the job, the page on the history server or on YARN.
 
-    Where there is none of these, the link ends with the job: by then another job may have the driver's port. The operator pushes the address as soon as the application is up; Airflow itself asks
-    :meth:`get_link` when the task has ended.
+    Where there is none of these, the link ends with the job: by then another job may have the driver's port. The
+    operator pushes the address as soon as the application is up; Airflow asks :meth:`get_link` when the task has ended.
     """
 
     name = "Spark application"

@@ -192,7 +192,8 @@ class SparkJobOperator(BaseOperator):
             context["ti"].xcom_push(key=link.xcom_key, value=address)
         if self.spark_application_url is None:
             self.log.info(
-                "The link to the application ends with the job. With %r in the Extra of connection %r, and spark.eventLog.enabled=true, it would lead to the history server afterwards.",
+                "The link to the application ends with the job. With %r in the Extra of connection %r and "
+                "spark.eventLog.enabled=true it leads to the history server afterwards.",
                 HISTORY_SERVER_EXTRA,
                 self.spark_conn_id,
             )

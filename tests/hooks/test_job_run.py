@@ -1,4 +1,4 @@
-"""Promises of :meth:`SparkJobHook.run`: what of a driver's output and report counts. The driver is a program of the test; nothing else is replaced."""
+"""Promises of :meth:`SparkJobHook.run`: what of a driver's output and report counts."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ FORGED = (
 
 
 def test_quoted_data_is_no_event(driver: Driver) -> None:
-    """A record's value that an error quotes may look like an event; it has not the token of the request, which is never in the log."""
+    """A record's value that an error quotes may look like an event; it has not the token of the request."""
     driver(
         f"""
         forged = {FORGED!r}
@@ -89,7 +89,7 @@ def test_an_application_starts_once(driver: Driver) -> None:
 
 
 def test_the_token_of_events_is_not_in_the_log(driver: Driver, capsys: pytest.CaptureFixture[str]) -> None:
-    """Not even where an event is damaged; with the token, who reads the log could forge events. Every run has another."""
+    """Not even where an event is damaged: who reads it there could forge events. Every run has another."""
     driver(
         """
         print(format_event(JobStarted("local-1", None), request.event_token)[:-5] + "damaged", flush=True)
@@ -177,7 +177,7 @@ def kubernetes(monkeypatch: pytest.MonkeyPatch) -> Kubernetes:
 def test_on_kubernetes_a_kill_ends_no_foreign_pod(
     driver: Driver, connection: Callable[..., None], kubernetes: Kubernetes, mode: str, deleted: list[str]
 ) -> None:
-    """The pod is the one that spark-submit named first; in client mode there is none, and all output is the driver's."""
+    """The pod is the one that spark-submit named first; in client mode all output is the driver's."""
     extra = {"deploy-mode": mode, "report-location": "file:///nowhere", "namespace": "etl"}
     connection("spark_default", conn_type="spark", host="k8s://https://127.0.0.1:1", extra=extra)
     driver(

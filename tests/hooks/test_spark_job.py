@@ -273,7 +273,8 @@ def test_the_master_is_the_one_that_the_provider_submits_to(
 
 _HISTORY = "http://history.example.com:18080"
 _PAGE = f"{_HISTORY}/history/local-1/"
-_LOGS = {"spark.eventLog.enabled": "true"}
+_LOG = "spark.eventLog.enabled"
+_LOGS = {_LOG: "true"}
 _OF_SPARK = "spark.yarn.historyServer.address"
 
 
@@ -288,8 +289,8 @@ _OF_SPARK = "spark.yarn.historyServer.address"
         pytest.param({}, _LOGS, f"{_OF_SPARK} history.example.com:18080", _PAGE, id="sparks-own-by-file"),
         pytest.param({"history-server": _HISTORY}, {**_LOGS, _OF_SPARK: "other:1"}, "", _PAGE, id="connection-first"),
         pytest.param({"history-server": _HISTORY}, {}, "", None, id="no-event-log"),
-        pytest.param({"history-server": _HISTORY}, {"spark.eventLog.enabled": "false"}, "spark.eventLog.enabled true", None, id="conf-first"),
-        pytest.param({}, {**_LOGS, _OF_SPARK: "${hadoopconf-yarn.resourcemanager.hostname}:18080"}, "", None, id="variable"),
+        pytest.param({"history-server": _HISTORY}, {_LOG: "false"}, f"{_LOG} true", None, id="conf-first"),
+        pytest.param({}, {**_LOGS, _OF_SPARK: "${hadoopconf-x.hostname}:18080"}, "", None, id="variable"),
         pytest.param({}, _LOGS, "", None, id="no-server"),
     ],
 )  # fmt: skip

@@ -112,9 +112,10 @@ def test_a_report_has_no_secret(run_job: RunJob, tmp_path: Path) -> None:
 
 
 def test_the_application_has_the_name_that_it_was_submitted_with(run_job: RunJob) -> None:
-    """It runs when the worker has recorded it, and what a failure quotes of the request has neither its token nor its key."""
+    """It runs when the worker has recorded it; a failure that quotes the request has neither its token nor its key."""
     report = run_job(
-        "raise ValueError([spark.sparkContext.appName, os.path.exists(request.proceed_file), request.event_token, request.report_key])"
+        "raise ValueError([spark.sparkContext.appName, os.path.exists(request.proceed_file), "
+        "request.event_token, request.report_key])"
     )
 
     assert report.failure is not None

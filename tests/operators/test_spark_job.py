@@ -33,7 +33,7 @@ def test_the_link_after_a_local_job(
     extra: dict[str, str],
     after: str,
 ) -> None:
-    """It leads to the driver while that runs, and then to the history server, or nowhere: another job may have the port by then."""
+    """It leads to the driver while that runs, then to the history server or nowhere: the port may be another job's."""
     source, target = topic(suffix="source"), topic(suffix="target")
     kafka.produce(source, [Record(value=b"v")])
     connection("spark_default", conn_type="spark", host="local[2]", extra=extra)

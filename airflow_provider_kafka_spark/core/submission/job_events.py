@@ -1,6 +1,7 @@
-"""What a running job says on its standard output, one line an event, so that the worker can tell it from everything else there. No I/O.
+"""What a running job says on its standard output, one line an event. No I/O.
 
-A driver's output also quotes data, such as the value of a record in an error of Spark. So each event carries the token of its request, a random value that nobody else knows.
+A driver's output also quotes data, such as the value of a record in an error of Spark. So each event carries the token
+of its request, a random value that nobody else knows.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 _PREFIX = "@airflow-kafka-spark"
-#: Of the driver or of a cluster manager: a host, perhaps a port and a path, and nothing that hides where it leads, such as a user's name.
+#: A host, perhaps a port and a path, and nothing that hides where it leads, such as a user's name.
 _WEB_ADDRESS = re.compile(r"https?://([\w.-]+|\[[0-9A-Fa-f:.]+\])(:\d{1,5})?(/[!-~]*)?", re.ASCII)
 
 
@@ -63,7 +64,7 @@ def format_event(event: JobEvent, token: str) -> str:
 
 
 def take_event(line: str, token: str) -> tuple[str, JobEvent | None]:
-    """Split a line of output into what is for the log, without the token, and the event in it, or None if it holds none.
+    """Split a line of output into what is for the log, without the token, and the event in it or None.
 
     An event may come after text of another process that did not end its line. A damaged event is none.
     """

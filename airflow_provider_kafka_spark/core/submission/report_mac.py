@@ -1,6 +1,7 @@
 """The report with its message authentication code (MAC), by which the worker knows that its own job wrote it. No I/O.
 
-A shared ``report_location`` may have other writers, and all that a report says of the run is in the task's log. The key is only in the request.
+A shared ``report_location`` may have other writers, and all that a report says of the run is in the task's log. The key
+is only in the request.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ def verified(text: str, key: str) -> str:
         raise JobReportForgedError(
             "The job's report must end with a MAC by the key of this run's request; "
             + ("it has none." if "\n" not in text.strip() else "it has another one.")
-            + " Something else wrote or changed it: check who may write to report_location. A retry asks the target what was delivered."
+            + " Something else wrote or changed it: check who may write to report_location. "
+            "A retry asks the target what was delivered."
         )
     return report
 

@@ -102,8 +102,9 @@ def _named_if_unwritable() -> Iterator[None]:
         raise
     except OSError as error:
         raise JobFolderError(
-            f"The worker's temporary folder must take the files of a job, some MB in mode 0600; got {error}. Nothing was written to Kafka. Free space there, or set TMPDIR to another folder, such as "
-            f"'/var/tmp'; a retry submits the job."
+            f"The worker's temporary folder must take the files of a job, some MB in mode 0600; got {error}. Nothing "
+            "was written to Kafka. Free space there, or set TMPDIR to another folder, such as '/var/tmp'; a retry submits "
+            "the job."
         ) from error
 
 

@@ -136,7 +136,7 @@ class SparkCluster:
 
     @property
     def manager(self) -> str | None:
-        """What knows the application after the worker has died: ``"YARN"``, or ``"Kubernetes"`` where the driver has a pod of its own."""
+        """What knows the application after the worker has died: ``"YARN"``, or ``"Kubernetes"`` in cluster mode."""
         if self.master.startswith("yarn"):
             return "YARN"
         return "Kubernetes" if self.is_cluster_mode and self.master.startswith("k8s") else None
@@ -157,7 +157,7 @@ class SparkCluster:
 
     @cached_property
     def history_server(self) -> str | None:
-        """Address of the history server that shows applications after their end; None if there is none, or Spark writes no event log for it."""
+        """Address of the history server; None if there is none, or Spark writes no event log for it."""
         named = self._extra.get(HISTORY_SERVER_EXTRA)
         address = str(named or self._spark_property(_HISTORY_SERVER_PROPERTY) or "").strip()
         if not address or (self._spark_property("spark.eventLog.enabled") or "").strip().lower() != "true":
@@ -170,7 +170,8 @@ class SparkCluster:
             # Spark replaces variables such as ${hadoopconf-...} in it, which nobody here can.
             return None
         raise ConnectionConfigError(
-            f"{HISTORY_SERVER_EXTRA!r} in the Extra of connection {self.spark_conn_id!r} must be an http or https address, such as 'http://history.example.com:18080'; got {named!r}. Correct it."
+            f"{HISTORY_SERVER_EXTRA!r} in the Extra of connection {self.spark_conn_id!r} must be an http or https "
+            f"address, such as 'http://history.example.com:18080'; got {named!r}. Correct it."
         )
 
     def _spark_property(self, name: str) -> str | None:

@@ -28,7 +28,7 @@ OnEvent = Callable[[JobEvent], None]
 #: YARN's own, by the name of its exception: a proxy and a wrong address answer 404 too.
 _NOT_KNOWN = re.compile(r"returned HTTP 404\b.*NotFoundException", re.DOTALL)
 _YARN_ID = re.compile(r"application_\d+_\d+")
-#: What Spark logs before it asks YARN to run the application, and what YARN's client logs when it does; both before the driver runs.
+#: What Spark logs before it submits an application, and what YARN's client logs then; both before the driver runs.
 _SUBMISSION = re.compile(rf"Submit(ting|ted) application ({_YARN_ID.pattern})\b")
 #: The first of a list of jars, and the rest.
 _JARS = re.compile(r"(--driver-class-path|--jars) ([^\s,:]*[,:])\S+")
@@ -37,7 +37,8 @@ _JARS = re.compile(r"(--driver-class-path|--jars) ([^\s,:]*[,:])\S+")
 class _FirstInClusterMode:
     """An id that the provider looks for in every line of output: it keeps the first one, and none in client mode.
 
-    In cluster mode the first lines are of ``spark-submit`` alone. Later lines, and all of a driver in client mode, may quote records.
+    In cluster mode the first lines are of ``spark-submit`` alone. Later lines, and all of a driver in client mode, may
+    quote records.
     """
 
     def __set_name__(self, owner: type, name: str) -> None:
@@ -101,7 +102,7 @@ class SparkSubmission(SparkSubmitHook):
 
     @_yarn_application_id.setter
     def _yarn_application_id(self, found: str | None) -> None:
-        """Ignore what the provider finds: it takes the id in any line, also in one that quotes a record, and a kill would end that application."""
+        """Ignore what the provider finds: it takes the id in any line, also in one that quotes a record."""
 
     @property
     def log_tail(self) -> str:
@@ -238,7 +239,7 @@ class SparkSubmission(SparkSubmitHook):
             elif self._is_yarn_cluster_mode and (submission := _SUBMISSION.search(text)):
                 self._submitted_id = self._submitted_id or submission[2]
                 if submission[1] == "ted":
-                    self._announce(JobStarted(self._submitted_id, self.yarn_page(self._submitted_id)))
+                    self._announce_on_yarn(self._submitted_id)
             elif self._kubernetes_application_id is not None:
                 self._announce(JobStarted(self._kubernetes_application_id, None))
 
@@ -248,12 +249,22 @@ class SparkSubmission(SparkSubmitHook):
             self._started_id = started.application_id
             self._on_event(started)
 
+    def _announce_on_yarn(self, application_id: str) -> None:
+        page = self.yarn_page(application_id)
+        if page is None:
+            self.log.warning(
+                "No link to application %s, and no way to stop it from here: neither "
+                "'yarn_resourcemanager_webapp_address' in the Extra of connection %r nor yarn-site.xml names YARN's.",
+                application_id,
+                self._conn_id,
+            )
+        self._announce(JobStarted(application_id, page))
+
     def yarn_page(self, application_id: str) -> str | None:
         """The application's page on YARN, or None where the worker does not know YARN's address."""
         try:
             return f"{self._get_yarn_rm_base_url()}/cluster/app/{application_id}"
-        except ValueError as error:
-            self.log.warning("No link to the application, and no way to stop it from here: %s", error)
+        except ValueError:
             return None
 
 
