@@ -17,6 +17,7 @@ from airflow_provider_kafka_spark.core.logins.delegation_token import (
     meant_owner,
     utc,
 )
+from airflow_provider_kafka_spark.core.logins.token_fields import TokenFields
 from airflow_provider_kafka_spark.core.parameters import check_connection_id, milliseconds
 from airflow_provider_kafka_spark.hooks.delegation_token import DelegationTokenHook
 from airflow_provider_kafka_spark.hooks.failure import fail_for_good
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 _SEEN_KEY = "kafka_spark_tokens_to_expire"
 
 
-class DelegationTokensOperator(BaseOperator):
+class DelegationTokensOperator(TokenFields, BaseOperator):
     """What both operators on delegation tokens share. Use one of the subclasses.
 
     :param conn_id: Kafka connection; its login must be the owner or a renewer of each token. (templated)
@@ -56,6 +57,7 @@ class DelegationTokensOperator(BaseOperator):
     ) -> None:
         super().__init__(**kwargs)
         self.conn_id = conn_id
+        self.show_token_fields()
         self.token_owner = meant_owner(token_owner, self.owner)
         self.token_ids = token_ids
         self.ending_within = ending_within
@@ -68,15 +70,11 @@ class DelegationTokensOperator(BaseOperator):
     def _selection(self) -> TokenSelection:
         """:raises InvalidInputError: if no token is named in any way, or in a way that cannot be right."""
         check_connection_id(self.conn_id, "conn_id")
-        ids: Any = self.token_ids
-        if isinstance(ids, dict):
-            tokens = ids.get("tokens")
-            ids = [t.get("token_id") if isinstance(t, dict) else None for t in tokens or ()]
-        if self.token_owner is None and ids is None and self.ending_within is None:
+        if self.token_owner is None and self.token_ids is None and self.ending_within is None:
             raise InvalidInputError(
                 "Say which delegation tokens are meant: token_owner='User:alice', token_ids=[...], or ending_within=timedelta(hours=6)."
             )
-        return TokenSelection.parse(self.token_owner, ids)
+        return TokenSelection.parse(self.token_owner, self.token_ids)
 
     def _meant(self, listed: list[TokenInfo], selection: TokenSelection, now_ms: int) -> list[TokenInfo]:
         """The tokens that are meant and have not ended.

@@ -24,6 +24,7 @@ from airflow_provider_kafka_spark.core.logins.delegation_token import (
     judge,
     meant_owner,
 )
+from airflow_provider_kafka_spark.core.logins.token_fields import TokenFields
 from airflow_provider_kafka_spark.core.parameters import check_connection_id, milliseconds
 from airflow_provider_kafka_spark.core.waiting.outage import Outage
 from airflow_provider_kafka_spark.hooks.delegation_token import DelegationTokenHook
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 _MARGIN = timedelta(milliseconds=500)
 
 
-class DelegationTokenExpirySensor(BaseSensorOperator):
+class DelegationTokenExpirySensor(TokenFields, BaseSensorOperator):
     """Wait until delegation tokens come to their end, to renew them, or until all live long enough, as a gate before a long job.
 
     It looks, and then sleeps until the moment that matters: when the first token will be within ``min_remaining`` of its end. Deferred, that costs neither a worker nor a JVM meanwhile. What only somebody's
@@ -77,6 +78,7 @@ class DelegationTokenExpirySensor(BaseSensorOperator):
         is_airflows = mode in tuple(self.valid_modes)
         super().__init__(mode=mode if is_airflows and mode else "poke", **kwargs)
         self.conn_id = conn_id
+        self.show_token_fields()
         self.token_owner = meant_owner(token_owner, self.owner)
         self.token_ids = token_ids
         self.min_remaining = min_remaining
