@@ -7,7 +7,7 @@ Spark reads options without regard to case and ignores the ones it does not know
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from airflow_provider_kafka_spark.core.errors import OptionError
@@ -18,38 +18,32 @@ REFERENCE = "${"
 _OURS = "the plan sets it"
 _LOGIN = "the Airflow connection sets it"
 
-#: Options of a source that the author may set. Keys in lower case, as Spark compares them.
-_SOURCE = {
-    name.lower(): name
-    for name in (
-        "kafkaConsumer.pollTimeoutMs",
-        "fetchOffset.numRetries",
-        "fetchOffset.retryIntervalMs",
-        "groupIdPrefix",
-    )
-}
+#: Options of a source that the author may set, as Spark spells them.
+_SOURCE = ("kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs", "groupIdPrefix")
 #: Options of a batch source that may not be set, with the reason.
 _SOURCE_REFUSED = {
     "assign": f"{_OURS}; use the operator's topics, topic_pattern or assign",
     "subscribe": f"{_OURS}; use the operator's topics",
-    "subscribepattern": f"{_OURS}; use the operator's topic_pattern, which must match the whole name",
-    "startingoffsets": f"{_OURS}; use starting_offsets",
-    "endingoffsets": f"{_OURS}; use ending_offsets",
-    "startingtimestamp": f"{_OURS}; use starting_timestamp",
-    "endingtimestamp": f"{_OURS}; use ending_timestamp",
-    "startingoffsetsbytimestamp": f"{_OURS}; use starting_timestamp",
-    "endingoffsetsbytimestamp": f"{_OURS}; use ending_timestamp",
-    "startingoffsetsbytimestampstrategy": f"{_OURS}; a partition without records in the window is an empty range",
-    "failondataloss": "use fail_on_data_loss",
-    "includeheaders": "use include_headers",
-    "minpartitions": "with it Spark splits partitions and loses their order; use max_records_per_partition with preserve_order=False",
-    "maxrecordsperpartition": "use max_records_per_partition",
-    "maxoffsetspertrigger": "Spark ignores it in a batch; it belongs to KafkaToKafkaAvailableNowOperator",
-    "minoffsetspertrigger": "Spark ignores it in a batch",
-    "maxtriggerdelay": "Spark ignores it in a batch",
+    "subscribePattern": f"{_OURS}; use the operator's topic_pattern, which must match the whole name",
+    "startingOffsets": f"{_OURS}; use starting_offsets",
+    "endingOffsets": f"{_OURS}; use ending_offsets",
+    "startingTimestamp": f"{_OURS}; use starting_timestamp",
+    "endingTimestamp": f"{_OURS}; use ending_timestamp",
+    "startingOffsetsByTimestamp": f"{_OURS}; use starting_timestamp",
+    "endingOffsetsByTimestamp": f"{_OURS}; use ending_timestamp",
+    "startingOffsetsByTimestampStrategy": f"{_OURS}; a partition without records in the window is an empty range",
+    "failOnDataLoss": "use fail_on_data_loss",
+    "includeHeaders": "use include_headers",
+    "minPartitions": "with it Spark splits partitions and loses their order; "
+    "use max_records_per_partition with preserve_order=False",
+    "maxRecordsPerPartition": "use max_records_per_partition",
+    "maxOffsetsPerTrigger": "Spark ignores it in a batch; it belongs to KafkaToKafkaAvailableNowOperator",
+    "minOffsetsPerTrigger": "Spark ignores it in a batch",
+    "maxTriggerDelay": "Spark ignores it in a batch",
     "topic": "it belongs to the sink; use target_topic",
     "kafka.bootstrap.servers": f"{_LOGIN}; use source_conn_id",
-    "kafka.group.id": "Spark's executors assign their partitions, so a group has no meaning; groupIdPrefix names the group for quotas and logs",
+    "kafka.group.id": "Spark's executors assign their partitions, so a group has no meaning; "
+    "quotas go by user and kafka.client.id",
     "kafka.isolation.level": "read_committed is what keeps aborted records out of the copy; pass isolation_level='read_uncommitted' to copy them",
     "kafka.auto.offset.reset": "Spark refuses it: the offsets are explicit",
     "kafka.key.deserializer": "Spark refuses it: keys are bytes; use columns to change them",
@@ -60,23 +54,24 @@ _SOURCE_REFUSED = {
 #: What is otherwise for a stream.
 _STREAM_REFUSED = {
     **_SOURCE_REFUSED,
-    "endingoffsets": "Spark refuses it: a run ends where the topics end when it starts",
-    "endingtimestamp": "Spark ignores it in a stream; a run ends where the topics end when it starts",
-    "endingoffsetsbytimestamp": "Spark refuses it: a run ends where the topics end when it starts",
-    "startingtimestamp": "use starting_offsets, which takes a moment too",
-    "startingoffsetsbytimestamp": "use starting_offsets, which takes a moment too",
-    "startingoffsetsbytimestampstrategy": "use starting_offsets; a partition without records from then on starts at its end",
-    "maxoffsetspertrigger": "use max_offsets_per_trigger",
-    "minoffsetspertrigger": "an availableNow stream would end successfully with a tail unread",
-    "maxtriggerdelay": "an availableNow stream would end successfully with a tail unread",
-    "minpartitions": "with it Spark splits partitions and loses their order",
-    "maxrecordsperpartition": "with it Spark splits partitions and loses their order",
+    "endingOffsets": "Spark refuses it: a run ends where the topics end when it starts",
+    "endingTimestamp": "Spark ignores it in a stream; a run ends where the topics end when it starts",
+    "endingOffsetsByTimestamp": "Spark refuses it: a run ends where the topics end when it starts",
+    "startingTimestamp": "use starting_offsets, which takes a moment too",
+    "startingOffsetsByTimestamp": "use starting_offsets, which takes a moment too",
+    "startingOffsetsByTimestampStrategy": "use starting_offsets; "
+    "a partition without records from then on starts at its end",
+    "maxOffsetsPerTrigger": "use max_offsets_per_trigger",
+    "minOffsetsPerTrigger": "an availableNow stream would end successfully with a tail unread",
+    "maxTriggerDelay": "an availableNow stream would end successfully with a tail unread",
+    "minPartitions": "with it Spark splits partitions and loses their order",
+    "maxRecordsPerPartition": "with it Spark splits partitions and loses their order",
 }
-_SINK: dict[str, str] = {}
+_SINK: Sequence[str] = ()
 _SINK_REFUSED = {
     "topic": "use target_topic or target_topic_expr",
-    "checkpointlocation": "use checkpoint_location",
-    "includeheaders": "use include_headers",
+    "checkpointLocation": "use checkpoint_location",
+    "includeHeaders": "use include_headers",
     "kafka.bootstrap.servers": f"{_LOGIN}; use target_conn_id",
     "kafka.key.serializer": "Spark refuses it: keys are bytes; use columns to change them",
     "kafka.value.serializer": "Spark refuses it: values are bytes; use columns to change them",
@@ -125,42 +120,55 @@ def check_sink_options(options: Mapping[str, Any] | None) -> dict[str, str]:
 def _check(
     options: Mapping[str, Any] | None,
     parameter: str,
-    known: Mapping[str, str],
+    known: Sequence[str],
     refused: Mapping[str, str],
     client_properties: frozenset[str],
 ) -> dict[str, str]:
     if options is not None and not isinstance(options, Mapping):
         raise OptionError(f"{parameter} must be a mapping such as {{'kafka.client.id': 'copy'}}; got {options!r}.")
+    reasons = {name.lower(): reason for name, reason in refused.items()}
+    spellings = {name.lower(): name for name in (*known, *(f"kafka.{p}" for p in client_properties), *refused)}
     checked: dict[str, str] = {}
+    faults: list[str] = []
     for given, value in (options or {}).items():
         name = str(given).lower()
-        if name in refused:
-            raise OptionError(f"{parameter} must not set {given!r}: {refused[name]}.")
-        if name.startswith(_LOGIN_PREFIXES):
-            raise OptionError(f"{parameter} must not set {given!r}: {_LOGIN}, which keeps secrets out of the DAG.")
-        spelt = known.get(name) or (
-            name if name.removeprefix("kafka.") in client_properties and name.startswith("kafka.") else None
-        )
-        if spelt is None:
-            candidates = [*known.values(), *(f"kafka.{p}" for p in client_properties), *refused]
-            close = difflib.get_close_matches(str(given), candidates, n=1) or difflib.get_close_matches(
-                name, candidates, n=1
-            )
-            hint = f" Did you mean {close[0]!r}?" if close else " Kafka's own properties start with 'kafka.'."
-            raise OptionError(f"{parameter} has no option {given!r}; Spark would ignore it in silence.{hint}")
-        if spelt in checked:
-            raise OptionError(f"{parameter} gives {spelt!r} twice: Spark compares options without regard to case.")
-        if value is None or isinstance(value, (dict, list, tuple, set, bytes)):
-            raise OptionError(f"{parameter}[{given!r}] must be text or a number; got {value!r}.")
-        check_plain(f"{parameter}[{given!r}]", str(value))
-        checked[spelt] = str(value).lower() if isinstance(value, bool) else str(value)
+        spelt = spellings.get(name)
+        if name in reasons:
+            in_sparks_spelling = f" ({spelt})" if spelt != given else ""
+            faults.append(f"{parameter} must not set {given!r}{in_sparks_spelling}: {reasons[name]}.")
+        elif name.startswith(_LOGIN_PREFIXES):
+            faults.append(f"{parameter} must not set {given!r}: {_LOGIN}, which keeps secrets out of the DAG.")
+        elif spelt is None:
+            faults.append(_unknown(parameter, given, spellings, reasons))
+        elif spelt in checked:
+            faults.append(f"{parameter} gives {spelt!r} twice: Spark compares options without regard to case.")
+        elif value is None or isinstance(value, (dict, list, tuple, set, bytes)):
+            faults.append(f"{parameter}[{given!r}] must be text or a number; got {value!r}.")
+        elif REFERENCE in str(value):
+            faults.append(_reference(f"{parameter}[{given!r}]", str(value)))
+        else:
+            checked[spelt] = str(value).lower() if isinstance(value, bool) else str(value)
+    if faults:
+        raise OptionError(" ".join(faults))
     return checked
+
+
+def _unknown(parameter: str, given: object, spellings: Mapping[str, str], reasons: Mapping[str, str]) -> str:
+    close = difflib.get_close_matches(str(given).lower().replace("_", ""), spellings, n=1)
+    close = close or difflib.get_close_matches(str(given).lower(), spellings, n=1)
+    hint = f"Did you mean {spellings[close[0]]!r}?" if close else "Kafka's own properties start with 'kafka.'."
+    reason = f" It must not be set either: {reasons[close[0]]}." if close and close[0] in reasons else ""
+    return f"{parameter} has no option {given!r}; Spark would ignore it in silence. {hint}{reason}"
 
 
 def check_plain(name: str, value: str) -> None:
     """:raises OptionError: if the value has a reference, by which a client would read a file of its machine."""
     if REFERENCE in value:
-        raise OptionError(
-            f"{name} must be a plain value, such as '1048576'; got {value!r}, which Kafka's client would replace by "
-            f"what a file of the driver has. Write the value itself."
-        )
+        raise OptionError(_reference(name, value))
+
+
+def _reference(name: str, value: str) -> str:
+    return (
+        f"{name} must be a plain value, such as '1048576'; got {value!r}, which Kafka's client would replace by what "
+        "a file of the driver has. Write the value itself."
+    )

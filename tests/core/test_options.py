@@ -64,6 +64,47 @@ def test_a_typo_gets_did_you_mean(check: Check, given: str, meant: str) -> None:
     assert f"Did you mean {meant!r}?" in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("given", "meant", "instead"),
+    [
+        ("failOnDataLos", "failOnDataLoss", "fail_on_data_loss"),
+        ("starting_offsets", "startingOffsets", "starting_offsets"),
+        ("min_partitions", "minPartitions", "max_records_per_partition"),
+    ],
+)
+def test_a_typo_of_an_option_that_is_refused(given: str, meant: str, instead: str) -> None:
+    """It is spelt as Spark spells it, and the message says at once what to use instead."""
+    with pytest.raises(OptionError) as error:
+        check_source_options({given: 1})
+
+    assert f"Did you mean {meant!r}?" in str(error.value)
+    assert meant.lower() not in str(error.value)
+    assert instead in str(error.value).partition("Did you mean")[2]
+
+
+def test_all_that_is_wrong_is_said_at_once() -> None:
+    """One try is enough to learn of every option, by name and by value."""
+    wrong = {
+        "colour": 1,
+        "failOnDataLoss": False,
+        "kafka.linger.ms": 5,
+        "groupIdPrefix": None,
+        "kafka.sasl.mechanism": "P",
+    }
+    with pytest.raises(OptionError) as error:
+        check_source_options({**wrong, "kafka.client.id": "copy", "kafka.fetch.min.bytes": "${file:a:b}"})
+
+    assert [name for name in (*wrong, "kafka.fetch.min.bytes") if repr(name) not in str(error.value)] == []
+    assert "kafka.client.id" not in str(error.value).replace("such as {'kafka.client.id'", "")
+    assert "\n" not in str(error.value)
+
+
+def test_a_group_is_no_means_for_quotas() -> None:
+    """They go by user and client id."""
+    with pytest.raises(OptionError, match=r"quotas go by user and kafka\.client\.id"):
+        check_source_options({"kafka.group.id": "team"})
+
+
 @_BOTH
 @pytest.mark.parametrize("given", ["colour", "", None, 5])
 def test_an_unknown_option_that_resembles_none_is_an_error_too(check: Check, parameter: str, given: Any) -> None:
@@ -94,7 +135,7 @@ _REFUSED = [
     (check_source_options, "maxTriggerDelay", "ignores it in a batch"),
     (check_source_options, "topic", "target_topic"),
     (check_source_options, "kafka.bootstrap.servers", "source_conn_id"),
-    (check_source_options, "kafka.group.id", "groupIdPrefix"),
+    (check_source_options, "kafka.group.id", "kafka.client.id"),
     (check_source_options, "kafka.isolation.level", "isolation_level='read_uncommitted'"),
     (check_source_options, "kafka.auto.offset.reset", "Spark refuses it"),
     (check_source_options, "kafka.key.deserializer", "Spark refuses it"),
@@ -125,6 +166,7 @@ def test_refuses_what_spark_refuses_or_ignores_or_what_is_ours(check: Check, nam
         with pytest.raises(OptionError) as error:
             check({spelling: "x"})
         assert f"must not set {spelling!r}" in str(error.value)
+        assert name in str(error.value)
         assert reason in str(error.value)
 
 
