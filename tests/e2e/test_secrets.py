@@ -124,7 +124,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     ):
         broker.create_topic("orders", 1)
         broker.create_topic("copy", 1)
-        broker.produce("orders", [Record(value=b"%d" % i if i < 10 else b"no number") for i in range(12)])
+        records = [Record(value=b"%d" % i if i < 10 else b"no number") for i in range(12)]
+        broker.produce("orders", records, {"batch.num.messages": 1})
         ca = {"ssl.ca.pem": authority.ca_pem}
         password = broker.sasl_client_config("alice", "SCRAM-SHA-512")
         extras = {

@@ -45,8 +45,8 @@ from tests.operators.conftest import RecordingSpark, Traces
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
-#: Keeps every record, and takes a second for each. That it looks at the record keeps Spark from asking once for all.
-SLOW = "coalesce(java_method('java.util.concurrent.locks.LockSupport', 'parkNanos', 1000000000L + offset), 'null') = 'null'"
+#: A second for each record of the topic "slow": a broker waits so long for more, then hands out a batch of one record.
+SLOW = {"kafka.fetch.min.bytes": 1_000_000, "kafka.fetch.max.wait.ms": 1_000, "kafka.max.partition.fetch.bytes": 1}
 #: How long such a copy takes, and how long a token lives that ends before it: a busy machine may take some seconds for each login.
 SECONDS, SHORT_MS = 20, 15_000
 
@@ -58,7 +58,7 @@ def broker() -> Iterator[KafkaBroker]:
         for name in ("orders", "copy", "by_stream", "by_replay", "slow", "slow_copy", "too_slow_copy", "killed_copy"):
             running.create_topic(name, 1)
         running.produce("orders", [Record(b"k", b"v%d" % i) for i in range(100)])
-        running.produce("slow", [Record(b"k", b"v%d" % i) for i in range(SECONDS)])
+        running.produce("slow", [Record(b"k", b"v%d" % i) for i in range(SECONDS)], {"batch.num.messages": 1})
         yield running
 
 
@@ -135,6 +135,7 @@ def test_a_job_that_fails_leaves_no_token(traces: Traces, in_process_spark: InPr
         task_id="t",
         topics=["slow"],
         target_topic="killed_copy",
+        source_options=SLOW,
         where="assert_true(false) IS NULL",
         use_delegation_token=True,
     )
@@ -174,7 +175,7 @@ def test_tokens_end_while_spark_is_being_ended(monkeypatch: pytest.MonkeyPatch, 
         topics=["slow"],
         target_topic="killed_copy",
         target_conn_id="bob",
-        where=SLOW,
+        source_options=SLOW,
         use_delegation_token=True,
     )
     with pytest.raises(JobKilledError):
@@ -288,7 +289,7 @@ def test_a_job_that_outlives_its_token(
     # After 1.5 s: a busy machine may take long for a renewal.
     monkeypatch.setattr(job_tokens, "RENEW_AT", 0.1)
     operator = KafkaToKafkaBatchOperator(
-        task_id="t", topics=["slow"], target_topic="slow_copy", where=SLOW, use_delegation_token=True
+        task_id="t", topics=["slow"], target_topic="slow_copy", source_options=SLOW, use_delegation_token=True
     )
     result = run(operator)
     assert in_process_spark.jobs == ["batch"]
@@ -305,7 +306,7 @@ def test_a_job_whose_token_cannot_be_renewed_any_more(in_process_spark: InProces
         topics=["slow"],
         source_conn_id="short",
         target_topic="too_slow_copy",
-        where=SLOW,
+        source_options=SLOW,
         use_delegation_token=True,
         sink_options={
             "kafka.delivery.timeout.ms": 5_000,

@@ -14,10 +14,14 @@ EVENT_LOGS = os.environ.get("SECRETS_EVENT_LOGS", "/nowhere")
 CHECKPOINTS = os.environ.get("SECRETS_CHECKPOINTS", "/nowhere")
 
 
-def slow(seconds: int) -> str:
-    """Keeps every record, and takes so long for each. That it looks at the record keeps Spark from asking once for all."""
-    park = f"java_method('java.util.concurrent.locks.LockSupport', 'parkNanos', {seconds}000000000L + offset)"
-    return f"coalesce({park}, 'null') = 'null'"
+def slow(seconds: int) -> dict[str, int]:
+    """So long for each record: a broker waits for more, then hands out one batch, which the test makes one record."""
+    return {
+        "kafka.fetch.min.bytes": 1_000_000,
+        "kafka.fetch.max.wait.ms": seconds * 1_000,
+        "kafka.max.partition.fetch.bytes": 1,
+        "kafka.request.timeout.ms": (seconds + 30) * 1_000,
+    }
 
 
 #: The test looks at the pages of its Spark UI meanwhile.
@@ -38,7 +42,7 @@ COMMON: dict[str, Any] = {
         "spark.hadoop.fs.s3a.secret.key": "{{ conn.s3.password }}",
     },
 }
-BATCH: dict[str, Any] = {"topics": ["orders"], "where": SEEN, **COMMON}
+BATCH: dict[str, Any] = {"topics": ["orders"], "source_options": SEEN, **COMMON}
 
 with DAG("secrets", schedule=None, default_args={"retries": 0}):
     # By an identity provider to the source, by a certificate with an encrypted key to the target.
@@ -49,7 +53,7 @@ with DAG("secrets", schedule=None, default_args={"retries": 0}):
         target_conn_id="mtls",
         topics=["orders"],
         starting_offsets="earliest",
-        where=SEEN,
+        source_options=SEEN,
         checkpoint_location=f"{CHECKPOINTS}/stream",
         **COMMON,
     )
@@ -69,10 +73,10 @@ with DAG("secrets", schedule=None, default_args={"retries": 0}):
     KafkaToKafkaBatchOperator(task_id="revoked", source_conn_id="oauth_revoked", target_conn_id="password", **BATCH)
     # The test ends them by SIGKILL.
     jvm_killed = KafkaToKafkaBatchOperator(
-        task_id="jvm_killed", source_conn_id="password", **{**BATCH, "where": ENDLESS}
+        task_id="jvm_killed", source_conn_id="password", **{**BATCH, "source_options": ENDLESS}
     )
     killed = KafkaToKafkaBatchOperator(
-        task_id="killed", source_conn_id="password", target_conn_id="mtls", **{**BATCH, "where": ENDLESS}
+        task_id="killed", source_conn_id="password", target_conn_id="mtls", **{**BATCH, "source_options": ENDLESS}
     )
     later = KafkaToKafkaBatchOperator(
         task_id="later", source_conn_id="password", topics=["orders"], trigger_rule="all_done", **COMMON

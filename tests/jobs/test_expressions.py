@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from airflow_provider_kafka_spark.core.errors import ExpressionError
+from airflow_provider_kafka_spark.core.protocol import Transform
+from airflow_provider_kafka_spark.jobs.local_table import local_table
+from airflow_provider_kafka_spark.jobs.transform import SOURCE_COLUMNS, check_expressions, mark_kept, to_target
+
+pytestmark = pytest.mark.spark
+
+
+def refusal(spark: SparkSession, **transform: object) -> str:
+    with pytest.raises(ExpressionError) as raised:
+        check_expressions(spark, Transform(**transform))  # type: ignore[arg-type]
+    return str(raised.value)
+
+
+@pytest.fixture
+def shouting(spark: SparkSession) -> Iterator[str]:
+    """A function that somebody has registered."""
+    spark.udf.register("shout", str.upper)
+    yield "shout"
+    spark.sql("drop temporary function if exists shout")
+
+
+@pytest.mark.parametrize(
+    ("where", "says"),
+    [
+        pytest.param(
+            "reflect('java.lang.System', 'getenv', 'HOME') = key", "calls reflect(): it calls any", id="reflect"
+        ),
+        pytest.param("Java_Method('a.B', 'c') = key", "calls java_method()", id="java_method"),
+        pytest.param("`reflect`('java.lang.System', 'getenv', 'HOME') = key", "calls reflect()", id="quoted"),
+        pytest.param(
+            "try_reflect('java.lang.System', 'getenv', 'HOME') = key", "calls try_reflect()", id="try_reflect"
+        ),
+        pytest.param(
+            "identifier('ref' || 'lect')('a.B', 'c') = 'x'", "ExpressionWithUnresolvedIdentifier", id="built-name"
+        ),
+        pytest.param("system.builtin.reflect('a.B', 'c') = 'x'", "plain name", id="qualified-name"),
+        pytest.param("exists(array(1), x -> reflect('a.B', 'c') = 'x')", "calls reflect()", id="in-a-lambda"),
+        pytest.param("case when reflect('a.B', 'c') = 'x' then true end", "calls reflect()", id="in-a-case"),
+        pytest.param("uper(topic) = 'A'", "calls uper(): it is not one of Spark's built-in functions", id="typo"),
+        pytest.param("exists (select 1)", "subquery", id="exists"),
+        pytest.param("offset in (select 1)", "subquery", id="in"),
+        pytest.param("offset = (select max(id) from range(9))", "subquery", id="table-valued-function"),
+        pytest.param("struct(*) is not null", "UnresolvedStar", id="star"),
+        pytest.param(":x", "NamedParameter", id="parameter"),
+        pytest.param("version() = '4'", "calls version()", id="version"),
+        pytest.param("from_avro(value, '{}', map('avroSchemaUrl', 'file:/x')) = 'x'", "name files", id="avro"),
+        pytest.param("from_xml(string(value), 'a int') is null", "XML functions open files", id="xml"),
+        pytest.param("xpath_string(string(value), '/a') = 'x'", "XML functions open files", id="xpath"),
+        pytest.param("aes_decrypt(value, 'abcdefghijklmnop') = key", "a key within an expression", id="aes"),
+        pytest.param("count(*) > 1", "calls count(): it looks at several records", id="aggregate"),
+        pytest.param("row_number() over (order by offset) = 1", "calls row_number(): it looks at", id="window"),
+        pytest.param("explode(array(true))", "calls explode(): it looks at", id="generator"),
+        pytest.param("json_tuple(string(value), 'a')", "several records", id="generator-of-json"),
+        pytest.param("window(timestamp, '1 hour') is not null", "several records", id="time-window"),
+        pytest.param("session_window(timestamp, '1 hour') is not null", "several records", id="session-window"),
+        pytest.param("true) or (1=1", "does not compile: [PARSE_SYNTAX_ERROR]", id="closed-bracket"),
+        pytest.param("true, false", "does not compile: [PARSE_SYNTAX_ERROR]", id="two-expressions"),
+        pytest.param("key = ", "does not compile: [PARSE_SYNTAX_ERROR]", id="half-an-expression"),
+        pytest.param("x -> x", "does not compile", id="a-lambda-alone"),
+        pytest.param("not " * 4_000 + "true", "does not compile", id="too-deep"),
+    ],
+)
+def test_an_expression_looks_at_the_record_alone(spark: SparkSession, where: str, says: str) -> None:
+    message = refusal(spark, where=where)
+    assert says in message
+    assert len(message) < 600
+
+
+@pytest.mark.parametrize("column", ["key", "value", "headers", "partition"])
+def test_a_subquery_is_refused_before_its_files_are_looked_for(
+    spark: SparkSession, column: str, tmp_path: Path
+) -> None:
+    """Spark opens them to analyse the query, so the error of one that is missing would tell that."""
+    sql = f"(select value from text.`{tmp_path}/missing` limit 1)"  # noqa: S608
+    assert f"{column} must look at the record alone" in (message := refusal(spark, columns={column: sql}))
+    assert "subquery" in message
+    assert "PATH_NOT_FOUND" not in message
+
+
+def test_a_registered_function_is_refused(spark: SparkSession, shouting: str) -> None:
+    assert "not one of Spark's built-in functions" in refusal(spark, columns={"value": f"{shouting}(string(value))"})
+
+
+def test_a_comment_does_not_cut_what_stands_beside_an_expression(spark: SparkSession) -> None:
+    """The window of timestamps still counts."""
+    transform = Transform(where="true -- all", topic="copy", window_end_ms=1_000, provenance_headers=False)
+    check_expressions(spark, transform)
+    rows = [("copy", 0, 1), ("copy", 0, 2)]
+    records = local_table(spark, {"topic": "string", "partition": "int", "offset": "bigint"}, rows).selectExpr(
+        "*", "timestamp_seconds(offset - 1) as timestamp"
+    )
+    assert [row["_keep"] for row in mark_kept(records, transform).collect()] == [True, False]
+
+
+def test_variables_are_not_replaced(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark would put its own settings and the environment of the driver into an expression."""
+    text = "${env:HOME} ${system:java.home} ${spark.app.id}"
+    transform = Transform(
+        columns={"value": f"'{text}'", "key": "'${env:HOME}'"}, topic="copy", provenance_headers=False
+    )
+    check_expressions(spark, transform)
+    record = local_table(spark, SOURCE_COLUMNS | {"timestamp": "string"}, [(None,) * 8])
+    (copied,) = to_target(record, transform, "run").collect()
+    assert (bytes(copied["value"]), bytes(copied["key"])) == (text.encode(), b"${env:HOME}")
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "timestamp between '2026-11-20' and timestamp'2026-11-21 00:00:00+00:00'",
+        "get_json_object(string(value), '$.a') like 'x%' and topic ilike any ('a', 'b')",
+        "from_json(string(value), 'a array<string>').a[0] = headers[0].key",
+        "exists(headers, h -> h.key = 'x' and (h.value is null or length(h.value) > 3))",
+        "case topic when 'a' then extract(hour from timestamp) else unix_timestamp(timestamp) end > 5",
+        "aggregate(sequence(1, 10), 0, (sum, x) -> sum + x) > pmod(hash(key), 4)",
+        "cast(trim(both '\"' from string(value)) as decimal(10, 2)) is distinct from try_divide(offset, 2)",
+        "assert_true(value is not null) is null and topic collate UTF8_LCASE = 'a'",
+        "map('a', 1)['a'] = named_struct('b', 1).b and typeof(parse_url(topic, 'HOST')) = 'string'",
+        "parse_json(string(value)) is null or xxhash64(key) = 1 or offset in (1, 2, 3)",
+        "string(value) = 'today' or date_trunc('day', timestamp) = date'epoch' or true as kept",
+    ],
+)
+def test_what_needs_the_record_alone_is_permitted(spark: SparkSession, where: str) -> None:
+    check_expressions(spark, Transform(where=where))
