@@ -6,6 +6,8 @@ look at its arguments alone.
 
 from __future__ import annotations
 
+import re
+
 #: Groups of Spark's built-in functions (``ExpressionInfo.getGroup``) whose results come from the arguments alone.
 _ALLOWED_GROUPS = frozenset(
     f"{group}_funcs"
@@ -20,6 +22,10 @@ _ALLOWED = frozenset({"assert_true", "raise_error", "typeof"})
 _SEVERAL_RECORDS = frozenset({"agg_funcs", "window_funcs", "generator_funcs"})
 _NO_XML = "Spark's XML functions open files and addresses that a record names; use JSON functions or regexp_extract"
 _NO_KEYS = "a key within an expression is shown in logs and in Spark's UI; encrypt where the records are produced"
+#: Why what is drawn by lot, or depends on how Spark has split the records, is refused.
+NOT_REPEATABLE = "a retry cannot give the same answer. Use a hash of the record, such as pmod(xxhash64(key), 10) = 0"
+#: Why what looks at the clock or the session is refused.
+NOT_NOW = "a retry runs later. Use a template, such as timestamp'{{ data_interval_end }}'"
 #: What to know about some of the functions that are refused.
 _REASONS = {
     **dict.fromkeys(("java_method", "reflect", "try_reflect"), "it calls any method of the JVM"),
@@ -27,7 +33,12 @@ _REASONS = {
     **dict.fromkeys(
         ("from_avro", "to_avro", "schema_of_avro", "from_protobuf", "to_protobuf"), "its options name files to be read"
     ),
+    **dict.fromkeys(("uuid", "monotonically_increasing_id", "spark_partition_id"), NOT_REPEATABLE),
 }
+#: A literal that the parser replaces by the time it is; the expression has no trace of it.
+_LITERAL_OF_NOW = re.compile(
+    r"\b(date|timestamp(_ltz|_ntz)?)\s*['\"]\s*(now|today|tomorrow|yesterday)\b", re.IGNORECASE
+)
 
 
 def refusal_of(function: str, group: str | None) -> str | None:
@@ -49,3 +60,12 @@ def refusal_of(function: str, group: str | None) -> str | None:
     if group == "xml_funcs":
         return _NO_XML
     return _REASONS.get(function, "it is not known to look at its arguments alone")
+
+
+def has_literal_of_now(sql: str) -> bool:
+    """Whether an expression has a literal such as ``timestamp'now'``.
+
+    >>> has_literal_of_now("timestamp > TIMESTAMP 'today'"), has_literal_of_now("topic = 'today'")
+    (True, False)
+    """
+    return _LITERAL_OF_NOW.search(sql) is not None

@@ -1,4 +1,4 @@
-"""The author's SQL expressions: each is parsed as one expression, and looks at nothing but its record.
+"""The author's SQL expressions: each is parsed as one expression, looks at nothing but its record, and is repeatable.
 
 An expression may come from a template, and a template from whoever triggers the DAG. So it is checked twice: as parsed,
 since the analysis alone already opens files and loads classes, and as analysed, where Spark knows what it will do.
@@ -7,10 +7,11 @@ since the analysis alone already opens files and loads classes, and as analysed,
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_kafka_spark.core.errors import ExpressionError
-from airflow_provider_kafka_spark.core.expressions import refusal_of
+from airflow_provider_kafka_spark.core.expressions import NOT_NOW, NOT_REPEATABLE, has_literal_of_now, refusal_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -23,7 +24,7 @@ _UNRESOLVED = frozenset(
 
 
 def check_expression(spark: SparkSession, table: DataFrame, name: str, sql: str, example: str) -> str:
-    """The type of an expression over the table, if it gives one value of one record and looks at nothing else.
+    """The type of an expression over the table, if it gives one value of one record, the same one at each try.
 
     :param table: has the source columns.
     :param name: of the parameter, for errors.
@@ -37,9 +38,10 @@ def check_expression(spark: SparkSession, table: DataFrame, name: str, sql: str,
     spark.conf.set("spark.sql.variable.substitute", "false")
     shown = repr(_cut(sql, 120))
     try:
-        if reason := _beyond_the_record(spark, sql):
-            raise ExpressionError(f"{name} must look at the record alone, such as {example!r}; got {shown}, {reason}.")
-        checked = table.select("*", F.expr(sql).alias("_checked"))
+        reason = _refusal_as_parsed(spark, sql)
+        if reason is None:
+            checked = table.select("*", F.expr(sql).alias("_checked"))
+            reason = _refusal_as_analysed(spark, checked, table)
     # Py4JJavaError: Spark has no error of its own for some, such as an overflow of the stack.
     except (PySparkException, Py4JJavaError) as error:
         text = _cut(str(getattr(error, "java_exception", error)).strip().splitlines()[0], 200)
@@ -48,41 +50,69 @@ def check_expression(spark: SparkSession, table: DataFrame, name: str, sql: str,
             f"{name} must be an SQL expression over the source columns ({columns}), such as {example!r}; "
             f"{name}={shown} does not compile: {text}"
         ) from error
-    if not _is_projection(checked, table):
+    if reason is not None:
         raise ExpressionError(
-            f"{name} must make one value of one record, such as {example!r}; got {shown}, which looks at several "
-            f"records or makes several (a generator or a window)."
+            f"{name} must depend on its record alone, such as {example!r}; got {shown}, which {reason}."
         )
     return checked.schema["_checked"].dataType.simpleString()
 
 
-def _beyond_the_record(spark: SparkSession, sql: str) -> str | None:
-    """What of an expression is not the record's, in words, before Spark looks any of it up."""
+def _refusal_as_parsed(spark: SparkSession, sql: str) -> str | None:
+    """What of an expression is not the record's, before Spark looks any of it up; None if all is."""
     jvm: Any = spark.sparkContext._jvm
     catalyst = jvm.org.apache.spark.sql.catalyst
     parsed = spark._jsparkSession.sessionState().sqlParser().parseExpression(sql)
     if parsed.containsPattern(catalyst.trees.TreePattern.PLAN_EXPRESSION()):
-        return "which has a subquery: it reads tables and files"
+        return "has a subquery: it reads tables and files"
     built_in = catalyst.analysis.FunctionRegistry.builtin()
     for node in json.loads(parsed.toJSON()):
         kind = node["class"]
         if kind.endswith(".UnresolvedFunction"):
             function = str(node["nameParts"]).strip("[]").lower()
             found = built_in.lookupFunction(catalyst.FunctionIdentifier(function))
-            reason = refusal_of(function, found.get().getGroup() if found.isDefined() else None)
-            if reason is not None:
-                return f"which calls {function}(): {reason}"
+            refusal = refusal_of(function, found.get().getGroup() if found.isDefined() else None)
+            if refusal is not None:
+                return f"calls {function}(): {refusal}"
         elif kind not in _UNRESOLVED and not kind.startswith(f"{_CATALYST}.expressions."):
             part = kind.rpartition(".")[2]
-            return f"which has {part}. Name columns and functions, without *, IDENTIFIER() or parameters"
+            return f"has {part}. Name columns and functions, without *, IDENTIFIER() or parameters"
+    return f"has a literal of 'now' or a day such as 'today': {NOT_NOW}" if has_literal_of_now(sql) else None
+
+
+def _refusal_as_analysed(spark: SparkSession, checked: DataFrame, table: DataFrame) -> str | None:
+    """What of an expression is another at each try, or not one value of one record; None if all is well.
+
+    :param checked: the table, and the expression as the last column.
+    """
+    jvm: Any = spark.sparkContext._jvm
+    sql = jvm.org.apache.spark.sql.catalyst
+    plan, before = (each._jdf.queryExecution().analyzed() for each in (checked, table))
+    # Spark may have added what makes or drops rows, or joined what a function stands for.
+    if plan.nodeName() != "Project" or not plan.children().apply(0).equals(before):
+        return "looks at several records, or makes several of one"
+    expression, patterns = plan.projectList().last(), sql.trees.TreePattern
+    if expression.containsPattern(patterns.PLAN_EXPRESSION()):
+        return "has a subquery: it reads tables and files"
+    if not expression.deterministic():
+        return f"calls {_deepest(expression, lambda node: not node.deterministic())}(): {NOT_REPEATABLE}"
+    looks_at_now = patterns.CURRENT_LIKE()
+    if expression.containsPattern(looks_at_now):
+        return f"calls {_deepest(expression, lambda node: node.containsPattern(looks_at_now))}(): {NOT_NOW}"
+    # What the optimizer would make of texts such as 'now', where they are cast.
+    replaced = sql.optimizer.ReplaceExpressions.apply(plan)
+    if not sql.optimizer.SpecialDatetimeValues.apply(replaced).equals(replaced):
+        return f"has 'now' or a day such as 'today': {NOT_NOW}"
     return None
+
+
+def _deepest(expression: Any, has: Callable[[Any], bool]) -> str:
+    """Spark's name of the innermost part that has a property."""
+    children = expression.children()
+    for child in (children.apply(i) for i in range(children.size())):
+        if has(child):
+            return _deepest(child, has)
+    return str(expression.prettyName())
 
 
 def _cut(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 3]}..."
-
-
-def _is_projection(checked: DataFrame, table: DataFrame) -> bool:
-    """Whether the one is the other with a column more, and Spark adds nothing that makes or drops rows."""
-    plan, before = (each._jdf.queryExecution().analyzed() for each in (checked, table))
-    return bool(plan.nodeName() == "Project" and plan.children().apply(0).equals(before))

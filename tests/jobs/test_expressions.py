@@ -81,7 +81,7 @@ def test_a_subquery_is_refused_before_its_files_are_looked_for(
 ) -> None:
     """Spark opens them to analyse the query, so the error of one that is missing would tell that."""
     sql = f"(select value from text.`{tmp_path}/missing` limit 1)"  # noqa: S608
-    assert f"{column} must look at the record alone" in (message := refusal(spark, columns={column: sql}))
+    assert f"{column} must depend on its record alone" in (message := refusal(spark, columns={column: sql}))
     assert "subquery" in message
     assert "PATH_NOT_FOUND" not in message
 
@@ -131,3 +131,56 @@ def test_variables_are_not_replaced(spark: SparkSession, monkeypatch: pytest.Mon
 )
 def test_what_needs_the_record_alone_is_permitted(spark: SparkSession, where: str) -> None:
     check_expressions(spark, Transform(where=where))
+
+
+@pytest.mark.parametrize(
+    ("where", "says"),
+    [
+        pytest.param("rand() < 0.5", "calls rand()", id="rand"),
+        pytest.param("random(7) < 0.5", "calls rand()", id="with-a-seed"),
+        pytest.param("exists(headers, h -> randn() > 0)", "calls randn()", id="in-a-lambda"),
+        pytest.param("uniform(1, 10, 0) > 5", "calls uniform()", id="uniform"),
+        pytest.param("randstr(3) = 'abc'", "calls randstr()", id="randstr"),
+        pytest.param("shuffle(array(1, 2))[0] = 1", "calls shuffle()", id="shuffle"),
+        pytest.param("uuid() > 'a'", "calls uuid()", id="uuid"),
+        pytest.param("monotonically_increasing_id() = 1", "calls monotonically_increasing_id()", id="row-number"),
+        pytest.param("spark_partition_id() = 0", "calls spark_partition_id()", id="spark-partition"),
+    ],
+)
+def test_an_expression_gives_the_same_answer_at_each_try(spark: SparkSession, where: str, says: str) -> None:
+    message = refusal(spark, where=where)
+    assert says in message
+    assert "a retry cannot give the same answer. Use a hash of the record, such as pmod(xxhash64(key)" in message
+    assert len(message) < 500
+
+
+@pytest.mark.parametrize(
+    ("where", "says"),
+    [
+        pytest.param("timestamp > now() - interval 1 hour", "calls now()", id="now"),
+        pytest.param("timestamp > current_timestamp", "calls current_timestamp()", id="without-brackets"),
+        pytest.param("timestamp > current_timestamp()", "calls current_timestamp()", id="current_timestamp"),
+        pytest.param("timestamp > localtimestamp()", "calls localtimestamp()", id="localtimestamp"),
+        pytest.param("date(timestamp) = current_date()", "calls current_date()", id="current_date"),
+        pytest.param("date(timestamp) = curdate()", "calls current_date()", id="curdate"),
+        pytest.param("unix_timestamp() > offset", "calls current_timestamp()", id="unix_timestamp"),
+        pytest.param("current_timezone() = 'UTC'", "calls current_timezone()", id="current_timezone"),
+        pytest.param("timestamp > 'today'", "has 'now', 'today'", id="by-a-cast"),
+        pytest.param("timestamp > to_timestamp(concat('no', 'w'))", "has 'now', 'today'", id="by-a-function"),
+        pytest.param("timestamp > timestamp'now'", "has 'now', 'today'", id="by-a-literal"),
+        pytest.param('date(timestamp) = DATE "Yesterday"', "has 'now', 'today'", id="by-a-literal-of-a-day"),
+    ],
+)
+def test_an_expression_does_not_look_at_the_clock(spark: SparkSession, where: str, says: str) -> None:
+    message = refusal(spark, where=where)
+    assert says in message
+    assert "a retry runs later. Use a template, such as timestamp'{{ data_interval_end }}'" in message
+    assert len(message) < 500
+
+
+def test_dates_and_hours_are_those_of_utc(spark: SparkSession) -> None:
+    """A retry may run on a machine with another time zone."""
+    transform = Transform(where="hour(timestamp) = 1 and string(timestamp) = '1970-01-01 01:00:00'")
+    check_expressions(spark, transform)
+    records = spark.range(1).selectExpr("timestamp_seconds(3600) as timestamp")
+    assert [row["_keep"] for row in mark_kept(records, transform).collect()] == [True]

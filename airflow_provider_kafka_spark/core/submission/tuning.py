@@ -20,7 +20,7 @@ _SMALL_JOB_OFFSETS = 100_000
 
 
 def spark_defaults() -> dict[str, str]:
-    """Spark's own settings of the connector, before the author's own.
+    """Spark's own settings of the connector and of SQL, before the author's own.
 
     Every offset is read once, so that fetched records kept for another reader only fill the memory: a plan of 200 short spans ran out of a 3 GB heap with the defaults (64 consumers, 5 min).
     """
@@ -28,6 +28,8 @@ def spark_defaults() -> dict[str, str]:
         "spark.kafka.consumer.cache.capacity": "16",
         "spark.kafka.consumer.fetchedData.cache.timeout": "1s",
         "spark.kafka.consumer.fetchedData.cache.evictorThreadRunInterval": "1s",
+        # Otherwise it is that of the driver's machine, and hour(timestamp) another one on another machine.
+        "spark.sql.session.timeZone": "UTC",
     }
 
 

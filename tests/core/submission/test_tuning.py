@@ -60,3 +60,8 @@ def test_the_connector_keeps_no_records_for_other_readers() -> None:
 
     assert int(options["spark.kafka.consumer.cache.capacity"]) < 64
     assert options["spark.kafka.consumer.fetchedData.cache.timeout"] == "1s"
+
+
+def test_the_time_zone_is_not_that_of_the_machine() -> None:
+    """A retry may run on another one; expressions such as hour(timestamp) would give another answer there."""
+    assert spark_defaults()["spark.sql.session.timeZone"] == "UTC"
