@@ -24,7 +24,7 @@ from airflow_provider_kafka_spark.jobs.kafka_source import kafka_by_v2, read_fro
 from airflow_provider_kafka_spark.jobs.progress import Progress, Whole
 from airflow_provider_kafka_spark.jobs.range_index import with_range_index
 from airflow_provider_kafka_spark.jobs.target_growth import TargetGrowth, fitting_batches
-from airflow_provider_kafka_spark.jobs.targets import check_targets, find_targets
+from airflow_provider_kafka_spark.jobs.targets import find_targets
 from airflow_provider_kafka_spark.jobs.transform import KEEP, check_expressions, mark_kept, to_target
 
 if TYPE_CHECKING:
@@ -48,11 +48,7 @@ def copy(spark: SparkSession, request: JobRequest, whole: Whole | None = None) -
     with kafka_by_v2(spark):
         planned = request.offset_ranges.without_empty()
         every = {r: i for i, r in enumerate(planned)}
-        targets = find_targets(
-            spark, transform, planned, lambda: _read(spark, request, every, request.spans).where(KEEP)
-        )
-        if transform.topic_expr is not None:
-            check_targets(spark, targets, transform, planned, request.sink_options, request.forbidden_targets)
+        targets = find_targets(spark, request, lambda: _read(spark, request, every, request.spans).where(KEEP))
         audits = transform.provenance_headers
         delivered = _find_written(spark, request, targets) if request.is_retry and audits else Delivered()
         remaining, spans = _remaining(request, planned, delivered)

@@ -1,13 +1,12 @@
-"""Which topics ``target_topic_expr`` leads to, and whether they can take the records; found out before anything is written."""
+"""Which topics ``target_topic_expr`` leads to, and whether they take the records: known before the first write."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from airflow_provider_kafka_spark.core.errors import TargetError
-from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
-from airflow_provider_kafka_spark.core.protocol import Transform
+from airflow_provider_kafka_spark.core.protocol import JobRequest, Transform
 from airflow_provider_kafka_spark.jobs.kafka_admin import kafka_admin
 from airflow_provider_kafka_spark.jobs.local_table import local_table
 
@@ -17,68 +16,74 @@ if TYPE_CHECKING:
 _MOST_TOPICS = 1_000
 
 
-def find_targets(
-    spark: SparkSession, transform: Transform, ranges: OffsetRanges, kept_records: Callable[[], DataFrame]
-) -> tuple[str, ...]:
-    """Every topic that records will go to.
+def find_targets(spark: SparkSession, request: JobRequest, kept_records: Callable[[], DataFrame]) -> tuple[str, ...]:
+    """Every topic that records will go to; each of those that ``target_topic_expr`` leads to can take them.
 
-    An expression over ``topic`` and ``partition`` alone is evaluated on the plan. Any other one is evaluated on every record, in a pass of its own, since a null in the
-    middle of the copy would fail it after other records went out.
+    An expression over ``topic`` and ``partition`` alone is evaluated on the plan. Any other one is evaluated on every
+    record, in a pass of its own, since a null in the middle of the copy would fail it after other records went out.
 
-    :raises TargetError: if the expression gives null for a record, or more than a thousand topics.
+    :param kept_records: the records to be copied.
+    :raises TargetError: if the expression gives null for a record, or more than a thousand topics, or one that is being
+        read, does not exist, or has too few partitions for ``preserve_partition``.
     """
     from pyspark.errors import PySparkException
 
+    transform = request.transform
     if transform.topic is not None:
         return (transform.topic,)
-    expression = f"({transform.topic_expr}) as target"
-    partitions = ((p.topic, p.partition) for p in ranges.without_empty().topic_partitions)
+    partitions = ((p.topic, p.partition) for p in request.offset_ranges.without_empty().topic_partitions)
     planned = local_table(spark, {"topic": "string", "partition": "int"}, partitions)
     try:
-        targets = planned.selectExpr(expression)
+        routes, by_plan = _routes(planned, transform), True
     except PySparkException:
-        targets = kept_records().selectExpr(expression)
-    found = {row["target"] for row in targets.distinct().limit(_MOST_TOPICS + 1).collect()}
-    if None in found:
+        routes, by_plan = _routes(kept_records(), transform), False
+    try:
+        _check(spark, request, routes)
+    except TargetError:
+        if not (by_plan and transform.drops_records):
+            raise
+        # Perhaps only for records that are not kept.
+        routes = _routes(kept_records(), transform)
+        _check(spark, request, routes)
+    return tuple(sorted(name for name in routes if name is not None))
+
+
+def _routes(records: DataFrame, transform: Transform) -> dict[str | None, int]:
+    """For each target topic, the highest source partition that leads to it."""
+    from pyspark.sql import functions as F
+
+    target = F.expr(transform.topic_expr or "null").alias("target")
+    found = records.groupBy(target).agg(F.max("partition").alias("highest")).limit(_MOST_TOPICS + 1)
+    return {row["target"]: row["highest"] for row in found.collect()}
+
+
+def _check(spark: SparkSession, request: JobRequest, routes: Mapping[str | None, int]) -> None:
+    expression = f"target_topic_expr={request.transform.topic_expr!r}"
+    if None in routes:
         raise TargetError(
-            f"target_topic_expr must give a topic for every record; {transform.topic_expr!r} gives null for some. Use coalesce({transform.topic_expr}, "
-            f"'<a topic for the rest>'), or leave those records out with where."
+            f"target_topic_expr must give a topic for every record; {expression} gives null for some. "
+            f"Use coalesce(..., '<a topic for the rest>'), or leave those records out with where."
         )
-    if len(found) > _MOST_TOPICS:
-        raise TargetError(
-            f"target_topic_expr={transform.topic_expr!r} gives more than {_MOST_TOPICS} different topics; is it the right column?"
-        )
-    return tuple(sorted(found))
-
-
-def check_targets(
-    spark: SparkSession,
-    targets: Sequence[str],
-    transform: Transform,
-    ranges: OffsetRanges,
-    sink_options: Mapping[str, str],
-    forbidden: Sequence[str],
-) -> None:
-    """Refuse targets that the expression leads to and that cannot take the records.
-
-    :param forbidden: topics that are being read, where writing into those is not allowed.
-    :raises TargetError: if one is forbidden, does not exist, or has too few partitions for ``preserve_partition``.
-    """
-    into_source = sorted(set(targets) & set(forbidden))
+    if len(routes) > _MOST_TOPICS:
+        raise TargetError(f"{expression} gives more than {_MOST_TOPICS} different topics; is it the right column?")
+    needed = {name: highest + 1 for name, highest in sorted(routes.items()) if name is not None}
+    into_source = sorted(needed.keys() & set(request.forbidden_targets))
     if into_source:
         raise TargetError(
-            f"target_topic_expr={transform.topic_expr!r} leads back into {into_source}, which is being read. Correct it, or pass allow_same_topic=True."
+            f"{expression} leads back into {into_source}, which is being read. "
+            f"Correct it, or pass allow_same_topic=True."
         )
-    with kafka_admin(spark, sink_options) as admin:
-        partitions = admin.partition_counts(targets)
-    missing = [name for name in targets if name not in partitions]
+    with kafka_admin(spark, request.sink_options) as admin:
+        counts = admin.partition_counts(list(needed))
+    missing = [name for name in needed if name not in counts]
     if missing:
         raise TargetError(
-            f"target_topic_expr={transform.topic_expr!r} leads to topics that do not exist, or that the login of the target may not see: {missing[:10]}. Create them first; or grant it WRITE on them."
+            f"{expression} leads to topics that do not exist, or that the login of the target may not see: "
+            f"{missing[:10]}. Create them first; or grant it WRITE on them."
         )
-    needed = max((r.partition for r in ranges.without_empty()), default=-1) + 1
-    small = {name: count for name, count in partitions.items() if count < needed}
-    if transform.preserve_partition and small:
+    small = [f"{name!r} needs {count}, has {counts[name]}" for name, count in needed.items() if count > counts[name]]
+    if request.transform.preserve_partition and small:
         raise TargetError(
-            f"preserve_partition=True needs at least {needed} partitions in every target topic; these have fewer: {small}."
+            f"preserve_partition=True needs in each target topic the partitions that its records come from: "
+            f"{'; '.join(small[:10])}. Add partitions, or pass preserve_partition=False."
         )

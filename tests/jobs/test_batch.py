@@ -203,6 +203,31 @@ def test_refuses_bad_targets_before_writing(
     assert len(kafka_broker.consume(source)) == 5
 
 
+def test_each_target_needs_only_the_partitions_that_lead_to_it(
+    kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy
+) -> None:
+    """A target as small as its own source will do, though another source is larger; what is not kept needs nothing."""
+    large, small = topic(4, suffix="large"), topic(1, suffix="small")
+    large_target, small_target = topic(4, suffix="target-large"), topic(1, suffix="target-small")
+    records = [Record(value=b"%d" % i, partition=i % 4) for i in range(8)]
+    kafka_broker.produce(large, records)
+    kafka_broker.produce(small, [Record(value=b"only")])
+    of_large = [f"{large}:{partition}:0:2" for partition in range(4)]
+    by_topic = f"if(topic = '{large}', '{large_target}', '{small_target}')"
+
+    report = run_copy([*of_large, f"{small}:0:0:1"], topic_expr=by_topic, preserve_partition=True)
+
+    assert report.target_topics == tuple(sorted((large_target, small_target)))
+    assert [(r.partition, r.value) for r in kafka_broker.consume(large_target)] == [
+        (r.partition, r.value) for partition in range(4) for r in records if r.partition == partition
+    ]
+    run_copy(of_large, topic_expr=f"'{small_target}'", preserve_partition=True, where="partition < 1")
+    assert [r.value for r in kafka_broker.consume(small_target)] == [b"only", b"0", b"4"]
+    with pytest.raises(TargetError, match=f"'{small_target}' needs 4, has 1") as raised:
+        run_copy(of_large, topic_expr=f"'{small_target}'", preserve_partition=True)
+    assert large_target not in str(raised.value)
+
+
 def test_a_retry_writes_only_what_is_missing(kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy) -> None:
     """What an earlier try delivered is found in the target, left out, and counted as delivered."""
     source, target = topic(2, suffix="source"), topic(3, suffix="target")
