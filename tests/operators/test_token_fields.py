@@ -58,7 +58,7 @@ def test_mapped_tasks_show_theirs(kind: type[BaseOperator], parameters: dict[str
     task = mapped.unmap({"token_ids": [_IDS[0]]})
 
     # As the mapped operator renders it: by the fields of the class.
-    task._do_render_template_fields(task, mapped.template_fields, {"who": "alice"}, mapped.get_template_env(), set())
+    task._do_render_template_fields(task, mapped.template_fields, {"who": "alice"}, mapped.get_template_env(), set())  # noqa: SLF001
 
     shown = _serialize_rendered_fields(task)
     assert (shown["selected_ids"], shown["selected_owner"]) == ([_IDS[0]], _OWNER)
