@@ -361,7 +361,7 @@ def test_a_report_that_cannot_be_read_may_be_readable_later(storage: Storage) ->
 @pytest.mark.parametrize("kind", ["named-pipe", "endless"])
 def test_a_report_that_has_no_end_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     """Others may write to ``report_location``: the task neither hangs nor fills its memory."""
-    monkeypatch.setattr(spark_job, "_READ_AGAIN_SECONDS", 0)
+    monkeypatch.setattr(spark_job, "READ_AGAIN_SECONDS", 0)
     report = tmp_path / "1.json"
     if kind == "named-pipe":
         os.mkfifo(report)
