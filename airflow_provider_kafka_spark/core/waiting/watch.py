@@ -195,21 +195,30 @@ class Watch:
 
 
 def announced_ranges(events: Iterable[Any]) -> list[dict[str, Any]]:
-    """The offset ranges of a run's asset events, ready for ``ReplayOffsetRangesOperator``. What two events announce counts once.
+    """The offset ranges of a run's asset events, ready for ``ReplayOffsetRangesOperator``.
+
+    Those of a watcher's event are what it saw arrive, those of an operator's what it has read from its source. A range
+    that two events have counts once.
 
     :param events: ``triggering_asset_events[asset]``, or what is in their ``extra``.
-    :raises BoundError: if one of them is not from a watcher of this package.
+    :raises BoundError: if one of them is not from a watcher or an operator of this package.
     """
     ranges: list[Any] = []
     for event in events:
         extra = event if isinstance(event, Mapping) else getattr(event, "extra", None)
-        payload = extra.get("payload") if isinstance(extra, Mapping) else None
-        if not isinstance(payload, Mapping) or not isinstance(payload.get("ranges"), list):
+        found = _ranges_of(extra) if isinstance(extra, Mapping) else None
+        if not isinstance(found, list):
             raise BoundError(
-                f"An asset event must be from a KafkaNewRecordsTrigger, with the ranges in its payload; got the extra {extra!r}. Does anything else update the asset?"
+                "An asset event must be from a KafkaNewRecordsTrigger or a copying operator, and have offset ranges; "
+                f"got the extra {extra!r}. Does anything else update the asset?"
             )
-        ranges += payload["ranges"]
+        ranges += found
     return [r.to_dict() for r in OffsetRanges.parse(ranges, merge_overlaps=True).merge()]
+
+
+def _ranges_of(extra: Mapping[Any, Any]) -> object:
+    payload = extra.get("payload")
+    return payload.get("ranges") if isinstance(payload, Mapping) else extra.get("offset_ranges")
 
 
 def _of_topic(since: Since, topic: str) -> Since:

@@ -212,5 +212,21 @@ def test_the_ranges_of_a_run_are_those_of_all_its_events() -> None:
 
     assert ranges({"ranges": announced_ranges(events)}) == ["orders:0:0:9", "orders:1:0:2"]
     assert announced_ranges(e.extra for e in events) == announced_ranges(events)
+
+
+def test_the_ranges_of_our_operators_events_are_read_too() -> None:
+    """Those that a copy has read from its source, so that a DAG that is scheduled by the copy knows them."""
+    copied = {"run_id": "r", "records_written": 9, "offset_ranges": ["orders:0:0:4", "orders:1:7:7", "o.x:2:1:3"]}
+    retried = {"run_id": "r", "records_written": 9, "offset_ranges": ["orders:0:0:4", "orders:0:4:9"]}
+    nothing = {"run_id": "s", "records_written": 0, "offset_ranges": []}
+
+    found = announced_ranges([SimpleNamespace(extra=extra) for extra in (copied, retried, nothing)])
+
+    assert ranges({"ranges": found}) == ["o.x:2:1:3", "orders:0:0:9"]
+    assert announced_ranges([nothing]) == []
+
+
+@pytest.mark.parametrize("extra", [{}, None, {"offset_ranges": "orders:0:0:1"}, {"payload": {}}, {"ranges": []}])
+def test_an_event_of_anybody_else_is_refused(extra: object) -> None:
     with pytest.raises(BoundError, match="anything else update the asset"):
-        announced_ranges([SimpleNamespace(extra={})])
+        announced_ranges([SimpleNamespace(extra=extra)])
