@@ -1,16 +1,24 @@
-"""Which failures Airflow should try again."""
+"""Which failures Airflow should try again, and what a template of a run without a date should say."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from typing import Any, TypeVar
 
 from airflow.sdk.exceptions import AirflowFailException
+from jinja2.exceptions import UndefinedError
 
-from airflow_provider_kafka_spark.core.errors import KafkaSparkError
+from airflow_provider_kafka_spark.core.errors import InvalidInputError, KafkaSparkError
 
 T = TypeVar("T")
+
+#: What Airflow leaves out of the context of a run without a logical date.
+_OF_A_DATED_RUN = re.compile(
+    "'(data_interval_(start|end)|logical_date|ds|ds_nodash|ts|ts_nodash|ts_nodash_with_tz)' is undefined"
+)
 
 
 def fail_for_good(execute: Callable[..., T]) -> Callable[..., T]:
@@ -26,3 +34,24 @@ def fail_for_good(execute: Callable[..., T]) -> Callable[..., T]:
             raise AirflowFailException(f"{type(error).__name__}: {error}") from error
 
     return wrapped
+
+
+@contextmanager
+def undated_run_explained() -> Iterator[None]:
+    """Say what to do where a template asks for the date of a run that has none, in place of Jinja's bare "undefined".
+
+    :raises AirflowFailException: in that case; no retry gives a run a date.
+    """
+    try:
+        yield
+    except UndefinedError as error:
+        undefined = _OF_A_DATED_RUN.search(str(error))
+        if undefined is None:
+            raise
+        message = (
+            f"{undefined[1]!r} must be known to a template; this run has no data interval, since it was started by "
+            f"hand, over the REST API or by an asset without a logical date. Start it with one, such as 'airflow dags "
+            f"trigger --logical-date 2026-11-20T10:00:00Z' or \"logical_date\" in the request, use 'airflow backfill "
+            f"create', or pass the window as a DAG parameter."
+        )
+        raise AirflowFailException(f"{InvalidInputError.__name__}: {message}") from error

@@ -133,7 +133,8 @@ def _read_timestamp(value: Timestamp | None, name: str) -> int | None:
         return None
     if isinstance(value, str) and value.strip() in ("", "None"):
         raise BoundError(
-            f"{name} must be a moment; its template gave {value!r}: this run has no data interval. Manual, asset-triggered and cron-triggered runs may have none in Airflow 3. Schedule the DAG "
-            f"with CronDataIntervalTimetable or CronTriggerTimetable(..., interval=...), or pass the window as a DAG parameter."
+            f"{name} must be a moment; its template gave {value!r}: this run has no data interval. Schedule the DAG "
+            f"with CronDataIntervalTimetable or CronTriggerTimetable(..., interval=...), start a run by hand with a "
+            f"logical date, or pass the window as a DAG parameter."
         )
     return parse_timestamp(value, name)

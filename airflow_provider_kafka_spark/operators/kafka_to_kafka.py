@@ -22,6 +22,7 @@ from airflow_provider_kafka_spark.core.submission.job_events import JobEvent, Jo
 from airflow_provider_kafka_spark.core.submission.job_logins import JobLogins
 from airflow_provider_kafka_spark.core.submission.tuning import sink_defaults, source_defaults
 from airflow_provider_kafka_spark.hooks.failure import fail_for_good as fail_for_good
+from airflow_provider_kafka_spark.hooks.failure import undated_run_explained
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.hooks.permissions import check_topics
 from airflow_provider_kafka_spark.hooks.run_state import RequestStore
@@ -138,6 +139,11 @@ class KafkaToKafkaOperator(SparkJobOperator):
         self.kafka_timeout = kafka_timeout
         self.progress_seconds = progress_seconds
         self._tokens = TokenUse()
+
+    def render_template(self, *args: Any, **kwargs: Any) -> Any:
+        """Airflow's, with an error that says what to do where a run has no data interval."""
+        with undated_run_explained():
+            return super().render_template(*args, **kwargs)
 
     def on_kill(self) -> None:
         """Stop the Spark job wherever it runs, and expire its delegation tokens meanwhile; ``execute`` then fails."""

@@ -20,8 +20,9 @@ class ReplayOffsetRangesOperator(BoundedCopyOperator):
 
     Each range is read by one Spark partition, in order, as ``createRDD`` had it; more than 64 ranges are merged into spans where that is cheaper.
 
-    :param offset_ranges: a list of ``{"topic", "partition", "from_offset", "until_offset"}`` or of ``"orders:0:100:200"``, in any order; that list as JSON text; or the
-        whole result or plan of another task, ``copy.output``. (templated)
+    :param offset_ranges: a list of ``{"topic", "partition", "from_offset", "until_offset"}`` or of
+        ``"orders:0:100:200"``, in any order; that list as JSON text, as ``"{{ params.ranges | tojson }}"`` renders it;
+        or the whole result or plan of another task, ``copy.output``. (templated)
     :param merge_overlaps: write the records of overlapping ranges once, in place of refusing them.
 
     Further parameters: :class:`~airflow_provider_kafka_spark.operators.bounded_copy.BoundedCopyOperator`.
@@ -53,13 +54,15 @@ class ReplayOffsetRangesOperator(BoundedCopyOperator):
 
     def _ranges(self) -> OffsetRanges:
         values: object = self.offset_ranges
+        if isinstance(self.offset_ranges, str):
+            try:
+                values = json.loads(self.offset_ranges)
+            except (ValueError, RecursionError) as error:
+                raise OffsetRangeError(
+                    f"offset_ranges must be a list, or a JSON list such as '[\"orders:0:100:200\"]'; got "
+                    f"{self.offset_ranges[:100]!r}: {error}. In a template, write '{{{{ params.ranges | tojson }}}}'; "
+                    f"an XCom is passed as the task's output itself."
+                ) from error
         if isinstance(values, Mapping) and "ranges" in values:
             values = values["ranges"]
-        if isinstance(values, str) and values.lstrip().startswith("["):
-            try:
-                values = json.loads(values)
-            except json.JSONDecodeError as error:
-                raise OffsetRangeError(
-                    f"offset_ranges as text must be a JSON list, such as '[\"orders:0:100:200\"]'; got {values!r}: {error}. For an XCom, pass the task's output itself, not a template."
-                ) from error
         return OffsetRanges.parse(values, merge_overlaps=self.merge_overlaps)

@@ -22,7 +22,7 @@ from airflow_provider_kafka_spark.core.waiting.new_records import NewRecords
 from airflow_provider_kafka_spark.core.waiting.outage import Outage
 from airflow_provider_kafka_spark.core.waiting.timestamp_reached import TimestampReached
 from airflow_provider_kafka_spark.hooks.broker_poll import ask_broker, read_checkpoint
-from airflow_provider_kafka_spark.hooks.failure import fail_for_good
+from airflow_provider_kafka_spark.hooks.failure import fail_for_good, undated_run_explained
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.triggers.condition import KafkaConditionTrigger, verdict_of_event
 
@@ -65,6 +65,11 @@ class KafkaOffsetsSensor(BaseSensorOperator):
         self.deferrable = deferrable
         self._outage = Outage()
         self._said = ""
+
+    def render_template(self, *args: Any, **kwargs: Any) -> Any:
+        """Airflow's, with an error that says what to do where a run has no data interval."""
+        with undated_run_explained():
+            return super().render_template(*args, **kwargs)
 
     def _condition(self) -> Condition:
         """:raises InvalidInputError: naming the parameter that cannot be right."""
