@@ -171,7 +171,7 @@ class _Announcer(SharedStreamProducer):
         self._hidden = ""
 
     async def open_stream(self) -> AsyncIterator[tuple[Any, Any]]:
-        trigger, outage, said = self._trigger, Outage(), ""
+        trigger, outage, said, is_first_look = self._trigger, Outage(), "", True
         self._state = await self._notebook.read()
         async with shared_poller(trigger.conn_id, trigger.kafka_timeout) as poller:
             while True:
@@ -182,7 +182,9 @@ class _Announcer(SharedStreamProducer):
                     yield announcement, state
                     await self._kept.wait()
                     continue
-                await until_next_tick(trigger.poll_interval)
+                if not is_first_look:
+                    await until_next_tick(trigger.poll_interval)
+                is_first_look = False
                 try:
                     await self._look(poller)
                 except KafkaSparkError as error:

@@ -105,6 +105,25 @@ def test_latest_is_remembered_from_the_first_look_on(kafka: KafkaBroker, topic: 
 
 
 @pytest.mark.broker
+def test_a_watcher_looks_at_once_when_it_starts(kafka: KafkaBroker, topic: TopicFactory) -> None:
+    """Also after a restart with an event that may not have been kept; only then it waits for its interval."""
+    name, store = topic(), AssetStateStore()
+
+    async def main() -> None:
+        await in_thread(kafka.produce, name, [Record(value=b"v")] * 3)
+        async with Triggerer(store, topics=[name], poll_interval=3600).running() as first:
+            await until(lambda: first.events, "an event")
+        await in_thread(kafka.produce, name, [Record(value=b"v")] * 2)
+        async with Triggerer(store, topics=[name], poll_interval=3600).running() as second:
+            await until(lambda: second.events, "the same event")
+            second.confirm()
+            await until(lambda: len(second.events) == 2, "what came meanwhile")
+        assert [ranges(e) for e in second.events] == [[(0, 0, 3)], [(0, 3, 5)]]
+
+    run(main)
+
+
+@pytest.mark.broker
 def test_a_topic_that_does_not_exist_yet_is_waited_for(kafka: KafkaBroker, topic: TopicFactory) -> None:
     name, store = f"{topic()}-later", AssetStateStore()
 
