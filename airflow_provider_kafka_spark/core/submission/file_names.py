@@ -15,5 +15,8 @@ PROPERTIES = "spark.conf"
 #: Of the Spark connection.
 KEYTAB = "spark.keytab"
 
+#: Of a JVM that crashes; the JVM itself fills in the number of its process.
+CRASH_REPORT = "hs_err_pid%p.log"
+
 #: What no other file of a job may be called.
 RESERVED = frozenset({REQUEST, REPORT, PROCEED, LOGINS, CODE, PROPERTIES, KEYTAB})

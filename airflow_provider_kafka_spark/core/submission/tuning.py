@@ -20,16 +20,32 @@ _SMALL_JOB_OFFSETS = 100_000
 
 
 def spark_defaults() -> dict[str, str]:
-    """Spark's own settings of the connector and of SQL, before the author's own.
+    """Spark's own settings of the connector, of SQL and of its UI, before the author's own.
+
+    The UI has no login, so nobody ends a job there.
 
     Every offset is read once, so that fetched records kept for another reader only fill the memory: a plan of 200 short spans ran out of a 3 GB heap with the defaults (64 consumers, 5 min).
     """
     return {
+        "spark.ui.killEnabled": "false",
         "spark.kafka.consumer.cache.capacity": "16",
         "spark.kafka.consumer.fetchedData.cache.timeout": "1s",
         "spark.kafka.consumer.fetchedData.cache.evictorThreadRunInterval": "1s",
         # Otherwise it is that of the driver's machine, and hour(timestamp) another one on another machine.
         "spark.sql.session.timeZone": "UTC",
+    }
+
+
+def local_defaults(job_folder: str) -> dict[str, str]:
+    """What Spark needs besides on a local master, before the author's own.
+
+    :param job_folder: that only the worker's user can read. Spark makes its folder of blocks, which hold records, readable for
+        everybody.
+    """
+    return {
+        # On one machine heartbeats cost nothing, and progress is known by them.
+        "spark.executor.heartbeatInterval": "2s",
+        "spark.local.dir": job_folder,
     }
 
 

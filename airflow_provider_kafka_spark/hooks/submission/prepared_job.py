@@ -12,14 +12,14 @@ from typing import Any
 
 from airflow_provider_kafka_spark.core.errors import OptionError
 from airflow_provider_kafka_spark.core.protocol import JobRequest
-from airflow_provider_kafka_spark.core.submission.file_names import LOGINS, REPORT
+from airflow_provider_kafka_spark.core.submission.file_names import CRASH_REPORT, LOGINS, REPORT
 from airflow_provider_kafka_spark.core.submission.java_options import java_option
 from airflow_provider_kafka_spark.core.submission.java_properties import format_properties
 from airflow_provider_kafka_spark.core.submission.job_logins import JobLogins
 from airflow_provider_kafka_spark.core.submission.paths import absolute_paths
 from airflow_provider_kafka_spark.core.submission.redaction import REDACTION
 from airflow_provider_kafka_spark.core.submission.secret_references import by_reference
-from airflow_provider_kafka_spark.core.submission.tuning import is_small, spark_defaults
+from airflow_provider_kafka_spark.core.submission.tuning import is_small, local_defaults, spark_defaults
 from airflow_provider_kafka_spark.hooks.kafka_jvm import kerberos_properties
 from airflow_provider_kafka_spark.hooks.programs.class_archive import ClassArchive
 from airflow_provider_kafka_spark.hooks.programs.java import find_java
@@ -39,12 +39,12 @@ _DEFAULT_CONF = {
     # A copy has no shuffle to adapt, and planning one costs a small job some tenths of a second.
     "spark.sql.adaptive.enabled": "false",
 }
-#: On one machine heartbeats cost nothing, and progress is known by them.
-_LOCAL_CONF = {"spark.executor.heartbeatInterval": "2s"}
 #: That of the reading process: Kafka's client takes absolute paths only, and those of driver and executors differ.
 _WORKING_FOLDER = "/proc/self/cwd"
 #: The first compiler alone starts a JVM in about 70 % of the time.
 _FIRST_COMPILER = "-XX:TieredStopAtLevel=1"
+#: Of a driver with a local master. Its UI follows SPARK_LOCAL_IP only.
+_LOCAL_ENVIRONMENT = {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
 
 
 @dataclass(frozen=True)
@@ -119,9 +119,11 @@ def submit_options(
     if not cluster.is_local and not cluster.is_cluster_mode:
         # spark-submit may run in the job's folder.
         options = absolute_paths(options, Path.cwd())
-    defaults = {**_DEFAULT_CONF, **(_LOCAL_CONF if cluster.is_local else {}), **spark_defaults(), **REDACTION}
     options["conf"] = {
-        **defaults,
+        **_DEFAULT_CONF,
+        **spark_defaults(),
+        **(_local_defaults(cluster, options, folder) if cluster.is_local else {}),
+        **REDACTION,
         **ONE_ATTEMPT,
         **cluster.waits,
         **logins.spark_settings,
@@ -141,9 +143,16 @@ def submit_options(
         options["application_args"] = [str(request_file)]
     if travelling:
         options["files"] = _joined(options.get("files"), *travelling)
-    if cluster.is_local and "PYSPARK_PYTHON" not in os.environ:
-        options["env_vars"] = {"PYSPARK_PYTHON": sys.executable, **(options.get("env_vars") or {})}
+    if cluster.is_local:
+        inherited = {name: value for name, value in _LOCAL_ENVIRONMENT.items() if name not in os.environ}
+        options["env_vars"] = {**inherited, **(options.get("env_vars") or {})}
     return options
+
+
+def _local_defaults(cluster: SparkCluster, options: Mapping[str, Any], folder: Path) -> dict[str, str]:
+    """What a properties file of the author's says counts: ``conf`` would replace it."""
+    in_file = properties_of(options.get("properties_file"), cluster.spark_home, os.environ)
+    return {name: value for name, value in local_defaults(str(folder)).items() if name not in in_file}
 
 
 def _joined(*lists: str | None, separator: str = ",") -> str:
@@ -190,8 +199,10 @@ def _jvm_environment(
     """
     properties = {**kerberos_properties(), **logins.system_properties}
     options = [java_option(f"-D{name}={value}") for name, value in properties.items()]
+    # A JVM that crashes writes down its memory and its environment.
+    options.append(java_option(f"-XX:ErrorFile={folder / CRASH_REPORT}"))
     if not cluster.is_local:
-        return {"SPARK_SUBMIT_OPTS": " ".join(options)} if options else {}
+        return {"SPARK_SUBMIT_OPTS": " ".join(options)}
     options += [_FIRST_COMPILER] if is_small(request.planned_offsets) else []
     if archive is not None:
         options.append(archive.jvm_options(folder))

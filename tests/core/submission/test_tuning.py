@@ -65,3 +65,8 @@ def test_the_connector_keeps_no_records_for_other_readers() -> None:
 def test_the_time_zone_is_not_that_of_the_machine() -> None:
     """A retry may run on another one; expressions such as hour(timestamp) would give another answer there."""
     assert spark_defaults()["spark.sql.session.timeZone"] == "UTC"
+
+
+def test_nobody_ends_a_job_by_sparks_ui() -> None:
+    """It has no login."""
+    assert spark_defaults()["spark.ui.killEnabled"] == "false"

@@ -35,7 +35,8 @@ LOGIN = {
 #: Tells what it was started with, and what lies in the folders of its arguments that are its own, and shows that it is gone afterwards.
 SUBMIT = """#!/usr/bin/env python3
 import json, os, pathlib, stat, sys
-folder = pathlib.Path(next(word for word in sys.argv if "/airflow-kafka-spark-" in word).split(",")[0]).parent
+words = [word for word in sys.argv if "/airflow-kafka-spark-" in word and "=" not in word]
+folder = pathlib.Path(words[0].split(",")[0]).parent
 files = {file.name: [stat.S_IMODE(file.stat().st_mode), file.read_bytes().hex()] for file in folder.iterdir()}
 told = {"folder": str(folder), "mode": stat.S_IMODE(folder.stat().st_mode), "files": files, "arguments": sys.argv[1:], "environment": dict(os.environ), "cwd": os.getcwd()}
 pathlib.Path(__file__).with_name("told.json").write_text(json.dumps(told))
@@ -131,6 +132,67 @@ def test_logins_go_by_a_file_of_their_own(
     assert (told.cwd == told.folder) == (master != "local[2]" and mode != "cluster")
     assert PASSWORD not in json.dumps([told.arguments, told.environment])
     assert not told.folder.exists()
+
+
+def test_a_local_driver_keeps_to_its_machine_and_folder(connection: Callable[..., None], home: Path) -> None:
+    """Its UI and its ports are not on the network, nobody ends a job by the UI, and its blocks and crash report are nobody else's."""
+    connection("spark_default", conn_type="spark", host="local[2]")
+
+    told = submit(home)
+
+    assert told.environment["SPARK_LOCAL_IP"] == "127.0.0.1"
+    assert settings(told)["spark.ui.killEnabled"] == "false"
+    assert settings(told)["spark.local.dir"] == str(told.folder)
+    assert f'"-XX:ErrorFile={told.folder}/hs_err_pid%p.log"' in told.environment["SPARK_SUBMIT_OPTS"]
+
+
+@pytest.mark.parametrize("by", ["conf", "defaults", "file-of-the-author"])
+@pytest.mark.parametrize("address", ["worker", "env_vars", "nothing"])
+def test_what_the_author_says_of_a_local_driver_counts(
+    connection: Callable[..., None],
+    home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    by: str,
+    address: str,
+) -> None:
+    """A larger disk for blocks, an address at which others reach the UI."""
+    connection("spark_default", conn_type="spark", host="local[2]")
+    options: dict[str, Any] = {"conf": {"spark.local.dir": "/large"}} if by == "conf" else {}
+    file = tmp_path / ("spark-defaults.conf" if by == "defaults" else "mine.conf")
+    file.write_text("spark.local.dir /large\n" if by != "conf" else "")
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    if by == "file-of-the-author":
+        options["properties_file"] = str(file)
+    if address == "worker":
+        monkeypatch.setenv("SPARK_LOCAL_IP", "10.0.0.1")
+    elif address == "env_vars":
+        monkeypatch.setenv("SPARK_LOCAL_IP", "10.9.9.9")
+        options["env_vars"] = {"SPARK_LOCAL_IP": "10.0.0.1"}
+
+    told = submit(home, **options)
+
+    assert settings(told).get("spark.local.dir") == ("/large" if by == "conf" else None)
+    assert told.environment["SPARK_LOCAL_IP"] == ("127.0.0.1" if address == "nothing" else "10.0.0.1")
+
+
+@pytest.mark.parametrize(
+    ("master", "mode"),
+    [("spark://m:7077", None), ("yarn", "client"), ("yarn", "cluster")],
+    ids=["standalone", "yarn-client", "yarn-cluster"],
+)
+def test_a_cluster_reaches_its_driver(
+    connection: Callable[..., None], home: Path, master: str, mode: str | None, tmp_path: Path
+) -> None:
+    """Executors elsewhere call it, and have disks of their own."""
+    connection("spark_default", conn_type="spark", host=master)
+
+    told = submit(home, report_location=f"file://{tmp_path}" if mode == "cluster" else None, deploy_mode=mode)
+
+    assert "SPARK_LOCAL_IP" not in told.environment
+    assert "spark.local.dir" not in settings(told)
+    assert settings(told)["spark.ui.killEnabled"] == "false"
+    assert f"-XX:ErrorFile={told.folder}/" in told.environment["SPARK_SUBMIT_OPTS"]
 
 
 @pytest.mark.parametrize("master", ["local[2]", "yarn"])
@@ -261,9 +323,12 @@ def test_a_value_is_never_a_second_java_option(connection: Callable[..., None], 
         assert [word for word in shlex.split(options) if "OnError" in word] == [f"-Dallowed={value}"]
 
 
+def settings(told: Told) -> dict[str, str]:
+    return dict(word.split("=", 1) for flag, word in pairwise(told.arguments) if flag == "--conf")
+
+
 def java_options(told: Told) -> dict[str, str]:
-    settings = dict(word.split("=", 1) for flag, word in pairwise(told.arguments) if flag == "--conf")
-    return {name: value for name, value in settings.items() if name.endswith("JavaOptions")}
+    return {name: value for name, value in settings(told).items() if name.endswith("JavaOptions")}
 
 
 @pytest.mark.parametrize(

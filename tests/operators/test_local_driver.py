@@ -1,0 +1,116 @@
+"""What a driver on the worker's own machine shows to others on the network and leaves to others on the machine."""
+
+from __future__ import annotations
+
+import ipaddress
+import signal
+import threading
+import time
+import urllib.request
+from dataclasses import dataclass, field
+from http.client import HTTPException
+from pathlib import Path
+
+import psutil
+import pytest
+
+from airflow_provider_kafka_spark.core.errors import KafkaSparkError
+from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
+from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
+from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
+from tests.airflow_fakes import task_context
+from tests.child_processes import children_with
+from tests.operators.conftest import Traces
+
+pytestmark = [pytest.mark.broker, pytest.mark.spark]
+#: Some milliseconds for each record, so that there is a middle to look at.
+_SLOW = "length(sha2(repeat(string(value), 100000), 256)) = 64"
+
+
+@dataclass
+class Seen:
+    """What there was while the job wrote records.
+
+    :param listening: addresses and ports at which its processes took connections.
+    :param uis: addresses of Spark's UI among them.
+    :param block_folders: where Spark keeps blocks, with the mode of the job's folder around it.
+    :param written: records in the target, before and after a request to kill the job by Spark's UI.
+    """
+
+    listening: set[tuple[str, int]] = field(default_factory=set)
+    uis: list[str] = field(default_factory=list)
+    block_folders: dict[str, int] = field(default_factory=dict)
+    written: list[int] = field(default_factory=list)
+
+
+def test_keeps_to_the_loopback_interface_and_to_the_jobs_folder(
+    kafka: KafkaBroker, topic: TopicFactory, traces: Traces, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Nobody outside reaches the driver, nor ends the job by its UI; blocks and crash report go with the folder."""
+    source, target = topic(suffix="source"), topic(suffix="target")
+    kafka.produce(source, [Record(value=b"%06d" % i) for i in range(6_000)])
+    seen = Seen()
+    working = tmp_path / "working"
+    working.mkdir()
+    monkeypatch.chdir(working)
+
+    def written() -> int:
+        return sum(end for _, end in kafka.offsets(target).values())
+
+    def more_than(count: int) -> bool:
+        deadline = time.monotonic() + 90
+        while written() <= count:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.05)
+        return True
+
+    def look_and_crash() -> None:
+        more_than(100)
+        for process in children_with("batch.py"):
+            sockets = process.net_connections(kind="inet")
+            # Java shows an IPv4 address as an IPv6 one.
+            addresses = [s.laddr for s in sockets if s.status == psutil.CONN_LISTEN]
+            seen.listening |= {(address.ip.removeprefix("::ffff:"), address.port) for address in addresses}
+        for folder in traces.folder.rglob("blockmgr-*"):
+            (job_folder,) = traces.folder.glob("airflow-kafka-spark-*")
+            seen.block_folders[str(folder.relative_to(job_folder))] = job_folder.stat().st_mode & 0o777
+        seen.written.append(written())
+        seen.uis += [f"http://127.0.0.1:{port}" for _, port in seen.listening if b"Spark Jobs" in _page(port, "jobs/")]
+        for _, port in seen.listening:
+            for number in range(3):
+                # As the "(kill)" links of the UI do.
+                _page(port, f"jobs/job/kill/?id={number}", data=b"")
+        more_than(seen.written[0] + 100)
+        seen.written.append(written())
+        for process in children_with("batch.py"):
+            if process.name() == "java":
+                process.send_signal(signal.SIGSEGV)
+
+    thread = threading.Thread(target=look_and_crash)
+    thread.start()
+    operator = KafkaToKafkaBatchOperator(
+        task_id="task", topics=[source], target_topic=target, where=_SLOW, sink_options={"kafka.linger.ms": 0}
+    )
+    with pytest.raises(KafkaSparkError):
+        operator.execute(task_context())  # type: ignore[arg-type]
+    thread.join()
+
+    assert [address for address in seen.listening if not ipaddress.ip_address(address[0]).is_loopback] == []
+    assert len(seen.uis) == 1
+    assert set(seen.block_folders.values()) == {0o700}
+    assert seen.written[1] > seen.written[0] + 100
+    # Spark makes an empty folder there, and leaves it in a crash.
+    assert {path.name for path in working.iterdir()} <= {"artifacts"}
+    assert (traces.files, traces.processes) == ([], [])
+
+
+def _page(port: int, path: str, data: bytes | None = None) -> bytes:
+    """What is answered by HTTP; nothing where that is not spoken, or refused."""
+    address = f"http://127.0.0.1:{port}/{path}"
+    try:
+        with urllib.request.urlopen(address, data=data, timeout=5) as page:
+            content: bytes = page.read()
+            return content
+    except (OSError, HTTPException):
+        return b""
