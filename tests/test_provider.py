@@ -19,7 +19,11 @@ from airflow.sdk import BaseHook, BaseOperator, BaseSensorOperator
 from airflow.triggers.base import BaseTrigger
 
 from airflow_provider_kafka_spark import __version__
+from airflow_provider_kafka_spark.hooks.programs.jars import REPOSITORY_VARIABLE
+from airflow_provider_kafka_spark.hooks.programs.java import find_java
 from airflow_provider_kafka_spark.provider_info import get_provider_info
+from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
+from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 
 pytestmark = [pytest.mark.packaging, pytest.mark.timeout(900)]
 
@@ -70,20 +74,20 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def fresh(tmp_path_factory: pytest.TempPathFactory, wheel: Path) -> Iterator[Path]:
-    """A new environment that holds the wheel with what it requires, and nothing of this checkout."""
+    """The wheel in a new environment with what it requires, without constraints, and nothing of this checkout."""
     folder = tmp_path_factory.mktemp("fresh")
     uv("venv", "--quiet", "--python", sys.executable, folder / "venv")
     python = folder / "venv/bin/python"
-    uv("pip", "install", "--quiet", "--python", python, "--constraint", _CHECKOUT / "constraints.txt", wheel)
+    uv("pip", "install", "--quiet", "--python", python, wheel)
     yield folder
     # Some hundred MB, of which pytest would keep three.
     shutil.rmtree(folder)
 
 
-def run(fresh: Path, *command: str) -> str:
+def run(fresh: Path, *command: str, **environment: str) -> str:
     """Run a program of the fresh environment with an Airflow home of its own."""
-    environment = {
-        "PATH": f"{fresh / 'venv/bin'}:/usr/bin:/bin",
+    environment |= {
+        "PATH": f"{fresh / 'venv/bin'}:{find_java().executable.parent}:/usr/bin:/bin",
         "HOME": str(fresh),
         "AIRFLOW_HOME": str(fresh / "airflow"),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
@@ -129,6 +133,44 @@ def test_airflow_finds_the_provider(fresh: Path) -> None:
     ours = [p for p in providers if p["package_name"] == "airflow-provider-kafka-spark"]
     assert [p["version"] for p in ours] == [__version__]
     assert any(p["package_name"] == "apache-airflow-providers-apache-spark" for p in providers)
+
+
+_DAG = """
+from airflow.sdk import DAG
+from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
+
+with DAG("replay", schedule=None):
+    ReplayOffsetRangesOperator(task_id="replay", offset_ranges=["{source}:0:20:50"], target_topic="{target}")
+"""
+
+
+@pytest.mark.broker
+@pytest.mark.spark
+def test_a_fresh_installation_replays(fresh: Path, kafka_broker: KafkaBroker, topic: TopicFactory) -> None:
+    """``pip install`` alone brings a Spark of one version whose connector is found, and a replay is delivered."""
+    source, target = topic(suffix="source"), topic(suffix="target")
+    kafka_broker.produce(source, [Record(value=b"%d" % i) for i in range(100)])
+    dags = fresh / "dags"
+    dags.mkdir()
+    (dags / "replay.py").write_text(_DAG.format(source=source, target=target))
+    extra = {"bootstrap.servers": kafka_broker.bootstrap_servers}
+    environment = {
+        "AIRFLOW__CORE__DAGS_FOLDER": str(dags),
+        "AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps({"conn_type": "kafka", "extra": extra}),
+        "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),
+        # It is behind the same mirror as this one.
+        **{name: value for name, value in os.environ.items() if name == REPOSITORY_VARIABLE},
+    }
+
+    run(fresh, "airflow", "db", "migrate", **environment)
+    run(fresh, "python", "-m", f"{_PACKAGE}.testing.dag_run", "replay", str(fresh / "result.json"), **environment)
+
+    (task,) = json.loads((fresh / "result.json").read_text())["tasks"]["replay"].values()
+    result = task["xcom"]["return_value"]
+    assert (result["records_written"], result["warnings"]) == (30, [])
+    assert [record.value for record in kafka_broker.consume(target)] == [b"%d" % i for i in range(20, 50)]
+    versions = {f"pyspark=={result['spark_version']}", f"pyspark-client=={result['spark_version']}"}
+    assert versions <= set(uv("pip", "freeze", "--python", fresh / "venv/bin/python").stdout.splitlines())
 
 
 def test_everything_that_the_provider_names_is_there(fresh: Path) -> None:

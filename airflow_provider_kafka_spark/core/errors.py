@@ -29,6 +29,7 @@
     │   ├── JavaNotFoundError        no Java, or one that is too old
     │   ├── JavaStartError           a JVM beside the task did not start                              (retriable)
     │   ├── SparkSubmitNotFoundError no ``spark-submit``
+    │   ├── SparkVersionError        pyspark and pyspark-client are of different versions
     │   ├── JarError                 the Kafka connector's jars are missing, unreadable or not to be had
     │   ├── ReportLocationError      the job's report cannot travel back
     │   ├── JobFolderError           the worker cannot write the files of a job                       (retriable)
@@ -171,6 +172,10 @@ class JavaStartError(SubmitError):
 
 class SparkSubmitNotFoundError(SubmitError):
     """There is no ``spark-submit`` where the connection or the PATH says."""
+
+
+class SparkVersionError(SubmitError):
+    """The installed pyspark and pyspark-client are of different versions, so that their common files are a mixture."""
 
 
 class JarError(SubmitError):

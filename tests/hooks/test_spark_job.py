@@ -219,7 +219,7 @@ def test_a_connector_version_that_does_not_exist(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv(REPOSITORY_VARIABLE, (tmp_path / "repository").as_uri())
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
 
-    fails(SparkJobHook(kafka_connector=coordinate), JarError, coordinate, "Check the coordinate", REPOSITORY_VARIABLE)
+    fails(SparkJobHook(kafka_connector=coordinate), JarError, coordinate, "Check the version", REPOSITORY_VARIABLE)
 
 
 def test_a_provided_connector_is_taken_at_its_word() -> None:

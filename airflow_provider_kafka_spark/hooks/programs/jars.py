@@ -26,12 +26,14 @@ from airflow_provider_kafka_spark.core.errors import JarError
 from airflow_provider_kafka_spark.hooks.programs.child_environment import child_environment
 from airflow_provider_kafka_spark.hooks.programs.java import find_java
 from airflow_provider_kafka_spark.hooks.programs.private_folder import check_private, make_private
+from airflow_provider_kafka_spark.hooks.programs.spark_home import REQUIRED_SPARK
 
 CACHE_VARIABLE = "AIRFLOW_KAFKA_SPARK_CACHE"
 REPOSITORY_VARIABLE = "AIRFLOW_KAFKA_SPARK_MAVEN_REPOSITORY"
 
 _MARKER = "resolved.txt"
 _TAIL_LINES = 30
+_NOT_FOUND = re.compile(r"\s*:: (\S+)#(\S+);(\S+): not found")
 _PART = re.compile(r"[A-Za-z0-9_.\-]+")
 
 
@@ -276,6 +278,13 @@ def _run(
         raise JarError(
             f"Expected {_names(modules)} {where} in time; Ivy was still busy and was ended. {_advice(store)}\n{_tail(text)}"
         ) from error
+    missing = [":".join(match.groups()) for match in map(_NOT_FOUND.fullmatch, done.stdout.splitlines()) if match]
+    if missing:
+        raise JarError(
+            f"A Maven repository must have every module that is needed; {where.removeprefix('from ')} has no "
+            f"{', '.join(missing)} (not found), needed for {_names(modules)}. Check the version; set {REPOSITORY_VARIABLE} to the "
+            f"URL of a repository that has it; or use a Spark whose Kafka connector is there, such as {REQUIRED_SPARK}."
+        )
     if done.returncode != 0:
         raise JarError(
             f"Expected {_names(modules)} {where}; Ivy ended with exit code {done.returncode}. {_advice(store)}\n"

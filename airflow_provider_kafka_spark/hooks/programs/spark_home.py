@@ -8,10 +8,15 @@ import re
 import shutil
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from airflow_provider_kafka_spark.core.errors import JarError, SparkSubmitNotFoundError
+from airflow_provider_kafka_spark.core.errors import JarError, SparkSubmitNotFoundError, SparkVersionError
+
+#: Of the Python packages that this package requires: the whole test suite runs with it.
+REQUIRED_SPARK = "4.0.0"
 
 _CORE_JAR = re.compile(r"spark-core_(?P<scala>\d+\.\d+)-(?P<spark>\d+\.\d+\.\d+\S*)\.jar")
 #: On Spark's own class path already, and 60 of the connector's 63 MB.
@@ -55,6 +60,7 @@ def find_spark_home(binary: str = "spark-submit", environ: Mapping[str, str] | N
     :param binary: the name that the Spark connection gives.
     :param environ: the environment to look in, this process's own by default.
     :raises SparkSubmitNotFoundError: if there is none.
+    :raises SparkVersionError: if it is that of the installed ``pyspark``, and ``pyspark-client`` is of another version.
     :raises JarError: if its jars do not tell the version.
     """
     env = os.environ if environ is None else environ
@@ -74,11 +80,28 @@ def find_spark_home(binary: str = "spark-submit", environ: Mapping[str, str] | N
     for folder in candidates:
         for jar in sorted((folder / "jars").glob("spark-core_*.jar")):
             if match := _CORE_JAR.fullmatch(jar.name):
+                if folder in _pyspark_folders():
+                    _check_pyspark()
                 return SparkHome(submit, folder / "jars", match["spark"], match["scala"])
     raise JarError(
         f"The Spark version of {submit} must be told by a spark-core jar in one of {[str(folder / 'jars') for folder in candidates]}; there is none. "
         f"Set SPARK_HOME to the distribution, or name the connector yourself with kafka_connector=."
     )
+
+
+def _check_pyspark() -> None:
+    """The Spark provider brings ``pyspark-client``, which installs hundreds of files at the same paths as ``pyspark``."""
+    found = {}
+    for name in ("pyspark", "pyspark-client"):
+        # Either may be missing: a distribution has its own pyspark.
+        with suppress(PackageNotFoundError):
+            found[name] = version(name)
+    if len(set(found.values())) > 1:
+        raise SparkVersionError(
+            f"pyspark and pyspark-client must be of one version, such as {REQUIRED_SPARK}, since they install files at "
+            f"the same paths; got {found['pyspark']} and {found['pyspark-client']}. Run: pip install --force-reinstall "
+            f"--no-deps pyspark=={REQUIRED_SPARK} pyspark-client=={REQUIRED_SPARK}"
+        )
 
 
 def _pyspark_folders() -> list[Path]:

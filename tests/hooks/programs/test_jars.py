@@ -112,13 +112,15 @@ def test_a_jar_that_was_removed_is_fetched_again(repository: Repository, root: P
 
 @pytest.mark.parametrize("artifact", ["missing", "broken"], ids=["itself-missing", "dependency-missing"])
 def test_what_is_not_to_be_had_is_an_error(repository: Repository, root: Path, artifact: str) -> None:
-    """The error names the coordinate, the repository, what Ivy said and what to do, and nothing half-done is kept."""
+    """The error names the module that is missing, the repository and what to do, and nothing half-done is kept."""
     with pytest.raises(JarError) as raised:
         jars.resolve([f"org.example:{artifact}:1.0"], root=root, repository=repository.url)
     message = str(raised.value)
     assert f"org.example:{artifact}:1.0" in message
     assert repository.url in message
-    assert "not found" in message
+    missing = "org.example:nowhere:9" if artifact == "broken" else "org.example:missing:1.0"
+    assert f"has no {missing} (not found)" in message
+    assert len(message) < 500
     assert jars.REPOSITORY_VARIABLE in message
     assert [path.name for path in (root / "jars").iterdir() if path.name.startswith((".", artifact))] == []
 

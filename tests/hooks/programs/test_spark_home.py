@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
+from importlib.metadata import requires, version
 from pathlib import Path
 
 import pytest
 
-from airflow_provider_kafka_spark.core.errors import JarError, SparkSubmitNotFoundError
-from airflow_provider_kafka_spark.hooks.programs.spark_home import find_spark_home
+from airflow_provider_kafka_spark.core.errors import JarError, SparkSubmitNotFoundError, SparkVersionError
+from airflow_provider_kafka_spark.hooks.programs.spark_home import REQUIRED_SPARK, find_spark_home
 
 
 def distribution(folder: Path, spark: str = "3.5.6", scala: str = "2.12", binary: str = "spark-submit") -> Path:
@@ -47,6 +47,30 @@ def test_pyspark_is_found_without_a_path() -> None:
 
     assert found.spark_version == version("pyspark")
     assert found.submit.is_file()
+
+
+def test_a_mixture_of_two_versions_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of the two packages has overwritten files of the other; the message has the command that corrects it."""
+    metadata = tmp_path / "pyspark_client-4.2.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: pyspark-client\nVersion: 4.2.0\n")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    with pytest.raises(SparkVersionError) as raised:
+        find_spark_home(environ={})
+
+    assert f"got {version('pyspark')} and 4.2.0" in str(raised.value)
+    assert "pip install --force-reinstall --no-deps pyspark==4.0.0 pyspark-client==4.0.0" in str(raised.value)
+    # A distribution has a pyspark of its own.
+    home = distribution(tmp_path / "spark", "4.1.0", "2.13")
+    assert find_spark_home(environ={"SPARK_HOME": str(home)}).spark_version == "4.1.0"
+
+
+def test_the_required_version_is_the_one_that_is_named() -> None:
+    """Of both packages, so that an installation without constraints has a pair that belongs together."""
+    required = [r for r in requires("airflow-provider-kafka-spark") or [] if r.startswith("pyspark")]
+
+    assert sorted(required) == [f"pyspark-client=={REQUIRED_SPARK}", f"pyspark=={REQUIRED_SPARK}"]
 
 
 @pytest.mark.parametrize(
