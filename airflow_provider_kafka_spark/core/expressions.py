@@ -37,7 +37,7 @@ _REASONS = {
 }
 #: A literal that the parser replaces by the time it is; the expression has no trace of it.
 _LITERAL_OF_NOW = re.compile(
-    r"\b(date|timestamp(_ltz|_ntz)?)\s*['\"]\s*(now|today|tomorrow|yesterday)\b", re.IGNORECASE
+    r"\b(date|timestamp(_ltz|_ntz)?)\s*r?['\"]\s*(now|today|tomorrow|yesterday)\b", re.IGNORECASE
 )
 
 
