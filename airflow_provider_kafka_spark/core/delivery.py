@@ -120,7 +120,7 @@ def result_of_run(report: JobReport, plan: ReplayPlan, warnings: tuple[str, ...]
         "application_id": report.application_id,
         "spark_version": report.spark_version,
         "seconds": round(report.seconds, 3),
-        "warnings": [*plan.warnings, *warnings],
+        "warnings": [*plan.warnings, *report.warnings, *warnings],
     }
 
 

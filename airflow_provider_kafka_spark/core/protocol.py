@@ -245,6 +245,7 @@ class JobReport:
     :param failed_tasks: Spark tasks that failed, or were lost and ran again, while the job succeeded.
     :param batches: of a stream, in order; those without records are left out.
     :param ui_url: address of the Spark UI while the job ran, or None.
+    :param warnings: what did not hinder the job, and is to be known.
     :param seconds: from the driver's start to the end of the write.
     """
 
@@ -261,6 +262,7 @@ class JobReport:
     failed_tasks: int = 0
     batches: tuple[BatchReport, ...] = ()
     ui_url: str | None = None
+    warnings: tuple[str, ...] = ()
     version: int = PROTOCOL_VERSION
 
     @property
@@ -285,6 +287,7 @@ class JobReport:
                 "ranges": tuple(_build(RangeReport, item) for item in _list(value, "ranges")),
                 "target_topics": _texts(value, "target_topics"),
                 "batches": tuple(_build(BatchReport, item) for item in _list(value, "batches")),
+                "warnings": _texts(value, "warnings"),
                 "failure": None if failure is None else _build(JobFailure, failure),
             }
         )

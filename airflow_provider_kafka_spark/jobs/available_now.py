@@ -64,6 +64,8 @@ def catch_up(spark: SparkSession, request: JobRequest) -> JobReport:
         failed_tasks=sum(report.failed_tasks for report in account.reports),
         batches=tuple(account.batches),
         ui_url=spark.sparkContext.uiWebUrl,
+        # Each batch may have the same.
+        warnings=tuple(dict.fromkeys(warning for report in account.reports for warning in report.warnings)),
     )
 
 

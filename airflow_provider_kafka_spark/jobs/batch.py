@@ -48,13 +48,13 @@ def copy(spark: SparkSession, request: JobRequest, whole: Whole | None = None) -
     with kafka_by_v2(spark):
         planned = request.offset_ranges.without_empty()
         every = {r: i for i, r in enumerate(planned)}
-        targets = find_targets(spark, request, lambda: _read(spark, request, every, request.spans).where(KEEP))
+        targets = find_targets(spark, request, lambda: _read(spark, request, every, request.spans)[0].where(KEEP))
         audits = transform.provenance_headers
         delivered = _find_written(spark, request, targets) if request.is_retry and audits else Delivered()
         remaining, spans = _remaining(request, planned, delivered)
-        read, kept, failed = Counter[int](), Counter[int](), 0
+        read, kept, failed, warnings = Counter[int](), Counter[int](), 0, tuple[str, ...]()
         if remaining:
-            records = _read(spark, request, remaining, spans)
+            records, warnings = _read(spark, request, remaining, spans)
             with kafka_admin(spark, request.sink_options) as admin:
                 growth = TargetGrowth(admin, targets, request.sink_options)
                 fitting = replace(request, sink_options=fitting_batches(admin, targets, request.sink_options))
@@ -77,6 +77,7 @@ def copy(spark: SparkSession, request: JobRequest, whole: Whole | None = None) -
         duplicates=duplicates,
         failed_tasks=failed,
         ui_url=spark.sparkContext.uiWebUrl,
+        warnings=warnings,
     )
 
 
@@ -110,12 +111,11 @@ def _read(
     request: JobRequest,
     remaining: dict[OffsetRange, int],
     spans: Sequence[Span],
-) -> DataFrame:
+) -> tuple[DataFrame, tuple[str, ...]]:
+    """The records to be copied, and warnings."""
     options = {**request.source_options, "failOnDataLoss": str(request.fail_on_data_loss).lower()}
-    records = with_range_index(
-        spark, read_spans(spark, spans, options, preserve_order=request.preserve_order), spans, remaining
-    )
-    return mark_kept(records, request.transform)
+    records, warnings = read_spans(spark, spans, options, preserve_order=request.preserve_order)
+    return mark_kept(with_range_index(spark, records, spans, remaining), request.transform), warnings
 
 
 def _write(

@@ -31,9 +31,7 @@ def read_tasks(spark: SparkSession, tasks: Sequence[Sequence[Span]], options: Ma
         return _read(spark, tasks, options)
     # TypeError: py4j's answer where a name is a package, that is, where the class is absent.
     except (Py4JError, TypeError, AttributeError) as error:
-        sys.stderr.write(
-            f"Spark {spark.version} has no Kafka RDD as known here, so spans are read layer by layer, and their order in a partition is not kept: {error}\n"
-        )
+        sys.stderr.write(f"Spark {spark.version} has no Kafka RDD as known here; its public reader is used: {error}\n")
         return None
 
 

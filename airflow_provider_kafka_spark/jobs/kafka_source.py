@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
+_UNORDERED = (
+    "Spark {} has no Kafka RDD as known to this package, so each span of offsets was read by a Spark task of its own: "
+    "within each span the records are in order, between the spans of a partition they may not be. To keep that order, "
+    "use a Spark version that docs/versions.md names, or at most one range for each partition."
+)
 _V1_SOURCES = "spark.sql.sources.useV1SourceList"
 
 
@@ -37,20 +42,25 @@ def kafka_by_v2(spark: SparkSession) -> Iterator[None]:
 
 def read_spans(
     spark: SparkSession, spans: Sequence[Span], options: Mapping[str, str], *, preserve_order: bool = True
-) -> DataFrame:
+) -> tuple[DataFrame, tuple[str, ...]]:
     """All records in the spans, with Spark's Kafka columns and headers; one Spark partition per task of ``tasks_of``.
 
-    They are read through Spark's own Kafka RDD where this Spark has it as known: it takes any number of spans of a partition, and 10 % less CPU. Else by the public way: one load can hold one
-    range of each partition, so the k-th span of every partition goes into layer k, and the layers are united; each span is then a task of its own, at some 40 ms for each layer.
+    They are read through Spark's own Kafka RDD where this Spark has it as known: it takes any number of spans of a
+    partition, and 10 % less CPU. Else by the public way: one load can hold one range of each partition, so the k-th
+    span of every partition goes into layer k, and the layers are united; each span is then a task of its own, at some
+    40 ms for each layer.
 
     :param spans: at least one; within a partition they do not overlap.
     :param options: of the source, without the offsets.
+    :return: the records, and a warning where their order between spans is not kept.
     """
-    records = read_tasks(spark, tasks_of(spans, preserve_order=preserve_order), options)
+    tasks = tasks_of(spans, preserve_order=preserve_order)
+    records = read_tasks(spark, tasks, options)
     if records is not None:
-        return records
+        return records, ()
     loads = [_load_layer(spark, layer, options) for layer in _layers(spans)]
-    return reduce(lambda above, below: above.unionAll(below), loads)
+    united = reduce(lambda above, below: above.unionAll(below), loads)
+    return united, (_UNORDERED.format(spark.version),) if any(len(task) > 1 for task in tasks) else ()
 
 
 def read_from(spark: SparkSession, starts: Mapping[str, Mapping[str, int]], options: Mapping[str, str]) -> DataFrame:

@@ -150,7 +150,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
                 self.log.info("Nothing to do: the stream is at the end of every partition. Spark is not started.")
             lags = behind(finished, source.state({p.topic for p in finished} & source.topic_names()), rules)
             committed = None if group is None else group.commit(finished)
-        for warning in warnings:
+        for warning in (*report.warnings, *warnings):
             self.log.warning("%s", warning)
         return self._done(context, result_of_catch_up(report, plan, catch_up, lags, committed, tuple(warnings)))
 

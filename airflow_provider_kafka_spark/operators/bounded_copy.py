@@ -113,7 +113,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
                 *plan.partitions_added(source.state(plan.partition_counts)),
                 *self._recount_gaps(source, report, rules),
             ]
-        for warning in warnings:
+        for warning in (*report.warnings, *warnings):
             self.log.warning("%s", warning)
         result = result_of_run(report, plan, tuple(warnings))
         store.finished(submitted, result)

@@ -251,7 +251,8 @@ def test_a_record_that_is_there_and_was_not_read_is_an_error() -> None:
 
 def test_the_result_of_a_run_is_as_documented() -> None:
     """Plain JSON with every range, idle ones too, in order; the names are the public contract."""
-    result = result_of_run(_report((8, 7), duplicates=0, delivered_before=2), _PLAN, ("look here",))
+    report = _report((8, 7), duplicates=0, delivered_before=2, warnings=("the job says",))
+    result = result_of_run(report, _PLAN, ("look here",))
 
     assert result == {
         "version": 1,
@@ -295,7 +296,7 @@ def test_the_result_of_a_run_is_as_documented() -> None:
         "application_id": "local-1",
         "spark_version": "4.0.1",
         "seconds": 12.346,
-        "warnings": ["mind this", "look here"],
+        "warnings": ["mind this", "the job says", "look here"],
     }
     assert json.loads(json.dumps(result)) == result
 

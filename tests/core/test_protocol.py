@@ -46,6 +46,7 @@ _REPORT = JobReport(
     application_id="local-1",
     spark_version="4.0.1",
     seconds=1.5,
+    warnings=("mind this",),
 )
 
 _COUNTS = st.integers(0, 2**63 - 1)
@@ -125,6 +126,7 @@ _REPORTS = st.builds(
     failed_tasks=_COUNTS,
     batches=_tuples(st.builds(BatchReport, _COUNTS, _COUNTS, _COUNTS, _SECONDS, st.booleans(), _COUNTS)),
     ui_url=_OPTIONAL_TEXT,
+    warnings=_tuples(st.text()),
 )
 
 

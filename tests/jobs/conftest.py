@@ -24,7 +24,7 @@ def run_copy(in_process_spark: InProcessSpark, kafka_broker: KafkaBroker) -> Cop
 
     def run(ranges: Sequence[str], run_id: str = "0123456789abcdef", **options: Any) -> JobReport:
         parsed = OffsetRanges.parse(ranges)
-        spans = plan_spans(parsed)
+        spans = options.pop("spans", None) or plan_spans(parsed)
         login = {"kafka.bootstrap.servers": kafka_broker.bootstrap_servers}
         request_fields = {name: options.pop(name) for name in list(options) if name in JobRequest.__dataclass_fields__}
         request = JobRequest(

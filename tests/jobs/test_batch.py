@@ -7,6 +7,8 @@ import pytest
 
 from airflow_provider_kafka_spark.core.errors import ExpressionError, TargetError
 from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER, Provenance
+from airflow_provider_kafka_spark.core.spans import Span
+from airflow_provider_kafka_spark.jobs import kafka_source
 from airflow_provider_kafka_spark.testing.broker_client import Record
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
@@ -107,6 +109,23 @@ def test_reads_many_small_ranges_in_order(kafka_broker: KafkaBroker, topic: Topi
     ]
     assert [(p.partition, p.offset) for p in copied] == expected
     assert sum(r.records_written == r.until_offset - r.from_offset for r in report.ranges) == 500
+
+
+def test_a_lost_order_between_spans_is_in_the_report(
+    kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The spans of a partition would follow each other in one task, if this Spark had the RDD that they are read by."""
+    source, target = topic(33, suffix="source"), topic(suffix="target")
+    kafka_broker.produce(source, [Record(value=b"%d" % i, partition=i % 33) for i in range(99)])
+    spans = tuple(Span(source, partition, start, start + 1) for partition in range(33) for start in (0, 2))
+    ranges = [f"{source}:{span.partition}:{span.from_offset}:{span.until_offset}" for span in spans]
+    monkeypatch.setattr(kafka_source, "read_tasks", lambda *_: None)
+
+    report = run_copy(ranges, topic=target, spans=spans)
+
+    assert report.records_written == 66
+    (warning,) = report.warnings
+    assert "within each span the records are in order, between the spans of a partition they may not be" in warning
 
 
 def test_counts_compacted_offsets_as_gaps(kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy) -> None:
@@ -303,6 +322,7 @@ def test_reads_many_ranges_with_huge_gaps_without_the_gaps(
     values = [int(r.value or b"") for r in kafka_broker.consume(target)]
     assert values == [start + i for start in range(0, 1_830_000, 6_100) for i in range(10)]
     assert [r.records_read for r in report.ranges] == [10] * 300
+    assert report.warnings == ()
 
 
 def test_a_record_that_the_target_refuses_is_not_lost_in_silence(

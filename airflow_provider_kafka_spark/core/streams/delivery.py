@@ -127,7 +127,7 @@ def result_of_catch_up(
         "application_id": report.application_id,
         "spark_version": report.spark_version,
         "seconds": round(report.seconds, 3),
-        "warnings": [*plan.warnings, *warnings],
+        "warnings": [*plan.warnings, *report.warnings, *warnings],
     }
 
 

@@ -183,7 +183,7 @@ def _catch_up() -> CatchUp:
 
 def test_the_result_tells_all_of_a_run() -> None:
     """Plain JSON: the shape of a batch's result, and batches, lag, generation and what was committed for lag monitors besides."""
-    report = _report(_first(10, 8, 6), _BOTH[1], delivered_before=1, duplicates=2)
+    report = _report(_first(10, 8, 6), _BOTH[1], delivered_before=1, duplicates=2, warnings=("the job says",))
 
     result = result_of_catch_up(report, _PLAN, _catch_up(), _offsets(5, 0), _offsets(10), ("and this",))
 
@@ -246,7 +246,7 @@ def test_the_result_tells_all_of_a_run() -> None:
         "application_id": "local-1",
         "spark_version": "4.0.1",
         "seconds": 12.346,
-        "warnings": ["mind this", "and this"],
+        "warnings": ["mind this", "the job says", "and this"],
     }
 
 
