@@ -92,7 +92,10 @@ def _records_read(spark: SparkSession) -> int:
     """Output rows of the scan in the latest query, as the Spark UI shows them: no other operator has more."""
     store = spark._jsparkSession.sharedState().statusStore()
     count = store.executionsCount()
-    execution = store.executionsList(max(0, count - 1), 1).last()
+    if count == 0:
+        # The copy is still being planned.
+        return 0
+    execution = store.executionsList(count - 1, 1).last()
     values = store.executionMetrics(execution.executionId())
     metrics = execution.metrics()
     rows = [0]

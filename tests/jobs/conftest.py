@@ -26,6 +26,7 @@ def run_copy(in_process_spark: InProcessSpark, kafka_broker: KafkaBroker) -> Cop
         parsed = OffsetRanges.parse(ranges)
         spans = options.pop("spans", None) or plan_spans(parsed)
         login = {"kafka.bootstrap.servers": kafka_broker.bootstrap_servers}
+        source_options = options.pop("source_options", {})
         request_fields = {name: options.pop(name) for name in list(options) if name in JobRequest.__dataclass_fields__}
         request = JobRequest(
             run_id=run_id,
@@ -33,7 +34,7 @@ def run_copy(in_process_spark: InProcessSpark, kafka_broker: KafkaBroker) -> Cop
             ranges=tuple(parsed.format()),
             spans=spans,
             transform=Transform(**options),
-            source_options={**source_defaults(spans, read_committed=True), **login},
+            source_options={**source_defaults(spans, read_committed=True), **login, **source_options},
             sink_options={**sink_defaults(), **login},
             report_uri="",
             **request_fields,
