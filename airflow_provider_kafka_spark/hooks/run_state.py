@@ -1,9 +1,10 @@
 """What a task remembers of its run between its tries, in Airflow's task state store.
 
-It belongs to the task instance (DAG run and map index), whatever its parameters render to. A retry carries out the plan
-of its first try; a retry of one that had delivered all, and failed after that, returns its result. A clear makes a new
-plan; if the run before it had not finished, what it delivered is still known by its ``run_id`` and is not written again,
-unless it came from another source or by other expressions. A clear after a success copies again, under a new ``run_id``.
+It belongs to the task instance (DAG run and map index), whatever its parameters render to. A retry carries out the
+plan of its first try; a retry of one that had delivered all, and failed after that, returns its result. A clear makes a
+new plan; if the run before it had not finished, what it delivered is still known by its ``run_id`` and is not written
+again, unless it came from another source or by other expressions. A clear after a success copies again, under a new
+``run_id``.
 """
 
 from __future__ import annotations

@@ -23,9 +23,9 @@ def describe_delivery(
 ) -> None:
     """Tell the asset event of each outlet what was delivered.
 
-    Airflow makes the events when the task succeeds: for each asset among its outlets; for an alias, those that are added
-    here, one for each target topic, whose asset is ``kafka://SERVER/TOPIC`` as the Kafka provider names it. Nothing here
-    fails a task that has delivered everything: an outlet that is no asset is passed over.
+    Airflow makes the events when the task succeeds: for each asset among its outlets; for an alias, those that are
+    added here, one for each target topic, whose asset is ``kafka://SERVER/TOPIC`` as the Kafka provider names it.
+    Nothing here fails a task that has delivered everything: an outlet that is no asset is passed over.
 
     :param target_server: the target's first bootstrap server, as ``host:port``.
     """

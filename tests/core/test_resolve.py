@@ -305,7 +305,7 @@ _RETENTION = [
 def test_the_topics_retention_tells_whether_a_time_may_have_aged_out(
     log: Log, found: Found, expected: str, config: dict[str, str], suspected: bool
 ) -> None:
-    """Retention explains a log without older records only by time; with retention switched off, somebody deleted records."""
+    """Retention explains a log without older records only by time; where it is off, somebody deleted records."""
     cluster = _cluster(log, found=found, config=config)
 
     resolved = _resolve(AtTimestamp(_T1), AtTimestamp(_T2), cluster, _PERMISSIVE)

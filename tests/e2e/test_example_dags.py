@@ -49,7 +49,7 @@ def test_what_was_planned_and_approved_is_what_is_copied(shop: Shop, airflow_hom
 
 
 def test_a_stream_goes_on_where_the_run_before_stopped(shop: Shop, airflow_home: AirflowHome) -> None:
-    """The first run copies everything, the second finds nothing new, the third what came since; lag monitors see how far it is."""
+    """The first run copies everything, the second finds nothing new, the third what came; lag monitors see how far it is."""
     before, all_orders = len(shop.broker.consume("orders_copy")), len(shop.orders)
     results = []
     for number in range(3):

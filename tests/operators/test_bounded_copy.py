@@ -245,7 +245,7 @@ def test_a_new_run_still_waits_for_the_application_of_the_old(
 
 @pytest.mark.broker
 def test_a_window_whose_first_records_were_deleted_by_hand_is_an_error(kafka: KafkaBroker, topic: TopicFactory) -> None:
-    """``DeleteRecords`` works whatever the retention: a window that starts before the first record left may lack records."""
+    """``DeleteRecords`` works whatever the retention: a window before the first record left may lack records."""
     source, target = topic(suffix="source", config={"retention.ms": "-1"}), topic(suffix="target")
     kafka.produce(source, [Record(value=b"v", timestamp=1_795_000_000_000 + i) for i in range(10)])
     operator = KafkaToKafkaBatchOperator(
