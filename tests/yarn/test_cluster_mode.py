@@ -183,7 +183,7 @@ def test_a_stream_in_cluster_mode(
     operator = stream()
     operator.checkpoint_location = str(tmp_path / "checkpoint")
     with pytest.raises(AirflowFailException, match="checkpoint_location must be a URI that both sides reach"):
-        operator.execute(task_context(store))  # type: ignore[arg-type]
+        operator.execute(task_context())  # type: ignore[arg-type]
 
 
 def test_an_application_that_yarn_does_not_know_has_ended(on_yarn: dict[str, Any]) -> None:
