@@ -52,6 +52,10 @@ def header_sql(run_id: str) -> str:
 
 
 def fields_sql(run_id: str) -> str:
-    """The SQL expression of the fields of this run's header as an array of text; null for a record that this run did not write."""
-    ours = f"h -> h.key = '{PROVENANCE_HEADER}' and startswith(h.value, cast('{run_id}{_SEPARATOR}' as binary))"
-    return f"split(cast(get(filter(headers, {ours}), 0).value as string), '[{_SEPARATOR}]')"
+    """The SQL expression of the fields of this run's header as an array of text; null for a record that this run did not write.
+
+    It is the last header. Those before it came with the source record, whose producer may have written anything there.
+    """
+    last = "get(headers, size(headers) - 1)"
+    is_ours = f"{last}.key = '{PROVENANCE_HEADER}' and startswith({last}.value, cast('{run_id}{_SEPARATOR}' as binary))"
+    return f"case when {is_ours} then split(cast({last}.value as string), '[{_SEPARATOR}]') end"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
+from airflow_provider_kafka_spark.core.offset_range import MAX_OFFSET, OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.provenance import fields_sql
 
 if TYPE_CHECKING:
@@ -30,12 +30,16 @@ def find_delivered(spark: SparkSession, target_records: DataFrame, run_id: str) 
     :param target_records: what was added to the target since the run's first submission.
     """
     target_records.createOrReplaceTempView("_target")
+    # Whoever writes to the target can write headers that look like ours: what names no record is none.
     # Gaps and islands: within a run of consecutive offsets, the offset less its rank stays the same.
     rows = spark.sql(
         f"""
         with found as (select {fields_sql(run_id)} as f from _target),
-             each as (select f[1] as topic, int(f[2]) as partition, bigint(f[3]) as offset, count(*) as copies
-                      from found where f is not null group by 1, 2, 3),
+             parsed as (select get(f, 1) as topic, try_cast(get(f, 2) as int) as partition,
+                               try_cast(get(f, 3) as bigint) as offset from found),
+             each as (select topic, partition, offset, count(*) as copies from parsed
+                      where topic rlike '^[A-Za-z0-9._-]{{1,249}}$' and topic not in ('.', '..')
+                            and partition >= 0 and offset >= 0 and offset < {MAX_OFFSET} group by 1, 2, 3),
              ranked as (select *, offset - row_number() over (partition by topic, partition order by offset) as island from each)
         select topic, partition, min(offset) as first, max(offset) as last, sum(copies - 1) as extra
         from ranked group by topic, partition, island

@@ -270,6 +270,42 @@ def test_a_retry_writes_only_what_is_missing(kafka_broker: KafkaBroker, topic: T
     assert (report.delivered_before, report.records_written, report.duplicates) == (26, 100, 0)
 
 
+def test_a_record_cannot_pass_another_off_as_delivered(
+    kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy
+) -> None:
+    """A source record has a header like ours that names another record: a retry does not leave that one out."""
+    source, target = topic(suffix="source"), topic(suffix="target")
+    forged = Provenance("0123456789abcdef", source, 0, 3, 1_700_000_000_000).format()
+    headers = ((PROVENANCE_HEADER, forged),)
+    kafka_broker.produce(source, [Record(value=b"%d" % i, headers=() if i else headers) for i in range(4)])
+    run_copy([f"{source}:0:0:2"], topic=target)
+
+    report = run_copy([f"{source}:0:0:4"], topic=target, is_retry=True, audit_from={target: {"0": 0}})
+
+    copies = kafka_broker.consume(target)
+    assert [r.value for r in copies] == [b"0", b"1", b"2", b"3"]
+    assert copies[0].headers[:-1] == headers
+    assert (report.delivered_before, report.duplicates, report.records_written) == (2, 0, 4)
+
+
+def test_headers_that_are_not_ours_do_not_end_an_audit(
+    kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy
+) -> None:
+    """Whoever writes to the target could else make every retry fail."""
+    source, target = topic(suffix="source"), topic(suffix="target")
+    kafka_broker.produce(source, [Record(value=b"0")])
+    run = "0123456789abcdef|"
+    tails = ["", f"{source}|0", f"{source}|x|0|1", f"{source}|0|0.5|1", f"{source}|-1|0|1", "|0|0|1", "\ufffd|0|0|1"]
+    tails += [f"{source}|0|{offset}|1" for offset in (-5, 2**63 - 1, 10**20)]
+    others = [Record(value=b"other", headers=((PROVENANCE_HEADER, f"{run}{tail}".encode()),)) for tail in tails]
+    kafka_broker.produce(target, [Record(value=b"other", headers=((PROVENANCE_HEADER, None),)), *others])
+
+    report = run_copy([f"{source}:0:0:1"], topic=target, is_retry=True, audit_from={target: {"0": 0}})
+
+    assert [r.value for r in kafka_broker.consume(target) if r.value != b"other"] == [b"0"]
+    assert (report.delivered_before, report.records_written) == (0, 1)
+
+
 def test_an_audit_tells_duplicates(kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy) -> None:
     """Records that the target has twice are counted, not hidden."""
     source, target = topic(suffix="source"), topic(suffix="target")
