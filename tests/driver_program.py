@@ -22,7 +22,8 @@ sys.path.insert(0, {root!r})
 from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest
 from airflow_provider_kafka_spark.core.submission.job_events import JobProgress, JobStarted, format_event
 from airflow_provider_kafka_spark.core.submission.report_mac import sign
-folder = pathlib.Path(next(word for word in sys.argv if "/airflow-kafka-spark-" in word).split(",")[0]).parent
+in_folder = next(word for word in sys.argv if word.startswith("/") and "/airflow-kafka-spark-" in word)
+folder = pathlib.Path(in_folder.split(",")[0]).parent
 request = JobRequest.from_json((folder / "request.json").read_text())
 def say(event, token=request.event_token):
     print(format_event(event, token), flush=True)

@@ -323,6 +323,7 @@ def test_a_retry_carries_out_what_its_first_try_was_asked_for(
             source_options=request.source_options,
             event_token=request.event_token,
             report_key=request.report_key,
+            proceed_file=request.proceed_file,
         )
         assert request.source_options["kafka.fetch.min.bytes"] == "1"
     assert asked.ranges == (f"{first}:0:0:10", f"{second}:0:0:10")

@@ -28,8 +28,11 @@ Extra = dict[str, Any]
 _SOON = 38.0
 
 
+_SASL_AUTHENTICATE = (36).to_bytes(2, "big")
+
+
 class Door:
-    """A port in front of the broker's; each login comes by a connection of its own."""
+    """A port in front of the broker's. A client may connect again before it logs in, as on a busy machine."""
 
     def __init__(self, address: str) -> None:
         self._broker = address.rsplit(":", 1)
@@ -45,15 +48,19 @@ class Door:
         with suppress(OSError):
             while True:
                 client, _ = self._server.accept()
-                self.logins += 1
                 broker = socket.create_connection((self._broker[0], int(self._broker[1])))
-                for pair in ((client, broker), (broker, client)):
+                for pair in ((client, broker, self._look), (broker, client, lambda _: None)):
                     threading.Thread(target=_pass_on, args=pair, daemon=True).start()
 
+    def _look(self, request: bytes) -> None:
+        # The size, then the kind; the first message of SCRAM begins so, and no other.
+        self.logins += request[4:6] == _SASL_AUTHENTICATE and b"n,,n=" in request
 
-def _pass_on(source: socket.socket, target: socket.socket) -> None:
+
+def _pass_on(source: socket.socket, target: socket.socket, look: Callable[[bytes], None]) -> None:
     with suppress(OSError):
         while data := source.recv(65_536):
+            look(data)
             target.sendall(data)
     for end in (source, target):
         with suppress(OSError):
