@@ -25,6 +25,8 @@ os.environ.update(
     **{OPTIONS_VARIABLE: " ".join(SHORT_LIVED)},
 )
 
+from airflow.sdk._shared.secrets_masker import reset_secrets_masker  # noqa: E402
+
 from airflow_provider_kafka_spark.hooks.programs import jars  # noqa: E402
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker  # noqa: E402
 from airflow_provider_kafka_spark.testing.owned_process import OwnedProcess  # noqa: E402
@@ -79,6 +81,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: ranks[groups[item]])
 
 
+@pytest.fixture(autouse=True)
+def _masked_for_one_test() -> Iterator[None]:
+    """A secret of one test is a common word in another's fields."""
+    yield
+    reset_secrets_masker()
+
+
 @pytest.fixture
 def connection(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Define an Airflow connection for this test: ``connection("kafka_default", extra={...})``."""
@@ -107,11 +116,10 @@ def spark() -> Iterator[SparkSession]:
     from airflow_provider_kafka_spark.hooks.programs.spark_home import CONNECTOR_EXCLUDES, find_spark_home
 
     jars = resolve(find_spark_home().connector_coordinates, excludes=CONNECTOR_EXCLUDES)
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.builder.master("local[2]")
     for name, value in spark_defaults().items():
         builder = builder.config(name, value)
-    session = (
+    builder = (
         builder.config("spark.driver.extraClassPath", ":".join(map(str, jars)))
         .config("spark.ui.enabled", "false")
         # A copy needs no Python on the executors.
@@ -119,8 +127,11 @@ def spark() -> Iterator[SparkSession]:
         .config("spark.log.level", "ERROR")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.executor.heartbeatInterval", "200ms")
-        .getOrCreate()
     )
+    # Of the JVM, not of what later tests start.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+        session = builder.getOrCreate()
     # It says goodbye at exit, when pytest has closed what it would say it to.
     logging.getLogger("py4j").setLevel(logging.WARNING)
     yield session

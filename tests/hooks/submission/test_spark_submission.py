@@ -143,7 +143,7 @@ def test_a_local_driver_keeps_to_its_machine_and_folder(connection: Callable[...
     assert told.environment["SPARK_LOCAL_IP"] == "127.0.0.1"
     assert settings(told)["spark.ui.killEnabled"] == "false"
     assert settings(told)["spark.local.dir"] == str(told.folder)
-    assert f'"-XX:ErrorFile={told.folder}/hs_err_pid%p.log"' in told.environment["SPARK_SUBMIT_OPTS"]
+    assert f"-XX:ErrorFile={told.folder}/hs_err_pid%p.log" in told.environment["SPARK_SUBMIT_OPTS"]
 
 
 @pytest.mark.parametrize("by", ["conf", "defaults", "file-of-the-author"])
