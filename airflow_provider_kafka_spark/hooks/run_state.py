@@ -2,24 +2,28 @@
 
 It belongs to the task instance (DAG run and map index), whatever its parameters render to. A retry carries out the
 plan of its first try; a retry of one that had delivered all, and failed after that, returns its result. A clear makes a
-new plan; if the run before it had not finished, what it delivered is still known by its ``run_id`` and is not written
+new plan; if the run before it had not succeeded, what it delivered is still known by its ``run_id`` and is not written
 again, unless it came from another source or by other expressions. A clear after a success copies again, under a new
 ``run_id``.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
+import secrets
 from collections.abc import Mapping
 from dataclasses import asdict, astuple, dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.plan import ReplayPlan, changes_of_origin, shortened
 from airflow_provider_kafka_spark.core.protocol import Transform
 
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
 _RUN_KEY = "kafka_spark_run"
 _REQUESTED_KEY = "kafka_spark_requested"
+_STREAM_KEY = "kafka_spark_stream"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,18 +54,52 @@ class _Attempt:
         return known and not self.is_cleared_since(earlier) and (earlier.try_number or 0) < (self.try_number or 0)
 
 
-class RequestStore:
-    """What the first try of this task instance was asked for, as its parameters were rendered then."""
+class TaskState:
+    """The task state store, as one operator uses it.
 
-    def __init__(self, context: Mapping[str, Any]) -> None:
+    A task may call several operators, as in a function with ``@task``; each has keys of its own.
+
+    :param task_id: of the operator.
+    """
+
+    def __init__(self, context: Mapping[str, Any], task_id: str) -> None:
         self._store = context["task_state_store"]
+        #: Of an operator that is called within another task; empty for that of the task itself.
+        self.called_id = "" if task_id == context["ti"].task_id else task_id
+
+    def get(self, key: str) -> Any:
+        """The value, or None."""
+        return self._store.get(self._own(key))
+
+    def set(self, key: str, value: Any) -> None:
+        """Remember plain JSON."""
+        self._store.set(self._own(key), value)
+
+    def _own(self, key: str) -> str:
+        return f"{key}/{self.called_id}" if self.called_id else key
+
+
+class RequestStore:
+    """What the first try of this task instance was asked for, as its parameters were rendered then.
+
+    :param task_id: of the operator.
+    """
+
+    def __init__(self, context: Mapping[str, Any], task_id: str) -> None:
+        self._store = TaskState(context, task_id)
         self._attempt = _Attempt.of(context)
+        #: Whether what was loaded was asked for by this very try.
+        self.is_of_this_try = False
 
     def load(self) -> dict[str, Any] | None:
-        """Parameters by name; None if no try before this one submitted anything, or the task was cleared since."""
+        """Parameters by name; None if nothing was submitted before, or the task was cleared since."""
         stored = self._store.get(_REQUESTED_KEY)
-        if not isinstance(stored, dict) or self._attempt.is_cleared_since(_Attempt(*stored["attempt"])):
+        if not isinstance(stored, dict):
             return None
+        earlier = _Attempt(*stored["attempt"])
+        if self._attempt.is_cleared_since(earlier):
+            return None
+        self.is_of_this_try = self._attempt == earlier and earlier.try_number is not None
         return dict(stored["requested"])
 
     def save(self, requested: Mapping[str, Any]) -> None:
@@ -76,7 +114,7 @@ class RequestStore:
 class RunState:
     """One run of one task instance.
 
-    :param run_id: goes into the provenance header of every record; 16 hexadecimal digits.
+    :param run_id: goes into the provenance header of every record; 16 random hexadecimal digits.
     :param plan: of the try before, or None if this one has to plan.
     :param target_ends: ends of the target's partitions before the run's first submission; empty if there was none.
     :param application_id: of the latest try that was seen to start.
@@ -86,7 +124,6 @@ class RunState:
     """
 
     run_id: str
-    generation: int
     plan: ReplayPlan | None = None
     target_ends: Mapping[str, Mapping[int, int]] | None = None
     submitted_at_ms: int | None = None
@@ -104,32 +141,33 @@ class RunStateStore:
     """The state of this task instance.
 
     :param context: of the running task.
+    :param task_id: of the operator.
     """
 
-    def __init__(self, context: Mapping[str, Any]) -> None:
-        ti = context["ti"]
-        self._store = context["task_state_store"]
-        self._identity = json.dumps([ti.dag_id, ti.task_id, ti.run_id, ti.map_index])
+    def __init__(self, context: Mapping[str, Any], task_id: str) -> None:
+        self._store = TaskState(context, task_id)
         self._attempt = _Attempt.of(context)
 
     def load(self) -> RunState:
         """The state to start this try from."""
         stored = self._store.get(_RUN_KEY)
         if not isinstance(stored, dict):
-            return self._fresh(0)
-        generation, attempt = int(stored["generation"]), _Attempt(*stored["attempt"])
+            return _fresh()
+        attempt = _Attempt(*stored["attempt"])
         state = RunState(
-            run_id=self._run_id(generation),
-            generation=generation,
+            run_id=stored["run_id"],
             target_ends={t: {int(p): end for p, end in ends.items()} for t, ends in stored["target_ends"].items()},
             submitted_at_ms=stored["submitted_at_ms"],
             application_id=stored["application_id"],
             origin=stored["origin"],
         )
         if stored["result"] is not None:
-            if not self._attempt.is_retry_of(attempt):
-                return self._fresh(generation + 1)
-            return replace(state, result=_unpacked(stored["result"]))
+            if stored.get("succeeded"):
+                return _fresh()
+            if self._attempt.is_retry_of(attempt):
+                return replace(state, result=_unpacked(stored["result"]))
+            # All was delivered, and the task failed after that: somebody cleared it to make it green.
+            return state
         # A clear wants a new plan; what was delivered before it stays delivered.
         if stored["plan"] is None or self._attempt.is_cleared_since(attempt):
             return state
@@ -147,7 +185,7 @@ class RunStateStore:
         if not changed:
             return replace(state, origin={**state.origin, **origin}), plan
         # Its application is still to be waited for.
-        fresh = replace(self._fresh(state.generation + 1), application_id=state.application_id, origin=origin)
+        fresh = replace(_fresh(), application_id=state.application_id, origin=origin)
         warning = (
             f"Changed since an earlier try of this run: {shortened(changed)}. So nothing that it delivered (run_id {state.run_id}) is taken for delivered: all is copied under a new run_id, "
             f"{fresh.run_id}, and what the target has of the earlier try stays there besides."
@@ -171,20 +209,14 @@ class RunStateStore:
 
     def finished(self, state: RunState, result: dict[str, Any]) -> RunState:
         """Remember that all was delivered, and the result for a retry that has nothing else to do."""
-        return self._save(replace(state, plan=None, target_ends=None, result=result))
-
-    def _fresh(self, generation: int) -> RunState:
-        return RunState(self._run_id(generation), generation)
-
-    def _run_id(self, generation: int) -> str:
-        return hashlib.sha256(f"{self._identity}#{generation}".encode()).hexdigest()[:16]
+        return self._save(replace(state, plan=None, result=result))
 
     def _save(self, state: RunState) -> RunState:
         ends = state.target_ends or {}
         self._store.set(
             _RUN_KEY,
             {
-                "generation": state.generation,
+                "run_id": state.run_id,
                 "attempt": list(astuple(self._attempt)),
                 "plan": None if state.plan is None else state.plan.to_dict(),
                 "target_ends": {t: {str(p): end for p, end in by.items()} for t, by in ends.items()},
@@ -195,6 +227,75 @@ class RunStateStore:
             },
         )
         return state
+
+
+class StreamRunStore:
+    """What this task instance has done of a stream; the rest is in the checkpoint.
+
+    A try that ended in the middle leaves finished batches, which the next one does not see. Who is told of this run is
+    told of them as well.
+
+    :param task_id: of the operator.
+    """
+
+    def __init__(self, context: Mapping[str, Any], task_id: str) -> None:
+        self._store = TaskState(context, task_id)
+        self._attempt = _Attempt.of(context)
+        stored = self._store.get(_STREAM_KEY)
+        self._stored = stored if isinstance(stored, dict) and not stored.get("succeeded") else {}
+
+    @property
+    def result(self) -> dict[str, Any] | None:
+        """Of the try that delivered all, if this one is a retry of it."""
+        result = self._stored.get("result")
+        if result is None or not self._attempt.is_retry_of(_Attempt(*self._stored["attempt"])):
+            return None
+        return _unpacked(result)
+
+    def finished_before(self, stream_id: str, ranges: OffsetRanges) -> OffsetRanges:
+        """What earlier tries finished, since this task instance first submitted the stream or last succeeded.
+
+        :param ranges: of this try, one for each partition.
+        """
+        if self._stored.get("stream_id") != stream_id:
+            return OffsetRanges([])
+        first = {str(r.topic_partition): r.from_offset for r in OffsetRanges.parse(self._stored["ranges"])}
+        begun = ((r, first.get(str(r.topic_partition), r.from_offset)) for r in ranges)
+        return OffsetRanges(OffsetRange(r.topic, r.partition, f, r.from_offset) for r, f in begun if f < r.from_offset)
+
+    def submitting(self, stream_id: str, ranges: OffsetRanges) -> None:
+        """Remember where the stream stands, before anything is written."""
+        if self._stored.get("stream_id") != stream_id:
+            self._save({"stream_id": stream_id, "ranges": ranges.format()})
+
+    def finished(self, result: dict[str, Any]) -> None:
+        """Remember that all was delivered, and the result for a retry that has nothing else to do."""
+        if self._stored:
+            self._save({**self._stored, "result": _packed(result)})
+
+    def _save(self, stored: dict[str, Any]) -> None:
+        self._stored = {**stored, "attempt": list(astuple(self._attempt))}
+        self._store.set(_STREAM_KEY, self._stored)
+
+
+def remember_success(context: Context) -> None:
+    """As a task's ``on_success_callback``: a clear from now on is the wish to copy again.
+
+    Only Airflow knows that a task succeeded: one that has delivered all may still fail by its XCom or its worker.
+    """
+    task = context["task"]
+    if getattr(task, "plan_only", False):
+        return
+    store = TaskState(context, task.task_id)
+    for key in (_RUN_KEY, _STREAM_KEY):
+        stored = store.get(key)
+        if isinstance(stored, dict) and stored.get("result") is not None:
+            store.set(key, {**stored, "succeeded": True})
+
+
+def _fresh() -> RunState:
+    # Who could know it could pass a record of theirs off as delivered.
+    return RunState(secrets.token_hex(8))
 
 
 def _packed(result: Mapping[str, Any]) -> dict[str, Any]:

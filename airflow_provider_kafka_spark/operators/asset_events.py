@@ -33,8 +33,11 @@ def describe_delivery(
         "run_id": result["run_id"],
         "records_written": result["records_written"],
         "offset_ranges": [
-            OffsetRange(r["topic"], r["partition"], r["from_offset"], r["until_offset"]).format()
-            for r in result["ranges"]
+            *result.get("finished_before", []),
+            *(
+                OffsetRange(r["topic"], r["partition"], r["from_offset"], r["until_offset"]).format()
+                for r in result["ranges"]
+            ),
         ],
     }
     for outlet in outlets:

@@ -34,6 +34,7 @@ from airflow_provider_kafka_spark.hooks.checkpoint import CheckpointFolder, fini
 from airflow_provider_kafka_spark.hooks.consumer_group import ConsumerGroup
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.hooks.permissions import check_topics
+from airflow_provider_kafka_spark.hooks.run_state import StreamRunStore, TaskState
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.operators.kafka_to_kafka import KafkaToKafkaOperator, fail_for_good
 
@@ -112,6 +113,9 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         """
         self._resume_request(context)
         rules, target, transform = self._check_parameters()
+        store = StreamRunStore(context, self.task_id)
+        if store.result is not None and not self.plan_only:
+            return self._done_before(context, store.result)
         folder = CheckpointFolder(self.checkpoint_location)
         spark = self._new_spark_hook(context)
         stale_lock = None
@@ -142,17 +146,26 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
                         context, logins, folder, stale_lock, checkpoint, catch_up, plan, transform, rules
                     )
                     self._remember_request(context)
+                    store.submitting(catch_up.record.stream_id, plan.ranges)
                     report = spark.run(request, "available_now", lambda event: self._on_event(context, event), logins)
                 finished = finished_offsets(folder.location)
                 self._check_report(report, plan, finished, catch_up, transform)
                 warnings = self._recount_gaps(source, report, rules)
             else:
                 self.log.info("Nothing to do: the stream is at the end of every partition. Spark is not started.")
-            lags = behind(finished, source.state({p.topic for p in finished} & source.topic_names()), rules)
+            after = source.state({p.topic for p in finished} & source.topic_names())
+            if catch_up.has_work:
+                plan = self._check_source_unchanged(plan, after, rules)
+            lags = behind(finished, after, rules)
             committed = None if group is None else group.commit(finished)
         for warning in (*report.warnings, *warnings):
             self.log.warning("%s", warning)
-        return self._done(context, result_of_catch_up(report, plan, catch_up, lags, committed, tuple(warnings)))
+        result = {
+            **result_of_catch_up(report, plan, catch_up, lags, committed, tuple(warnings)),
+            "finished_before": store.finished_before(catch_up.record.stream_id, plan.ranges).format(),
+        }
+        store.finished(result)
+        return self._done(context, result)
 
     def _requested(self) -> dict[str, Any]:
         starting, reset = self._starting(), self._reset_text()
@@ -198,14 +211,14 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
 
         :return: the lock of a run that is gone, to be taken over.
         """
-        earlier = context["task_state_store"].get(_APPLICATION_KEY)
+        earlier = TaskState(context, self.task_id).get(_APPLICATION_KEY)
         if isinstance(earlier, str):
             spark.wait_for_earlier(earlier)
         return folder.stale_lock()
 
     def _on_event(self, context: Context, event: JobEvent) -> None:
         if isinstance(event, JobStarted):
-            context["task_state_store"].set(_APPLICATION_KEY, event.application_id)
+            TaskState(context, self.task_id).set(_APPLICATION_KEY, event.application_id)
         super()._on_event(context, event)
 
     def _starting(self) -> Bound | None:

@@ -66,13 +66,10 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         """
         self._resume_request(context)
         rules, target, transform = self._check_parameters()
-        store = RunStateStore(context)
+        store = RunStateStore(context, self.task_id)
         state = store.load()
         if state.result is not None and not self.plan_only:
-            self.log.info(
-                "An earlier try of this run delivered everything, and failed only after that. Its result is returned; Spark is not started."
-            )
-            return self._done(context, state.result)
+            return self._done_before(context, state.result)
         spark = self._new_spark_hook(context)
         if not self.plan_only:
             spark.check()
@@ -109,8 +106,10 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
             check_delivery(report, plan, state.run_id, transform)
             if not self.allow_duplicates:
                 check_duplicates(report, transform)
+            after = source.state(plan.partition_counts)
+            plan = self._check_source_unchanged(plan, after, rules)
             warnings = [
-                *plan.partitions_added(source.state(plan.partition_counts)),
+                *plan.partitions_added(after),
                 *self._recount_gaps(source, report, rules),
             ]
         for warning in (*report.warnings, *warnings):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from airflow_provider_kafka_spark.core.broker_state import ClusterState
 from airflow_provider_kafka_spark.core.delivery import (
     check_gaps,
     ranges_with_gaps,
@@ -25,7 +27,7 @@ from airflow_provider_kafka_spark.hooks.failure import fail_for_good as fail_for
 from airflow_provider_kafka_spark.hooks.failure import undated_run_explained
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.hooks.permissions import check_topics
-from airflow_provider_kafka_spark.hooks.run_state import RequestStore
+from airflow_provider_kafka_spark.hooks.run_state import RequestStore, remember_success
 from airflow_provider_kafka_spark.operators.asset_events import describe_delivery
 from airflow_provider_kafka_spark.operators.spark_job import SparkJobOperator
 from airflow_provider_kafka_spark.operators.token_use import TokenUse
@@ -118,6 +120,7 @@ class KafkaToKafkaOperator(SparkJobOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        self.on_success_callback = [*self.on_success_callback, remember_success]
         self.source_conn_id = source_conn_id
         self.target_conn_id = target_conn_id
         self.target_topic = target_topic
@@ -175,8 +178,11 @@ class KafkaToKafkaOperator(SparkJobOperator):
 
         What an earlier try delivered belongs to what it was asked for: a list made from a set, or a template with the
         current time, would make another run of each try.
+
+        :raises InvalidInputError: if this try has called another operator with the same ``task_id``.
         """
-        first = RequestStore(context).load()
+        store = RequestStore(context, self.task_id)
+        first = store.load()
         if first is None:
             return
         try:
@@ -188,6 +194,12 @@ class KafkaToKafkaOperator(SparkJobOperator):
             ]
         except (KafkaSparkError, AttributeError, TypeError, ValueError) as error:
             changed = [f"they are malformed by now ({type(error).__name__}: {error})"]
+        if changed and store.is_of_this_try:
+            raise InvalidInputError(
+                f"task_id must be another for each operator that a task calls, such as 'copy_1' and 'copy_2'; got "
+                f"{self.task_id!r} a second time in this try, with other parameters. What a retry has to do is "
+                f"remembered by task_id. Give each its own."
+            )
         for name, value in first.items():
             setattr(self, name, value)
         if changed:
@@ -199,7 +211,7 @@ class KafkaToKafkaOperator(SparkJobOperator):
 
     def _remember_request(self, context: Context) -> None:
         """Keep what a retry has to carry out; called before anything is submitted."""
-        RequestStore(context).save(self._requested())
+        RequestStore(context, self.task_id).save(self._requested())
 
     def _window(self) -> tuple[int | None, int | None]:
         """Timestamps, in ms, that a record must lie between to be kept."""
@@ -320,8 +332,20 @@ class KafkaToKafkaOperator(SparkJobOperator):
             check_gaps(report, source.count_records(gaps, read_committed=rules.read_committed))
         return []
 
+    def _check_source_unchanged(self, plan: ReplayPlan, cluster: ClusterState, rules: ReadRules) -> ReplayPlan:
+        """The plan of a job that has ended; with what is missing, if loss is permitted.
+
+        :param cluster: the source after the job.
+        :raises DataLossError: if a topic was deleted and created again meanwhile: what was read is not what was planned.
+        """
+        known = {name: topic_id for name, topic_id in plan.topic_ids.items() if name in cluster.topics}
+        existing = replace(plan, topic_ids=known)
+        if rules.fail_on_data_loss:
+            existing.check_topics_unchanged(cluster)
+        return replace(plan, missing=(*plan.missing, *plan.lost_by(existing.changes_of_source(cluster))))
+
     def _done(self, context: Context, result: dict[str, Any]) -> dict[str, Any]:
-        if result["records_written"]:
+        if result["records_written"] or result.get("finished_before"):
             describe_delivery(context, self.outlets, result, self._target_server)
         else:
             self._make_no_asset_event()
@@ -333,6 +357,13 @@ class KafkaToKafkaOperator(SparkJobOperator):
             json.dumps({name: value for name, value in result.items() if name != "ranges"}),
         )
         return result
+
+    def _done_before(self, context: Context, result: dict[str, Any]) -> dict[str, Any]:
+        self.log.info(
+            "An earlier try of this run delivered everything, and failed only after that. Its result is returned; "
+            "Spark is not started."
+        )
+        return self._done(context, result)
 
     def _target_server(self) -> str:
         servers = KafkaHook(self.target_conn_id or self.source_conn_id).config.bootstrap_servers

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
 from airflow_provider_kafka_spark.core.plan import ReplayPlan, Target
 from airflow_provider_kafka_spark.core.protocol import Transform
-from airflow_provider_kafka_spark.hooks.run_state import RequestStore, RunState, RunStateStore
+from airflow_provider_kafka_spark.hooks.run_state import RequestStore, RunState, RunStateStore, remember_success
 from tests.airflow_fakes import TaskInstance, TaskStateStore, Try, task_context
 
 TRANSFORM = Transform(topic="copy")
@@ -44,7 +45,7 @@ PLAN = plan_of()
 
 def load(store: TaskStateStore, **context: Any) -> tuple[RunStateStore, RunState]:
     """Start one try, as a worker that knows nothing but the store does."""
-    opened = RunStateStore(task_context(store, **context))
+    opened = RunStateStore(task_context(store, **context), "task")
     return opened, opened.load()
 
 
@@ -63,6 +64,11 @@ def finished(store: TaskStateStore, result: dict[str, Any] = RESULT, **context: 
     opened.finished(opened.submitting(state, plan, 1_000), result)
     store.values = json.loads(json.dumps(store.values))
     return state
+
+
+def succeed(store: TaskStateStore, **parameters: Any) -> None:
+    """What Airflow does when a task has succeeded."""
+    remember_success({"task": SimpleNamespace(task_id="task", **parameters), **task_context(store)})  # type: ignore[arg-type]
 
 
 def test_a_first_try_knows_nothing() -> None:
@@ -166,11 +172,26 @@ def test_a_run_after_a_success_is_a_new_one(before: TaskInstance, after: TaskIns
     """Clearing a green task is a wish to copy again: another run id, no plan, nothing taken for delivered. So is whatever may not be a retry."""
     store = TaskStateStore()
     first = finished(store, ti=before)
+    succeed(store)
 
     _, again = load(store, clear_number=clear_number, ti=after)
 
     assert again.run_id != first.run_id
     assert (again.plan, again.target_ends, again.has_submitted, again.result) == (None, None, False, None)
+
+
+@pytest.mark.parametrize("plans_meanwhile", [False, True])
+def test_a_clear_of_what_failed_after_the_delivery_writes_only_what_is_missing(plans_meanwhile: bool) -> None:
+    """A lost XCom or worker can fail a task that has delivered all: its clear is no wish to copy again."""
+    store = TaskStateStore()
+    first = finished(store, ti=Try(max_tries=0))
+    if plans_meanwhile:
+        succeed(store, plan_only=True)
+
+    _, cleared = load(store, clear_number=1, ti=Try(try_number=2, max_tries=1))
+
+    assert (cleared.run_id, cleared.target_ends) == (first.run_id, {"copy": {0: 5}})
+    assert (cleared.plan, cleared.has_submitted, cleared.result) == (None, True, None)
 
 
 @pytest.mark.parametrize("ranges", [0, 1, 1_500])
@@ -255,20 +276,23 @@ def test_a_topic_that_was_away_for_a_while_is_compared() -> None:
     assert state.run_id != first.run_id
 
 
-@pytest.mark.parametrize(
-    "ti",
-    [
-        pytest.param(TaskInstance(map_index=1), id="another-map-item"),
-        pytest.param(TaskInstance(run_id="another"), id="another-dag-run"),
-        pytest.param(TaskInstance(task_id="another"), id="another-task"),
-    ],
-)
-def test_run_ids_differ(ti: TaskInstance) -> None:
-    """No two task instances share the id by which deliveries are recognised."""
-    _, one = load(TaskStateStore())
-    _, other = load(TaskStateStore(), ti=ti)
+def test_nobody_can_tell_a_run_id_beforehand() -> None:
+    """Who writes to the target could pass records of theirs off as delivered by one that is made from names."""
+    _, one = load(TaskStateStore(), ti=Try())
+    _, other = load(TaskStateStore(), ti=Try())
 
     assert one.run_id != other.run_id
+
+
+def test_operators_that_one_task_calls_share_nothing() -> None:
+    """Neither what they delivered, nor what they are asked for."""
+    context = task_context(TaskStateStore(), ti=Try())
+    stores = [RunStateStore(context, task_id) for task_id in ("task", "first", "second")]
+    RequestStore(context, "first").save(REQUESTED)
+    stores[1].submitting(stores[1].load(), PLAN, 1_000)
+
+    assert [store.load().has_submitted for store in stores] == [False, True, False]
+    assert [RequestStore(context, task_id).load() for task_id in ("task", "first", "second")] == [None, REQUESTED, None]
 
 
 REQUESTED = {"topics": ["a", "b"], "ending_timestamp": 1_795_168_800_000, "where": None}
@@ -287,11 +311,11 @@ def test_a_retry_knows_what_its_first_try_was_asked_for(
 ) -> None:
     """And a clear does not, since it plans anew."""
     store = TaskStateStore()
-    assert RequestStore(task_context(store, ti=Try())).load() is None
-    RequestStore(task_context(store, ti=Try())).save(REQUESTED)
+    assert RequestStore(task_context(store, ti=Try()), "task").load() is None
+    RequestStore(task_context(store, ti=Try()), "task").save(REQUESTED)
     store.values = json.loads(json.dumps(store.values))
 
-    assert RequestStore(task_context(store, **context)).load() == expected
+    assert RequestStore(task_context(store, **context), "task").load() == expected
 
 
 def test_what_is_stored_is_plain_json() -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from airflow.sdk import Asset
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider_kafka_spark.core.errors import CheckpointInUseError, ConsumerGroupError, DeliveryError
@@ -28,7 +29,7 @@ from airflow_provider_kafka_spark.jobs.checkpoint_lock import checkpoint_lock
 from airflow_provider_kafka_spark.operators.available_now import KafkaToKafkaAvailableNowOperator
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
-from tests.airflow_fakes import TaskInstance, task_context
+from tests.airflow_fakes import TaskInstance, TaskStateStore, Try, task_context
 from tests.in_process_jobs import InProcessSpark
 
 if TYPE_CHECKING:
@@ -506,3 +507,51 @@ def test_a_missing_count_is_not_green(
     monkeypatch.setattr(SparkJobHook, "run", lie)
     with pytest.raises(DeliveryError, match=r"the stream went from 0 to 9.*reported up to 9, committed up to 10"):
         stream(topics=[source], target_topic=target)
+
+
+def test_what_a_try_finished_before_it_died_is_announced_by_the_next(
+    kafka: KafkaBroker,
+    topic: TopicFactory,
+    in_process_spark: InProcessSpark,
+    tmp_path: Path,
+) -> None:
+    """The checkpoint hides it from the next try: a DAG that reads what events announce would never see it."""
+    source, target = topic(suffix="source"), topic(suffix="target", config={"max.message.bytes": "20000"})
+    kafka.produce(source, [*numbered(0, 25), Record(b"k", os.urandom(50_000))])
+    asset, store = Asset("copied"), TaskStateStore()
+
+    def attempt(number: int, *, clear_number: int = 0) -> tuple[KafkaToKafkaAvailableNowOperator, dict[str, Any], Any]:
+        operator = KafkaToKafkaAvailableNowOperator(
+            task_id="task",
+            topics=[source],
+            target_topic=target,
+            starting_offsets="earliest",
+            checkpoint_location=str(tmp_path / "checkpoint"),
+            max_offsets_per_trigger=10,
+            outlets=[asset],
+        )
+        context = task_context(store, clear_number=clear_number, ti=Try(try_number=number))
+        result = operator.execute(context)  # type: ignore[arg-type]
+        return operator, result, context["outlet_events"][asset].extra
+
+    with pytest.raises(Exception, match="RecordTooLargeException"):
+        attempt(1)
+    kafka.alter_topic(target, {"max.message.bytes": "1000000"})
+    _, second, announced = attempt(2)
+    kafka.produce(source, numbered(30, 35))
+    _, third, announced_again = attempt(3)
+    operator, cleared, announced_after_clear = attempt(4, clear_number=1)
+    for callback in operator.on_success_callback:
+        callback({"task": operator, **task_context(store)})  # type: ignore[arg-type]
+    kafka.produce(source, numbered(35, 40))
+    _, last, announced_last = attempt(5, clear_number=2)
+
+    assert second["finished_before"] == [f"{source}:0:0:20"]
+    assert announced["offset_ranges"] == [f"{source}:0:0:20", f"{source}:0:20:26"]
+    # A retry that has nothing else to do.
+    assert (third, announced_again) == (second, announced)
+    # Nobody was told before the clear.
+    assert announced_after_clear["offset_ranges"] == [f"{source}:0:0:26", f"{source}:0:26:31"]
+    assert last["finished_before"] == []
+    assert announced_last["offset_ranges"] == [f"{source}:0:31:36"]
+    assert (cleared["records_written"], last["records_written"], len(kafka.consume(target))) == (5, 5, 36)

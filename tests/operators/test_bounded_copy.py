@@ -15,7 +15,9 @@ from airflow.sdk import Asset
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider_kafka_spark.core.errors import JobReportMissingError
+from airflow_provider_kafka_spark.core.protocol import JobReport
 from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER, Provenance
+from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
 from airflow_provider_kafka_spark.operators.kafka_to_kafka import KafkaToKafkaOperator
 from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
@@ -358,3 +360,56 @@ def test_another_spelling_of_the_same_is_no_difference(
     assert "differ by now" not in capsys.readouterr().out
     asked, retried = recording_spark.requests
     assert (asked.run_id, asked.ranges) == (retried.run_id, retried.ranges)
+
+
+@pytest.mark.broker
+@pytest.mark.spark
+def test_a_topic_that_is_created_again_while_its_job_starts_is_an_error(
+    kafka: KafkaBroker, topic: TopicFactory, in_process_spark: InProcessSpark, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The new topic has records at the planned offsets: all counts are right, and what was planned is lost."""
+    source, targets = topic(suffix="source"), [topic(suffix="target"), topic(suffix="permitted")]
+    start = SparkJobHook.run
+
+    def recreate_and_start(*arguments: Any) -> JobReport:
+        recreate(kafka, source)
+        kafka.produce(source, [Record(value=b"new")])
+        return start(*arguments)
+
+    monkeypatch.setattr(SparkJobHook, "run", recreate_and_start)
+    kafka.produce(source, [Record(value=b"old")])
+
+    with pytest.raises(AirflowFailException, match=r"DataLossError: .*deleted and created again.*Clear the task"):
+        run(KafkaToKafkaBatchOperator(task_id="task", topics=[source], target_topic=targets[0]), task_context())
+    permitted = run(
+        KafkaToKafkaBatchOperator(task_id="task", topics=[source], target_topic=targets[1], fail_on_data_loss=False),
+        task_context(),
+    )
+
+    assert [(r["from_offset"], r["until_offset"]) for r in permitted["missing_ranges"]] == [(0, 0)]
+    assert "created again" in permitted["missing_ranges"][0]["reason"]
+
+
+@pytest.mark.broker
+def test_operators_that_one_task_calls_do_their_own_work(
+    kafka: KafkaBroker, two_topics: tuple[str, str, str], recording_spark: RecordingSpark
+) -> None:
+    """In the first try and at a retry; two of one id are refused, since a retry could not tell them apart."""
+    *sources, target = two_topics
+    store = TaskStateStore()
+
+    def copy(source: str, task_id: str, number: int) -> None:
+        operator = KafkaToKafkaBatchOperator(task_id=task_id, topics=[source], target_topic=target)
+        run(operator, task_context(store, ti=Try(try_number=number)))
+
+    for number in (1, 2):
+        for source in sources:
+            with pytest.raises(JobReportMissingError):
+                copy(source, f"copy-{source}", number)
+    assert [request.ranges for request in recording_spark.requests] == [(f"{s}:0:0:10",) for s in [*sources, *sources]]
+    assert len({request.run_id for request in recording_spark.requests}) == 2
+
+    with pytest.raises(JobReportMissingError):
+        copy(sources[0], "same", 3)
+    with pytest.raises(AirflowFailException, match=r"InvalidInputError: task_id must be another .* got 'same'"):
+        copy(sources[1], "same", 3)
