@@ -17,12 +17,16 @@ from airflow_provider_kafka_spark.core.submission.java_properties import parse_p
 from airflow_provider_kafka_spark.core.submission.job_events import JobStarted
 from airflow_provider_kafka_spark.core.submission.redaction import redact
 from airflow_provider_kafka_spark.core.submission.secret_references import dereferenced
+from airflow_provider_kafka_spark.core.submission.shown_text import shown_lines
 from airflow_provider_kafka_spark.jobs.owner import end_with_owner, wait_for_owner
 from airflow_provider_kafka_spark.jobs.progress import say
 from airflow_provider_kafka_spark.jobs.report_file import write_report
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+#: Of an error of ours, which may quote an expression, names of topics, or an error of Spark.
+_MOST_LINES, _LONGEST_LINE = 40, 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +94,9 @@ def _report_failure(
     # First the secrets go, then the text is shortened: a cut could leave half of one.
     text = redact(_text(error), [*logins, {"event secret": request.event_token, "report secret": request.report_key}])
     failure = (
-        JobFailure(type(error).__name__, text) if isinstance(error, KafkaSparkError) else find_cause(text, request)
+        JobFailure(type(error).__name__, shown_lines(text, _MOST_LINES, _LONGEST_LINE))
+        if isinstance(error, KafkaSparkError)
+        else find_cause(text, request)
     )
     return JobReport(
         run_id=request.run_id,

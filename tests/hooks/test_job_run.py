@@ -109,6 +109,26 @@ def test_the_token_of_events_is_not_in_the_log(driver: Driver, capsys: pytest.Ca
     assert not [token for token in (first, second) if token in log]
 
 
+def test_the_log_and_the_error_show_what_a_terminal_would_obey(
+    driver: Driver, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A driver quotes records: their control characters are escaped, and a huge one does not fill the log."""
+    driver(
+        """
+        print("The value '" + chr(27) + "[2J" + "A" * 1_000_000 + "' ends", flush=True)
+        sys.exit(1)
+        """
+    )
+    with pytest.raises(JobReportMissingError) as raised:
+        run()
+
+    for text in (capsys.readouterr().out, str(raised.value)):
+        assert r"The value '\x1b[2JAAA" in text
+        assert "AAA' ends" in text
+        assert chr(27) + "[2J" not in text
+        assert len(text) < 50_000
+
+
 OURS, FOREIGN = "application_1700000000000_0001", "application_1700000000000_0666"
 
 

@@ -222,6 +222,17 @@ def test_refuses_bad_targets_before_writing(
     assert len(kafka_broker.consume(source)) == 5
 
 
+def test_an_error_does_not_show_a_whole_record(
+    kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy
+) -> None:
+    """A record's value as a topic's name could have a megabyte."""
+    source = topic(suffix="source")
+    kafka_broker.produce(source, [Record(value=b"x" * 500_000)])
+    with pytest.raises(TargetError, match="Create them first") as raised:
+        run_copy([f"{source}:0:0:1"], topic_expr="string(value)")
+    assert len(str(raised.value)) < 3_000
+
+
 def test_each_target_needs_only_the_partitions_that_lead_to_it(
     kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy
 ) -> None:

@@ -8,22 +8,36 @@ from __future__ import annotations
 import re
 
 from airflow_provider_kafka_spark.core.protocol import JobFailure, JobRequest
+from airflow_provider_kafka_spark.core.submission.shown_text import shown_lines
 
 #: What Kafka's Java client says when a permission lacks. It names topics and groups, and never what it wanted to do with them.
-_REFUSED_TOPICS = re.compile(r"Not authorized to access topics: \[([^\]]*)\]")
+_REFUSED_TOPICS = re.compile(r"Not authorized to access topics: \[([^\]\n]*)\]")
 _REFUSED_GROUP = re.compile(r"Not authorized to access group: (\S+)")
 #: All that Python learns when the JVM behind it is gone; what Java itself says of a connection stands in more lines.
 _NO_JVM = (
     r"\A(\[Errno \d+\] (Connection refused|Connection reset by peer|Broken pipe)|Answer from Java side is empty"
     r"|An error occurred while calling [^\s:]+|Py4J\w*Error)\s*\Z"
 )
-#: (pattern, name in the error tree, what to do); the first that matches is the cause.
+#: Spark's names for what an expression makes of data; all but those of lost data are of the SQL standard's class 22.
+_DATA_EXCEPTION = (
+    r"\[(CAST_INVALID_INPUT|CAST_OVERFLOW|INVALID_ARRAY_INDEX|DIVIDE_BY_ZERO|ARITHMETIC_OVERFLOW"
+    r"|USER_RAISED_EXCEPTION)|SQLSTATE: 22(?!000)\w{3}"
+)
+#: What is looked at and shown of an error, which may quote megabytes of a record: lines, and characters of each.
+_MOST_LINES, _LONGEST_LINE = 600, 4_000
+#: (pattern, name in the error tree, what to do); the first that matches is the cause. What quotes records comes
+#: first: a record may have the words of any other.
 _CAUSES = (
     (
         _NO_JVM,
         "JobFailedError",
         "The driver's JVM ended while the job ran: it crashed, was killed, or the machine had no memory left for it. "
         "Look at the driver's log above and at the machine's; driver_memory bounds its heap.",
+    ),
+    (
+        _DATA_EXCEPTION,
+        "ExpressionError",
+        "An expression in where, columns or target_topic_expr fails on the data of a record, and would fail again: use try_cast, get or coalesce, or leave such records out with where.",
     ),
     (
         r"Some data may have been lost|OffsetOutOfRangeException|offset.{0,40}out of range",
@@ -72,9 +86,26 @@ _CAUSES = (
         "Spark has no Kafka connector of its own version on its class path: leave kafka_connector out to have it fetched, or name its jars.",
     ),
     (
-        r"CAST_INVALID_INPUT|CAST_OVERFLOW|INVALID_ARRAY_INDEX|DIVIDE_BY_ZERO|ARITHMETIC_OVERFLOW|USER_RAISED_EXCEPTION",
+        r"StackOverflowError",
         "ExpressionError",
-        "An expression in where, columns or target_topic_expr fails on the data of a record, and would fail again: use try_cast, get or coalesce, or leave such records out with where.",
+        "An expression in where, columns or target_topic_expr is too deep, or a regular expression in it needs too much "
+        "stack for the value of a record: simplify it, or leave such records out with where.",
+    ),
+    (
+        r"NullPointerException[^\n]*\s+at \S+KafkaRowWriter",
+        "ExpressionError",
+        "columns['headers'] gave a header that is null or has no key: use filter or coalesce in it.",
+    ),
+    (
+        r"Invalid partition: -\d",
+        "ExpressionError",
+        "columns['partition'] gave a negative number: use pmod in it.",
+    ),
+    (
+        r"long overflow[\s\S]{0,400}millisToMicros",
+        "JobFailedError",
+        "A record's timestamp is beyond what Spark can hold (year 294247). Such a record cannot be read: replay the "
+        "ranges around it.",
     ),
     (
         r"UNSUPPORTED.{0,40}NULL.{0,40}topic|null topic present in the data",
@@ -90,6 +121,7 @@ def find_cause(error_text: str, request: JobRequest | None = None) -> JobFailure
     :param error_text: the message and stack trace of what Spark threw.
     :param request: what the job was to do; by it a lacking permission gets its name.
     """
+    error_text = shown_lines(error_text, _MOST_LINES, _LONGEST_LINE)
     summary = _summary(error_text)
     for pattern, name, advice in _CAUSES:
         if re.search(pattern, error_text, re.IGNORECASE):

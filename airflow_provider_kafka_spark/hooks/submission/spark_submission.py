@@ -17,6 +17,7 @@ from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError
 from airflow_provider_kafka_spark.core.submission.file_names import KEYTAB
 from airflow_provider_kafka_spark.core.submission.job_events import JobEvent, JobStarted, take_event
+from airflow_provider_kafka_spark.core.submission.shown_text import shown
 from airflow_provider_kafka_spark.hooks.programs.child_environment import child_environment, without_the_rest
 from airflow_provider_kafka_spark.hooks.programs.process_group import end_group
 from airflow_provider_kafka_spark.hooks.programs.spark_home import SparkHome
@@ -32,6 +33,9 @@ _YARN_ID = re.compile(r"application_\d+_\d+")
 _SUBMISSION = re.compile(rf"Submit(ting|ted) application ({_YARN_ID.pattern})\b")
 #: The first of a list of jars, and the rest.
 _JARS = re.compile(r"(--driver-class-path|--jars) ([^\s,:]*[,:])\S+")
+
+#: Characters of a line that are logged; a driver's lines may quote records.
+_LONGEST_LINE = 4_000
 
 
 class _FirstInClusterMode:
@@ -231,7 +235,7 @@ class SparkSubmission(SparkSubmitHook):
         for line in lines:
             text, event = (line, None) if self._event_token is None else take_event(line, self._event_token)
             if text.strip() or event is None:
-                yield text
+                yield shown(text.rstrip("\n"), _LONGEST_LINE)
             if isinstance(event, JobStarted):
                 self._announce(event)
             elif event is not None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -93,6 +94,40 @@ _KNOWN = [
         "target_topic_expr gave null",
         id="null-topic",
     ),
+    pytest.param(
+        "org.apache.spark.SparkIllegalArgumentException: [INVALID_URL] The url is invalid: x. SQLSTATE: 22P02",
+        "ExpressionError",
+        "try_cast",
+        id="another-class-of-data-exceptions",
+    ),
+    pytest.param(
+        "org.apache.spark.sql.kafka010.KafkaIllegalStateException: [KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE] Some "
+        "data may have been lost. SQLSTATE: 22000",
+        "DataLossError",
+        "fail_on_data_loss=False",
+        id="data-loss-is-no-data-exception",
+    ),
+    pytest.param("java.lang.StackOverflowError", "ExpressionError", "too deep", id="stack-overflow"),
+    pytest.param(
+        "java.lang.ArithmeticException: long overflow\n\tat org.apache.spark.sql.catalyst.util.SparkDateTimeUtils."
+        "millisToMicros(SparkDateTimeUtils.scala:100)",
+        "JobFailedError",
+        "timestamp is beyond",
+        id="timestamp-of-the-far-future",
+    ),
+    pytest.param(
+        'java.lang.NullPointerException: Cannot invoke "x" because the return value of "y" is null\n'
+        "\tat org.apache.spark.sql.kafka010.KafkaRowWriter.$anonfun$sendRow$1(KafkaWriteTask.scala:109)",
+        "ExpressionError",
+        "columns['headers']",
+        id="header-without-a-key",
+    ),
+    pytest.param(
+        "java.lang.IllegalArgumentException: Invalid partition: -1. Partition number should always be non-negative",
+        "ExpressionError",
+        "columns['partition']",
+        id="negative-partition",
+    ),
 ]
 
 
@@ -106,9 +141,39 @@ def test_names_a_known_failure(text: str, name: str, advice: str) -> None:
 
     # A misspelt name would reach the worker as the default.
     assert failure.error == name == error_named(name, KafkaSparkError).__name__
-    assert text[:100] in failure.message
+    assert text.splitlines()[0][:100] in failure.message
     assert "Job aborted" in failure.message
     assert advice in failure.message
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "Some data may have been lost",
+        "1\nCaused by: org.apache.kafka.clients.consumer.OffsetOutOfRangeException: Some data may have been lost",
+        "org.apache.kafka.common.errors.TopicAuthorizationException: Not authorized to access topics: [copy]",
+        "Failed to find data source: kafka",
+        "Not authorized to access topics: [" * 10_000,
+        "\n'" * 100_000,
+        "Some data may have been lost " + "A" * 1_000_000,
+    ],
+    ids=["data-loss", "line-break", "permission", "jar", "unclosed-brackets", "many-lines", "huge"],
+)
+@pytest.mark.parametrize("kind", ["[CAST_INVALID_INPUT] The value", "[INVALID_URL] The url is invalid:"])
+def test_a_record_that_is_quoted_does_not_tell_the_cause(value: str, kind: str) -> None:
+    """Such advice as fail_on_data_loss=False would be its author's, and a huge one would fill the log."""
+    text = f"{kind} '{value}' is malformed. SQLSTATE: 22018\n== SQL (line 1, position 1) ==\nint(string(value))"
+    began = time.process_time()
+    failure = find_cause(f"{text}\nCaused by: org.apache.spark.SparkNumberFormatException: {text}")
+    assert failure.error == "ExpressionError"
+    assert time.process_time() - began < 2
+    assert len(failure.message) < 3_000
+
+
+def test_control_characters_of_a_record_are_escaped() -> None:
+    """A terminal would obey them."""
+    failure = find_cause("[CAST_INVALID_INPUT] The value '\x1b[2J\x9b31m\u202e\x00' of the type")
+    assert r"'\x1b[2J\x9b31m\u202e\x00'" in failure.message
 
 
 _TOPIC = "org.apache.kafka.common.errors.TopicAuthorizationException: Not authorized to access topics: [{}]"
