@@ -35,10 +35,16 @@ _REASONS = {
     ),
     **dict.fromkeys(("uuid", "monotonically_increasing_id", "spark_partition_id"), NOT_REPEATABLE),
 }
-#: A literal that the parser replaces by the time it is; the expression has no trace of it.
-_LITERAL_OF_NOW = re.compile(
-    r"\b(date|timestamp(_ltz|_ntz)?)\s*r?['\"]\s*(now|today|tomorrow|yesterday)\b", re.IGNORECASE
+#: Characters of an expression; the checks of a longer one take many seconds.
+LONGEST = 16_384
+_YEAR = r"[+-]?\d{4,}(?!\d|:)"
+#: A date or time that is written out, as Spark's parser took it: it puts the clock's time in the place of 'now', in any
+#: spelling, and the day of the try before a time without one.
+_WRITTEN_OUT = re.compile(
+    rf"(date|timestamp(_ltz|_ntz)?)\s*(['\"])\s*({_YEAR}[^\\]*|epoch\s*\3)", re.IGNORECASE | re.DOTALL
 )
+#: A text of which Spark makes a time of the current day.
+_TIME_OF_DAY = re.compile(r"\s*T?\d{1,2}:", re.IGNORECASE)
 
 
 def refusal_of(function: str, group: str | None) -> str | None:
@@ -62,10 +68,21 @@ def refusal_of(function: str, group: str | None) -> str | None:
     return _REASONS.get(function, "it is not known to look at its arguments alone")
 
 
-def has_literal_of_now(sql: str) -> bool:
-    """Whether an expression has a literal such as ``timestamp'now'``.
+def is_written_out(literal: str) -> bool:
+    """Whether a literal of a date or a timestamp says which one by itself, in a plain spelling.
 
-    >>> has_literal_of_now("timestamp > TIMESTAMP 'today'"), has_literal_of_now("topic = 'today'")
+    :param literal: as it stands in the expression.
+
+    >>> is_written_out("timestamp '2026-11-21 10:00:00'"), is_written_out("TIMESTAMP/**/'now'")
     (True, False)
     """
-    return _LITERAL_OF_NOW.search(sql) is not None
+    return _WRITTEN_OUT.fullmatch(literal) is not None
+
+
+def lacks_a_day(text: str) -> bool:
+    """Whether Spark makes a timestamp of a text by the day at which it looks.
+
+    >>> lacks_a_day("10:00:00"), lacks_a_day("2026-11-21 10:00:00")
+    (True, False)
+    """
+    return _TIME_OF_DAY.match(text) is not None

@@ -249,7 +249,7 @@ class KafkaJvm(Opened):
         # With its level at DEBUG it writes every command and answer to the log, logins and tokens among them.
         log = logging.getLogger("py4j")
         log.setLevel(max(log.getEffectiveLevel(), logging.INFO))
-        java = find_java(8).executable
+        java = find_java(8)
         jars = list(self._jars) if self._jars is not None else client_jars(None)
         if not any("kafka-clients" in jar.name for jar in jars):
             raise JarError(
@@ -257,7 +257,8 @@ class KafkaJvm(Opened):
             )
         class_path = os.pathsep.join([find_jar_path(), *map(str, jars)])
         defined = [f"-D{name}={value}" for name, value in self._system_properties.items()]
-        command = [str(java), *JVM_OPTIONS, *defined, "-cp", class_path, "py4j.GatewayServer"]
+        options = [*JVM_OPTIONS, *java.crash_options(os.devnull)]
+        command = [str(java.executable), *options, *defined, "-cp", class_path, "py4j.GatewayServer"]
         process = self._process = subprocess.Popen(
             # py4j ends when its standard input does, and with that when this process does.
             [*command, "--die-on-broken-pipe", "--enable-auth", "0"],

@@ -11,7 +11,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_kafka_spark.core.errors import ExpressionError
-from airflow_provider_kafka_spark.core.expressions import NOT_NOW, NOT_REPEATABLE, has_literal_of_now, refusal_of
+from airflow_provider_kafka_spark.core.expressions import (
+    LONGEST,
+    NOT_NOW,
+    NOT_REPEATABLE,
+    is_written_out,
+    lacks_a_day,
+    refusal_of,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -21,6 +28,9 @@ _CATALYST = "org.apache.spark.sql.catalyst"
 _UNRESOLVED = frozenset(
     f"{_CATALYST}.analysis.{name}" for name in ("UnresolvedAttribute", "UnresolvedExtractValue", "UnresolvedFunction")
 )
+
+#: Types of literals that the parser may have made from the clock.
+_DATES = frozenset({"date", "timestamp", "timestamp_ntz"})
 
 
 def check_expression(spark: SparkSession, table: DataFrame, name: str, sql: str, example: str) -> str:
@@ -37,6 +47,11 @@ def check_expression(spark: SparkSession, table: DataFrame, name: str, sql: str,
     # Otherwise Spark puts its settings and the driver's environment in the place of "${env:NAME}" before it parses.
     spark.conf.set("spark.sql.variable.substitute", "false")
     shown = repr(_cut(sql, 120))
+    if len(sql) > LONGEST:
+        raise ExpressionError(
+            f"{name} must be an SQL expression of at most {LONGEST:,} characters, such as {example!r}; got {len(sql):,}, "
+            f"which begin with {shown}. Give a longer list of values to several tasks."
+        )
     try:
         reason = _refusal_as_parsed(spark, sql)
         if reason is None:
@@ -65,7 +80,8 @@ def _refusal_as_parsed(spark: SparkSession, sql: str) -> str | None:
     if parsed.containsPattern(catalyst.trees.TreePattern.PLAN_EXPRESSION()):
         return "has a subquery: it reads tables and files"
     built_in = catalyst.analysis.FunctionRegistry.builtin()
-    for node in json.loads(parsed.toJSON()):
+    nodes = json.loads(parsed.toJSON())
+    for node in nodes:
         kind = node["class"]
         if kind.endswith(".UnresolvedFunction"):
             function = str(node["nameParts"]).strip("[]").lower()
@@ -76,7 +92,14 @@ def _refusal_as_parsed(spark: SparkSession, sql: str) -> str | None:
         elif kind not in _UNRESOLVED and not kind.startswith(f"{_CATALYST}.expressions."):
             part = kind.rpartition(".")[2]
             return f"has {part}. Name columns and functions, without *, IDENTIFIER() or parameters"
-    return f"has a literal of 'now' or a day such as 'today': {NOT_NOW}" if has_literal_of_now(sql) else None
+    leaves = parsed.collectLeaves()
+    for i, leaf in enumerate(node for node in nodes if node["num-children"] == 0):
+        if leaf.get("dataType") in _DATES:
+            origin = leaves.apply(i).origin()
+            literal = sql[origin.startIndex().get() : origin.stopIndex().get() + 1]
+            if not is_written_out(literal):
+                return f"has {_cut(literal, 60)!r}, which is no date that is written out: {NOT_NOW}"
+    return None
 
 
 def _refusal_as_analysed(spark: SparkSession, checked: DataFrame, table: DataFrame) -> str | None:
@@ -102,7 +125,21 @@ def _refusal_as_analysed(spark: SparkSession, checked: DataFrame, table: DataFra
     replaced = sql.optimizer.ReplaceExpressions.apply(plan)
     if not sql.optimizer.SpecialDatetimeValues.apply(replaced).equals(replaced):
         return f"has 'now' or a day such as 'today': {NOT_NOW}"
-    return None
+    without_day = _time_without_day(replaced.projectList().last(), patterns.CAST())
+    return f"makes a timestamp of {_cut(without_day, 60)!r}, of the current day: {NOT_NOW}" if without_day else None
+
+
+def _time_without_day(expression: Any, cast: Any) -> str | None:
+    """A text such as '10:00:00' that becomes a timestamp, or None."""
+    if not expression.containsPattern(cast):
+        return None
+    children = [expression.children().apply(i) for i in range(expression.children().size())]
+    if expression.nodeName() == "Cast" and expression.dataType().simpleString() == "timestamp":
+        (child,) = children
+        if child.foldable() and child.dataType().simpleString() == "string":
+            text = str(child.eval(None))
+            return text if lacks_a_day(text) else None
+    return next((found for child in children if (found := _time_without_day(child, cast))), None)
 
 
 def _deepest(expression: Any, has: Callable[[Any], bool]) -> str:

@@ -30,6 +30,12 @@ _SUBMIT_OPTIONS = (
     "deploy_mode use_krb5ccache post_submit_commands track_driver_via_k8s_api yarn_track_via_rm_api yarn_rm_auth "
 ).split()
 
+#: Of the templated ones, those that are one text.
+_TEXTS = (
+    "spark_conn_id kafka_connector report_location files py_files jars driver_class_path packages exclude_packages "
+    "keytab principal proxy_user name properties_file"
+).split()
+
 
 class SparkJobOperator(BaseOperator):
     """Submit a job of this package to the cluster of a Spark connection.
@@ -177,6 +183,20 @@ class SparkJobOperator(BaseOperator):
             raise OptionError(
                 f"conf must map Spark properties to values, such as {{'spark.executor.memory': '2g'}}; got {self.conf!r}."
             )
+        if not isinstance(self.env_vars or {}, Mapping):
+            raise OptionError(
+                "env_vars must map names to values, such as {'SPARK_LOCAL_IP': '127.0.0.1'}; got no mapping."
+            )
+        for name in _TEXTS:
+            value = getattr(self, name)
+            if value is not None and (not isinstance(value, str) or "\0" in value):
+                raise OptionError(f"{name} must be a text without zero characters; got {value!r}. Correct it.")
+        for name in ("conf", "env_vars"):
+            for key, value in (getattr(self, name) or {}).items():
+                if "\0" in f"{key}{value}":
+                    raise OptionError(
+                        f"{name}[{key!r}] must have no zero character, which no process can be given. Correct it."
+                    )
         if self.deploy_mode not in (None, "client", "cluster"):
             raise OptionError(f"deploy_mode must be 'client' or 'cluster'; got {self.deploy_mode!r}.")
 

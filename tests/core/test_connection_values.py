@@ -137,7 +137,7 @@ _FORM: tuple[dict[str, Any], ...] = (
     },
 )
 _HOSTILE = (
-    *('"', "'", "\\", "`", "\n", "\r\n", "\t", "\0", "\x7f", "\u00a0", "\u2003", "\u2028", "\u3000", "\ufeff"),
+    *('"', "'", "\\", "`", "\n", "\r\n", "\t", "\0", "\x7f", "\u00a0", "\u2003", "\u2028", "\u3000", "\ufeff", "\ud800"),
     '" -agentlib:jdwp=transport=dt_socket,server=y,address=5005 "',
     "\u2003-XX:OnError=id",
     "$(id)",
@@ -208,7 +208,7 @@ def _config_or_error(config: Callable[[str], KafkaClientConfig], hostile: str) -
 def _check_one_value(found: KafkaClientConfig, hostile: str) -> None:
     # What becomes options of a JVM, parts of a list, or words of a shell, is plain.
     for value in found.system_properties.values():
-        assert re.fullmatch(r"https?://[A-Za-z0-9._~:/?&=%@+-]+", value), hostile
+        assert re.fullmatch(r"https?://[A-Za-z0-9._~:/?&=%+-]+", value), hostile
     for path in found.files:
         assert re.fullmatch(r"[\w ./@+=:~()-]+", path), hostile
     for name in ("sasl.kerberos.keytab", "sasl.kerberos.principal", "sasl.kerberos.service.name"):

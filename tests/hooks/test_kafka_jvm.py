@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
+import resource
+import signal
 import subprocess
 import sys
 import time
@@ -125,6 +127,22 @@ def _kill_the_jvm() -> None:
     (child,) = children_with("py4j.GatewayServer")
     child.kill()
     child.wait(5)
+
+
+def test_a_jvm_that_crashes_leaves_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Its memory and its arguments would be in the worker's working folder."""
+    monkeypatch.chdir(tmp_path)
+    limits = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (limits[1], limits[1]))
+    try:
+        with KafkaJvm({}, "no connection", timeout=5):
+            (child,) = children_with("py4j.GatewayServer")
+            child.send_signal(signal.SIGSEGV)
+            child.wait(30)
+    finally:
+        resource.setrlimit(resource.RLIMIT_CORE, limits)
+
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_jvm_that_goes_while_it_cleans_up_is_named() -> None:

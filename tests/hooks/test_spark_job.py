@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -33,6 +34,12 @@ Connection = Callable[..., None]
 def local_spark(connection: Connection) -> None:
     """``spark_default`` leads to a local Spark."""
     connection("spark_default", conn_type="spark", host="local[2]")
+
+
+@pytest.mark.parametrize(("key", "value"), [("spark.submit.deployMode", "cluster"), ("spark.master", "yarn")])
+def test_conf_that_would_send_the_job_elsewhere(key: str, value: str) -> None:
+    """It would be asked for, and stopped, where it is not."""
+    fails(SparkJobHook(submit_options={"conf": {key: value}}), OptionError, f"conf must not set {key}=", "Set it there")
 
 
 def fails(hook: SparkJobHook, kind: type[KafkaSparkError], *says: str) -> None:
@@ -311,13 +318,39 @@ def test_the_page_of_an_application_that_has_ended(
     assert SparkJobHook(submit_options={"conf": conf}).page_after_end("local-1") == page
 
 
-@pytest.mark.parametrize("address", ["javascript:alert(1)", "ftp://history", "http://a@evil.example", "http://a b"])
+@pytest.mark.parametrize("address", ["javascript:alert(1)", "ftp://history", "http://a b"])
 def test_a_history_server_that_is_no_web_address(connection: Connection, address: str) -> None:
     """It would be a link in Airflow's UI."""
     connection("spark_default", conn_type="spark", host="local[2]", extra={"history-server": address})
     hook = SparkJobHook(submit_options={"conf": _LOGS})
 
     fails(hook, ConnectionConfigError, "'history-server'", "'spark_default'", repr(address), "http or https address")
+
+
+def test_the_password_of_a_history_server_is_not_shown(connection: Connection) -> None:
+    """Neither as a link nor in the error."""
+    extra = {"history-server": "http://ann:hunter2@history"}
+    connection("spark_default", conn_type="spark", host="local[2]", extra=extra)
+    hook = SparkJobHook(submit_options={"conf": _LOGS})
+
+    fails(hook, ConnectionConfigError, "'history-server'", "'http://***@history'")
+
+
+@pytest.mark.parametrize(
+    ("extra", "says"),
+    [
+        pytest.param([1, 2], "a JSON object", id="list"),
+        pytest.param({"kafka-connector": 5}, "a text for 'kafka-connector'; got a int", id="number"),
+        pytest.param({"report-location": {}}, "a text for 'report-location'; got a dict", id="object"),
+        pytest.param({"deploy-mode": ["cluster"]}, "a text for 'deploy-mode'; got a list", id="list-of-modes"),
+        pytest.param({"deploy-mode": "Cluster"}, "'client' or 'cluster'", id="mode"),
+    ],
+)
+def test_an_extra_that_is_not_understood(connection: Connection, extra: object, says: str) -> None:
+    """Another deploy mode was taken as client mode."""
+    connection("spark_default", conn_type="spark", host="local[2]", extra=json.dumps(extra))
+
+    fails(SparkJobHook(), ConnectionConfigError, "'spark_default'", says)
 
 
 class Storage:

@@ -222,9 +222,7 @@ def test_refuses_bad_targets_before_writing(
     assert len(kafka_broker.consume(source)) == 5
 
 
-def test_an_error_does_not_show_a_whole_record(
-    kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy
-) -> None:
+def test_an_error_does_not_show_a_whole_record(kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy) -> None:
     """A record's value as a topic's name could have a megabyte."""
     source = topic(suffix="source")
     kafka_broker.produce(source, [Record(value=b"x" * 500_000)])

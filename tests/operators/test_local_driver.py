@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import ipaddress
+import resource
 import signal
+import socket
+import struct
 import threading
 import time
 import urllib.request
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.client import HTTPException
 from pathlib import Path
@@ -25,6 +29,17 @@ from tests.operators.conftest import Traces
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 #: Some milliseconds for each record, so that there is a middle to look at.
 _SLOW = "length(sha2(repeat(string(value), 100000), 256)) = 64"
+#: The types of a request, and of an answer that it failed, in Spark's own protocol.
+_REQUEST, _FAILURE = b"\x03", b"\x05"
+
+
+@pytest.fixture
+def core_dumps() -> Iterator[None]:
+    """A process that crashes leaves its memory, where it is not told otherwise."""
+    limits = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (limits[1], limits[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_CORE, limits)
 
 
 @dataclass
@@ -33,16 +48,21 @@ class Seen:
 
     :param listening: addresses and ports at which its processes took connections.
     :param uis: addresses of Spark's UI among them.
+    :param open_to_all: ports that take a message of Spark's own protocol without a login.
+    :param behind_login: those that ask for one.
     :param block_folders: where Spark keeps blocks, with the mode of the job's folder around it.
     :param written: records in the target, before and after a request to kill the job by Spark's UI.
     """
 
     listening: set[tuple[str, int]] = field(default_factory=set)
     uis: list[str] = field(default_factory=list)
+    open_to_all: list[int] = field(default_factory=list)
+    behind_login: list[int] = field(default_factory=list)
     block_folders: dict[str, int] = field(default_factory=dict)
     written: list[int] = field(default_factory=list)
 
 
+@pytest.mark.usefixtures("core_dumps")
 def test_keeps_to_the_loopback_interface_and_to_the_jobs_folder(
     kafka: KafkaBroker, topic: TopicFactory, traces: Traces, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -72,6 +92,10 @@ def test_keeps_to_the_loopback_interface_and_to_the_jobs_folder(
             # Java shows an IPv4 address as an IPv6 one.
             addresses = [s.laddr for s in sockets if s.status == psutil.CONN_LISTEN]
             seen.listening |= {(address.ip.removeprefix("::ffff:"), address.port) for address in addresses}
+        for _, port in seen.listening:
+            answer = _answer_to_spark_message(port)
+            if answer.startswith(_FAILURE):
+                (seen.behind_login if b"Expected SaslMessage" in answer else seen.open_to_all).append(port)
         for folder in traces.folder.rglob("blockmgr-*"):
             (job_folder,) = traces.folder.glob("airflow-kafka-spark-*")
             seen.block_folders[str(folder.relative_to(job_folder))] = job_folder.stat().st_mode & 0o777
@@ -98,6 +122,8 @@ def test_keeps_to_the_loopback_interface_and_to_the_jobs_folder(
 
     assert [address for address in seen.listening if not ipaddress.ip_address(address[0]).is_loopback] == []
     assert len(seen.uis) == 1
+    # The driver and its blocks.
+    assert (seen.open_to_all, len(seen.behind_login)) == ([], 2)
     assert set(seen.block_folders.values()) == {0o700}
     assert seen.written[1] > seen.written[0] + 100
     # Spark makes an empty folder there, and leaves it in a crash.
@@ -113,4 +139,16 @@ def _page(port: int, path: str, data: bytes | None = None) -> bytes:
             content: bytes = page.read()
             return content
     except (OSError, HTTPException):
+        return b""
+
+
+def _answer_to_spark_message(port: int) -> bytes:
+    """What is answered to a request that nobody understands, without the length of the answer."""
+    body = b"\0\0\0\0"
+    request = _REQUEST + struct.pack(">qi", 1, len(body)) + body
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+            connection.sendall(struct.pack(">q", len(request) + 8) + request)
+            return connection.recv(4096)[8:]
+    except OSError:
         return b""

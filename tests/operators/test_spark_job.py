@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
+from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_provider_kafka_spark.core.errors import JobReportMissingError
+from airflow_provider_kafka_spark.core.errors import JobReportMissingError, OptionError
 from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
@@ -54,3 +56,27 @@ def test_the_link_after_a_local_job(
     # Airflow asks when the task has ended, and puts this in its place.
     assert link.get_link(operator, ti_key=None) == after  # type: ignore[arg-type]
     assert ("The link to the application ends with the job." in capsys.readouterr().out) == (after == "")
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        pytest.param({"name": "a\0b"}, "name must be a text", id="zero-in-name"),
+        pytest.param({"name": 5}, "name must be a text", id="number"),
+        pytest.param({"properties_file": ["a.conf"]}, "properties_file must be a text", id="list"),
+        pytest.param(
+            {"conf": {"spark.x": "a\0b"}}, r"conf\['spark.x'\] must have no zero character", id="zero-in-conf"
+        ),
+        pytest.param({"env_vars": {"X": "a\0b"}}, r"env_vars\['X'\] must have no zero", id="zero-in-environment"),
+        pytest.param({"env_vars": "X=1"}, "env_vars must map names", id="environment"),
+    ],
+)
+def test_what_a_template_may_have_rendered_to(options: dict[str, Any], says: str) -> None:
+    """One named error before a broker is asked."""
+    operator = ReplayOffsetRangesOperator(
+        task_id="task", offset_ranges=["orders:0:0:1"], target_topic="replayed", retries=0, **options
+    )
+
+    with pytest.raises(AirflowFailException, match=says) as refused:
+        operator.execute(task_context())  # type: ignore[arg-type]
+    assert isinstance(refused.value.__cause__, OptionError)

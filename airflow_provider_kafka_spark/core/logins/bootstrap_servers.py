@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from airflow_provider_kafka_spark.core.secret_names import without_user
+
 DEFAULT_PORT = 9092
 
 #: librdkafka takes a protocol in front, and Java takes it too. An IPv6 address is in brackets where a port follows.
@@ -39,6 +41,6 @@ def parse_servers(text: str, default_port: int = DEFAULT_PORT) -> list[Server]:
         found = _SERVER.fullmatch(f"[{part}]" if part.count(":") > 1 and "[" not in part and "/" not in part else part)
         port = int(found["port"] or default_port) if found else 0
         if found is None or not 0 < port < 65536:
-            raise ValueError(f"{part!r} is no host:port")
+            raise ValueError(f"{without_user(part)!r} is no host:port")
         servers.append(Server(found["ipv6"] or found["host"], port))
     return servers

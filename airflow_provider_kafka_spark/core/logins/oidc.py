@@ -10,6 +10,7 @@ from airflow_provider_kafka_spark.core.logins.client_properties import ClientPro
 from airflow_provider_kafka_spark.core.logins.connection_extra import ConnectionExtra
 from airflow_provider_kafka_spark.core.logins.jaas import JaasLine
 from airflow_provider_kafka_spark.core.logins.text_rules import EXTENSION, PATH, PRINTABLE, SECRET, URL, TextRule
+from airflow_provider_kafka_spark.core.secret_names import secrets_in_url
 
 _MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
 #: In kafka-clients from 3.4 on, 4.x included; earlier ones had it in another package.
@@ -123,6 +124,11 @@ def parse_oidc(extra: ConnectionExtra, options: dict[str, str]) -> OidcLogin:
         )
     jaas, prefix = "sasl.jaas.config", "sasl.oauthbearer.client"
     url = extra.take(_URL, rule=URL)
+    if url and secrets_in_url(url):
+        raise extra.error(
+            f"must have no secret in {_URL}, since JVMs are started with the address, and everybody on the machine can "
+            "read their arguments; got a parameter whose name speaks of one. Use sasl.oauthbearer.client.secret."
+        )
     client_id = _either(extra, "id", options.pop("clientId", None), PRINTABLE)
     client_secret = _either(extra, "secret", options.pop("clientSecret", None), SECRET)
     absent = [n for n, v in ((_URL, url), (f"{prefix}.id", client_id), (f"{prefix}.secret", client_secret)) if not v]

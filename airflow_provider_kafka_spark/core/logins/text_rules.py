@@ -40,7 +40,10 @@ def _one_of(characters: str) -> Callable[[str], bool]:
 
 
 #: Passwords. They are only ever written escaped: into a JAAS line and a properties file.
-SECRET = TextRule("a value, and no reference such as ${file:...}", lambda _: True)
+SECRET = TextRule(
+    "text without zero characters and halves of a character, and no reference such as ${file:...}",
+    lambda character: character != "\0" and not "\ud800" <= character <= "\udfff",
+)
 #: Names of users. They are also logged.
 PRINTABLE = TextRule("printable text without tabs, line breaks and Unicode spaces, such as 'copier'", str.isprintable)
 #: Everything that has no narrower rule.
@@ -60,10 +63,10 @@ EXTENSION = TextRule(
     lambda character: PLAIN.allows(character) and character != ",",
     re.compile(r"[A-Za-z]+=.+"),
 )
-#: It becomes an option of JVMs, in a list with commas.
+#: It becomes an option of JVMs, in a list with commas, which everybody on the machine can read: no user and password.
 URL = TextRule(
-    "an address such as 'https://id.example.com/token', of letters, digits and ._~:/?&=%@+-",
-    _one_of(r"A-Za-z0-9._~:/?&=%@+-"),
+    "an address such as 'https://id.example.com/token', of letters, digits and ._~:/?&=%+-",
+    _one_of(r"A-Za-z0-9._~:/?&=%+-"),
     re.compile(r"https?://[^/?].*", re.IGNORECASE),
 )
 #: librdkafka puts it into a command of a shell, without quotes.

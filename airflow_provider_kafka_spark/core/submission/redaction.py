@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from urllib.parse import unquote_plus
 
-from airflow_provider_kafka_spark.core.submission.secret_names import SECRET_NAMES, holds_secret
+from airflow_provider_kafka_spark.core.secret_names import SECRET_NAMES, holds_secret, secrets_in_url
 
 #: What Spark's properties have besides. Spark's own pattern (``secret|password|token|access[.]?key``, and ``url`` for options) leaves out Kafka's logins.
 _SPARKS_WORDS = (
@@ -55,17 +54,10 @@ def redact(text: str, options: Iterable[Mapping[str, str]]) -> str:
     secrets |= {*in_jaas, *(re.sub(r"\\(.)", r"\1", quoted) for quoted in in_jaas)}
     for name, value in named:
         if not holds_secret(name):
-            secrets |= _secrets_in_url(value)
+            secrets |= secrets_in_url(value)
     # A text without the letter "a" says nothing any more, and "a" is no secret to anybody.
     secrets = {secret for secret in secrets if len(secret) >= _SHORTEST_SECRET}
     # The longest first, or a secret within another would leave the rest of that in the text.
     for secret in sorted(secrets, key=len, reverse=True):
         text = text.replace(secret, "***")
     return text
-
-
-def _secrets_in_url(url: str) -> set[str]:
-    """The password, and secret parameters, as they are written there and as they are meant."""
-    found = set(re.findall(r"://[^/?#:\s]*:([^/?#\s]+)@", url))
-    found |= {value for name, value in re.findall(r"[?&;]([^=&;#\s]+)=([^&;#\s]+)", url) if holds_secret(name)}
-    return found | {unquote_plus(secret) for secret in found}

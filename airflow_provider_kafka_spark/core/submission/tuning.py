@@ -46,6 +46,8 @@ def local_defaults(job_folder: str) -> dict[str, str]:
         # On one machine heartbeats cost nothing, and progress is known by them.
         "spark.executor.heartbeatInterval": "2s",
         "spark.local.dir": job_folder,
+        # Everybody on the machine reaches the ports. Spark makes a secret of its own, which stays in the driver's memory.
+        "spark.authenticate": "true",
     }
 
 

@@ -29,6 +29,14 @@ class Java:
     executable: Path
     major: int
 
+    def crash_options(self, report: str) -> list[str]:
+        """Options by which a JVM that crashes leaves no memory behind: no core dump, and its report only there.
+
+        :param report: path of the report; ``/dev/null`` for none.
+        """
+        no_core = ["-XX:-CreateCoredumpOnCrash"] if self.major >= 9 else []
+        return [f"-XX:ErrorFile={report}", *no_core]
+
 
 def find_java(minimum: int = 17, environ: Mapping[str, str] | None = None) -> Java:
     """Return the ``java`` that Spark's own scripts would use, which answers and is at least of release ``minimum``.

@@ -200,7 +200,8 @@ def _jvm_environment(
     properties = {**kerberos_properties(), **logins.system_properties}
     options = [java_option(f"-D{name}={value}") for name, value in properties.items()]
     # A JVM that crashes writes down its memory and its environment.
-    options.append(java_option(f"-XX:ErrorFile={folder / CRASH_REPORT}"))
+    java = find_java(cluster.spark_home.minimum_java)
+    options += map(java_option, java.crash_options(str(folder / CRASH_REPORT)))
     if not cluster.is_local:
         return {"SPARK_SUBMIT_OPTS": " ".join(options)}
     options += [_FIRST_COMPILER] if is_small(request.planned_offsets) else []

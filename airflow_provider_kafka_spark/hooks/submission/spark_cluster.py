@@ -18,6 +18,7 @@ from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError, OptionError, ReportLocationError
+from airflow_provider_kafka_spark.core.secret_names import without_user
 from airflow_provider_kafka_spark.core.submission.job_events import is_web_address
 from airflow_provider_kafka_spark.hooks.programs.connector import PROVIDED, client_jars, connector_jars
 from airflow_provider_kafka_spark.hooks.programs.java import find_java
@@ -30,6 +31,12 @@ _REPORT_LOCATION_EXTRA = "report-location"
 #: Where the Spark connection names the history server, and the property by which Spark itself knows it on YARN.
 HISTORY_SERVER_EXTRA = "history-server"
 _HISTORY_SERVER_PROPERTY = "spark.yarn.historyServer.address"
+_TEXT_EXTRAS = ("spark-binary", "deploy-mode", _CONNECTOR_EXTRA, _REPORT_LOCATION_EXTRA, HISTORY_SERVER_EXTRA)
+#: Properties that would send a job elsewhere than what is asked for its end, and what sets that.
+_OF_THE_CONNECTION = {
+    "spark.master": "the host and port of the Spark connection",
+    "spark.submit.deployMode": "deploy_mode, or 'deploy-mode' in the Extra of the Spark connection",
+}
 #: Records would be written twice if Spark ran a writing task again: the sink is at-least-once.
 ONE_ATTEMPT = {
     "spark.task.maxFailures": "1",
@@ -171,7 +178,7 @@ class SparkCluster:
             return None
         raise ConnectionConfigError(
             f"{HISTORY_SERVER_EXTRA!r} in the Extra of connection {self.spark_conn_id!r} must be an http or https "
-            f"address, such as 'http://history.example.com:18080'; got {named!r}. Correct it."
+            f"address, such as 'http://history.example.com:18080'; got {without_user(str(named))!r}. Correct it."
         )
 
     def _spark_property(self, name: str) -> str | None:
@@ -225,9 +232,30 @@ class SparkCluster:
                 f'AIRFLOW_CONN_{self.spark_conn_id.upper()}=\'{{"conn_type": "spark", "host": "local[*]"}}\'.'
             ) from error
 
-    @property
+    @cached_property
     def _extra(self) -> dict[str, Any]:
-        return dict(self._connection.extra_dejson)
+        where = f"The Extra of the Spark connection {self.spark_conn_id!r}"
+        try:
+            extra = self._connection.extra_dejson
+        except RecursionError:
+            raise ConnectionConfigError(
+                f"{where} must be a JSON object; it is too deeply nested. Correct it."
+            ) from None
+        if not isinstance(extra, dict):
+            raise ConnectionConfigError(
+                f'{where} must be a JSON object such as {{"deploy-mode": "client"}}; got a {type(extra).__name__}. '
+                "Correct it."
+            )
+        for name in _TEXT_EXTRAS:
+            if not isinstance(extra.get(name, ""), (str, type(None))):
+                raise ConnectionConfigError(
+                    f"{where} must have a text for {name!r}; got a {type(extra[name]).__name__}. Correct it."
+                )
+        if extra.get("deploy-mode") not in (None, "", "client", "cluster"):
+            raise ConnectionConfigError(
+                f"{where} must have 'client' or 'cluster' for 'deploy-mode'; got {extra['deploy-mode']!r}. Correct it."
+            )
+        return extra
 
     @property
     def master(self) -> str:
@@ -238,6 +266,12 @@ class SparkCluster:
 
     def _check_conf(self) -> None:
         conf = {str(key): str(value) for key, value in (self.submit_options.get("conf") or {}).items()}
+        for key, instead in _OF_THE_CONNECTION.items():
+            if key in conf:
+                raise OptionError(
+                    f"conf must not set {key}={conf[key]!r}: how a job is sent, asked for and stopped follows from "
+                    f"{instead}. Set it there."
+                )
         for key, needed in ONE_ATTEMPT.items():
             if conf.get(key, needed).strip().lower() != needed:
                 raise OptionError(

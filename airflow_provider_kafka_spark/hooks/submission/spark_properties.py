@@ -14,6 +14,10 @@ from airflow_provider_kafka_spark.core.submission.java_properties import format_
 from airflow_provider_kafka_spark.core.submission.redaction import REDACTION, is_secret
 from airflow_provider_kafka_spark.hooks.programs.spark_home import SparkHome
 from airflow_provider_kafka_spark.hooks.submission.job_files import write_private
+from airflow_provider_kafka_spark.hooks.submission.remote_path import read_text
+
+#: Of a properties file, in bytes.
+_LARGEST = 16 * 1024 * 1024
 
 
 def secrets_by_file(arguments: Sequence[str], folder: Path, home: SparkHome, environ: Mapping[str, str]) -> list[str]:
@@ -40,12 +44,12 @@ def secrets_by_file(arguments: Sequence[str], folder: Path, home: SparkHome, env
     if not moved:
         return list(arguments)
     if named is None and _reads_both(home):
-        before, reads_defaults = b"", ["--load-spark-defaults"]
+        before, reads_defaults = "", ["--load-spark-defaults"]
     else:
         before, reads_defaults = _read(named, home, environ), []
     # The last one of the same name counts.
-    content = before + b"\n" + format_properties(moved).encode()
-    return [*kept, "--properties-file", str(write_private(folder / PROPERTIES, content)), *reads_defaults]
+    content = f"{before}\n{format_properties(moved)}"
+    return [*kept, "--properties-file", str(write_private(folder / PROPERTIES, content.encode())), *reads_defaults]
 
 
 def properties_of(named: str | None, home: SparkHome, environ: Mapping[str, str]) -> dict[str, str]:
@@ -54,7 +58,7 @@ def properties_of(named: str | None, home: SparkHome, environ: Mapping[str, str]
     :param environ: of ``spark-submit``.
     :raises OptionError: if the named file cannot be read.
     """
-    return parse_properties(_read(named, home, environ).decode(errors="replace"))
+    return parse_properties(_read(named, home, environ))
 
 
 def _reads_both(home: SparkHome) -> bool:
@@ -62,14 +66,14 @@ def _reads_both(home: SparkHome) -> bool:
     return int(home.spark_version.partition(".")[0]) >= 4
 
 
-def _read(named: str | None, home: SparkHome, environ: Mapping[str, str]) -> bytes:
+def _read(named: str | None, home: SparkHome, environ: Mapping[str, str]) -> str:
     folder = environ.get("SPARK_CONF_DIR") or home.jars.parent / "conf"
     path = Path(named) if named else Path(folder) / "spark-defaults.conf"
     try:
-        return path.read_bytes()
-    except OSError as error:
+        return read_text(path, _LARGEST)
+    except (OSError, ValueError) as error:
         if named is None and isinstance(error, FileNotFoundError):
-            return b""
+            return ""
         raise OptionError(
             f"Spark's properties file must be readable by the worker; got {error}. Correct properties_file."
         ) from error

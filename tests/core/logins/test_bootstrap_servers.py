@@ -27,3 +27,11 @@ def test_names_the_first_that_is_none(bad: str) -> None:
     with pytest.raises(ValueError, match="is no host:port") as raised:
         parse_servers(f"good:9092,{bad},b:x")
     assert repr(bad) in str(raised.value)
+
+
+@pytest.mark.parametrize("bad", ["https://ann:hunter2@b:9092", "ann:hunter2@b:9092", "ann:hun@ter2@b:9092"])
+def test_shows_no_password(bad: str) -> None:
+    """The error is in the task's log."""
+    with pytest.raises(ValueError, match=r"\*\*\*@b:9092' is no host:port") as raised:
+        parse_servers(bad)
+    assert "ter2" not in str(raised.value)

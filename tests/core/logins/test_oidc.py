@@ -75,6 +75,8 @@ def test_the_jvm_must_allow_the_endpoint() -> None:
         pytest.param({"sasl.oauthbearer.method": None}, "sasl.oauthbearer.method 'oidc'", id="no-method"),
         pytest.param({"sasl.oauthbearer.token.endpoint.url": None, "sasl.oauthbearer.client.secret": ""}, "needs sasl.oauthbearer.token.endpoint.url and sasl.oauthbearer.client.secret", id="incomplete"),
         pytest.param({"sasl.oauthbearer.token.endpoint.url": "id.example.com"}, "'https://id.example.com/token'", id="no-address"),
+        pytest.param({"sasl.oauthbearer.token.endpoint.url": "https://u:hunter2@id.example.com/t"}, "'@' (U+0040)", id="password-in-address"),
+        pytest.param({"sasl.oauthbearer.token.endpoint.url": "https://id.example.com/t?client_secret=hunter2"}, "no secret in sasl.oauthbearer.token.endpoint.url", id="secret-in-address"),
         pytest.param({"sasl.oauthbearer.grant.type": "urn:jwt-bearer"}, "by 'client_credentials' only", id="grant"),
         pytest.param({"sasl.oauthbearer.assertion.file": "/jwt"}, "'sasl.oauthbearer.assertion.file', which has no counterpart", id="assertion"),
         pytest.param({"enable.sasl.oauthbearer.unsecure.jwt": True}, "tokens that nobody signed", id="unsecured"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from airflow_provider_kafka_spark.core.errors import OptionError
 from airflow_provider_kafka_spark.core.submission.redaction import REDACTION
 from airflow_provider_kafka_spark.hooks.programs.child_environment import child_environment
 from airflow_provider_kafka_spark.hooks.programs.spark_home import SparkHome, find_spark_home
-from airflow_provider_kafka_spark.hooks.submission.spark_properties import secrets_by_file
+from airflow_provider_kafka_spark.hooks.submission.spark_properties import properties_of, secrets_by_file
 
 SECRET = {
     "spark.hadoop.fs.s3a.secret.key": r"a=b: #!\n \"quoted\" ünï 🔑 end",
@@ -122,3 +123,13 @@ def test_a_file_that_is_not_there(tmp_path: Path, home: SparkHome) -> None:
 
     with pytest.raises(OptionError, match=r"none\.conf.*Correct properties_file"):
         secrets_by_file(words, tmp_path, home, {})
+
+
+@pytest.mark.parametrize("kind", ["named-pipe", "device", "folder", "no-path"])
+def test_a_file_that_has_no_end_is_not_read(tmp_path: Path, home: SparkHome, kind: str) -> None:
+    """A template may name any; a named pipe without a writer would hold the task up."""
+    paths = {"named-pipe": str(tmp_path / "pipe"), "device": "/dev/zero", "folder": str(tmp_path), "no-path": "a\0b"}
+    os.mkfifo(paths["named-pipe"])
+
+    with pytest.raises(OptionError, match="Correct properties_file"):
+        properties_of(paths[kind], home, {})

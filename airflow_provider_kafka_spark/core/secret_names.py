@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from urllib.parse import unquote_plus
 
 #: In a form that Python and Java both read; case does not matter.
 SECRET_NAMES = "|".join(
@@ -25,3 +26,25 @@ def holds_secret(name: str) -> bool:
     (True, False)
     """
     return _SECRET.search(name) is not None
+
+
+def secrets_in_url(url: str) -> set[str]:
+    """The password, and secret parameters, as they are written there and as they are meant.
+
+    >>> sorted(secrets_in_url("https://u:pass%21@h/?api_key=k&n=1"))
+    ['k', 'pass!', 'pass%21']
+    """
+    found = set(re.findall(r"://[^/?#:\s]*:([^/?#\s]+)@", url))
+    found |= {value for name, value in re.findall(r"[?&;]([^=&;#\s]+)=([^&;#\s]+)", url) if holds_secret(name)}
+    return found | {unquote_plus(secret) for secret in found}
+
+
+def without_user(address: str) -> str:
+    """An address for a message, where a password may be in front of its host.
+
+    >>> without_user("https://u:p@h:1/x"), without_user("h:1")
+    ('https://***@h:1/x', 'h:1')
+    """
+    scheme, separator, rest = address.rpartition("://")
+    _, at, host = rest.rpartition("@")
+    return f"{scheme}{separator}{'***@' if at else ''}{host}"
