@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import json
 import os
@@ -10,7 +11,8 @@ import shutil
 import subprocess
 import sys
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from importlib.metadata import packages_distributions, requires
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,7 @@ pytestmark = [pytest.mark.packaging, pytest.mark.timeout(900)]
 
 _CHECKOUT = Path(__file__).parent.parent
 _PACKAGE = "airflow_provider_kafka_spark"
+_DISTRIBUTION = "airflow-provider-kafka-spark"
 _NOT_COPIED = shutil.ignore_patterns(".*", "__pycache__", "build", "dist", "*.egg-info")
 
 # Runs in the fresh environment, where neither the checkout nor its tests are importable.
@@ -109,6 +112,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
     assert len(modules) > 30
     assert (copied / "tests").is_dir()
     assert {name for name in names if name.startswith(f"{_PACKAGE}/")} >= modules
+    assert f"{_PACKAGE}/py.typed" in names
     assert not [name for name in names if "/test_" in name or "conftest" in name]
 
 
@@ -184,6 +188,45 @@ def test_everything_that_the_provider_names_is_there(fresh: Path) -> None:
     named = [m for key in _KINDS for item in info[key] for m in item["python-modules"]]
     assert len(result["imported"]) == len(named) + len(info["extra-links"]) + len(info["connection-types"])
     assert all(str(fresh) in file for file in result["imported"] if file.endswith(".py"))
+
+
+@pytest.mark.parametrize("folder", ["", "testing"], ids=["package", "testing"])
+def test_what_is_imported_is_required(folder: str) -> None:
+    """By this package itself: what another one happens to bring, it may leave out one day."""
+    modules = [f for f in (_CHECKOUT / _PACKAGE).rglob("*.py") if ("testing" in f.parts) == (folder == "testing")]
+    imported = {name for file in modules for name in _imports(ast.parse(file.read_text()))}
+    brought_by = packages_distributions()
+    needed = {_distribution(name, brought_by) for name in imported if name.partition(".")[0] in brought_by}
+    required = {re.match(r"[\w-]+", line)[0].lower() for line in requires(_DISTRIBUTION) or () if _is_for(line, folder)}  # type: ignore[index]
+
+    assert len(needed) > (3 if folder else 6)
+    # Airflow's own library for DAGs comes with the Airflow of its version.
+    assert needed - required <= {_DISTRIBUTION, "apache-airflow-task-sdk", "apache-airflow-core"}
+
+
+def _imports(node: ast.AST) -> Iterator[str]:
+    """Names of modules that are imported where the code runs, and not only where its types are checked."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING":
+            continue
+        if isinstance(child, ast.Import):
+            yield from (alias.name for alias in child.names)
+        elif isinstance(child, ast.ImportFrom) and child.module:
+            yield child.module
+        yield from _imports(child)
+
+
+def _distribution(module: str, brought_by: Mapping[str, list[str]]) -> str:
+    found = re.match(r"airflow\.providers\.(apache\.\w+|common\.\w+|\w+)", module)
+    if found:
+        return f"apache-airflow-providers-{found[1].replace('.', '-')}"
+    top = module.partition(".")[0]
+    return "apache-airflow" if top == "airflow" else brought_by[top][0].lower()
+
+
+def _is_for(requirement: str, extra: str) -> bool:
+    named = re.search(r"""extra == ['"](\w+)['"]""", requirement)
+    return named is None or named[1] == extra
 
 
 #: What Airflow calls the modules of each kind, and the class that all of the kind come from.
