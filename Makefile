@@ -13,6 +13,8 @@ export UV_CACHE_DIR := $(CURDIR)/.cache/uv
 export PIP_CACHE_DIR := $(CURDIR)/.cache/pip
 export AIRFLOW_KAFKA_SPARK_CACHE := $(CURDIR)/.cache
 export PATH := $(CURDIR)/$(BIN):$(PATH)
+# Tests start some hundred Python processes; without its cache each of them would compile Airflow anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup java kdc demo demo-ui test test-fast check format bench constraints clean
