@@ -63,6 +63,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.add_cleanup(fetching.stop)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Group the tests by the service that they share, else by module, and begin with the groups that take longest.
 
