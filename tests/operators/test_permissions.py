@@ -80,7 +80,11 @@ class World:
     clear_number: int = 0
 
     def run(self, operator: Any) -> Any:
-        return operator.execute(task_context(self.store, clear_number=self.clear_number))
+        context = task_context(self.store, clear_number=self.clear_number)
+        result = operator.execute(context)
+        for callback in operator.on_success_callback:
+            callback({"task": operator, **context})
+        return result
 
     def stream(self, **parameters: Any) -> Any:
         return self.run(
