@@ -1,13 +1,18 @@
-"""Run one DAG to its end by ``dag.test()``, and write down what it left. A process of its own, started by :class:`~airflow_provider_kafka_spark.testing.airflow_home.AirflowHome`.
+"""Run DAGs to their end by ``dag.test()``, and write down what each left. A process of its own, started by :class:`~airflow_provider_kafka_spark.testing.airflow_home.AirflowHome`.
 
-``python -m airflow_provider_kafka_spark.testing.dag_run DAG_ID RESULT [LOGICAL_DATE]`` in the environment of an Airflow. RESULT becomes a JSON file:
-``{"run_id": ..., "state": ..., "data_interval": [start, end], "tasks": {TASK_ID: {MAP_INDEX: {"state": ..., "xcom": {KEY: VALUE}}}}}``.
+``python -m airflow_provider_kafka_spark.testing.dag_run DAG_ID RESULT [LOGICAL_DATE]`` in the environment of an Airflow
+runs one. RESULT becomes a JSON file: ``{"run_id": ..., "state": ..., "data_interval": [start, end],
+"tasks": {TASK_ID: {MAP_INDEX: {"state": ..., "xcom": {KEY: VALUE}}}}}``.
+
+``python -m airflow_provider_kafka_spark.testing.dag_run --requests PIPE`` runs one after the other, see :func:`serve`.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
+import traceback
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
@@ -16,11 +21,40 @@ from typing import Any
 
 def main(argv: Sequence[str]) -> int:
     """Return 0 if the run succeeded."""
+    if argv[0] == "--requests":
+        return serve(Path(argv[1]))
+    return _run(argv[0], Path(argv[1]), argv[2] if len(argv) > 2 else None)
+
+
+def serve(requests: Path) -> int:
+    """Run what each line of a pipe asks for, until its other end is closed.
+
+    A request is ``{"dag_id": ..., "result": ..., "log": ..., "logical_date": ...}`` in JSON. All output of its run goes
+    to its log; its exit code is in the file RESULT.code when everything else is written.
+    """
+    with requests.open() as lines:
+        for line in lines:
+            request = json.loads(line)
+            with Path(request["log"]).open("ab") as log:
+                for stream in (1, 2):
+                    os.dup2(log.fileno(), stream)
+            try:
+                code = _run(request["dag_id"], Path(request["result"]), request["logical_date"])
+            except Exception:  # noqa: BLE001 - the next request is another DAG's
+                traceback.print_exc()
+                code = 1
+            sys.stdout.flush()
+            written = Path(f"{request['result']}.partial")
+            written.write_text(str(code))
+            written.replace(f"{request['result']}.code")
+    return 0
+
+
+def _run(dag_id: str, result: Path, date: str | None) -> int:
     from airflow.dag_processing.dagbag import DagBag
     from airflow.sdk import timezone
 
-    dag_id, result = argv[0], Path(argv[1])
-    logical_date = datetime.fromisoformat(argv[2]) if len(argv) > 2 else timezone.utcnow()
+    logical_date = datetime.fromisoformat(date) if date else timezone.utcnow()
     bag = DagBag()
     dag = bag.dags.get(dag_id)
     if dag is None:

@@ -22,6 +22,7 @@ from airflow_provider_kafka_spark.testing.stoppable import Stoppable
 
 if TYPE_CHECKING:
     from airflow_provider_kafka_spark.testing.airflow_home import AirflowHome
+    from airflow_provider_kafka_spark.testing.dag_runs import DagRuns
     from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
     from airflow_provider_kafka_spark.testing.record import Record
 
@@ -130,6 +131,8 @@ class Demo:
 
     def run(self) -> int:
         """Copy an hour, replay some ranges, prove both. Returns 0 if the proof holds."""
+        from airflow_provider_kafka_spark.testing.dag_runs import DagRuns
+
         started = time.monotonic()
         end = _last_full_hour()
         with self._broker() as broker:
@@ -139,8 +142,9 @@ class Demo:
                 self.say("Airflow: making the database of the demo ...")
             home.migrate()
             source = broker.consume("orders")
-            # Both, even if the first fails.
-            proofs = [self._show(home, broker, source, end, example) for example in _EXAMPLES]
+            with DagRuns(home) as runs:
+                # Both, even if the first fails.
+                proofs = [self._show(home, runs, broker, source, end, example) for example in _EXAMPLES]
         holds = all(proofs)
         self.say()
         self.say(
@@ -216,6 +220,7 @@ class Demo:
     def _show(
         self,
         home: AirflowHome,
+        runs: DagRuns,
         broker: KafkaBroker,
         source: list[Record],
         end: datetime,
@@ -239,7 +244,7 @@ class Demo:
                 text = message.partition(" Result: {")[0].replace("\n", "\n         ")
                 self.say(f"{time.monotonic() - started:6.1f} s {text}")
 
-        left = home.test_dag(example.dag_id, log, logical_date=end.isoformat(), watch=tell)
+        left = runs.run(example.dag_id, log, logical_date=end.isoformat(), watch=tell)
         result = left["tasks"][example.task_id]["-1"]["xcom"]["return_value"]
         self.say()
         self.say(f"The report of run {result['run_id']} (Spark {result['spark_version']}, {result['application_id']}):")

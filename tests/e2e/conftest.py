@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
+from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
 
 from airflow_provider_kafka_spark.testing.airflow_home import AirflowHome
+from airflow_provider_kafka_spark.testing.dag_runs import DagRuns
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from airflow_provider_kafka_spark.testing.orders import orders
 from tests.e2e.process_mark import ProcessMark
 from tests.e2e.shop import Shop
 
-DAGS = Path(__file__).resolve().parents[2] / "dags"
+_CHECKOUT = Path(__file__).resolve().parents[2]
+DAGS = _CHECKOUT / "dags"
+README = _CHECKOUT / "README.md"
+
+
+def printed_dag() -> str:
+    """The DAG that the README shows."""
+    found = re.search(r"```python\n(.+?)```", README.read_text(), re.DOTALL)
+    assert found is not None
+    return found[1]
 
 
 @pytest.fixture(scope="session")
@@ -43,11 +56,18 @@ def marked(process_mark: ProcessMark, monkeypatch: pytest.MonkeyPatch) -> Proces
 
 @pytest.fixture(scope="session")
 def airflow_home(shop: Shop, tmp_path_factory: pytest.TempPathFactory) -> AirflowHome:
-    """A migrated Airflow whose connections lead to the shop and to a local Spark. Its path has a space, as users' paths may."""
+    """A migrated Airflow whose connections lead to the shop and to a local Spark, with all examples and the README's DAG.
+
+    Its path has a space, as users' paths may.
+    """
     assert "AIRFLOW_HOME" in os.environ, "the caller's Airflow, which must not be touched"
+    dags = tmp_path_factory.mktemp("dags") / "all"
+    shutil.copytree(DAGS, dags)
+    shutil.copytree(Path(__file__).parent / "more_dags", dags, dirs_exist_ok=True)
+    (dags / "printed.py").write_text(printed_dag())
     home = AirflowHome(
         tmp_path_factory.mktemp("airflow home"),
-        DAGS,
+        dags,
         tmp_path_factory.mktemp("scratch"),
         connections={
             "kafka_default": {"conn_type": "kafka", "extra": {"bootstrap.servers": shop.broker.bootstrap_servers}},
@@ -61,3 +81,10 @@ def airflow_home(shop: Shop, tmp_path_factory: pytest.TempPathFactory) -> Airflo
     )
     home.migrate()
     return home
+
+
+@pytest.fixture(scope="session")
+def dag_runs(airflow_home: AirflowHome) -> Iterator[DagRuns]:
+    """Runs DAGs of :func:`airflow_home` by ``dag.test()``."""
+    with DagRuns(airflow_home) as runs:
+        yield runs

@@ -9,6 +9,7 @@ import pytest
 from airflow_provider_kafka_spark.testing.airflow_home import AirflowHome
 from airflow_provider_kafka_spark.testing.broker_client import Record
 from airflow_provider_kafka_spark.testing.copy_proof import prove_copy
+from airflow_provider_kafka_spark.testing.dag_runs import DagRuns
 from tests.e2e.shop import Shop
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.airflow]
@@ -23,8 +24,8 @@ def produce_orders(shop: Shop) -> None:
     shop.orders[:] = shop.broker.consume("orders")
 
 
-def test_each_expanded_replay_copies_its_own_ranges(shop: Shop, airflow_home: AirflowHome) -> None:
-    left = airflow_home.test_dag("replay_expanded", airflow_home.logs / "replay_expanded.log")
+def test_each_expanded_replay_copies_its_own_ranges(shop: Shop, airflow_home: AirflowHome, dag_runs: DagRuns) -> None:
+    left = dag_runs.run("replay_expanded", airflow_home.logs / "replay_expanded.log")
 
     results = [instance["xcom"]["return_value"] for _, instance in sorted(left["tasks"]["replay"].items())]
     target = shop.broker.consume("orders_replay")
@@ -37,8 +38,10 @@ def test_each_expanded_replay_copies_its_own_ranges(shop: Shop, airflow_home: Ai
     assert len({result["run_id"] for result in results}) == 2
 
 
-def test_what_was_planned_and_approved_is_what_is_copied(shop: Shop, airflow_home: AirflowHome) -> None:
-    left = airflow_home.test_dag("plan_before_copy", airflow_home.logs / "plan_before_copy.log")
+def test_what_was_planned_and_approved_is_what_is_copied(
+    shop: Shop, airflow_home: AirflowHome, dag_runs: DagRuns
+) -> None:
+    left = dag_runs.run("plan_before_copy", airflow_home.logs / "plan_before_copy.log")
 
     plan, copy = (left["tasks"][task]["-1"]["xcom"]["return_value"] for task in ("plan", "copy"))
     assert plan["planned_records"] == len(shop.orders)
@@ -48,14 +51,16 @@ def test_what_was_planned_and_approved_is_what_is_copied(shop: Shop, airflow_hom
     assert all(p.holds for p in proofs)
 
 
-def test_a_stream_goes_on_where_the_run_before_stopped(shop: Shop, airflow_home: AirflowHome) -> None:
+def test_a_stream_goes_on_where_the_run_before_stopped(
+    shop: Shop, airflow_home: AirflowHome, dag_runs: DagRuns
+) -> None:
     """The first run copies everything, the second finds nothing new, the third what came; lag monitors see how far it is."""
     before, all_orders = len(shop.broker.consume("orders_copy")), len(shop.orders)
     results = []
     for number in range(3):
         if number == 2:
             produce_orders(shop)
-        left = airflow_home.test_dag("hourly_catch_up", airflow_home.logs / f"hourly_catch_up_{number}.log")
+        left = dag_runs.run("hourly_catch_up", airflow_home.logs / f"hourly_catch_up_{number}.log")
         results.append(left["tasks"]["catch_up"]["-1"]["xcom"]["return_value"])
     assert [result["records_written"] for result in results] == [all_orders, 0, NEW_ORDERS]
     assert len(shop.broker.consume("orders_copy")) == before + all_orders + NEW_ORDERS
@@ -63,14 +68,14 @@ def test_a_stream_goes_on_where_the_run_before_stopped(shop: Shop, airflow_home:
     assert shop.broker.committed("copy-of-orders", "orders") == ends
 
 
-def test_what_is_new_is_replayed_once(shop: Shop, airflow_home: AirflowHome) -> None:
+def test_what_is_new_is_replayed_once(shop: Shop, airflow_home: AirflowHome, dag_runs: DagRuns) -> None:
     """By each of three runs, in whatever order they are dated: what the sensor finds, and nothing else, is replayed."""
     counts = []
     for number, date in enumerate([None, None, shop.end.isoformat()]):
         if number:
             produce_orders(shop)
         log = airflow_home.logs / f"replay_new_records_{number}.log"
-        left = airflow_home.test_dag("replay_new_records", log, logical_date=date)
+        left = dag_runs.run("replay_new_records", log, logical_date=date)
 
         new, replay = (left["tasks"][task]["-1"]["xcom"] for task in ("new", "replay"))
         ends = {str(number): end for number, (_, end) in shop.broker.offsets("orders").items()}
@@ -81,11 +86,11 @@ def test_what_is_new_is_replayed_once(shop: Shop, airflow_home: AirflowHome) -> 
     assert counts == [len(shop.orders) - 2 * NEW_ORDERS, NEW_ORDERS, NEW_ORDERS]
 
 
-def test_an_hour_is_copied_and_nothing_of_it_was_late(shop: Shop, airflow_home: AirflowHome) -> None:
+def test_an_hour_is_copied_and_nothing_of_it_was_late(shop: Shop, airflow_home: AirflowHome, dag_runs: DagRuns) -> None:
     """What has come since belongs to other hours, so it is looked at and not copied."""
     hour = shop.end - timedelta(hours=5)
     log = airflow_home.logs / "reprocess_late_records.log"
-    left = airflow_home.test_dag("reprocess_late_records", log, logical_date=hour.isoformat())
+    left = dag_runs.run("reprocess_late_records", log, logical_date=hour.isoformat())
 
     copy, grace, arrived, late = (
         left["tasks"][task]["-1"]["xcom"]["return_value"] for task in ("copy", "grace", "arrived", "late")

@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from airflow_provider_kafka_spark.testing.airflow_home import AirflowHome
+from airflow_provider_kafka_spark.testing.dag_runs import DagRuns
+from tests.e2e.conftest import README, printed_dag
 from tests.e2e.shop import Shop
-
-README = Path(__file__).resolve().parents[2] / "README.md"
-
-
-def printed_dag() -> str:
-    found = re.search(r"```python\n(.+?)```", README.read_text(), re.DOTALL)
-    assert found is not None
-    return found[1]
 
 
 def test_the_printed_dag_is_short() -> None:
@@ -28,11 +20,9 @@ def test_the_printed_dag_is_short() -> None:
 @pytest.mark.broker
 @pytest.mark.spark
 @pytest.mark.airflow
-def test_the_printed_dag_runs_as_printed(shop: Shop, airflow_home: AirflowHome, tmp_path: Path) -> None:
+def test_the_printed_dag_runs_as_printed(shop: Shop, airflow_home: AirflowHome, dag_runs: DagRuns) -> None:
     """It copies what it says, with the keys in its result that the README shows."""
-    (tmp_path / "printed.py").write_text(printed_dag())
-
-    left = replace(airflow_home, dags=tmp_path).test_dag("replay_last_night", airflow_home.logs / "readme.log")
+    left = dag_runs.run("replay_last_night", airflow_home.logs / "readme.log")
 
     result = left["tasks"]["replay"]["-1"]["xcom"]["return_value"]
     assert [(r["partition"], r["from_offset"], r["until_offset"]) for r in result["ranges"]] == [

@@ -217,8 +217,10 @@ def test_a_jvm_that_does_not_start_may_do_so_later(
 def _failed_login(extra: dict[str, Any], krb5_conf: Path | None = None) -> KafkaSparkError:
     config = configure("kafka_login", {"bootstrap.servers": "127.0.0.1:1", "security.protocol": "SASL_SSL", **extra})
     system = {**config.system_properties, **({"java.security.krb5.conf": str(krb5_conf)} if krb5_conf else {})}
+    # An identity provider is asked again for 10 seconds by default.
+    java = {**config.java, "sasl.login.retry.backoff.ms": "50", "sasl.login.retry.backoff.max.ms": "200"}
     with (
-        KafkaJvm(config.java, "the broker", timeout=15, system_properties=system) as jvm,
+        KafkaJvm(java, "the broker", timeout=15, system_properties=system) as jvm,
         pytest.raises(KafkaSparkError) as caught,
     ):
         jvm.admin()

@@ -49,7 +49,7 @@ def repository(tmp_path: Path) -> Iterator[Repository]:
             requests.append(self.path)
 
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=str(folder)))
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
     yield Repository(f"http://127.0.0.1:{server.server_address[1]}", requests)
     server.shutdown()
