@@ -65,16 +65,18 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Group the tests by the service that they share, else by module, and begin with the groups that take longest.
+    """Group modules by the service that their tests share, and begin with the groups that take longest.
 
     Processes side by side (``-n 2``) each take the next group; the short ones fill what is left at the end.
     """
     ranks: dict[str, int] = {}
     groups: dict[pytest.Item, str] = {}
+    needed: dict[str, set[str]] = {}
     for item in items:
-        needed = set(getattr(item, "fixturenames", ()))
+        needed.setdefault(item.nodeid.partition("::")[0], set()).update(getattr(item, "fixturenames", ()))
+    for item in items:
         module = item.nodeid.partition("::")[0]
-        group = next((group for fixture, group in _SERVICES.items() if fixture in needed), module)
+        group = next((group for fixture, group in _SERVICES.items() if fixture in needed[module]), module)
         item.add_marker(pytest.mark.xdist_group(group))
         markers = [name for name in _SLOWEST_FIRST if item.get_closest_marker(name)]
         rank = _SLOWEST_FIRST.index(markers[0]) if markers else len(_SLOWEST_FIRST)

@@ -44,17 +44,24 @@ def test_a_driver_that_is_killed_in_the_middle_of_a_batch(
 ) -> None:
     """The next try finishes the very offsets of that batch and writes only what is missing."""
     source, target = topic(4, suffix="source"), topic(4, suffix="target")
-    total = 400_000
-    kafka.produce(source, (Record(b"k%d" % i, b"%08d" % i + b"x" * 100, partition=i % 4) for i in range(total)))
+    total = 4_000
+    kafka.produce(source, [Record(b"k%d" % i, b"%08d" % i, partition=i % 4) for i in range(total)])
+    # About a millisecond for each record, so that there is a middle to be killed in.
+    parameters: dict[str, Any] = {
+        "topics": [source],
+        "target_topic": target,
+        "where": "length(sha2(repeat(string(value), 10000), 256)) = 64",
+        "sink_options": {"kafka.linger.ms": 0},
+    }
     killed = threading.Event()
     killer = threading.Thread(target=_kill_driver_when_it_has_written, args=(kafka, target, killed), daemon=True)
     killer.start()
     with pytest.raises(JobReportMissingError):
-        _stream(tmp_path, topics=[source], target_topic=target).execute(task_context())  # type: ignore[arg-type]
+        _stream(tmp_path, **parameters).execute(task_context())  # type: ignore[arg-type]
     killer.join(timeout=120)
     assert killed.is_set()
 
-    result = _stream(tmp_path, topics=[source], target_topic=target).execute(task_context())  # type: ignore[arg-type]
+    result = _stream(tmp_path, **parameters).execute(task_context())  # type: ignore[arg-type]
 
     values = [record.value for record in kafka.consume(target)]
     assert (len(values), len(set(values))) == (total, total)

@@ -241,7 +241,7 @@ def test_a_killed_task_fails_and_its_next_try_completes_it(
     kafka: KafkaBroker, topic: TopicFactory, traces: Traces
 ) -> None:
     """A kill in the middle ends every process and fails the task; then only what is missing is written, and each offset is there once."""
-    records = 6_000
+    records = 2_000
     source, target = topic(2, suffix="source"), topic(3, suffix="target")
     kafka.produce(source, [Record(b"k%d" % i, b"v%d" % i, partition=i % 2) for i in range(records)])
     store = TaskStateStore()
