@@ -58,6 +58,7 @@ check: $(READY) ## Lint, format, types, layer rules: what CI runs before the tes
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --cache-dir .cache/import-linter --config setup.cfg
+	@sh .ci/check_java
 
 format: $(READY) ## Format the code and mend what the linter can
 	@$(BIN)/ruff check --fix --quiet . || true

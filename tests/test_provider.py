@@ -102,13 +102,15 @@ def run(fresh: Path, *command: str, **environment: str) -> str:
 
 
 def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
-    """Every module of the package is in the wheel; tests, DAGs and benchmarks are not."""
+    """Every module of the package is in the wheel, and the source of the writer; tests, DAGs and benchmarks are not."""
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
 
     assert {name.split("/")[0] for name in names} == {_PACKAGE, f"{_PACKAGE}-{__version__}.dist-info"}
     copied = wheel.parents[1] / "checkout"
-    modules = {str(file.relative_to(copied)) for file in (copied / _PACKAGE).rglob("*.py")}
+    modules = {
+        str(file.relative_to(copied)) for file in (copied / _PACKAGE).rglob("*.*") if file.suffix in (".py", ".java")
+    }
     assert len(modules) > 30
     assert (copied / "tests").is_dir()
     assert {name for name in names if name.startswith(f"{_PACKAGE}/")} >= modules

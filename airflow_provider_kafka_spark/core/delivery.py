@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from airflow_provider_kafka_spark.core.errors import DeliveryError, DuplicateRecordsError, OffsetRangeError
@@ -44,12 +45,11 @@ def faults_of_counts(reported: Mapping[OffsetRange, RangeReport], transform: Tra
     """Ranges whose counts cannot be those of a whole copy, in words."""
     faults = []
     for r, counts in sorted(reported.items()):
-        if not 0 <= counts.records_written <= counts.records_read <= r.size:
-            faults.append(
-                f"{r}: {counts.records_read:,} read and {counts.records_written:,} written of at most {r.size:,}"
-            )
-        elif counts.records_written < counts.records_read and not transform.drops_records:
-            faults.append(f"{r}: {counts.records_read:,} read, only {counts.records_written:,} written")
+        read, written, skipped = counts.records_read, counts.records_written, counts.records_skipped
+        if not 0 <= written <= read <= r.size:
+            faults.append(f"{r}: {read:,} read and {written:,} written of at most {r.size:,}")
+        elif written + skipped != read or (skipped and not transform.drops_records):
+            faults.append(f"{r}: {read:,} read, only {written:,} written and {skipped:,} left out")
     return faults
 
 
@@ -117,6 +117,7 @@ def result_of_run(report: JobReport, plan: ReplayPlan, warnings: tuple[str, ...]
         "missing_ranges": missing_result(plan),
         "delivered_before": report.delivered_before,
         "target_topics": list(report.target_topics),
+        "target_ranges": [asdict(r) for r in report.target_ranges],
         "application_id": report.application_id,
         "spark_version": report.spark_version,
         "seconds": round(report.seconds, 3),

@@ -16,7 +16,7 @@ from airflow_provider_kafka_spark.core.errors import ProtocolError
 from airflow_provider_kafka_spark.core.offset_range import MAX_OFFSET, OffsetRanges
 from airflow_provider_kafka_spark.core.spans import Span
 
-PROTOCOL_VERSION = 3
+PROTOCOL_VERSION = 4
 
 #: What JSON makes of a field's annotation; the others are read by functions of their own.
 _PLAIN_TYPES: Mapping[str, tuple[type, ...]] = {
@@ -190,7 +190,8 @@ class RangeReport:
     """What happened to one range.
 
     :param records_read: records that Spark read from it, in all tries of the task.
-    :param records_written: records that the sink flushed, in all tries of the task.
+    :param records_written: records that the target acknowledged, in all tries of the task.
+    :param records_skipped: records that ``where`` or the exact window left out.
     """
 
     topic: str
@@ -199,11 +200,26 @@ class RangeReport:
     until_offset: int
     records_read: int
     records_written: int
+    records_skipped: int = 0
 
     @property
     def gaps(self) -> int:
         """Offsets without a readable record: compacted away, aborted, or transaction markers."""
         return self.until_offset - self.from_offset - self.records_read
+
+
+@dataclass(frozen=True, slots=True)
+class TargetRange:
+    """Where in one partition of a target the records of a job are. Records of other writers may lie between them.
+
+    :param from_offset: offset of the first one.
+    :param until_offset: offset after the last one.
+    """
+
+    topic: str
+    partition: int
+    from_offset: int
+    until_offset: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +256,7 @@ class JobReport:
     """The job's own account of what it did. The task is green only if this matches the plan.
 
     :param failure: None if the job finished.
+    :param target_ranges: where the written records are, as far as they were acknowledged in this try.
     :param delivered_before: records that earlier tries had delivered and this one therefore left out.
     :param duplicates: records of this run found more than once in the target, where that was looked for.
     :param failed_tasks: Spark tasks that failed, or were lost and ran again, while the job succeeded.
@@ -257,6 +274,7 @@ class JobReport:
     spark_version: str
     seconds: float
     failure: JobFailure | None = None
+    target_ranges: tuple[TargetRange, ...] = ()
     delivered_before: int = 0
     duplicates: int = 0
     failed_tasks: int = 0
@@ -286,6 +304,7 @@ class JobReport:
                 **value,
                 "ranges": tuple(_build(RangeReport, item) for item in _list(value, "ranges")),
                 "target_topics": _texts(value, "target_topics"),
+                "target_ranges": tuple(_build(TargetRange, item) for item in _list(value, "target_ranges")),
                 "batches": tuple(_build(BatchReport, item) for item in _list(value, "batches")),
                 "warnings": _texts(value, "warnings"),
                 "failure": None if failure is None else _build(JobFailure, failure),

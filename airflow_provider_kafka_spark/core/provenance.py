@@ -1,7 +1,8 @@
 """The header that says where a copied record came from. No I/O.
 
-One header, added last, whose value is text: ``run_id|topic|partition|offset|timestamp``, the timestamp in ms since 1970. A topic's name cannot hold a ``|``. The job writes
-it by an SQL expression and reads it back by another, to find out what an earlier try had delivered.
+One header, added last, whose value is text: ``run_id|topic|partition|offset|timestamp``, the timestamp in ms since
+1970. A topic's name cannot hold a ``|``. The writer of the job adds it, and an SQL expression reads it back, to find out
+what an earlier try delivered.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ class Provenance:
     :param topic: source topic.
     :param partition: source partition.
     :param offset: source offset.
-    :param timestamp_ms: the record's timestamp in the source, in ms since 1970. (Spark's sink cannot keep timestamps.)
+    :param timestamp_ms: the record's timestamp in the source, in ms since 1970.
     """
 
     run_id: str
@@ -43,12 +44,6 @@ class Provenance:
         return _SEPARATOR.join(
             map(str, (self.run_id, self.topic, self.partition, self.offset, self.timestamp_ms))
         ).encode()
-
-
-def header_sql(run_id: str) -> str:
-    """The SQL expression of the header, as a struct of key and value, over Spark's Kafka source columns."""
-    value = f"concat_ws('{_SEPARATOR}', '{run_id}', topic, partition, offset, unix_millis(timestamp))"
-    return f"named_struct('key', '{PROVENANCE_HEADER}', 'value', cast({value} as binary))"
 
 
 def fields_sql(run_id: str) -> str:

@@ -28,6 +28,7 @@ from airflow_provider_kafka_spark.jobs import batch, hadoop_files
 from airflow_provider_kafka_spark.jobs.checkpoint_lock import checkpoint_lock
 from airflow_provider_kafka_spark.jobs.driver import run_job
 from airflow_provider_kafka_spark.jobs.progress import Whole
+from airflow_provider_kafka_spark.jobs.record_writer import merged
 from airflow_provider_kafka_spark.jobs.transform import check_expressions
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ def catch_up(spark: SparkSession, request: JobRequest) -> JobReport:
         plan_digest=request.plan_digest,
         ranges=account.ranges(),
         target_topics=account.target_topics(request),
+        target_ranges=merged(r for report in account.reports for r in report.target_ranges),
         application_id=spark.sparkContext.applicationId,
         spark_version=spark.version,
         seconds=time.monotonic() - started,
@@ -78,6 +80,7 @@ class _Account:
     planned: int
     read: Counter[TopicPartition] = field(default_factory=Counter)
     written: Counter[TopicPartition] = field(default_factory=Counter)
+    skipped: Counter[TopicPartition] = field(default_factory=Counter)
     batches: list[BatchReport] = field(default_factory=list)
     reports: list[JobReport] = field(default_factory=list)
 
@@ -100,6 +103,7 @@ class _Account:
             p = TopicPartition(r.topic, r.partition)
             self.read[p] += r.records_read
             self.written[p] += r.records_written
+            self.skipped[p] += r.records_skipped
         self.ends.update(ends)
         self.reports.append(report)
         counts = report.records_read, report.records_written, report.seconds
@@ -108,7 +112,9 @@ class _Account:
     def ranges(self) -> tuple[RangeReport, ...]:
         """What was done, partition by partition; one that was added meanwhile begins at 0."""
         return tuple(
-            RangeReport(p.topic, p.partition, self.starts.get(p, 0), end, self.read[p], self.written[p])
+            RangeReport(
+                p.topic, p.partition, self.starts.get(p, 0), end, self.read[p], self.written[p], self.skipped[p]
+            )
             for p, end in sorted(self.ends.items())
         )
 

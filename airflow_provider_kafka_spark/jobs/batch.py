@@ -9,7 +9,6 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -17,15 +16,14 @@ from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRa
 from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest, RangeReport
 from airflow_provider_kafka_spark.core.spans import Span, plan_spans
 from airflow_provider_kafka_spark.jobs.audit import Delivered, find_delivered
-from airflow_provider_kafka_spark.jobs.counting import RangeCounts
 from airflow_provider_kafka_spark.jobs.driver import run_job
-from airflow_provider_kafka_spark.jobs.kafka_admin import kafka_admin, login_options
-from airflow_provider_kafka_spark.jobs.kafka_source import kafka_by_v2, read_from, read_since, read_spans
+from airflow_provider_kafka_spark.jobs.kafka_admin import login_options
+from airflow_provider_kafka_spark.jobs.kafka_source import Source, open_source, read_from, read_since
 from airflow_provider_kafka_spark.jobs.progress import Progress, Whole
-from airflow_provider_kafka_spark.jobs.range_index import with_range_index
-from airflow_provider_kafka_spark.jobs.target_growth import TargetGrowth, fitting_batches
+from airflow_provider_kafka_spark.jobs.record_writer import ReadCounter, WriteResult, merged
 from airflow_provider_kafka_spark.jobs.targets import find_targets
-from airflow_provider_kafka_spark.jobs.transform import KEEP, check_expressions, mark_kept, to_target
+from airflow_provider_kafka_spark.jobs.transform import KEEP, check_expressions, mark_kept, needs_sql
+from airflow_provider_kafka_spark.jobs.write import write_records
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -43,37 +41,40 @@ def copy(spark: SparkSession, request: JobRequest, whole: Whole | None = None) -
     :raises KafkaSparkError: if the request cannot be carried out as it stands.
     """
     started = time.monotonic()
-    transform = request.transform
-    check_expressions(spark, transform)
-    with kafka_by_v2(spark):
-        planned = request.offset_ranges.without_empty()
-        every = {r: i for i, r in enumerate(planned)}
-        targets = find_targets(spark, request, lambda: _read(spark, request, every, request.spans)[0].where(KEEP))
-        audits = transform.provenance_headers
-        delivered = _find_written(spark, request, targets) if request.is_retry and audits else Delivered()
-        remaining, spans = _remaining(request, planned, delivered)
-        read, kept, failed, warnings = Counter[int](), Counter[int](), 0, tuple[str, ...]()
-        if remaining:
-            records, warnings = _read(spark, request, remaining, spans)
-            with kafka_admin(spark, request.sink_options) as admin:
-                growth = TargetGrowth(admin, targets, request.sink_options)
-                fitting = replace(request, sink_options=fitting_batches(admin, targets, request.sink_options))
-                read, kept, failed = _write(spark, fitting, records, spans, whole)
-                growth.wait_for(kept.total())
-        duplicates = _find_written(spark, request, targets).duplicates if failed and audits else delivered.duplicates
+    check_expressions(spark, request.transform)
+    planned = request.offset_ranges.without_empty()
+    targets = find_targets(spark, request, lambda: _kept_records(spark, request, planned))
+    audits = request.transform.provenance_headers
+    delivered = _find_written(spark, request, targets) if request.is_retry and audits else Delivered()
+    remaining, spans = _remaining(request, planned, delivered)
+    result, failed, warnings = WriteResult(), 0, tuple[str, ...]()
+    if remaining:
+        source = _open(spark, request, remaining, spans, needs_rows=needs_sql(request.transform))
+        warnings = source.warnings
+        result, failed = _write(spark, request, targets, source, spans, whole)
+    duplicates = _find_written(spark, request, targets).duplicates if failed and audits else delivered.duplicates
     before = _per_range(planned, delivered.ranges)
     return JobReport(
         run_id=request.run_id,
         plan_digest=request.plan_digest,
         ranges=tuple(
-            RangeReport(r.topic, r.partition, r.from_offset, r.until_offset, read[i] + before[i], kept[i] + before[i])
+            RangeReport(
+                r.topic,
+                r.partition,
+                r.from_offset,
+                r.until_offset,
+                records_read=result.read[i] + before[i],
+                records_written=result.written[i] + before[i],
+                records_skipped=result.skipped[i],
+            )
             for i, r in enumerate(planned)
         ),
         target_topics=targets,
         application_id=spark.sparkContext.applicationId,
         spark_version=spark.version,
         seconds=time.monotonic() - started,
-        delivered_before=before.total(),
+        target_ranges=merged(result.targets),
+        delivered_before=before.total() + result.before.total(),
         duplicates=duplicates,
         failed_tasks=failed,
         ui_url=spark.sparkContext.uiWebUrl,
@@ -106,29 +107,46 @@ def _remaining(
     return {piece: planned.index_of_range_holding(piece) for piece in pieces}, plan_spans(pieces)
 
 
-def _read(
+def _open(
     spark: SparkSession,
     request: JobRequest,
-    remaining: dict[OffsetRange, int],
+    ranges: dict[OffsetRange, int],
     spans: Sequence[Span],
-) -> tuple[DataFrame, tuple[str, ...]]:
-    """The records to be copied, and warnings."""
+    *,
+    needs_rows: bool,
+) -> Source:
     options = {**request.source_options, "failOnDataLoss": str(request.fail_on_data_loss).lower()}
-    records, warnings = read_spans(spark, spans, options, preserve_order=request.preserve_order)
-    return mark_kept(with_range_index(spark, records, spans, remaining), request.transform), warnings
+    order = request.preserve_order
+    return open_source(spark, ranges, spans, options, preserve_order=order, needs_rows=needs_rows)
+
+
+def _kept_records(spark: SparkSession, request: JobRequest, planned: OffsetRanges) -> DataFrame:
+    source = _open(spark, request, {r: i for i, r in enumerate(planned)}, request.spans, needs_rows=True)
+    assert source.rows is not None  # noqa: S101 - asked for
+    return mark_kept(source.rows, request.transform).where(KEEP)
 
 
 def _write(
-    spark: SparkSession, request: JobRequest, records: DataFrame, spans: Sequence[Span], whole: Whole | None
-) -> tuple[Counter[int], Counter[int], int]:
-    counts = RangeCounts(len(request.ranges) + len(spans), drops_records=request.transform.drops_records)
-    target = to_target(counts.observe(records).where(KEEP), request.transform, request.run_id)
+    spark: SparkSession,
+    request: JobRequest,
+    targets: Sequence[str],
+    source: Source,
+    spans: Sequence[Span],
+    whole: Whole | None,
+) -> tuple[WriteResult, int]:
+    """Write all records of a source.
+
+    :return: what was written, and how many Spark tasks failed meanwhile.
+    """
     group = f"copy-{uuid4()}"
     spark.sparkContext.setJobGroup(group, f"Copy of run {request.run_id}")
     offsets = sum(span.until_offset - span.from_offset for span in spans)
-    with Progress(spark, offsets, request.progress_seconds, request.event_token, whole):
-        target.write.format("kafka").options(**request.sink_options).mode("append").save()
-    return *counts.get(), _failed_tasks(spark, group)
+    with (
+        ReadCounter(spark.sparkContext) as counter,
+        Progress(counter, offsets, request.progress_seconds, request.event_token, whole),
+    ):
+        result = write_records(spark, request, targets, source, counter)
+    return result, _failed_tasks(spark, group)
 
 
 def _failed_tasks(spark: SparkSession, group: str) -> int:

@@ -33,17 +33,6 @@ class KafkaAdmin:
         described = self._get(self._client.describeTopics(wanted).allTopicNames())
         return {name: described[name].partitions().size() for name in described}
 
-    def end_offsets(self, topics: Sequence[str]) -> int:
-        """The sum of the end offsets of all partitions of topics that exist."""
-        kafka, request = self._jvm.org.apache.kafka, self._jvm.java.util.HashMap()
-        latest = kafka.clients.admin.OffsetSpec.latest()
-        for topic, count in self.partition_counts(topics).items():
-            for number in range(count):
-                request.put(kafka.common.TopicPartition(topic, number), latest)
-        # The broker's end includes open transactions of others: what was written was written without one.
-        found = self._get(self._client.listOffsets(request).all())
-        return sum(result.offset() for result in found.values())
-
     def largest_messages(self, topics: Sequence[str]) -> dict[str, int]:
         """``max.message.bytes`` of each topic."""
         resource = self._jvm.org.apache.kafka.common.config.ConfigResource

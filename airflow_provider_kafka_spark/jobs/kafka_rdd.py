@@ -1,7 +1,8 @@
-"""Any number of spans of a partition in one go, through the RDD inside Spark's own Kafka source.
+"""Kafka's records as an RDD: any number of spans of a partition in one go, and no SQL.
 
-This is what ``KafkaUtils.createRDD`` was, without JVM code of ours. The classes are internal to Spark (``private[kafka010]``, public in the bytecode): absent under Spark Connect, and free
-to change. So this module is the only one that touches them, tells by None that it cannot, and ``kafka_source`` has the public way beside it.
+The RDD is the one inside Spark's own Kafka source. Its classes are internal to Spark (``private[kafka010]``, public in
+the bytecode) and may change, so this module is the only one that uses them. It returns None where they are not as
+known, and ``kafka_source`` then reads by Spark's public reader.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ if TYPE_CHECKING:
 _DEFAULT_POLL_TIMEOUT_MS = 120_000
 
 
-def read_tasks(spark: SparkSession, tasks: Sequence[Sequence[Span]], options: Mapping[str, str]) -> DataFrame | None:
-    """All records in the spans, one Spark partition per task, or None if this Spark has no such RDD.
+def read_tasks(spark: SparkSession, tasks: Sequence[Sequence[Span]], options: Mapping[str, str]) -> Any:
+    """A ``JavaRDD`` of ``ConsumerRecord``, one Spark partition per task, or None if this Spark has no such RDD.
 
     :param tasks: the spans of each task, which it reads one after the other.
-    :param options: of the source, as for :func:`~airflow_provider_kafka_spark.jobs.kafka_source.read_spans`.
+    :param options: of the source, without the offsets.
     """
     from py4j.protocol import Py4JError
 
@@ -35,11 +36,25 @@ def read_tasks(spark: SparkSession, tasks: Sequence[Sequence[Span]], options: Ma
         return None
 
 
-def _read(spark: SparkSession, tasks: Sequence[Sequence[Span]], options: Mapping[str, str]) -> DataFrame:
+def as_rows(spark: SparkSession, records: Any) -> DataFrame:
+    """Kafka's records with the columns of Spark's Kafka source, in the same Spark partitions and order.
+
+    :param records: a ``JavaRDD`` of ``ConsumerRecord``.
+    """
     from pyspark.sql import DataFrame
 
     jvm: Any = spark.sparkContext._jvm
     session: Any = spark._jsparkSession
+    kafka010 = jvm.org.apache.spark.sql.kafka010
+    row_class = jvm.java.lang.Class.forName("org.apache.spark.sql.catalyst.InternalRow")
+    converter = kafka010.KafkaRecordToRowConverter().toInternalRowWithHeaders()
+    rows = records.rdd().map(converter, jvm.scala.reflect.ClassTag.apply(row_class))
+    schema = kafka010.KafkaRecordToRowConverter.kafkaSchema(True)
+    return DataFrame(session.internalCreateDataFrame(rows, schema, False), spark)
+
+
+def _read(spark: SparkSession, tasks: Sequence[Sequence[Span]], options: Mapping[str, str]) -> Any:
+    jvm: Any = spark.sparkContext._jvm
     context = spark.sparkContext._jsc.sc()
     kafka010 = jvm.org.apache.spark.sql.kafka010
     params = jvm.java.util.HashMap()
@@ -58,21 +73,15 @@ def _read(spark: SparkSession, tasks: Sequence[Sequence[Span]], options: Mapping
         return kafka010.KafkaSourceRDD(context, executor_params, ranges, poll_timeout_ms, fail_on_data_loss).toJavaRDD()
 
     if all(len(task) == 1 for task in tasks):
-        rdd = rdd_of(span for task in tasks for span in task)
-    else:
-        # Without a shuffle and without preferred places, a coalesced partition holds its parents in their order.
-        first, *others = [rdd_of(task).coalesce(1, False) for task in tasks]
-        rdd = first
-        if others:
-            array = spark.sparkContext._gateway.new_array(jvm.org.apache.spark.api.java.JavaRDD, len(others) + 1)  # type: ignore[union-attr]
-            for i, each in enumerate((first, *others)):
-                array[i] = each
-            rdd = spark.sparkContext._jsc.union(array)
-    row_class = jvm.java.lang.Class.forName("org.apache.spark.sql.catalyst.InternalRow")
-    converter = kafka010.KafkaRecordToRowConverter().toInternalRowWithHeaders()
-    rows = rdd.rdd().map(converter, jvm.scala.reflect.ClassTag.apply(row_class))
-    schema = kafka010.KafkaRecordToRowConverter.kafkaSchema(True)
-    return DataFrame(session.internalCreateDataFrame(rows, schema, False), spark)
+        return rdd_of(span for task in tasks for span in task)
+    # Without a shuffle and without preferred places, a coalesced partition holds its parents in their order.
+    first, *others = [rdd_of(task).coalesce(1, False) for task in tasks]
+    if not others:
+        return first
+    array = spark.sparkContext._gateway.new_array(jvm.org.apache.spark.api.java.JavaRDD, len(others) + 1)  # type: ignore[union-attr]
+    for i, each in enumerate((first, *others)):
+        array[i] = each
+    return spark.sparkContext._jsc.union(array)
 
 
 def _offset_ranges(jvm: Any, spans: Iterable[Span]) -> Any:

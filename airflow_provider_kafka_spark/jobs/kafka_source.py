@@ -1,66 +1,78 @@
-"""Read exactly the planned spans from Kafka: explicit partitions, explicit offsets, as many spans of one partition as there are."""
+"""Read exactly the planned offsets from Kafka: as Kafka's own records, or as rows where SQL is asked for."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import reduce
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from airflow_provider_kafka_spark.core.offset_range import OffsetRange
 from airflow_provider_kafka_spark.core.spans import Span, tasks_of
-from airflow_provider_kafka_spark.jobs.kafka_rdd import read_tasks
+from airflow_provider_kafka_spark.jobs.kafka_rdd import as_rows, read_tasks
+from airflow_provider_kafka_spark.jobs.record_writer import in_range, range_table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pyspark.sql import DataFrame, SparkSession
 
-_UNORDERED = (
-    "Spark {} has no Kafka RDD as known to this package, so each span of offsets was read by a Spark task of its own: "
-    "within each span the records are in order, between the spans of a partition they may not be. To keep that order, "
-    "use a Spark version that docs/versions.md names, or at most one range for each partition."
+_PUBLIC_READER = (
+    "Spark {} has no Kafka RDD as known to this package, so its public reader was used: slower, and each range is read "
+    "by a Spark task of its own. Within each range the records are in order, between the ranges of a partition they may "
+    "not be. docs/versions.md names the Spark versions that have it."
 )
-_V1_SOURCES = "spark.sql.sources.useV1SourceList"
 
 
-@contextmanager
-def kafka_by_v2(spark: SparkSession) -> Iterator[None]:
-    """Let Spark's DataSource V2 read and write Kafka in a batch, as it does in a stream.
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The records of the planned ranges.
 
-    By default a batch goes by V1, which turns every record into a ``Row`` and back, at about half the speed, and whose writer never reports observed metrics: waiting for them would
-    hang.
+    :param records: a ``JavaRDD`` of ``ConsumerRecord``, or None where this Spark has only its public reader. It may
+        hold records between two ranges.
+    :param rows: the same with the columns of Spark's Kafka source, and nothing between the ranges; None if not asked for.
+    :param table: the ranges, as the writer reads them.
+    :param warnings: what the author should know.
     """
-    before = spark.conf.get(_V1_SOURCES)
-    spark.conf.set(_V1_SOURCES, ",".join(name for name in str(before).split(",") if name.strip().lower() != "kafka"))
-    try:
-        yield
-    finally:
-        spark.conf.set(_V1_SOURCES, str(before))
+
+    records: Any
+    rows: DataFrame | None
+    table: str
+    warnings: tuple[str, ...] = ()
 
 
-def read_spans(
-    spark: SparkSession, spans: Sequence[Span], options: Mapping[str, str], *, preserve_order: bool = True
-) -> tuple[DataFrame, tuple[str, ...]]:
-    """All records in the spans, with Spark's Kafka columns and headers; one Spark partition per task of ``tasks_of``.
+def open_source(
+    spark: SparkSession,
+    ranges: Mapping[OffsetRange, int],
+    spans: Sequence[Span],
+    options: Mapping[str, str],
+    *,
+    preserve_order: bool,
+    needs_rows: bool,
+) -> Source:
+    """The records of ranges; nothing is read yet.
 
-    They are read through Spark's own Kafka RDD where this Spark has it as known: it takes any number of spans of a
-    partition, and 10 % less CPU. Else by the public way: one load can hold one range of each partition, so the k-th
-    span of every partition goes into layer k, and the layers are united; each span is then a task of its own, at some
-    40 ms for each layer.
+    Spark's own Kafka RDD takes any number of spans of a partition. Without it, one load of the public reader can hold
+    one range of each partition, so the k-th range of every partition goes into layer k, and the layers are united.
 
-    :param spans: at least one; within a partition they do not overlap.
+    :param ranges: at least one, each with the index of the planned range that it lies in.
+    :param spans: what to read of each partition; they cover the ranges.
     :param options: of the source, without the offsets.
-    :return: the records, and a warning where their order between spans is not kept.
+    :param needs_rows: whether SQL is asked for.
     """
     tasks = tasks_of(spans, preserve_order=preserve_order)
     records = read_tasks(spark, tasks, options)
     if records is not None:
-        return records, ()
-    loads = [_load_layer(spark, layer, options) for layer in _layers(spans)]
-    united = reduce(lambda above, below: above.unionAll(below), loads)
-    return united, (_UNORDERED.format(spark.version),) if any(len(task) > 1 for task in tasks) else ()
+        table = range_table(ranges, tasks)
+        if not needs_rows:
+            return Source(records, None, table)
+        has_gaps = any(span.ranges > 1 for span in spans)
+        wanted = records.filter(in_range(spark.sparkContext, table)) if has_gaps else records
+        return Source(records, as_rows(spark, wanted), table)
+    alone = [Span(r.topic, r.partition, r.from_offset, r.until_offset) for r in ranges]
+    loads = [_load_layer(spark, layer, options) for layer in _layers(alone)]
+    rows = reduce(lambda above, below: above.unionAll(below), loads)
+    return Source(None, rows, range_table(ranges, [[span] for span in alone]), (_PUBLIC_READER.format(spark.version),))
 
 
 def read_from(spark: SparkSession, starts: Mapping[str, Mapping[str, int]], options: Mapping[str, str]) -> DataFrame:

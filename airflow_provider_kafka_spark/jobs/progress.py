@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from airflow_provider_kafka_spark.core.submission.job_events import JobEvent, JobProgress, format_event
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from airflow_provider_kafka_spark.jobs.record_writer import ReadCounter
 
 
 def say(event: JobEvent, token: str) -> None:
@@ -39,6 +39,7 @@ class Whole:
 class Progress:
     """Says at a bounded rate how many records were read, inside ``with``.
 
+    :param counter: of the writer.
     :param planned: records to be read at most.
     :param seconds: between two lines.
     :param token: of the request, for the events.
@@ -46,9 +47,9 @@ class Progress:
     """
 
     def __init__(
-        self, spark: SparkSession, planned: int, seconds: float, token: str, whole: Whole | None = None
+        self, counter: ReadCounter, planned: int, seconds: float, token: str, whole: Whole | None = None
     ) -> None:
-        self._spark = spark
+        self._counter = counter
         self._planned = planned
         self._whole = whole or Whole(0, planned)
         self._seconds = seconds
@@ -73,7 +74,7 @@ class Progress:
         said = 0
         while not self._stop.wait(self._seconds):
             try:
-                records = _records_read(self._spark)
+                records = self._counter.records
             except Exception as error:  # noqa: BLE001 - progress is a courtesy; the copy must not fail for it
                 sys.stderr.write(f"No progress can be told: {error}\n")
                 return
@@ -86,21 +87,3 @@ class Progress:
         done = self._whole.done + records
         progress = JobProgress(done, max(done, self._whole.planned), time.monotonic() - self._started)
         say(progress, self._token)
-
-
-def _records_read(spark: SparkSession) -> int:
-    """Output rows of the scan in the latest query, as the Spark UI shows them: no other operator has more."""
-    store = spark._jsparkSession.sharedState().statusStore()
-    count = store.executionsCount()
-    if count == 0:
-        # The copy is still being planned.
-        return 0
-    execution = store.executionsList(count - 1, 1).last()
-    values = store.executionMetrics(execution.executionId())
-    metrics = execution.metrics()
-    rows = [0]
-    for metric in (metrics.apply(i) for i in range(metrics.size())):
-        value = values.get(metric.accumulatorId())
-        if metric.name() == "number of output rows" and value.isDefined():
-            rows.append(int(value.get().replace(",", "")))
-    return max(rows)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_kafka_spark.core.errors import ExpressionError
 from airflow_provider_kafka_spark.core.protocol import Transform
-from airflow_provider_kafka_spark.core.provenance import header_sql
 from airflow_provider_kafka_spark.jobs.expressions import check_expression
 from airflow_provider_kafka_spark.jobs.local_table import local_table
 
@@ -28,7 +27,7 @@ SOURCE_COLUMNS = {
     "headers": "array<struct<key: string, value: binary>>",
 }
 _HEADERS_TYPE = "array<struct<key: string, value: binary>>"
-#: What the sink takes for each column (KafkaWriter.validateQuery).
+#: What the writer takes for each column.
 _TYPES: Mapping[str, tuple[str, ...]] = {
     "where": ("boolean", "void"),
     "key": ("string", "binary", "void"),
@@ -79,31 +78,35 @@ def mark_kept(records: DataFrame, transform: Transform) -> DataFrame:
     return records.select("*", F.coalesce(kept, F.lit(False)).alias(KEEP))
 
 
-def to_target(records: DataFrame, transform: Transform, run_id: str) -> DataFrame:
-    """The columns that Spark's Kafka sink writes."""
+def to_rows(records: DataFrame, transform: Transform) -> DataFrame:
+    """The columns that the writer takes, in its order; expressions see only records that are kept.
+
+    :param records: with the columns of Spark's Kafka source.
+    """
     from pyspark.sql import functions as F
 
-    columns = transform.columns
-    # The casts give a type to an expression that is plainly null.
-    selected = [F.expr(columns.get(name, name)).cast("binary").alias(name) for name in ("key", "value")]
-    if (headers := _headers(transform, run_id)) is not None:
-        selected.append(headers.alias("headers"))
-    if transform.preserve_partition or "partition" in columns:
-        selected.append(F.expr(columns.get("partition", "partition")).alias("partition"))
-    selected.append(
-        (F.lit(transform.topic) if transform.topic_expr is None else F.expr(transform.topic_expr)).alias("topic")
+    columns = {"key": "key", "value": "value", "headers": "headers" if transform.include_headers else "null"}
+    columns |= {"partition": "partition" if transform.preserve_partition else "null", **transform.columns}
+
+    def of_kept(name: str, kind: str) -> Column:
+        # The cast gives a type to an expression that is plainly null.
+        return F.when(F.col(KEEP), F.expr(columns[name])).cast(kind)
+
+    topic = F.lit(transform.topic) if transform.topic_expr is None else F.expr(transform.topic_expr)
+    return mark_kept(records, transform).select(
+        "topic",
+        "partition",
+        "offset",
+        "timestamp",
+        KEEP,
+        of_kept("key", "binary").alias("key"),
+        of_kept("value", "binary").alias("value"),
+        of_kept("headers", _HEADERS_TYPE).alias("headers"),
+        F.when(F.col(KEEP), topic).alias("target_topic"),
+        of_kept("partition", "int").alias("target_partition"),
     )
-    return records.select(*selected)
 
 
-def _headers(transform: Transform, run_id: str) -> Column | None:
-    from pyspark.sql import functions as F
-
-    sql = transform.columns.get("headers", "headers" if transform.include_headers else None)
-    kept = None if sql is None else F.expr(sql).cast(_HEADERS_TYPE)
-    if not transform.provenance_headers:
-        return kept
-    none = F.array().cast(_HEADERS_TYPE)
-    # Spark gives null, not an empty array, for a record without headers.
-    before = none if kept is None else F.coalesce(kept, none)
-    return F.concat(before, F.array(F.expr(header_sql(run_id))))
+def needs_sql(transform: Transform) -> bool:
+    """Whether an author's expression has to be evaluated for each record."""
+    return transform.where is not None or bool(transform.columns) or transform.topic_expr is not None

@@ -18,7 +18,7 @@ from airflow_provider_kafka_spark.core.delivery import (
 from airflow_provider_kafka_spark.core.errors import DeliveryError, DuplicateRecordsError
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.plan import ReplayPlan, Target
-from airflow_provider_kafka_spark.core.protocol import JobFailure, JobReport, RangeReport, Transform
+from airflow_provider_kafka_spark.core.protocol import JobFailure, JobReport, RangeReport, TargetRange, Transform
 from airflow_provider_kafka_spark.core.resolve import MissingRange
 
 _RUN = "0123456789abcdef"
@@ -34,8 +34,8 @@ _PLAN = ReplayPlan(
 _KEEP_ALL = Transform(topic="copy")
 
 
-def _report(first: tuple[int, int] = (10, 10), second: tuple[int, int] = (4, 4), **changes: Any) -> JobReport:
-    """The report of a whole delivery, but for what is given: (read, written) of the two ranges that hold records."""
+def _report(first: tuple[int, ...] = (10, 10), second: tuple[int, int] = (4, 4), **changes: Any) -> JobReport:
+    """The report of a whole delivery, but for what is given: (read, written, left out) of the two ranges that hold records."""
     report = JobReport(
         run_id=_RUN,
         plan_digest=_PLAN.digest,
@@ -55,10 +55,10 @@ def _report(first: tuple[int, int] = (10, 10), second: tuple[int, int] = (4, 4),
         pytest.param(_report(), _KEEP_ALL, id="every-offset"),
         pytest.param(_report((8, 8)), _KEEP_ALL, id="with-gaps"),
         pytest.param(_report((0, 0)), _KEEP_ALL, id="nothing-but-gaps"),
-        pytest.param(_report((10, 3)), Transform(where="key is not null"), id="predicate"),
-        pytest.param(_report((10, 0)), Transform(where="false"), id="predicate-that-keeps-none"),
-        pytest.param(_report((10, 3)), Transform(window_start_ms=0), id="exact-window-start"),
-        pytest.param(_report((10, 3)), Transform(window_end_ms=9), id="exact-window-end"),
+        pytest.param(_report((10, 3, 7)), Transform(where="key is not null"), id="predicate"),
+        pytest.param(_report((10, 0, 10)), Transform(where="false"), id="predicate-that-keeps-none"),
+        pytest.param(_report((10, 3, 7)), Transform(window_start_ms=0), id="exact-window-start"),
+        pytest.param(_report((10, 3, 7)), Transform(window_end_ms=9), id="exact-window-end"),
         pytest.param(_report(delivered_before=4), _KEEP_ALL, id="partly-delivered-before"),
     ],
 )
@@ -70,6 +70,7 @@ def test_passes_a_report_that_proves_delivery(report: JobReport, transform: Tran
 _SHORT = [
     pytest.param(_report((10, 9)), ["orders[0] 0 to 10: 10 read, only 9 written"], id="one-not-written"),
     pytest.param(_report((10, 0)), ["10 read, only 0 written"], id="none-written"),
+    pytest.param(_report((10, 9, 1)), ["only 9 written and 1 left out"], id="one-left-out-by-nothing"),
     pytest.param(_report((11, 11)), ["11 read and 11 written of at most 10"], id="more-read-than-there-can-be"),
     pytest.param(_report((9, 10)), ["9 read and 10 written of at most 10"], id="more-written-than-read"),
     pytest.param(_report((-1, -1)), ["-1 read and -1 written"], id="negative"),
@@ -115,6 +116,7 @@ def test_refuses_a_report_that_does_not_match_the_plan(report: JobReport, fragme
     [
         pytest.param((11, 3), "11 read", id="more-read-than-there-can-be"),
         pytest.param((9, 10), "10 written", id="more-written-than-read"),
+        pytest.param((10, 3, 6), "only 3 written and 6 left out", id="one-neither-written-nor-left-out"),
     ],
 )
 def test_a_predicate_excuses_only_what_it_drops(first: tuple[int, int], fragment: str) -> None:
@@ -251,7 +253,8 @@ def test_a_record_that_is_there_and_was_not_read_is_an_error() -> None:
 
 def test_the_result_of_a_run_is_as_documented() -> None:
     """Plain JSON with every range, idle ones too, in order; the names are the public contract."""
-    report = _report((8, 7), duplicates=0, delivered_before=2, warnings=("the job says",))
+    written_to = (TargetRange("copy", 0, 3, 14),)
+    report = _report((8, 7), delivered_before=2, target_ranges=written_to, warnings=("the job says",))
     result = result_of_run(report, _PLAN, ("look here",))
 
     assert result == {
@@ -293,6 +296,7 @@ def test_the_result_of_a_run_is_as_documented() -> None:
         ],
         "delivered_before": 2,
         "target_topics": ["copy"],
+        "target_ranges": [{"topic": "copy", "partition": 0, "from_offset": 3, "until_offset": 14}],
         "application_id": "local-1",
         "spark_version": "4.0.1",
         "seconds": 12.346,

@@ -17,6 +17,7 @@ from airflow_provider_kafka_spark.core.protocol import (
     JobRequest,
     RangeReport,
     StreamOrder,
+    TargetRange,
     Transform,
 )
 from airflow_provider_kafka_spark.core.spans import Span
@@ -115,12 +116,13 @@ _REPORTS = st.builds(
     JobReport,
     run_id=st.text(),
     plan_digest=st.text(),
-    ranges=_tuples(st.builds(RangeReport, st.text(), _COUNTS, _COUNTS, _COUNTS, _COUNTS, _COUNTS)),
+    ranges=_tuples(st.builds(RangeReport, st.text(), _COUNTS, _COUNTS, _COUNTS, _COUNTS, _COUNTS, _COUNTS)),
     target_topics=_tuples(st.text()),
     application_id=st.text(),
     spark_version=st.text(),
     seconds=_SECONDS,
     failure=st.none() | st.builds(JobFailure, st.text(), st.text()),
+    target_ranges=_tuples(st.builds(TargetRange, st.text(), _COUNTS, _COUNTS, _COUNTS)),
     delivered_before=_COUNTS,
     duplicates=_COUNTS,
     failed_tasks=_COUNTS,
@@ -198,7 +200,7 @@ def test_refuses_another_version(message: JobRequest | JobReport, version: objec
     with pytest.raises(ProtocolError) as error:
         type(message).from_json(_changed(message, version=version))
 
-    for fragment in (type(message).__name__, "version 3", f"got {version!r}", "let the operator send its own code"):
+    for fragment in (type(message).__name__, "version 4", f"got {version!r}", "let the operator send its own code"):
         assert fragment in str(error.value)
 
 
@@ -227,7 +229,7 @@ def test_refuses_a_message_that_lacks_something(message: JobRequest | JobReport,
             _REQUEST, {"transform": None}, "Transform must be a JSON object; got NoneType", id="transform-null"
         ),
         pytest.param(
-            _REQUEST, {"transform": {"wher": "x"}}, "Transform of version 3 has unknown keys ['wher']", id="typo"
+            _REQUEST, {"transform": {"wher": "x"}}, "Transform of version 4 has unknown keys ['wher']", id="typo"
         ),
         pytest.param(_REQUEST, {"spans": ["orders"]}, "Span must be a JSON object; got str", id="span-as-text"),
         pytest.param(
@@ -308,7 +310,7 @@ def test_shows_little_of_a_message_that_is_none(message: JobRequest | JobReport,
 @pytest.mark.parametrize("text", ["[]", "null", "1", '"x"', "{}"])
 def test_refuses_json_that_is_no_message(message: JobRequest | JobReport, text: str) -> None:
     """Any other JSON is a message of no version."""
-    with pytest.raises(ProtocolError, match="must be of version 3"):
+    with pytest.raises(ProtocolError, match="must be of version 4"):
         type(message).from_json(text)
 
 

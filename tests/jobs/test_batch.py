@@ -6,6 +6,7 @@ import random
 import pytest
 
 from airflow_provider_kafka_spark.core.errors import ExpressionError, TargetError
+from airflow_provider_kafka_spark.core.protocol import TargetRange
 from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER, Provenance
 from airflow_provider_kafka_spark.core.spans import Span
 from airflow_provider_kafka_spark.jobs import kafka_source
@@ -38,6 +39,7 @@ def test_copies_byte_for_byte(kafka_broker: KafkaBroker, topic: TopicFactory, ru
 
     assert [content(r) for r in kafka_broker.consume(target)] == [content(r) for r in records]
     assert (report.records_read, report.records_written) == (5, 5)
+    assert report.target_ranges == (TargetRange(target, 0, 0, 5),)
 
 
 def test_says_where_each_record_came_from(kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy) -> None:
@@ -125,7 +127,7 @@ def test_a_lost_order_between_spans_is_in_the_report(
 
     assert report.records_written == 66
     (warning,) = report.warnings
-    assert "within each span the records are in order, between the spans of a partition they may not be" in warning
+    assert "Within each range the records are in order, between the ranges of a partition they may not be" in warning
 
 
 def test_counts_compacted_offsets_as_gaps(kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy) -> None:
@@ -373,14 +375,19 @@ def test_reads_many_ranges_with_huge_gaps_without_the_gaps(
 def test_a_record_that_the_target_refuses_is_not_lost_in_silence(
     kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy
 ) -> None:
-    """The Kafka client splits a batch that is too large, and its flush then forgets it: the job would count 1,001 records as written, and none would arrive."""
+    """The failure names the source record, its size and what the target takes, although the client splits batches."""
     source, target = topic(2, suffix="source"), topic(suffix="target", config={"max.message.bytes": "20000"})
     # It does not compress.
     large = Record(b"k", os.urandom(50_000), partition=1)
     kafka_broker.produce(source, [*(Record(b"k%d" % i, b"v", partition=i % 2) for i in range(1000)), large])
 
-    with pytest.raises(Exception, match=r"RecordTooLargeException|larger than|the rest is lost"):
+    with pytest.raises(TargetError) as raised:
         run_copy([f"{source}:0:0:500", f"{source}:1:0:501"], topic=target)
+
+    assert (
+        f"Record {source}[1]@500 (50,001 bytes and its headers) is larger than max.message.bytes of {target} (20,000 bytes)"
+        in str(raised.value)
+    )
 
 
 def test_batches_that_are_too_large_are_not_lost(

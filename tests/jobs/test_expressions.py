@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from airflow_provider_kafka_spark.core.errors import ExpressionError
 from airflow_provider_kafka_spark.core.protocol import Transform
 from airflow_provider_kafka_spark.jobs.local_table import local_table
-from airflow_provider_kafka_spark.jobs.transform import SOURCE_COLUMNS, check_expressions, mark_kept, to_target
+from airflow_provider_kafka_spark.jobs.transform import SOURCE_COLUMNS, check_expressions, mark_kept, to_rows
 
 pytestmark = pytest.mark.spark
 
@@ -109,7 +109,7 @@ def test_variables_are_not_replaced(spark: SparkSession, monkeypatch: pytest.Mon
     )
     check_expressions(spark, transform)
     record = local_table(spark, SOURCE_COLUMNS | {"timestamp": "string"}, [(None,) * 8])
-    (copied,) = to_target(record, transform, "run").collect()
+    (copied,) = to_rows(record, transform).collect()
     assert (bytes(copied["value"]), bytes(copied["key"])) == (text.encode(), b"${env:HOME}")
 
 

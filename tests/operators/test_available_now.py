@@ -24,7 +24,6 @@ from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER, Prov
 from airflow_provider_kafka_spark.core.streams.checkpoint_layout import Lock
 from airflow_provider_kafka_spark.hooks import checkpoint
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
-from airflow_provider_kafka_spark.jobs import batch, target_growth
 from airflow_provider_kafka_spark.jobs.checkpoint_lock import checkpoint_lock
 from airflow_provider_kafka_spark.operators.available_now import KafkaToKafkaAvailableNowOperator
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
@@ -184,20 +183,13 @@ def test_a_batch_that_was_written_in_part_is_finished(kafka: KafkaBroker, topic:
     assert sorted(Counter(values(kafka, target)).values()) == [1] * 1001
 
 
-def test_records_that_spark_takes_for_written_and_that_did_not_arrive(
-    kafka: KafkaBroker, topic: TopicFactory, stream: Stream, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The Kafka client splits a batch that is too large and forgets it, while Spark commits: the task fails, and its retry finds what is missing."""
+def test_a_batch_with_a_record_that_the_target_refuses(kafka: KafkaBroker, topic: TopicFactory, stream: Stream) -> None:
+    """The task fails by the record's name, and its next run finishes the batch with what is missing."""
     source, target = topic(2, suffix="source"), topic(suffix="target", config={"max.message.bytes": "20000"})
     large = Record(b"k", os.urandom(50_000), partition=1)
     kafka.produce(source, [*numbered(0, 1000, 2), large])
-    with monkeypatch.context() as patch:
-        # As it was before batches were made to fit the target.
-        patch.setattr(batch, "fitting_batches", lambda *arguments: arguments[-1])
-        patch.setattr(target_growth, "MARGIN_SECONDS", 1.0)
-        options = {"kafka.delivery.timeout.ms": "10000", "kafka.request.timeout.ms": "8000"}
-        with pytest.raises(DeliveryError, match=r"1,001 records as written .* the rest is lost"):
-            stream(topics=[source], target_topic=target, sink_options=options, max_offsets_per_trigger=2000)
+    with pytest.raises(AirflowFailException, match=rf"{source}\[1\]@500 .* is larger than max.message.bytes"):
+        stream(topics=[source], target_topic=target, max_offsets_per_trigger=2000)
     kafka.alter_topic(target, {"max.message.bytes": "1000000"})
     kafka.produce(source, numbered(1000, 1010, 2))
 

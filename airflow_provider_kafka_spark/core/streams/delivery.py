@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from airflow_provider_kafka_spark.core.broker_state import ClusterState
@@ -124,6 +125,7 @@ def result_of_catch_up(
         "generation": catch_up.generation,
         "group_committed": None if committed is None else {str(p): offset for p, offset in sorted(committed.items())},
         "target_topics": list(report.target_topics),
+        "target_ranges": [asdict(r) for r in report.target_ranges],
         "application_id": report.application_id,
         "spark_version": report.spark_version,
         "seconds": round(report.seconds, 3),

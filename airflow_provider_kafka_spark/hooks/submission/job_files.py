@@ -19,6 +19,7 @@ from airflow_provider_kafka_spark.core.submission.file_names import CODE, REQUES
 _PACKAGE = Path(airflow_provider_kafka_spark.__file__).parent
 #: What runs on a driver; the rest is Airflow's side.
 _TRAVELLING = ("core", "jobs")
+_SOURCES = (".py", ".java")
 _PREFIX = "airflow-kafka-spark-"
 _OWNED = re.compile(rf"{_PREFIX}(?P<pid>\d+)-(?P<started>\d+)-.*")
 
@@ -124,8 +125,9 @@ def write_code(folder: Path) -> Path:
     with _named_if_unwritable(), zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.write(_PACKAGE / "__init__.py", f"{_PACKAGE.name}/__init__.py")
         for name in _TRAVELLING:
-            for module in sorted((_PACKAGE / name).rglob("*.py")):
-                archive.write(module, module.relative_to(_PACKAGE.parent))
+            for file in sorted((_PACKAGE / name).rglob("*.*")):
+                if file.suffix in _SOURCES:
+                    archive.write(file, file.relative_to(_PACKAGE.parent))
     return path
 
 

@@ -68,7 +68,12 @@ def _first(until: int = 10, read: int = 10, written: int = 10, start: int = 0) -
         pytest.param(_report(), _offsets(10, 7), _KEEP_ALL, id="to-the-planned-ends"),
         pytest.param(_report(_first(12, 12, 12), _BOTH[1]), _offsets(12, 7), _KEEP_ALL, id="beyond-them"),
         pytest.param(_report(_first(10, 8, 8), _BOTH[1]), _offsets(10, 7), _KEEP_ALL, id="with-gaps"),
-        pytest.param(_report(_first(10, 10, 3), _BOTH[1]), _offsets(10, 7), Transform(where="x"), id="predicate"),
+        pytest.param(
+            _report(replace(_first(10, 10, 3), records_skipped=7), _BOTH[1]),
+            _offsets(10, 7),
+            Transform(where="x"),
+            id="predicate",
+        ),
         pytest.param(
             _report(*_BOTH, RangeReport("orders", 2, 0, 5, 5, 5)), _offsets(10, 7, 5), _KEEP_ALL, id="partition-added"
         ),
@@ -243,6 +248,7 @@ def test_the_result_tells_all_of_a_run() -> None:
         "generation": 2,
         "group_committed": {"orders[0]": 10},
         "target_topics": ["copy"],
+        "target_ranges": [],
         "application_id": "local-1",
         "spark_version": "4.0.1",
         "seconds": 12.346,

@@ -84,9 +84,11 @@ def test_only_rules_and_jobs_travel(tmp_path: Path) -> None:
     assert names == {f"{package.name}/__init__.py"} | {
         str(module.relative_to(package.parent))
         for folder in ("core", "jobs")
-        for module in (package / folder).rglob("*.py")
+        for module in (package / folder).rglob("*.*")
+        if module.suffix in (".py", ".java")
     }
-    assert {f"{package.name}/jobs/batch.py", f"{package.name}/core/streams/catch_up.py"} < names
+    some = ("jobs/batch.py", "jobs/RecordWriter.java", "core/streams/catch_up.py")
+    assert {f"{package.name}/{name}" for name in some} < names
 
 
 def test_the_code_runs_from_the_archive_alone(tmp_path: Path) -> None:

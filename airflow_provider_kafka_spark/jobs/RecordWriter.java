@@ -1,0 +1,571 @@
+package airflow_provider_kafka_spark.jobs;
+
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.Arrays;
+import java.util.Collections;
+import java.util.HashMap;
+import java.util.Iterator;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.concurrent.TimeUnit;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.producer.Callback;
+import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.clients.producer.RecordMetadata;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.header.internals.RecordHeader;
+import org.apache.kafka.common.header.internals.RecordHeaders;
+import org.apache.kafka.common.serialization.ByteArraySerializer;
+import org.apache.spark.TaskContext;
+import org.apache.spark.api.java.function.FlatMapFunction;
+import org.apache.spark.api.java.function.Function;
+import org.apache.spark.api.python.PythonUtils;
+import org.apache.spark.kafka010.KafkaConfigUpdater;
+import org.apache.spark.scheduler.AccumulableInfo;
+import org.apache.spark.scheduler.SparkListener;
+import org.apache.spark.scheduler.SparkListenerExecutorMetricsUpdate;
+import org.apache.spark.scheduler.SparkListenerTaskEnd;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.util.ArrayData;
+import org.apache.spark.util.LongAccumulator;
+import scala.Tuple4;
+
+/**
+ * Writes the records of one Spark task to Kafka and returns one JSON text: what became of each range.
+ *
+ * <p>The input is Kafka's own records, or rows with the columns of {@link Row}. Spark's compiler of generated code
+ * (Janino) compiles this file on the driver: no lambdas, raw collections. It is compiled against the Spark in use.
+ */
+@SuppressWarnings({"rawtypes", "unchecked"})
+public final class RecordWriter implements FlatMapFunction {
+    private static final long serialVersionUID = 1L;
+
+    private final HashMap settings;
+    private final String rangeTable;
+    private final LongAccumulator recordsRead;
+
+    /**
+     * @param settings texts by name, see {@code record_writer.py}; producer properties have the prefix {@code kafka.}
+     * @param rangeTable a line for each range: topic, partition, first offset, end, index, name of its task
+     * @param recordsRead is increased with every record
+     */
+    public RecordWriter(HashMap settings, String rangeTable, LongAccumulator recordsRead) {
+        this.settings = settings;
+        this.rangeTable = rangeTable;
+        this.recordsRead = recordsRead;
+    }
+
+    @Override
+    public Iterator call(Object input) throws Exception {
+        Iterator records = (Iterator) input;
+        if (!records.hasNext()) {
+            return Collections.emptyIterator();
+        }
+        Source source = settings.get("reader").equals("rows") ? (Source) new Row() : (Source) new KafkaRecord(settings);
+        source.read(records.next());
+        Ranges ranges = new Ranges(rangeTable);
+        Task task = new Task(settings, source.topic, source.partition, ranges.nameOfTask(source));
+        try {
+            task.open();
+            task.copy(source, records, ranges, recordsRead);
+            return Collections.singletonList(task.report()).iterator();
+        } finally {
+            task.close();
+        }
+    }
+
+    /** Passes the records that lie in a range; expressions must not see others. */
+    public static final class InRange implements Function {
+        private static final long serialVersionUID = 1L;
+
+        private final String rangeTable;
+        private transient Ranges ranges;
+
+        public InRange(String rangeTable) {
+            this.rangeTable = rangeTable;
+        }
+
+        @Override
+        public Object call(Object input) {
+            if (ranges == null) {
+                ranges = new Ranges(rangeTable);
+            }
+            ConsumerRecord record = (ConsumerRecord) input;
+            return Boolean.valueOf(ranges.find(record.topic(), record.partition(), record.offset()) != null);
+        }
+    }
+
+    /** On the driver: how many records all tasks have read until now, from the executors' heartbeats. */
+    public static final class ReadCounter extends SparkListener {
+        private final HashMap byTask = new HashMap();
+        private final LongAccumulator total;
+
+        public ReadCounter(LongAccumulator total) {
+            this.total = total;
+        }
+
+        public synchronized long recordsRead() {
+            long sum = 0;
+            for (Iterator each = byTask.values().iterator(); each.hasNext(); ) {
+                sum += ((Long) each.next()).longValue();
+            }
+            return sum;
+        }
+
+        @Override
+        public synchronized void onExecutorMetricsUpdate(SparkListenerExecutorMetricsUpdate event) {
+            for (scala.collection.Iterator each = event.accumUpdates().iterator(); each.hasNext(); ) {
+                Tuple4 task = (Tuple4) each.next();
+                scala.collection.Iterator metrics = ((scala.collection.Iterable) task._4()).iterator();
+                while (metrics.hasNext()) {
+                    AccumulableInfo metric = (AccumulableInfo) metrics.next();
+                    // By its id: in a heartbeat Spark's own metrics have no name.
+                    if (metric.id() == total.id() && metric.update().isDefined()) {
+                        byTask.put(task._1(), metric.update().get());
+                    }
+                }
+            }
+        }
+
+        @Override
+        public synchronized void onTaskEnd(SparkListenerTaskEnd event) {
+            Long task = Long.valueOf(event.taskInfo().taskId());
+            if (event.taskInfo().successful() && event.taskMetrics() != null) {
+                byTask.put(task, Long.valueOf(event.taskMetrics().inputMetrics().recordsRead()));
+            } else {
+                byTask.remove(task);
+            }
+        }
+    }
+
+    /** One record to be written, and where it came from. One object is filled again for each. */
+    private abstract static class Source {
+        String topic;
+        int partition;
+        long offset;
+        long timestamp;
+        boolean kept;
+        byte[] key;
+        byte[] value;
+        RecordHeaders headers;
+        String targetTopic;
+        Integer targetPartition;
+
+        abstract void read(Object input);
+
+        String name() {
+            return topic + "[" + partition + "]@" + offset;
+        }
+    }
+
+    /** Kafka's own records: nothing is converted. */
+    private static final class KafkaRecord extends Source {
+        private final boolean includeHeaders;
+        private final boolean preservePartition;
+        private final long windowStart;
+        private final long windowEnd;
+
+        KafkaRecord(Map settings) {
+            targetTopic = (String) settings.get("target_topic");
+            includeHeaders = settings.containsKey("include_headers");
+            preservePartition = settings.containsKey("preserve_partition");
+            windowStart = number(settings, "window_start_ms", Long.MIN_VALUE);
+            windowEnd = number(settings, "window_end_ms", Long.MAX_VALUE);
+        }
+
+        @Override
+        void read(Object input) {
+            ConsumerRecord record = (ConsumerRecord) input;
+            topic = record.topic();
+            partition = record.partition();
+            offset = record.offset();
+            timestamp = record.timestamp();
+            kept = timestamp >= windowStart && timestamp < windowEnd;
+            key = (byte[]) record.key();
+            value = (byte[]) record.value();
+            headers = includeHeaders ? (RecordHeaders) record.headers() : new RecordHeaders();
+            targetPartition = preservePartition ? Integer.valueOf(partition) : null;
+        }
+    }
+
+    /** Rows of Spark SQL, with the columns of {@code to_rows} in {@code transform.py}. */
+    private static final class Row extends Source {
+        @Override
+        void read(Object input) {
+            InternalRow row = (InternalRow) input;
+            topic = row.getUTF8String(0).toString();
+            partition = row.getInt(1);
+            offset = row.getLong(2);
+            timestamp = Math.floorDiv(row.getLong(3), 1000L);
+            kept = row.getBoolean(4);
+            if (!kept) {
+                return;
+            }
+            key = row.isNullAt(5) ? null : row.getBinary(5);
+            value = row.isNullAt(6) ? null : row.getBinary(6);
+            headers = new RecordHeaders();
+            if (!row.isNullAt(7)) {
+                ArrayData items = row.getArray(7);
+                for (int i = 0; i < items.numElements(); i++) {
+                    InternalRow header = items.getStruct(i, 2);
+                    if (header == null || header.isNullAt(0)) {
+                        throw new IllegalStateException("The headers of record " + name() + " have a null key.");
+                    }
+                    byte[] content = header.isNullAt(1) ? null : header.getBinary(1);
+                    headers.add(new RecordHeader(header.getUTF8String(0).toString(), content));
+                }
+            }
+            if (row.isNullAt(8)) {
+                throw new IllegalStateException("UNSUPPORTED: null topic present in the data, at record " + name());
+            }
+            targetTopic = row.getUTF8String(8).toString();
+            targetPartition = row.isNullAt(9) ? null : Integer.valueOf(row.getInt(9));
+        }
+    }
+
+    /** What became of one range in this task. */
+    private static final class Counts {
+        final int index;
+        long read;
+        long written;
+        long skipped;
+        long before;
+
+        Counts(int index) {
+            this.index = index;
+        }
+    }
+
+    /** All planned ranges, by partition. */
+    private static final class Ranges {
+        private final HashMap byPartition = new HashMap();
+        private OfPartition last;
+        private Range current;
+
+        Ranges(String table) {
+            String[] lines = table.split("\n");
+            for (int i = 0; i < lines.length; i++) {
+                String[] fields = lines[i].split(" ");
+                TopicPartition name = new TopicPartition(fields[0], Integer.parseInt(fields[1]));
+                OfPartition of = (OfPartition) byPartition.get(name);
+                if (of == null) {
+                    of = new OfPartition(name);
+                    byPartition.put(name, of);
+                }
+                of.add(new Range(fields));
+            }
+        }
+
+        String nameOfTask(Source source) {
+            OfPartition of = (OfPartition) byPartition.get(new TopicPartition(source.topic, source.partition));
+            if (of == null) {
+                throw new IllegalStateException("Record " + source.name() + " lies in no planned range.");
+            }
+            return of.nearest(source.offset).task;
+        }
+
+        /** The range that a record lies in, or null. */
+        Range find(String topic, int partition, long offset) {
+            if (last == null || last.name.partition() != partition || !last.name.topic().equals(topic)) {
+                last = (OfPartition) byPartition.get(new TopicPartition(topic, partition));
+                current = null;
+            }
+            if (last == null) {
+                return null;
+            }
+            if (current == null || offset < current.from || offset >= current.until) {
+                Range nearest = last.nearest(offset);
+                current = offset >= nearest.from && offset < nearest.until ? nearest : null;
+            }
+            return current;
+        }
+    }
+
+    private static final class OfPartition {
+        final TopicPartition name;
+        private final TreeMap byStart = new TreeMap();
+
+        OfPartition(TopicPartition name) {
+            this.name = name;
+        }
+
+        void add(Range range) {
+            byStart.put(Long.valueOf(range.from), range);
+        }
+
+        /** The last range that starts at an offset or before it; else the first one. */
+        Range nearest(long offset) {
+            Map.Entry found = byStart.floorEntry(Long.valueOf(offset));
+            return (Range) (found == null ? byStart.firstEntry() : found).getValue();
+        }
+    }
+
+    private static final class Range {
+        final long from;
+        final long until;
+        final int index;
+        final String task;
+
+        Range(String[] fields) {
+            from = Long.parseLong(fields[2]);
+            until = Long.parseLong(fields[3]);
+            index = Integer.parseInt(fields[4]);
+            task = fields[5];
+        }
+    }
+
+    /** First and last offset of what was acknowledged in one partition of a target. */
+    private static final class Written {
+        final String topic;
+        final int partition;
+        long first = Long.MAX_VALUE;
+        long last = -1;
+
+        Written(String topic, int partition) {
+            this.topic = topic;
+            this.partition = partition;
+        }
+
+        void add(long from, long to) {
+            first = Math.min(first, from);
+            last = Math.max(last, to);
+        }
+    }
+
+    /** One task: one producer, the records of one Kafka partition. */
+    private static final class Task {
+        private final Map settings;
+        private final String topic;
+        private final int partition;
+        private final TaskContext context = TaskContext.get();
+        private final HashMap counts = new HashMap();
+        private final HashMap writtenTo = new HashMap();
+        private final byte[] headerStart;
+        private final String provenance;
+        private final boolean keepTimestamps;
+        private final Map properties = new HashMap();
+        private KafkaProducer producer;
+        private Written lastWritten;
+        private long sent;
+        private volatile long acknowledged;
+        private volatile IllegalStateException failure;
+
+        Task(Map settings, String topic, int partition, String name) {
+            this.settings = settings;
+            this.topic = topic;
+            this.partition = partition;
+            provenance = (String) settings.get("provenance_header");
+            keepTimestamps = settings.containsKey("preserve_timestamps");
+            headerStart = utf8(settings.get("run_id") + "|" + topic + "|" + partition + "|");
+            for (Iterator each = settings.entrySet().iterator(); each.hasNext(); ) {
+                Map.Entry entry = (Map.Entry) each.next();
+                String key = (String) entry.getKey();
+                if (key.startsWith("kafka.")) {
+                    properties.put(key.substring(6), entry.getValue());
+                }
+            }
+        }
+
+        private String name() {
+            return topic + "[" + partition + "]";
+        }
+
+        void open() {
+            // Where the options have no login, Spark may have obtained a token for these brokers.
+            Map withLogin = new KafkaConfigUpdater("executor", PythonUtils.toScalaMap(properties))
+                .setAuthenticationConfigIfNeeded().build();
+            Map config = new HashMap(withLogin);
+            producer = new KafkaProducer(config, new ByteArraySerializer(), new ByteArraySerializer());
+        }
+
+        void copy(Source source, Iterator records, Ranges ranges, LongAccumulator recordsRead) {
+            Counts current = null;
+            Range range = null;
+            while (true) {
+                if (failure != null) {
+                    throw failure;
+                }
+                context.killTaskIfInterrupted();
+                if (source.partition != partition || !source.topic.equals(topic)) {
+                    throw new IllegalStateException("Record " + source.name() + " is in the task of " + name() + ".");
+                }
+                Range found = ranges.find(source.topic, source.partition, source.offset);
+                if (found != null) {
+                    if (found != range) {
+                        range = found;
+                        current = countsOf(found.index);
+                    }
+                    current.read++;
+                    if (source.kept) {
+                        send(source, current);
+                    } else {
+                        current.skipped++;
+                    }
+                    recordsRead.add(1L);
+                    context.taskMetrics().inputMetrics().incRecordsRead(1L);
+                }
+                if (!records.hasNext()) {
+                    break;
+                }
+                source.read(records.next());
+            }
+            finish();
+        }
+
+        private Counts countsOf(int index) {
+            Counts found = (Counts) counts.get(Integer.valueOf(index));
+            if (found == null) {
+                found = new Counts(index);
+                counts.put(Integer.valueOf(index), found);
+            }
+            return found;
+        }
+
+        private void send(Source source, Counts range) {
+            RecordHeaders headers = source.headers;
+            if (provenance != null) {
+                headers.add(new RecordHeader(provenance, provenanceOf(source)));
+            }
+            int size = (source.key == null ? 0 : source.key.length) + (source.value == null ? 0 : source.value.length);
+            Sent callback = new Sent(this, range, source.offset, source.targetTopic, size);
+            Long timestamp = keepTimestamps && source.timestamp >= 0 ? Long.valueOf(source.timestamp) : null;
+            try {
+                sent++;
+                producer.send(
+                    new ProducerRecord(
+                        source.targetTopic, source.targetPartition, timestamp, source.key, source.value, headers
+                    ),
+                    callback
+                );
+            } catch (RuntimeException error) {
+                fail(callback, error);
+                throw failure;
+            }
+        }
+
+        private byte[] provenanceOf(Source source) {
+            byte[] end = utf8(source.offset + "|" + source.timestamp);
+            byte[] whole = Arrays.copyOf(headerStart, headerStart.length + end.length);
+            System.arraycopy(end, 0, whole, headerStart.length, end.length);
+            return whole;
+        }
+
+        /** Waits until every record is acknowledged. The producer's flush does not wait for batches that were split. */
+        private void finish() {
+            producer.flush();
+            long limit = number(settings, "delivery_timeout_ms", 130000L);
+            long deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(limit);
+            while (failure == null && acknowledged < sent && System.nanoTime() < deadline) {
+                context.killTaskIfInterrupted();
+                pause();
+            }
+            if (failure != null) {
+                throw failure;
+            }
+            if (acknowledged < sent) {
+                throw new IllegalStateException(
+                    "The target acknowledged " + acknowledged + " of " + sent + " records of " + name() + " within "
+                        + limit + " ms."
+                );
+            }
+        }
+
+        private static void pause() {
+            try {
+                Thread.sleep(5);
+            } catch (InterruptedException interrupted) {
+                Thread.currentThread().interrupt();
+                throw new IllegalStateException("The task was interrupted.", interrupted);
+            }
+        }
+
+        /** Called by the producer's own thread, in which all acknowledgements arrive. */
+        private void acknowledge(Counts range, RecordMetadata metadata) {
+            range.written++;
+            Written target = lastWritten;
+            if (target == null || target.partition != metadata.partition() || !target.topic.equals(metadata.topic())) {
+                TopicPartition name = new TopicPartition(metadata.topic(), metadata.partition());
+                target = (Written) writtenTo.get(name);
+                if (target == null) {
+                    target = new Written(metadata.topic(), metadata.partition());
+                    writtenTo.put(name, target);
+                }
+                lastWritten = target;
+            }
+            if (metadata.hasOffset()) {
+                target.add(metadata.offset(), metadata.offset());
+            }
+            acknowledged = acknowledged + 1;
+        }
+
+        private synchronized void fail(Sent record, Exception cause) {
+            if (failure == null) {
+                failure = new IllegalStateException(
+                    "Record " + name() + "@" + record.offset + " of " + record.size + " bytes was not written to "
+                        + record.targetTopic + ": " + cause,
+                    cause
+                );
+            }
+        }
+
+        String report() {
+            StringBuilder text = new StringBuilder("{\"ranges\": [");
+            for (Iterator each = counts.values().iterator(); each.hasNext(); ) {
+                Counts c = (Counts) each.next();
+                text.append("[" + c.index + ", " + c.read + ", " + c.written + ", " + c.skipped + ", " + c.before);
+                text.append("]");
+                text.append(each.hasNext() ? ", " : "");
+            }
+            text.append("], \"targets\": [");
+            for (Iterator each = writtenTo.values().iterator(); each.hasNext(); ) {
+                Written w = (Written) each.next();
+                text.append("[\"" + w.topic + "\", " + w.partition + ", " + w.first + ", " + w.last + "]");
+                text.append(each.hasNext() ? ", " : "");
+            }
+            return text.append("]}").toString();
+        }
+
+        void close() {
+            if (producer != null) {
+                producer.close(Duration.ZERO);
+            }
+        }
+    }
+
+    /** Tells a task what became of one record. */
+    private static final class Sent implements Callback {
+        private final Task task;
+        private final Counts range;
+        final long offset;
+        final String targetTopic;
+        final int size;
+
+        Sent(Task task, Counts range, long offset, String targetTopic, int size) {
+            this.task = task;
+            this.range = range;
+            this.offset = offset;
+            this.targetTopic = targetTopic;
+            this.size = size;
+        }
+
+        @Override
+        public void onCompletion(RecordMetadata metadata, Exception error) {
+            if (error == null) {
+                task.acknowledge(range, metadata);
+            } else {
+                task.fail(this, error);
+            }
+        }
+    }
+
+    private static byte[] utf8(String text) {
+        return text.getBytes(StandardCharsets.UTF_8);
+    }
+
+    private static long number(Map settings, String name, long otherwise) {
+        String text = (String) settings.get(name);
+        return text == null ? otherwise : Long.parseLong(text);
+    }
+}

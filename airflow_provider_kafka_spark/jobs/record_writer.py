@@ -1,0 +1,203 @@
+"""The writer of every job: a Java class that is compiled on the driver and runs on the executors.
+
+Its source is ``RecordWriter.java`` beside this module. Spark ships a compiler (Janino) for its own generated code, so
+there is no build step and no binary.
+"""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from hashlib import sha256
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from airflow_provider_kafka_spark.core.errors import JarError
+from airflow_provider_kafka_spark.core.offset_range import OffsetRange
+from airflow_provider_kafka_spark.core.protocol import TargetRange
+from airflow_provider_kafka_spark.core.spans import Span
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+_SOURCE = "RecordWriter.java"
+_CLASS = "airflow_provider_kafka_spark.jobs.RecordWriter"
+#: The class loader of the compiled classes, by Spark application.
+_loaders: WeakKeyDictionary[SparkContext, Any] = WeakKeyDictionary()
+
+
+@dataclass(frozen=True, slots=True)
+class WriteResult:
+    """What the writer did, counted by acknowledgements.
+
+    :param read: records read, by index of their range.
+    :param written: records acknowledged, in this try of the task and in earlier ones.
+    :param skipped: records that ``where`` or the exact window left out.
+    :param before: of the written records, those that an earlier try had written.
+    :param targets: where each task wrote.
+    """
+
+    read: Counter[int] = field(default_factory=Counter)
+    written: Counter[int] = field(default_factory=Counter)
+    skipped: Counter[int] = field(default_factory=Counter)
+    before: Counter[int] = field(default_factory=Counter)
+    targets: list[TargetRange] = field(default_factory=list)
+
+    def add(self, task_report: str) -> None:
+        """Add what one Spark task returned."""
+        value = json.loads(task_report)
+        for index, *counts in value["ranges"]:
+            for counter, count in zip((self.read, self.written, self.skipped, self.before), counts, strict=True):
+                counter[index] += count
+        self.targets.extend(TargetRange(t, p, first, last + 1) for t, p, first, last in value["targets"] if last >= 0)
+
+
+def merged(ranges: Iterable[TargetRange]) -> tuple[TargetRange, ...]:
+    """One range for each partition, from the first offset to the last end."""
+    found: dict[tuple[str, int], TargetRange] = {}
+    for r in ranges:
+        name = r.topic, r.partition
+        other = found.get(name, r)
+        bounds = min(r.from_offset, other.from_offset), max(r.until_offset, other.until_offset)
+        found[name] = TargetRange(*name, *bounds)
+    return tuple(found[name] for name in sorted(found))
+
+
+def range_table(ranges: Mapping[OffsetRange, int], tasks: Sequence[Sequence[Span]]) -> str:
+    """The ranges as the Java class reads them: one line each.
+
+    :param ranges: with the index of the planned range that each lies in.
+    :param tasks: the spans that each Spark task reads; together they cover all ranges.
+    """
+    parts = Counter((task[0].topic, task[0].partition) for task in tasks)
+    starts: dict[tuple[str, int], list[tuple[int, str]]] = {}
+    for task in tasks:
+        first = task[0]
+        name = f"{first.topic}-{first.partition}" + (
+            f"-{first.from_offset}" if parts[first.topic, first.partition] > 1 else ""
+        )
+        starts.setdefault((first.topic, first.partition), []).extend((span.from_offset, name) for span in task)
+    lines = []
+    for r, index in ranges.items():
+        name = max(start for start in starts[r.topic, r.partition] if start[0] <= r.from_offset)[1]
+        lines.append(f"{r.topic} {r.partition} {r.from_offset} {r.until_offset} {index} {name}")
+    return "\n".join(lines)
+
+
+def run_writer(
+    context: SparkContext, records: Any, settings: Mapping[str, str], table: str, counter: ReadCounter
+) -> WriteResult:
+    """Write all records, and return when every one is acknowledged.
+
+    :param records: a ``JavaRDD`` of Kafka's records, or of rows as ``transform.to_rows`` makes them.
+    :param settings: of the Java class.
+    :param table: from :func:`range_table`.
+    :param counter: is increased while records are read.
+    :raises Py4JJavaError: what Spark raised.
+    """
+    result = WriteResult()
+    java_settings = context._jvm.java.util.HashMap()  # type: ignore[union-attr]
+    for name, value in settings.items():
+        java_settings.put(name, value)
+    for report in records.mapPartitions(_new(context, _CLASS, java_settings, table, counter.total)).collect():
+        result.add(str(report))
+    return result
+
+
+def in_range(context: SparkContext, table: str) -> Any:
+    """A Java function that passes the records that lie in a range."""
+    return _new(context, f"{_CLASS}$InRange", table)
+
+
+class ReadCounter:
+    """How many records the tasks of a writer have read until now, inside ``with``; Spark's heartbeats bring it."""
+
+    def __init__(self, context: SparkContext) -> None:
+        self._sc: Any = context._jsc.sc()
+        #: For the Java class.
+        self.total = self._sc.longAccumulator()
+        self._listener = _new(context, f"{_CLASS}$ReadCounter", self.total)
+
+    def __enter__(self) -> ReadCounter:
+        self._sc.addSparkListener(self._listener)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        # A JVM that is gone has no listeners.
+        with suppress(Exception):
+            self._sc.removeSparkListener(self._listener)
+
+    @property
+    def records(self) -> int:
+        return int(self._listener.recordsRead())
+
+
+def _new(context: SparkContext, name: str, *arguments: Any) -> Any:
+    """A new object of a compiled class."""
+    jvm: Any = context._jvm
+    loader = _loaders.get(context)
+    if loader is None:
+        loader = _loaders[context] = _compile_and_ship(context)
+    array = context._gateway.new_array(jvm.java.lang.Object, len(arguments))  # type: ignore[union-attr]
+    for i, argument in enumerate(arguments):
+        array[i] = argument
+    return loader.loadClass(name).getConstructors()[0].newInstance(array)
+
+
+def _compile_and_ship(context: SparkContext) -> Any:
+    """Compile the class and hand it to all executors.
+
+    :return: a class loader that has it.
+    :raises JarError: naming what is missing.
+    """
+    from py4j.protocol import Py4JError
+
+    jvm: Any = context._jvm
+    source = files(__package__ or "").joinpath(_SOURCE).read_text(encoding="utf-8")
+    try:
+        compiler = jvm.org.codehaus.janino.SimpleCompiler()
+        compiler.setParentClassLoader(jvm.java.lang.Thread.currentThread().getContextClassLoader())
+        compiler.cook(source)
+        classes = compiler.getBytecodes()
+        jar = Path(jvm.org.apache.spark.SparkFiles.getRootDirectory()) / f"record-writer-{_digest(source)}.jar"
+        _write_jar(jar, {name: bytes(classes[name]) for name in classes})
+        context._jsc.addJar(str(jar))
+        return compiler.getClassLoader()
+    # TypeError: py4j's answer where a class is absent.
+    except (Py4JError, TypeError, OSError) as error:
+        raise JarError(_missing(error)) from error
+
+
+def _write_jar(path: Path, classes: Mapping[str, bytes]) -> None:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as jar:
+        for name, content in sorted(classes.items()):
+            jar.writestr(f"{name.replace('.', '/')}.class", content)
+
+
+def _digest(source: str) -> str:
+    return sha256(source.encode()).hexdigest()[:16]
+
+
+def _missing(error: Exception) -> str:
+    text = str(getattr(error, "java_exception", error)).strip()
+    first = next(iter(text.splitlines()), "no message")[:300]
+    if isinstance(error, OSError):
+        return (
+            f"Spark's local folder must take the jar of the writer; got {error}. Free space there, or set "
+            "spark.local.dir. Nothing was written to Kafka."
+        )
+    if isinstance(error, TypeError):
+        return (
+            "Spark's own compiler (janino and commons-compiler, part of every Spark distribution) must be on the class "
+            f"path of the driver; got {first}. Restore the jars of the Spark distribution. Nothing was written to Kafka."
+        )
+    return (
+        f"The writer must compile against the Kafka connector of this Spark version; got {first}. Leave kafka_connector "
+        "out to have the connector fetched, or use a Spark version that docs/versions.md names. Nothing was written."
+    )
