@@ -12,7 +12,7 @@ from airflow_provider_kafka_spark.core.protocol import JobFailure, JobRequest
 from airflow_provider_kafka_spark.core.submission.failure_causes import find_cause
 
 _REFUSED = re.compile(
-    r"Record (?P<record>\S+\[\d+\]@\d+) of (?P<size>\d+) bytes was not written to (?P<target>\S+): (?P<reason>.+)"
+    r"IllegalStateException: Record (?P<record>\S+\[\d+\]@\d+) of (?P<size>\d+) bytes was not written to (?P<target>\S+): (?P<reason>.+)"
 )
 _TOO_LARGE = re.compile(r"RecordTooLargeException|MESSAGE_TOO_LARGE")
 _LIMIT_OF_PRODUCER = re.compile(r"larger than (\d+), which is the value of the max\.request\.size")
