@@ -171,7 +171,7 @@ def test_a_batch_that_was_written_in_part_is_finished(kafka: KafkaBroker, topic:
     # They do not compress.
     large = Record(b"k", os.urandom(50_000), partition=1)
     kafka.produce(source, [*numbered(0, 1000, 2), large])
-    with pytest.raises(Exception, match="is larger than max.message.bytes"):
+    with pytest.raises(Exception, match=r"is larger than max\.message\.bytes"):
         stream(topics=[source], target_topic=target)
     before = len(kafka.consume(target))
     kafka.alter_topic(target, {"max.message.bytes": "1000000"})
@@ -510,7 +510,7 @@ def test_what_a_try_finished_before_it_died_is_announced_by_the_next(
         result = operator.execute(context)  # type: ignore[arg-type]
         return operator, result, context["outlet_events"][asset].extra
 
-    with pytest.raises(Exception, match="is larger than max.message.bytes"):
+    with pytest.raises(Exception, match=r"is larger than max\.message\.bytes"):
         attempt(1)
     kafka.alter_topic(target, {"max.message.bytes": "1000000"})
     _, second, announced = attempt(2)
