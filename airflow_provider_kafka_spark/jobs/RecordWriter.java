@@ -504,10 +504,21 @@ public final class RecordWriter implements FlatMapFunction {
             if (failure == null) {
                 failure = new IllegalStateException(
                     "Record " + name() + "@" + record.offset + " of " + record.size + " bytes was not written to "
-                        + record.targetTopic + ": " + cause,
+                        + record.targetTopic + ": " + reasonOf(cause),
                     cause
                 );
             }
+        }
+
+        /** In one line: the producer's own error may only say that there was one before. */
+        private static String reasonOf(Throwable error) {
+            StringBuilder text = new StringBuilder(String.valueOf(error));
+            Throwable cause = error.getCause();
+            for (int depth = 0; cause != null && depth < 10; depth++) {
+                text.append("; caused by ").append(cause);
+                cause = cause.getCause();
+            }
+            return text.toString().replace('\n', ' ');
         }
 
         String report() {

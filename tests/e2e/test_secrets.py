@@ -234,8 +234,8 @@ def _check_that_there_was_something_to_be_found(world: World, processes: list[Pr
     assert {"good", "stream", "token"} <= looked_at
     for page, has in {
         "/environment/": (b"spark.eventLog.dir", b"(redacted)"),
-        "/SQL/execution/?id=0": (b"AppendData", b"config.providers=file"),
-        "/api/v1/applications/": (b"AppendData", b"(redacted)"),
+        "/jobs/": (b"Copy of run",),
+        "/api/v1/applications/": (b"Copy of run", b"(redacted)"),
     }.items():
         content = b"".join(text for address, text in world.pages.items() if f", {page}" in address)
         assert [word for word in has if word not in content] == [], (page, sorted(world.pages))
@@ -380,7 +380,7 @@ def _kill(world: World, task: str, address: str, jvm: Process) -> None:
         return
     with suppress(OSError, ValueError, HTTPException):
         application = json.loads(_page(world, task, address, "/api/v1/applications"))[0]["id"]
-        if b"RUNNING" not in _page(world, task, address, f"/api/v1/applications/{application}/sql?details=false"):
+        if not json.loads(_page(world, task, address, f"/api/v1/applications/{application}/jobs?status=running")):
             return
         folder = Path(jvm.arguments[-1]).parent
         owner = int(folder.name.removeprefix("airflow-kafka-spark-").partition("-")[0])

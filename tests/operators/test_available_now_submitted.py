@@ -46,11 +46,11 @@ def test_a_driver_that_is_killed_in_the_middle_of_a_batch(
     source, target = topic(4, suffix="source"), topic(4, suffix="target")
     total = 4_000
     kafka.produce(source, [Record(b"k%d" % i, b"%08d" % i, partition=i % 4) for i in range(total)])
-    # About a millisecond for each record, so that there is a middle to be killed in.
+    # Some milliseconds for each record, so that there is a middle to be killed in.
     parameters: dict[str, Any] = {
         "topics": [source],
         "target_topic": target,
-        "where": "length(sha2(repeat(string(value), 10000), 256)) = 64",
+        "where": "length(sha2(repeat(string(value), 50000), 256)) = 64",
         "sink_options": {"kafka.linger.ms": 0},
     }
     killed = threading.Event()
