@@ -125,27 +125,6 @@ class AirflowHome:
             for table in ("dag_run", "task_instance"):
                 database.execute(f"UPDATE {table} SET state = 'failed' WHERE {unfinished}")  # noqa: S608 - constants
 
-    def test_dag(
-        self,
-        dag_id: str,
-        log: Path,
-        *,
-        logical_date: str | None = None,
-        timeout: float = 600.0,
-        watch: Callable[[], None] = lambda: None,
-    ) -> dict[str, Any]:
-        """Run one DAG to its end by ``dag.test()``, in a process of its own, and return what it left: see :mod:`~airflow_provider_kafka_spark.testing.dag_run`.
-
-        :param logical_date: ISO 8601; this moment by default
-        :param watch: called again and again while it runs
-        :raises LocalServiceError: the run did not succeed, or not in time
-        """
-        result = self.scratch / f"{dag_id}-{time.time_ns()}.json"
-        command = [sys.executable, "-m", "airflow_provider_kafka_spark.testing.dag_run", dag_id, str(result)]
-        self.run([*command, *([logical_date] if logical_date else [])], log, timeout=timeout, watch=watch)
-        left: dict[str, Any] = json.loads(result.read_text())
-        return left
-
     def process(self, command: Sequence[str], log: Path) -> OwnedProcess:
         """A process of this Airflow, not yet started."""
         log.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Run DAGs to their end by ``dag.test()``, and write down what each left. A process of its own, started by :class:`~airflow_provider_kafka_spark.testing.airflow_home.AirflowHome`.
+"""Run DAGs to their end by ``dag.test()``, and write down what each left. A process of its own, as :class:`~airflow_provider_kafka_spark.testing.dag_runs.DagRuns` starts it.
 
 ``python -m airflow_provider_kafka_spark.testing.dag_run DAG_ID RESULT [LOGICAL_DATE]`` in the environment of an Airflow
 runs one. RESULT becomes a JSON file: ``{"run_id": ..., "state": ..., "data_interval": [start, end],
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Sequence
@@ -44,6 +45,8 @@ def serve(requests: Path) -> int:
                 traceback.print_exc()
                 code = 1
             sys.stdout.flush()
+            # A task leaves its own handler behind, which kills what has ended.
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
             written = Path(f"{request['result']}.partial")
             written.write_text(str(code))
             written.replace(f"{request['result']}.code")

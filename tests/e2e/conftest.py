@@ -77,6 +77,8 @@ def airflow_home(shop: Shop, tmp_path_factory: pytest.TempPathFactory) -> Airflo
             "AIRFLOW_VAR_CHECKPOINTS": str(tmp_path_factory.mktemp("checkpoints")),
             # A scheduler runs what a test unpauses, and not every example at once.
             "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "True",
+            # No file changes while a test runs.
+            "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "600",
         },
     )
     home.migrate()

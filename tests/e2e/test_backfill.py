@@ -19,6 +19,14 @@ DAG = "hourly_window_copy"
 HOURS = 3
 PER_HOUR = 1_000
 _BACKFILL_SECONDS = 400.0
+#: Airflow's commands one after the other in one process, each as one argument.
+_COMMANDS = """
+import sys
+from airflow.cli.cli_parser import get_parser
+for words in sys.argv[1:]:
+    arguments = get_parser().parse_args(words.split())
+    arguments.func(arguments)
+"""
 
 
 @pytest.mark.broker
@@ -32,7 +40,8 @@ def test_every_record_of_three_backfilled_hours_lands_in_exactly_one_window(
     _create_backfill(airflow_home, first)
     with AirflowStandalone(airflow_home) as airflow:
         # Not before: a scheduler that is there first starts tasks for which there is no API server yet.
-        _airflow(airflow_home, "dags", "unpause", "--yes", DAG)
+        unpause = [sys.executable, "-m", "airflow", "dags", "unpause", "--yes", DAG]
+        airflow_home.run(unpause, airflow_home.logs / "dags-unpause.log", timeout=120)
         runs = _finished_runs(airflow)
         results = [_xcom(airflow, run, "return_value") for run in runs]
         links = [_xcom(airflow, run, "_link_SparkApplicationLink") for run in runs]
@@ -93,14 +102,11 @@ def _create_backfill(home: AirflowHome, first: datetime) -> None:
     Airflow reads in a savepoint and then writes; if another of its parts writes in between, SQLite calls the database locked
     at once, however long one would wait.
     """
-    bounds = [moment.isoformat() for moment in (first, first + timedelta(hours=HOURS - 1))]
-    hours = ["--from-date", bounds[0], "--to-date", bounds[1]]
-    _airflow(home, "dags", "reserialize")
-    _airflow(home, "backfill", "create", "--dag-id", DAG, *hours, "--max-active-runs", "2")
-
-
-def _airflow(home: AirflowHome, *command: str) -> None:
-    home.run([sys.executable, "-m", "airflow", *command], home.logs / f"{'-'.join(command[:2])}.log", timeout=120)
+    start, end = (moment.isoformat() for moment in (first, first + timedelta(hours=HOURS - 1)))
+    create = f"backfill create --dag-id {DAG} --from-date {start} --to-date {end} --max-active-runs 2"
+    home.run(
+        [sys.executable, "-c", _COMMANDS, "dags reserialize", create], home.logs / "backfill-create.log", timeout=240
+    )
 
 
 def _finished_runs(airflow: AirflowStandalone) -> list[str]:

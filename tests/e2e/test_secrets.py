@@ -152,6 +152,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
             settings={
                 "AIRFLOW_VAR_SEEDED": variable,
                 "AIRFLOW__CORE__PARALLELISM": "6",
+                "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "600",
                 "SECRETS_EVENT_LOGS": str(folder / "events"),
                 "SECRETS_CHECKPOINTS": str(folder / "checkpoints"),
                 "SPARK_LOCAL_IP": "127.0.0.1",

@@ -16,6 +16,7 @@ from airflow_provider_kafka_spark.hooks.delegation_token import DelegationTokenH
 from airflow_provider_kafka_spark.testing.airflow_home import AirflowHome
 from airflow_provider_kafka_spark.testing.broker_client import Record
 from airflow_provider_kafka_spark.testing.copy_proof import prove_copy
+from airflow_provider_kafka_spark.testing.dag_runs import DagRuns
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from tests.airflow_fakes import task_context
 from tests.e2e.conftest import DAGS
@@ -47,6 +48,12 @@ def airflow(secured: KafkaBroker, tmp_path_factory: pytest.TempPathFactory) -> A
     return home
 
 
+@pytest.fixture(scope="module")
+def runs(airflow: AirflowHome) -> Iterator[DagRuns]:
+    with DagRuns(airflow) as runs:
+        yield runs
+
+
 @pytest.fixture
 def tokens(secured: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> Iterator[DelegationTokenHook]:
     extra = secured.sasl_client_config("etl")
@@ -55,11 +62,13 @@ def tokens(secured: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> Iterator[De
         yield hook
 
 
-def test_tokens_are_renewed_long_before_they_end(airflow: AirflowHome, tokens: DelegationTokenHook) -> None:
+def test_tokens_are_renewed_long_before_they_end(
+    airflow: AirflowHome, runs: DagRuns, tokens: DelegationTokenHook
+) -> None:
     """The one that has come to the second half of its day, and not the other; no secret is left behind."""
     soon, other = tokens.create(lease_ms=11 * _HOUR_MS), tokens.create(lease_ms=13 * _HOUR_MS)
     log = airflow.logs / "renew_tokens.log"
-    left = airflow.test_dag("renew_tokens", log)
+    left = runs.run("renew_tokens", log)
 
     found = left["tasks"]["expiring"]["-1"]["xcom"]["return_value"]
     renewed = left["tasks"]["renew"]["-1"]["xcom"]["return_value"]
@@ -96,14 +105,14 @@ def test_a_token_that_one_run_just_misses_lives_beyond_the_next(tokens: Delegati
 
 
 def test_a_long_copy_has_a_token_of_its_own(
-    airflow: AirflowHome, secured: KafkaBroker, tokens: DelegationTokenHook
+    airflow: AirflowHome, runs: DagRuns, secured: KafkaBroker, tokens: DelegationTokenHook
 ) -> None:
     """Every record arrives, and the token has ended with the job."""
     for topic in ("orders", "orders_copy"):
         secured.create_topic(topic, 2)
     secured.produce("orders", [Record(str(n).encode(), b"v", partition=n % 2) for n in range(1000)])
     log = airflow.logs / "long_copy.log"
-    result = airflow.test_dag("long_copy_on_a_token", log)["tasks"]["copy"]["-1"]["xcom"]["return_value"]
+    result = runs.run("long_copy_on_a_token", log)["tasks"]["copy"]["-1"]["xcom"]["return_value"]
 
     assert result["records_written"] == 1000
     proofs = prove_copy(result, {"orders": secured.consume("orders")}, secured.consume("orders_copy"))

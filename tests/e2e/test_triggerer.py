@@ -40,7 +40,11 @@ def home(topics: KafkaBroker, tmp_path_factory: pytest.TempPathFactory) -> Airfl
         Path(__file__).parent / "waiting_dags",
         tmp_path_factory.mktemp("scratch"),
         connections={"kafka_default": {"conn_type": "kafka", "extra": {"bootstrap.servers": topics.bootstrap_servers}}},
-        settings={"WAITING_SENSORS": str(SENSORS), "AIRFLOW__CORE__PARALLELISM": "4"},
+        settings={
+            "WAITING_SENSORS": str(SENSORS),
+            "AIRFLOW__CORE__PARALLELISM": "4",
+            "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "600",
+        },
     )
     home.migrate()
     return home
