@@ -186,18 +186,24 @@ class BrokerClient(BrokerAdmin):
         )
 
     def _offsets(self, consumer: Consumer, topic: str) -> dict[int, tuple[int, int]]:
-        from confluent_kafka import KafkaException, TopicPartition
+        from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-        try:
-            partitions = self._leaders(self._admin(), topic)
-            if not partitions:
-                raise self._failed(f"topic {topic!r} to exist", "no such topic, or one without leaders")
-            return {
-                partition: consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=self.timeout)
-                for partition in partitions
-            }
-        except KafkaException as error:
-            raise self._failed(f"the offsets of topic {topic!r}", error) from error
+        deadline = time.monotonic() + self.timeout
+        while True:
+            try:
+                partitions = self._leaders(self._admin(), topic)
+                if not partitions:
+                    raise self._failed(f"topic {topic!r} to exist", "no such topic, or one without leaders")
+                return {
+                    partition: consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=self.timeout)
+                    for partition in partitions
+                }
+            except KafkaException as error:
+                # The broker that leads a new partition may be the last to learn it.
+                is_passing = error.args[0].code() == KafkaError.NOT_LEADER_FOR_PARTITION
+                if not is_passing or time.monotonic() >= deadline:
+                    raise self._failed(f"the offsets of topic {topic!r}", error) from error
+            time.sleep(0.05)
 
     def _produce(self, producer: Producer, topic: str, records: Iterable[Record]) -> None:
         failures: list[str] = []

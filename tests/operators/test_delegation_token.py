@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from datetime import timedelta
 from typing import Any
 
@@ -38,26 +39,37 @@ def broker() -> Iterator[KafkaBroker]:
         yield running
 
 
+Hooks = dict[str, DelegationTokenHook]
+Made = Callable[..., list[TokenInfo]]
+_USER = {"kafka_default": "alice", "bob": "bob"}
+
+
+@pytest.fixture(scope="module")
+def hooks(broker: KafkaBroker) -> Iterator[Hooks]:
+    """The tests' own for each connection; each has a JVM."""
+    with pytest.MonkeyPatch.context() as patch, ExitStack() as stack:
+        for name, user in _USER.items():
+            extra = broker.sasl_client_config(user)
+            patch.setenv(f"AIRFLOW_CONN_{name.upper()}", json.dumps({"conn_type": "kafka", "extra": extra}))
+        yield {name: stack.enter_context(DelegationTokenHook(name)) for name in _USER}
+
+
 @pytest.fixture(autouse=True)
-def connections(broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    for name, user in (("kafka_default", "alice"), ("bob", "bob")):
-        extra = broker.sasl_client_config(user)
-        monkeypatch.setenv(f"AIRFLOW_CONN_{name.upper()}", json.dumps({"conn_type": "kafka", "extra": extra}))
+def no_tokens_left(hooks: Hooks) -> Iterator[None]:
     yield
-    for name in ("kafka_default", "bob"):
-        with DelegationTokenHook(name) as hook:
-            now_ms = hook.now_ms()
-            ids = tuple(t.token_id for t in hook.describe(_USER[name]) if t.remaining_ms(now_ms) > 0)
-            if ids:
-                hook.expire(TokenSelection(token_ids=ids))
+    for name, hook in hooks.items():
+        now_ms = hook.now_ms()
+        ids = tuple(t.token_id for t in hook.describe(f"User:{_USER[name]}") if t.remaining_ms(now_ms) > 0)
+        if ids:
+            hook.expire(TokenSelection(token_ids=ids))
 
 
-_USER = {"kafka_default": "User:alice", "bob": "User:bob"}
+@pytest.fixture
+def made(hooks: Hooks) -> Made:
+    def make(*leases_ms: int | None, conn_id: str = "kafka_default", **parameters: Any) -> list[TokenInfo]:
+        return [hooks[conn_id].create(lease_ms=lease, **parameters).info for lease in leases_ms]
 
-
-def made(*leases_ms: int | None, conn_id: str = "kafka_default", **parameters: Any) -> list[TokenInfo]:
-    with DelegationTokenHook(conn_id) as hook:
-        return [hook.create(lease_ms=lease, **parameters).info for lease in leases_ms]
+    return make
 
 
 def run(operator: Any) -> Any:
@@ -73,33 +85,33 @@ def ids(result: dict[str, Any]) -> set[str]:
     return {t["token_id"] for t in result["tokens"]}
 
 
-def test_by_what_a_sensor_returned() -> None:
+def test_by_what_a_sensor_returned(made: Made, hooks: Hooks) -> None:
     soon, other = made(60_000, 60_000)
     result = renew(token_ids={"tokens": [soon.as_json()], "now_ms": 1})
     assert ids(result) == {soon.token_id}
     (token,) = result["tokens"]
     assert token["expiry_timestamp_ms"] > soon.expiry_ms + 500_000
-    with DelegationTokenHook() as hook:
-        assert other in hook.describe()
+    hook = hooks["kafka_default"]
+    assert other in hook.describe()
 
 
-def test_those_of_an_owner_that_end_soon() -> None:
+def test_those_of_an_owner_that_end_soon(made: Made, hooks: Hooks) -> None:
     soon, later = made(60_000, 300_000)
     (of_bob,) = made(60_000, conn_id="bob")
     result = renew(token_owner="alice", ending_within=timedelta(minutes=2))
     assert ids(result) == {soon.token_id}
     assert later.token_id not in ids(result)
-    with DelegationTokenHook("bob") as hook:
-        assert of_bob in hook.describe("bob")
+    hook = hooks["bob"]
+    assert of_bob in hook.describe("bob")
 
 
-def test_for_a_shorter_time_than_the_brokers() -> None:
+def test_for_a_shorter_time_than_the_brokers(made: Made) -> None:
     (token,) = made(60_000)
     (renewed,) = renew(token_ids=token.token_id, renew_for=120)["tokens"]
     assert 100_000 < renewed["expiry_timestamp_ms"] - token.issue_ms < 140_000
 
 
-def test_the_maximum_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_maximum_is_told(made: Made, capsys: pytest.CaptureFixture[str]) -> None:
     """A renewal ends there, and a token that is there already is left as it is."""
     (token,) = made(60_000, max_lifetime_ms=300_000)
     for _ in range(2):
@@ -109,18 +121,18 @@ def test_the_maximum_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.count("has reached its maximum time") == 2
 
 
-def test_nothing_is_near_its_end() -> None:
+def test_nothing_is_near_its_end(made: Made) -> None:
     made(300_000)
     assert renew(ending_within=60) == {"tokens": [], "at_maximum": []}
 
 
-def test_a_token_that_has_ended_is_an_error_if_it_was_meant_by_its_id() -> None:
+def test_a_token_that_has_ended_is_an_error_if_it_was_meant_by_its_id(made: Made, hooks: Hooks) -> None:
     (token,) = made(1000)
-    with DelegationTokenHook() as hook:
-        deadline = time.monotonic() + 30
-        while hook.now_ms() <= token.expiry_ms:
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+    hook = hooks["kafka_default"]
+    deadline = time.monotonic() + 30
+    while hook.now_ms() <= token.expiry_ms:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
     assert renew(token_owner="alice") == {"tokens": [], "at_maximum": []}
     with pytest.raises(AirflowFailException, match=rf"cannot be renewed: token {token.token_id}"):
         renew(token_ids=[token.token_id])
@@ -128,16 +140,16 @@ def test_a_token_that_has_ended_is_an_error_if_it_was_meant_by_its_id() -> None:
     assert run(ExpireDelegationTokensOperator(task_id="t", token_ids=[token.token_id])) == {"tokens": []}
 
 
-def test_expired_at_once() -> None:
+def test_expired_at_once(made: Made, hooks: Hooks) -> None:
     first, other = made(None, None)
     assert ids(run(ExpireDelegationTokensOperator(task_id="t", token_ids=[first.token_id]))) == {first.token_id}
-    with DelegationTokenHook() as hook:
-        listed = {t.token_id for t in hook.describe("alice")}
+    hook = hooks["kafka_default"]
+    listed = {t.token_id for t in hook.describe("alice")}
     assert first.token_id not in listed
     assert other.token_id in listed
 
 
-def test_a_further_try_ends_what_an_earlier_one_left() -> None:
+def test_a_further_try_ends_what_an_earlier_one_left(made: Made, hooks: Hooks) -> None:
     """The one that it had ended is gone from the broker's list by then. An id that was never there is an error, and keeps none alive."""
     first, other, last = made(None, None, None)
     store = TaskStateStore()
@@ -145,37 +157,37 @@ def test_a_further_try_ends_what_an_earlier_one_left() -> None:
     def expire(*tokens: str) -> Any:
         return ExpireDelegationTokensOperator(task_id="t", token_ids=list(tokens)).execute(task_context(store))
 
-    with DelegationTokenHook() as hook:
-        expire(first.token_id)
-        assert ids(expire(first.token_id, other.token_id)) == {other.token_id}
-        with pytest.raises(AirflowFailException, match=r"\['no-such-token'\] must exist"):
-            expire("no-such-token", last.token_id)
-        # Brokers hear of it one after the other.
-        deadline = time.monotonic() + 10
-        while left := {first, other, last} & set(hook.describe("alice")):
-            assert time.monotonic() < deadline, left
-            time.sleep(0.2)
+    hook = hooks["kafka_default"]
+    expire(first.token_id)
+    assert ids(expire(first.token_id, other.token_id)) == {other.token_id}
+    with pytest.raises(AirflowFailException, match=r"\['no-such-token'\] must exist"):
+        expire("no-such-token", last.token_id)
+    # Brokers hear of it one after the other.
+    deadline = time.monotonic() + 10
+    while left := {first, other, last} & set(hook.describe("alice")):
+        assert time.monotonic() < deadline, left
+        time.sleep(0.2)
 
 
-def test_expired_in_a_while() -> None:
+def test_expired_in_a_while(made: Made) -> None:
     (token,) = made(None)
     (ending,) = run(ExpireDelegationTokensOperator(task_id="t", token_owner="alice", expire_in=30))["tokens"]
     assert ending["token_id"] == token.token_id
     assert 25_000 < ending["expiry_timestamp_ms"] - token.issue_ms < 45_000
 
 
-def test_no_renewal_shortens_and_no_expiry_prolongs() -> None:
+def test_no_renewal_shortens_and_no_expiry_prolongs(made: Made, hooks: Hooks) -> None:
     """A broker would do either."""
     (token,) = made(300_000)
     assert renew(token_ids=[token.token_id], renew_for=60) == {"tokens": [], "at_maximum": []}
     expire = ExpireDelegationTokensOperator(task_id="t", token_ids=[token.token_id], expire_in=500)
     assert run(expire) == {"tokens": []}
-    with DelegationTokenHook() as hook:
-        assert token in hook.describe()
+    hook = hooks["kafka_default"]
+    assert token in hook.describe()
 
 
 @pytest.mark.parametrize(("shift", "is_near"), [(3600, False), (-3600, True)])
-def test_times_are_the_broker_s(monkeypatch: pytest.MonkeyPatch, shift: int, is_near: bool) -> None:
+def test_times_are_the_broker_s(made: Made, monkeypatch: pytest.MonkeyPatch, shift: int, is_near: bool) -> None:
     """By a clock an hour ahead the token has ended, and by one an hour behind it is far from its end."""
     (token,) = made(30_000 if is_near else 300_000)
     clock = time.time
@@ -186,14 +198,14 @@ def test_times_are_the_broker_s(monkeypatch: pytest.MonkeyPatch, shift: int, is_
     assert ids(run(expire)) == {token.token_id}
 
 
-def test_one_who_may_not_is_told_so() -> None:
+def test_one_who_may_not_is_told_so(made: Made) -> None:
     (token,) = made(60_000)
     for kind in (RenewDelegationTokensOperator, ExpireDelegationTokensOperator):
         with pytest.raises(AirflowFailException, match="Only the owner and the renewers"):
             run(kind(task_id="t", conn_id="bob", token_ids=[token.token_id]))
 
 
-def test_the_owner_in_default_args_is_airflows() -> None:
+def test_the_owner_in_default_args_is_airflows(made: Made) -> None:
     """It names a team, not a Kafka principal; one that is written as a principal is one."""
     (token,) = made(60_000)
     with DAG("d", default_args={"owner": "data-team"}):

@@ -9,7 +9,7 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -75,10 +75,26 @@ def connections(broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps({"conn_type": "spark", "host": "local[1]"}))
 
 
-def living_tokens() -> list[str]:
-    with DelegationTokenHook() as hook:
-        now_ms = hook.now_ms()
-        return [str(t) for t in hook.describe() if t.remaining_ms(now_ms) > 0]
+LivingTokens = Callable[[], list[TokenInfo]]
+
+
+@pytest.fixture(scope="module")
+def admin(broker: KafkaBroker) -> Iterator[DelegationTokenHook]:
+    """The tests' own, which has a JVM."""
+    with pytest.MonkeyPatch.context() as patch:
+        alice = {"conn_type": "kafka", "extra": broker.sasl_client_config("alice")}
+        patch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps(alice))
+        with DelegationTokenHook() as hook:
+            yield hook
+
+
+@pytest.fixture
+def living_tokens(admin: DelegationTokenHook) -> LivingTokens:
+    def look() -> list[TokenInfo]:
+        now_ms = admin.now_ms()
+        return [t for t in admin.describe() if t.remaining_ms(now_ms) > 0]
+
+    return look
 
 
 def run(operator: Any) -> dict[str, Any]:
@@ -86,7 +102,7 @@ def run(operator: Any) -> dict[str, Any]:
     return result
 
 
-def test_spark_gets_the_token_and_not_the_login(recording_spark: RecordingSpark) -> None:
+def test_spark_gets_the_token_and_not_the_login(recording_spark: RecordingSpark, living_tokens: LivingTokens) -> None:
     """And for the cluster that is asked for only."""
     with pytest.raises(KafkaSparkError, match="without leaving its report"):
         run(
@@ -106,7 +122,7 @@ def test_spark_gets_the_token_and_not_the_login(recording_spark: RecordingSpark)
 
 
 def test_each_operator_by_a_token(
-    broker: KafkaBroker, tmp_path: Path, traces: Traces, in_process_spark: InProcessSpark
+    broker: KafkaBroker, tmp_path: Path, traces: Traces, in_process_spark: InProcessSpark, living_tokens: LivingTokens
 ) -> None:
     common: dict[str, Any] = {"task_id": "t", "use_delegation_token": True}
     operators: dict[str, Any] = {
@@ -130,7 +146,9 @@ def test_each_operator_by_a_token(
     assert traces.files == []
 
 
-def test_a_job_that_fails_leaves_no_token(traces: Traces, in_process_spark: InProcessSpark) -> None:
+def test_a_job_that_fails_leaves_no_token(
+    traces: Traces, in_process_spark: InProcessSpark, living_tokens: LivingTokens
+) -> None:
     operator = KafkaToKafkaBatchOperator(
         task_id="t",
         topics=["slow"],
@@ -158,9 +176,11 @@ class KillsWhenItRuns(TaskInstance):
         self.operator.on_kill()
 
 
-def test_tokens_end_while_spark_is_being_ended(monkeypatch: pytest.MonkeyPatch, traces: Traces) -> None:
+def test_tokens_end_while_spark_is_being_ended(
+    monkeypatch: pytest.MonkeyPatch, traces: Traces, living_tokens: LivingTokens
+) -> None:
     """By real ``spark-submit``. Airflow waits 5 s for a task that it kills, and Spark alone may take longer."""
-    end_group, left = spark_submission.end_group, list[list[str]]()
+    end_group, left = spark_submission.end_group, list[list[TokenInfo]]()
 
     def end_when_the_tokens_have(group: int) -> None:
         deadline = time.monotonic() + 60
@@ -184,7 +204,9 @@ def test_tokens_end_while_spark_is_being_ended(monkeypatch: pytest.MonkeyPatch, 
     assert (traces.files, traces.processes) == ([], [])
 
 
-def test_the_token_of_a_worker_that_was_killed_is_expired_by_the_next_try(broker: KafkaBroker) -> None:
+def test_the_token_of_a_worker_that_was_killed_is_expired_by_the_next_try(
+    broker: KafkaBroker, living_tokens: LivingTokens
+) -> None:
     memory = TaskStateStore()
     config = DelegationTokenHook().config
     first = job_tokens.JobTokens([config], memory=memory)
@@ -198,23 +220,23 @@ def test_the_token_of_a_worker_that_was_killed_is_expired_by_the_next_try(broker
     first.close()
 
 
-def test_a_token_that_somebody_ends_is_named(broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_token_that_somebody_ends_is_named(
+    broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch, living_tokens: LivingTokens, admin: DelegationTokenHook
+) -> None:
     """Whatever the job's failure is called: Spark may have been logging in, or looking for the topic."""
     monkeypatch.setattr(job_tokens, "LEASE_MS", 60_000)
     # The first renewal is tried after a second, long before its end.
     monkeypatch.setattr(job_tokens, "RENEW_AT", 0.01)
     config = DelegationTokenHook().config
     with job_tokens.JobTokens([config], memory=TaskStateStore()) as tokens:
-        _expire_all()
+        _expire(admin, living_tokens())
         with pytest.raises(JobTokenEndedError, match="was ended before the job failed: somebody has ended it"):
             _explain_for(tokens, seconds=60)
     assert living_tokens() == []
 
 
-def _expire_all() -> None:
-    with DelegationTokenHook() as hook:
-        now_ms = hook.now_ms()
-        hook.expire(TokenSelection(token_ids=tuple(t.token_id for t in hook.describe() if t.remaining_ms(now_ms) > 0)))
+def _expire(hook: DelegationTokenHook, tokens: list[TokenInfo]) -> None:
+    hook.expire(TokenSelection(token_ids=tuple(token.token_id for token in tokens)))
 
 
 def _explain_for(tokens: job_tokens.JobTokens, seconds: float) -> None:
@@ -266,7 +288,10 @@ def test_only_what_a_lost_login_looks_like_is_laid_to_a_token() -> None:
 
 
 def test_what_hinders_the_end_of_a_token_does_not_fail_the_job(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    living_tokens: LivingTokens,
+    admin: DelegationTokenHook,
 ) -> None:
     """Its records are delivered."""
 
@@ -277,11 +302,14 @@ def test_what_hinders_the_end_of_a_token_does_not_fail_the_job(
     with monkeypatch.context() as patch, tokens:
         patch.setattr(DelegationTokenHook, "expire_token", fails)
     assert "could not be expired; it ends at" in caplog.text
-    _expire_all()
+    _expire(admin, living_tokens())
 
 
 def test_a_job_that_outlives_its_token(
-    in_process_spark: InProcessSpark, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    in_process_spark: InProcessSpark,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    living_tokens: LivingTokens,
 ) -> None:
     """It is renewed, and goes on."""
     caplog.set_level(logging.INFO)
@@ -299,7 +327,9 @@ def test_a_job_that_outlives_its_token(
     assert living_tokens() == []
 
 
-def test_a_job_whose_token_cannot_be_renewed_any_more(in_process_spark: InProcessSpark) -> None:
+def test_a_job_whose_token_cannot_be_renewed_any_more(
+    in_process_spark: InProcessSpark, living_tokens: LivingTokens
+) -> None:
     """The same job on a token that does not live so long: its end is named, in place of a time-out."""
     operator = KafkaToKafkaBatchOperator(
         task_id="t",
@@ -321,7 +351,9 @@ def test_a_job_whose_token_cannot_be_renewed_any_more(in_process_spark: InProces
     assert living_tokens() == []
 
 
-def test_a_token_that_cannot_live_long_enough_is_refused(recording_spark: RecordingSpark) -> None:
+def test_a_token_that_cannot_live_long_enough_is_refused(
+    recording_spark: RecordingSpark, living_tokens: LivingTokens
+) -> None:
     with pytest.raises(AirflowFailException, match=r"min_token_lifetime wants .* 2 h; the broker gives one for 15 s"):
         run(
             KafkaToKafkaBatchOperator(
@@ -338,7 +370,7 @@ def test_a_token_that_cannot_live_long_enough_is_refused(recording_spark: Record
 
 
 def test_a_listener_without_logins_is_refused_before_a_token_is_made(
-    broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch, recording_spark: RecordingSpark
+    broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch, recording_spark: RecordingSpark, living_tokens: LivingTokens
 ) -> None:
     plain = {"conn_type": "kafka", "extra": {"bootstrap.servers": broker.bootstrap_servers}}
     monkeypatch.setenv("AIRFLOW_CONN_PLAIN", json.dumps(plain))

@@ -31,6 +31,16 @@ def broker() -> Iterator[KafkaBroker]:
         yield running
 
 
+@pytest.fixture(scope="module")
+def hook(broker: KafkaBroker) -> Iterator[DelegationTokenHook]:
+    """The tests' own, which has a JVM."""
+    with pytest.MonkeyPatch.context() as patch:
+        alice = {"conn_type": "kafka", "extra": broker.sasl_client_config("alice")}
+        patch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps(alice))
+        with DelegationTokenHook() as hook:
+            yield hook
+
+
 @pytest.fixture(autouse=True)
 def connection(broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     extra = broker.sasl_client_config("alice")
@@ -68,27 +78,25 @@ def by_sleeping(token: TokenInfo | None, **parameters: Any) -> Any:
 
 
 @pytest.mark.parametrize("wait", [by_poking, by_sleeping])
-def test_it_wakes_when_a_token_comes_to_its_end(wait: Callable[..., Any]) -> None:
+def test_it_wakes_when_a_token_comes_to_its_end(hook: DelegationTokenHook, wait: Callable[..., Any]) -> None:
     """And not before; what it returns is what the broker told, and no secret."""
-    with DelegationTokenHook() as hook:
-        token = hook.create(lease_ms=36_000)
-        info = token.info
-        found = wait(info, min_remaining=timedelta(seconds=30))
-        assert found == {"tokens": [info.as_json()], "now_ms": found["now_ms"]}
-        assert 0 < info.expiry_ms - found["now_ms"] <= 30_000
-        assert token.hmac not in json.dumps(found)
-        hook.expire_token(token)
+    token = hook.create(lease_ms=36_000)
+    info = token.info
+    found = wait(info, min_remaining=timedelta(seconds=30))
+    assert found == {"tokens": [info.as_json()], "now_ms": found["now_ms"]}
+    assert 0 < info.expiry_ms - found["now_ms"] <= 30_000
+    assert token.hmac not in json.dumps(found)
+    hook.expire_token(token)
 
 
-def test_it_looks_twice_however_often_it_is_poked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_looks_twice_however_often_it_is_poked(hook: DelegationTokenHook, monkeypatch: pytest.MonkeyPatch) -> None:
     looks = []
     look = DelegationTokenHook.describe
-    with DelegationTokenHook() as hook:
-        token = hook.create(lease_ms=37_000)
-        monkeypatch.setattr(DelegationTokenHook, "describe", lambda *a: looks.append(time.monotonic()) or look(*a))
-        by_poking(token.info, min_remaining=30, poke_interval=0.1)
-        assert len(looks) <= 3
-        hook.expire_token(token)
+    token = hook.create(lease_ms=37_000)
+    monkeypatch.setattr(DelegationTokenHook, "describe", lambda *a: looks.append(time.monotonic()) or look(*a))
+    by_poking(token.info, min_remaining=30, poke_interval=0.1)
+    assert len(looks) <= 3
+    hook.expire_token(token)
 
 
 def test_airflows_own_mode_in_default_args() -> None:
@@ -102,47 +110,46 @@ def test_airflows_own_mode_in_default_args() -> None:
 
 
 @pytest.mark.parametrize("wait", [by_poking, by_sleeping])
-def test_a_gate_opens_when_somebody_has_renewed(wait: Callable[..., Any]) -> None:
-    with DelegationTokenHook() as hook:
-        info = hook.create(lease_ms=60_000).info
-        with pytest.raises(Exception, match=r"(?i)time"):
-            by_poking(info, min_remaining=3600, mode="valid", timeout=1)
-        hook.renew(TokenSelection(token_ids=(info.token_id,)))
-        (found,) = wait(info, min_remaining=3600, mode="valid")["tokens"]
-        assert found["token_id"] == info.token_id
-        hook.expire(TokenSelection(token_ids=(info.token_id,)))
+def test_a_gate_opens_when_somebody_has_renewed(hook: DelegationTokenHook, wait: Callable[..., Any]) -> None:
+    info = hook.create(lease_ms=60_000).info
+    with pytest.raises(Exception, match=r"(?i)time"):
+        by_poking(info, min_remaining=3600, mode="valid", timeout=1)
+    hook.renew(TokenSelection(token_ids=(info.token_id,)))
+    (found,) = wait(info, min_remaining=3600, mode="valid")["tokens"]
+    assert found["token_id"] == info.token_id
+    hook.expire(TokenSelection(token_ids=(info.token_id,)))
 
 
 @pytest.mark.parametrize(("shift", "is_near"), [(3600, False), (-3600, True)])
-def test_times_are_the_broker_s(monkeypatch: pytest.MonkeyPatch, shift: int, is_near: bool) -> None:
+def test_times_are_the_broker_s(
+    hook: DelegationTokenHook, monkeypatch: pytest.MonkeyPatch, shift: int, is_near: bool
+) -> None:
     """By a clock an hour ahead the token has ended, and by one an hour behind it is far from its end."""
     clock = time.time
-    with DelegationTokenHook() as hook:
-        info = hook.create(lease_ms=50_000 if is_near else 600_000).info
-        monkeypatch.setattr(time, "time", lambda: clock() + shift)
-        found: Any = sensor(info, min_remaining=60).poke(task_context())  # type: ignore[arg-type]
-        gate: Any = sensor(info, min_remaining=60, wait_for="valid").poke(task_context())  # type: ignore[arg-type]
-        assert bool(found) is is_near
-        assert bool(gate) is not is_near
-        seen = (found or gate).xcom_value
-        assert abs(seen["now_ms"] - clock() * 1000) < 15_000
-        hook.expire(TokenSelection(token_ids=(info.token_id,)))
+    info = hook.create(lease_ms=50_000 if is_near else 600_000).info
+    monkeypatch.setattr(time, "time", lambda: clock() + shift)
+    found: Any = sensor(info, min_remaining=60).poke(task_context())  # type: ignore[arg-type]
+    gate: Any = sensor(info, min_remaining=60, wait_for="valid").poke(task_context())  # type: ignore[arg-type]
+    assert bool(found) is is_near
+    assert bool(gate) is not is_near
+    seen = (found or gate).xcom_value
+    assert abs(seen["now_ms"] - clock() * 1000) < 15_000
+    hook.expire(TokenSelection(token_ids=(info.token_id,)))
 
 
-def test_deferred_it_gives_up_in_time() -> None:
+def test_deferred_it_gives_up_in_time(hook: DelegationTokenHook) -> None:
     """What is left of its time is given to each sleep."""
-    with DelegationTokenHook() as hook:
-        info = hook.create(lease_ms=600_000).info
-        with pytest.raises(TaskDeferred) as caught:
-            sensor(info, min_remaining=60, deferrable=True, timeout=30).execute(task_context())  # type: ignore[arg-type]
-        assert caught.value.timeout == timedelta(seconds=30)
-        assert 500 < caught.value.trigger.moment.timestamp() - time.time() < 600
-        again = caught.value.kwargs or {}
-        with pytest.raises(TaskDeferred) as caught:
-            sensor(info, min_remaining=60, deferrable=True, timeout=30).execute_complete(task_context(), **again)  # type: ignore[arg-type]
-        assert caught.value.timeout is not None
-        assert timedelta(seconds=0) < caught.value.timeout < timedelta(seconds=30)
-        hook.expire(TokenSelection(token_ids=(info.token_id,)))
+    info = hook.create(lease_ms=600_000).info
+    with pytest.raises(TaskDeferred) as caught:
+        sensor(info, min_remaining=60, deferrable=True, timeout=30).execute(task_context())  # type: ignore[arg-type]
+    assert caught.value.timeout == timedelta(seconds=30)
+    assert 500 < caught.value.trigger.moment.timestamp() - time.time() < 600
+    again = caught.value.kwargs or {}
+    with pytest.raises(TaskDeferred) as caught:
+        sensor(info, min_remaining=60, deferrable=True, timeout=30).execute_complete(task_context(), **again)  # type: ignore[arg-type]
+    assert caught.value.timeout is not None
+    assert timedelta(seconds=0) < caught.value.timeout < timedelta(seconds=30)
+    hook.expire(TokenSelection(token_ids=(info.token_id,)))
 
 
 @pytest.mark.parametrize("deferrable", [False, True])
