@@ -74,6 +74,11 @@ def test_a_green_task(kafka: KafkaBroker, topic: TopicFactory, traces: Traces) -
         "missing_ranges": [],
         "delivered_before": 0,
         "target_topics": [target],
+        # By the hashes of their keys.
+        "target_ranges": [
+            {"topic": target, "partition": 0, "from_offset": 0, "until_offset": 28},
+            {"topic": target, "partition": 1, "from_offset": 0, "until_offset": 11},
+        ],
         "application_id": application_id,
         "spark_version": result["spark_version"],
         "seconds": result["seconds"],
