@@ -17,7 +17,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java kdc demo demo-ui test test-fast check format bench constraints clean
+.PHONY: help setup java kdc demo demo-ui test test-fast faults check format bench constraints clean
 
 help: ## Show the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -59,6 +59,9 @@ check: $(READY) ## Lint, format, types, layer rules: what CI runs before the tes
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --cache-dir .cache/import-linter --config setup.cfg
 	@sh .ci/check_java
+
+faults: setup ## Kill and suspend processes at random moments, many times (long; FAULT_ROUNDS=20 FAULT_SEED=7)
+	@FAULT_ROUNDS=$${FAULT_ROUNDS:-20} $(BIN)/python -m pytest tests/faults -m fault
 
 format: $(READY) ## Format the code and mend what the linter can
 	@$(BIN)/ruff check --fix --quiet . || true

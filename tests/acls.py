@@ -13,6 +13,9 @@ from airflow_provider_kafka_spark.testing.broker_client import BrokerClient
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "permissions.md"
 OPTIONAL = "optional"
+#: What stands for how the names of a resource begin.
+PREFIXED = "prefix"
+_TYPES = {"TransactionalId": "transactional_id"}
 
 _HEADING = re.compile(r"^## (.+)$", re.MULTILINE)
 _ROW = re.compile(r"^\| (\w+) \| ([A-Z_]+) \| (\w+)(?: \*(\w+)\*)? \| ([^|]+) \| [^|]+ \|$")
@@ -34,7 +37,8 @@ class Acl:
     when: str
 
     def __str__(self) -> str:
-        return f"{self.operation}-{self.resource or self.resource_type}"
+        name = self.resource if self.resource != PREFIXED else self.resource_type
+        return f"{self.operation}-{name or self.resource_type}"
 
 
 def documented(class_name: str) -> list[Acl]:
@@ -73,10 +77,16 @@ def granted(
     :param names: by :attr:`Acl.resource`.
     """
     bindings = [
-        (principals[acl.login], acl.operation, acl.resource_type, names[acl.resource] if acl.resource else CLUSTER)
+        (
+            principals[acl.login],
+            acl.operation,
+            _TYPES.get(acl.resource_type, acl.resource_type),
+            names[acl.resource] if acl.resource else CLUSTER,
+            "prefixed" if acl.resource == PREFIXED else "literal",
+        )
         for acl in acls
     ]
-    added: list[tuple[str, str, str, str]] = []
+    added: list[tuple[str, str, str, str, str]] = []
     try:
         for binding in bindings:
             broker.add_acl(*binding)

@@ -77,7 +77,7 @@ def check_duplicates(report: JobReport, transform: Transform) -> None:
     else:
         return
     raise DuplicateRecordsError(
-        f"Every planned record was delivered, and {what} (application {report.application_id}). Spark's Kafka sink is at-least-once: this happens when an executor is lost. Remove the surplus at "
+        f"Every planned record was delivered, and {what} (application {report.application_id}). With delivery='at_least_once' this happens when an executor is lost. Remove the surplus at "
         f"the consumers by the provenance header, or pass allow_duplicates=True to have it only reported."
     )
 

@@ -40,6 +40,7 @@
     │   ├── JobReportForgedError     the report is not by the job that was submitted                  (retriable)
     │   ├── DeliveryError            the report does not match the plan                               (retriable)
     │   ├── DuplicateRecordsError    all was delivered, and some of it more than once
+    │   ├── RunTakenOverError        a later try of the same run writes now                           (retriable)
     │   ├── JobTokenEndedError       the job's delegation token ended while it ran                    (retriable)
     │   ├── EarlierJobUnknownError   whether an earlier try's job still runs is not to be learned     (retriable)
     │   └── JobKilledError           the task was killed, and the job with it                         (retriable)
@@ -232,6 +233,12 @@ class DuplicateRecordsError(JobError):
 
 class JobTokenEndedError(JobError):
     """The delegation token that the job logged in with ended while it ran."""
+
+    retriable = True
+
+
+class RunTakenOverError(JobError):
+    """A later try of the same run writes now, so this one was fenced and wrote nothing more."""
 
     retriable = True
 

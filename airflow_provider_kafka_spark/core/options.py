@@ -75,7 +75,7 @@ _SINK_REFUSED = {
     "kafka.bootstrap.servers": f"{_LOGIN}; use target_conn_id",
     "kafka.key.serializer": "Spark refuses it: keys are bytes; use columns to change them",
     "kafka.value.serializer": "Spark refuses it: values are bytes; use columns to change them",
-    "kafka.transactional.id": "Spark's sink opens no transaction, so the producer would fail at the first record",
+    "kafka.transactional.id": "it belongs to run and task, so that a retry goes on where the try before came to",
     "kafka.acks": "acks=all is what makes a green task mean delivered",
     "kafka.enable.idempotence": "idempotence is what keeps the producer's own retries from doubling records",
 }
@@ -96,7 +96,7 @@ _PRODUCER = _CLIENT_COMMON | frozenset(
     "batch.size buffer.memory compression.type compression.gzip.level compression.lz4.level compression.zstd.level "
     "delivery.timeout.ms interceptor.classes linger.ms max.block.ms max.in.flight.requests.per.connection max.request.size "
     "metadata.max.idle.ms partitioner.adaptive.partitioning.enable partitioner.availability.timeout.ms partitioner.class "
-    "partitioner.ignore.keys retries".split()
+    "partitioner.ignore.keys retries transaction.timeout.ms".split()
 )
 
 

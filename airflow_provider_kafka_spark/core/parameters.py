@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import difflib
 from datetime import timedelta
 
 from airflow_provider_kafka_spark.core.errors import InvalidInputError, OptionError
 
 ISOLATION_LEVELS = ("read_committed", "read_uncommitted")
+
+
+EXACTLY_ONCE, AT_LEAST_ONCE = DELIVERIES = ("exactly_once", "at_least_once")
+
+
+def check_delivery_mode(delivery: object) -> None:
+    """:raises OptionError: if it is neither of the two, with what may have been meant."""
+    if delivery not in DELIVERIES:
+        close = difflib.get_close_matches(str(delivery), DELIVERIES, n=1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        raise OptionError(f"delivery must be 'exactly_once' or 'at_least_once'; got {delivery!r}.{hint}")
 
 
 def check_connection_id(value: object, name: str) -> None:

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from airflow_provider_kafka_spark.core.errors import ProtocolError
 from airflow_provider_kafka_spark.core.offset_range import MAX_OFFSET, OffsetRanges
+from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE
 from airflow_provider_kafka_spark.core.spans import Span
 
 PROTOCOL_VERSION = 4
@@ -45,6 +46,7 @@ class Transform:
     :param preserve_partition: write to the source partition's number.
     :param include_headers: keep the source's headers.
     :param provenance_headers: add a header that says where the record came from.
+    :param preserve_timestamps: keep the record's timestamp.
     :param window_start_ms: drop records with an older timestamp, in ms; None drops none.
     :param window_end_ms: drop records with this timestamp or a later one, in ms.
     """
@@ -56,6 +58,7 @@ class Transform:
     preserve_partition: bool = False
     include_headers: bool = True
     provenance_headers: bool = True
+    preserve_timestamps: bool = True
     window_start_ms: int | None = None
     window_end_ms: int | None = None
 
@@ -114,6 +117,10 @@ class JobRequest:
     :param sink_options: Spark options of the sink, with the login. **Secret.**
     :param report_uri: where the report goes: a local path, or any URI that Hadoop's file systems reach.
     :param preserve_order: many spans of one Kafka partition are read by one task, one after the other.
+    :param delivery: ``exactly_once`` or ``at_least_once``.
+    :param progress_lasts: the committed progress is that of a stream, whose next batches go on from it; otherwise it
+        belongs to this plan alone.
+    :param source_ids: id of each source topic, as far as brokers tell it.
     :param is_retry: an earlier try of this run may have delivered records.
     :param audit_from: where to look for them: for each target topic and partition, its end before the run's first submission.
     :param audit_since_ms: the same by time, in ms since 1970, where ``topic_expr`` decides on the target.
@@ -138,6 +145,9 @@ class JobRequest:
     report_uri: str
     fail_on_data_loss: bool = True
     preserve_order: bool = True
+    delivery: str = EXACTLY_ONCE
+    progress_lasts: bool = False
+    source_ids: Mapping[str, str] = field(default_factory=dict)
     is_retry: bool = False
     audit_from: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     audit_since_ms: int | None = None
@@ -260,6 +270,7 @@ class JobReport:
     :param delivered_before: records that earlier tries had delivered and this one therefore left out.
     :param duplicates: records of this run found more than once in the target, where that was looked for.
     :param failed_tasks: Spark tasks that failed, or were lost and ran again, while the job succeeded.
+    :param progress_groups: the consumer groups that hold the progress of this run's tasks.
     :param batches: of a stream, in order; those without records are left out.
     :param ui_url: address of the Spark UI while the job ran, or None.
     :param warnings: what did not hinder the job, and is to be known.
@@ -278,6 +289,7 @@ class JobReport:
     delivered_before: int = 0
     duplicates: int = 0
     failed_tasks: int = 0
+    progress_groups: tuple[str, ...] = ()
     batches: tuple[BatchReport, ...] = ()
     ui_url: str | None = None
     warnings: tuple[str, ...] = ()
@@ -307,6 +319,7 @@ class JobReport:
                 "target_ranges": tuple(_build(TargetRange, item) for item in _list(value, "target_ranges")),
                 "batches": tuple(_build(BatchReport, item) for item in _list(value, "batches")),
                 "warnings": _texts(value, "warnings"),
+                "progress_groups": _texts(value, "progress_groups"),
                 "failure": None if failure is None else _build(JobFailure, failure),
             }
         )

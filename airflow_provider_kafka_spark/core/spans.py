@@ -1,8 +1,8 @@
 """Offset ranges -> what one Spark task reads. No I/O.
 
-One Spark partition per range, as ``KafkaUtils.createRDD`` had it, is right for a handful of ranges and wasteful for a thousand small ones: a task costs about as
-much as reading a few thousand records. So many ranges are first merged into spans, reading through a gap where that is cheaper than another task, and a filter
-drops what lies between.
+A seek costs about as much as reading a few thousand records. So many ranges are first merged into spans, reading through
+a gap where that is cheaper, and the writer drops what lies between. All spans of one Kafka partition are read by one
+Spark task, which keeps their order and costs one producer.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from itertools import groupby
 
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
 
-#: Up to so many ranges, each gets a Spark partition of its own, as createRDD had it.
+#: Up to so many ranges, none is merged with another.
 MOST_UNGROUPED_RANGES = 64
 #: A gap of so many offsets is read through, in place of a seek and a task of its own. Measured: docs/performance.md.
 SMALL_GAP_OFFSETS = 5_000
@@ -61,12 +61,13 @@ def plan_spans(ranges: OffsetRanges, max_records_per_partition: int | None = Non
 
 
 def tasks_of(spans: Sequence[Span], *, preserve_order: bool = True) -> tuple[tuple[Span, ...], ...]:
-    """What each Spark partition reads, in order: a span of its own, or, where there are many spans, all spans of one Kafka partition.
+    """What each Spark partition reads, in order.
 
-    :param preserve_order: many spans of one Kafka partition follow each other in one task; otherwise each is a task of its own.
+    :param preserve_order: all spans of one Kafka partition follow each other in one task; otherwise each is a task of its
+        own.
     """
     ordered = sorted(spans)
-    if not preserve_order or len(ordered) <= MOST_UNGROUPED_RANGES:
+    if not preserve_order:
         return tuple((span,) for span in ordered)
     return tuple(tuple(group) for _, group in groupby(ordered, key=lambda span: (span.topic, span.partition)))
 

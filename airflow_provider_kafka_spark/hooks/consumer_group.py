@@ -71,6 +71,11 @@ class ConsumerGroup:
                 f"{len(description.members)}: {', '.join(clients[:5])}. Name a group of its own for this, such as 'copy-of-orders'."
             )
 
+    def check_commits(self) -> None:
+        """:raises BrokerAuthorizationError: if the login may not commit for the group."""
+        description = self._describe("READ")
+        check_operations(self._hook, f"group {self.group_id!r}", description.authorized_operations, "READ")
+
     def commit(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Commit offsets, forwards only: a partition whose commit is at its offset or beyond stays as it is.
 

@@ -219,6 +219,25 @@ class KafkaHook(Opened, BaseHook):
             self._group_consumers[group_id] = self._consumer(group_id)
         return self._group_consumers[group_id]
 
+    def new_consumer(self, **settings: Any) -> confluent_kafka.Consumer:
+        """A consumer for partitions that are assigned; the caller closes it.
+
+        :param settings: of librdkafka.
+        """
+        return self._consumer("airflow-kafka-spark-reader", **settings)
+
+    def producer(self, transactional_id: str, timeout_ms: int) -> confluent_kafka.Producer:
+        """A new producer for transactions.
+
+        :param timeout_ms: of a transaction.
+        """
+        config = {
+            **self._client_settings(),
+            "transactional.id": transactional_id,
+            "transaction.timeout.ms": timeout_ms,
+        }
+        return self._made(lambda: confluent_kafka.Producer(config))
+
     def _consumer(self, group_id: str, **settings: Any) -> confluent_kafka.Consumer:
         """Never joined: partitions are assigned, if at all, and nothing is committed by itself."""
         config = {

@@ -23,6 +23,7 @@ from airflow_provider_kafka_spark.core.errors import (
     StartNotRecordedError,
     error_named,
 )
+from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE
 from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest
 from airflow_provider_kafka_spark.core.submission.file_names import PROCEED
 from airflow_provider_kafka_spark.core.submission.job_events import JobEvent, JobStarted
@@ -55,6 +56,7 @@ class SparkJobHook(BaseHook):
         Maven coordinate, or ``"provided"`` if the cluster has it. The Spark connection's Extra can say the same as ``"kafka-connector"``.
     :param report_location: a folder, as URI, that driver and worker both reach; needed in cluster mode. Also ``"report-location"`` in the Extra.
     :param submit_options: what else ``SparkSubmitHook`` takes, such as ``conf`` or the application's ``name``.
+    :param delivery: ``exactly_once``, or ``at_least_once``: then Spark must not run a task again.
     """
 
     conn_name_attr = "spark_conn_id"
@@ -68,6 +70,7 @@ class SparkJobHook(BaseHook):
         kafka_connector: str | None = None,
         report_location: str | None = None,
         submit_options: Mapping[str, Any] | None = None,
+        delivery: str = EXACTLY_ONCE,
     ) -> None:
         super().__init__()
         self.spark_conn_id = spark_conn_id
@@ -76,6 +79,7 @@ class SparkJobHook(BaseHook):
             kafka_connector=kafka_connector,
             report_location=report_location,
             submit_options={"name": "kafka-to-kafka", **(submit_options or {})},
+            delivery=delivery,
         )
         self._submission: SparkSubmission | None = None
         self._killed = False

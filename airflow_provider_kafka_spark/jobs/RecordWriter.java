@@ -3,20 +3,27 @@ package airflow_provider_kafka_spark.jobs;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.Arrays;
+import java.util.Collection;
 import java.util.Collections;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.Iterator;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.concurrent.TimeUnit;
+import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.producer.Callback;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
+import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.header.internals.RecordHeader;
 import org.apache.kafka.common.header.internals.RecordHeaders;
+import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 import org.apache.spark.TaskContext;
 import org.apache.spark.api.java.function.FlatMapFunction;
@@ -35,12 +42,22 @@ import scala.Tuple4;
 /**
  * Writes the records of one Spark task to Kafka and returns one JSON text: what became of each range.
  *
+ * <p>Exactly once: the transactional id belongs to run and task, so that opening a task fences whoever wrote for it
+ * before. Each transaction also commits how far the task is, as an offset of a consumer group of its own, and an
+ * attempt goes on from there.
+ *
  * <p>The input is Kafka's own records, or rows with the columns of {@link Row}. Spark's compiler of generated code
  * (Janino) compiles this file on the driver: no lambdas, raw collections. It is compiled against the Spark in use.
  */
 @SuppressWarnings({"rawtypes", "unchecked"})
 public final class RecordWriter implements FlatMapFunction {
     private static final long serialVersionUID = 1L;
+    /** Readers of the target wait for a commit no longer than this. */
+    private static final long COMMIT_NANOS = 2000000000L;
+    private static final long ABORT_MS = 5000L;
+    /** Brokers take 4,096 bytes by default. */
+    private static final int MOST_METADATA = 3500;
+    private static final String UNKNOWN = "?";
 
     private final HashMap settings;
     private final String rangeTable;
@@ -71,6 +88,9 @@ public final class RecordWriter implements FlatMapFunction {
             task.open();
             task.copy(source, records, ranges, recordsRead);
             return Collections.singletonList(task.report()).iterator();
+        } catch (RuntimeException error) {
+            task.abort();
+            throw error;
         } finally {
             task.close();
         }
@@ -332,6 +352,130 @@ public final class RecordWriter implements FlatMapFunction {
             first = Math.min(first, from);
             last = Math.max(last, to);
         }
+
+        /** For the metadata of a committed offset: a line for each topic, numbers of base 36; "?" if it is too long. */
+        static String format(Collection all) {
+            TreeMap byTopic = new TreeMap();
+            for (Iterator each = all.iterator(); each.hasNext(); ) {
+                Written w = (Written) each.next();
+                String before = (String) byTopic.get(w.topic);
+                String numbers = base36(w.partition) + " " + base36(w.first) + " " + base36(w.last - w.first);
+                byTopic.put(w.topic, (before == null ? w.topic : before) + " " + numbers);
+            }
+            StringBuilder text = new StringBuilder();
+            for (Iterator each = byTopic.values().iterator(); each.hasNext(); ) {
+                text.append((String) each.next()).append("\n");
+            }
+            return text.length() > MOST_METADATA ? UNKNOWN : text.toString();
+        }
+
+        static void parse(String text, Map all) {
+            String[] lines = text.split("\n");
+            for (int i = 0; i < lines.length; i++) {
+                String[] fields = lines[i].split(" ");
+                for (int j = 1; j + 2 < fields.length; j += 3) {
+                    Written w = new Written(fields[0], Integer.parseInt(fields[j], 36));
+                    long from = Long.parseLong(fields[j + 1], 36);
+                    w.add(from, from + Long.parseLong(fields[j + 2], 36));
+                    all.put(new TopicPartition(w.topic, w.partition), w);
+                }
+            }
+        }
+
+        private static String base36(long number) {
+            return Long.toString(number, 36);
+        }
+    }
+
+    /** How far the earlier attempts of a task came, and who may write for its run. */
+    private static final class Progress {
+        private final Map settings;
+        private final Map login;
+        /** Holds the progress of one task and plan. */
+        final String group;
+        private final HashSet partitions = new HashSet();
+        /** Where progress is committed: a consumer group's offset needs a partition that exists on the cluster. */
+        TopicPartition partition;
+        /** Whether it is unknown where the earlier attempts wrote to. */
+        boolean isUnknown;
+        /** Source offset up to which everything is done, exclusive. */
+        long position = Long.MIN_VALUE;
+
+        Progress(Map settings, Map login, String group) {
+            this.settings = settings;
+            this.login = login;
+            this.group = group;
+            String[] topics = ((String) settings.get("target_topics")).split(" ");
+            for (int i = 0; i < topics.length; i++) {
+                partitions.add(new TopicPartition(topics[i], 0));
+            }
+            partition = new TopicPartition(topics[0], 0);
+        }
+
+        /** Fails if another driver has taken over the run since this one began, or has finished it. */
+        void checkOwner() {
+            String owner = null;
+            Map found = committed((String) settings.get("owner_group"));
+            for (Iterator each = found.values().iterator(); each.hasNext(); ) {
+                OffsetAndMetadata mark = (OffsetAndMetadata) each.next();
+                owner = mark == null ? owner : mark.metadata();
+            }
+            if (!settings.get("owner").equals(owner)) {
+                throw new IllegalStateException(
+                    "RUN_TAKEN_OVER: task " + group + " must not write: " + (owner == null ? "nobody" : owner)
+                        + " has the run, and this job is " + settings.get("owner") + "."
+                );
+            }
+        }
+
+        void load(Map writtenTo) {
+            for (Iterator each = committed(group).entrySet().iterator(); each.hasNext(); ) {
+                Map.Entry entry = (Map.Entry) each.next();
+                OffsetAndMetadata found = (OffsetAndMetadata) entry.getValue();
+                if (found != null && found.offset() > position) {
+                    partition = (TopicPartition) entry.getKey();
+                    position = found.offset();
+                    isUnknown = found.metadata().equals(UNKNOWN);
+                    Written.parse(found.metadata(), writtenTo);
+                }
+            }
+        }
+
+        private Map committed(String groupId) {
+            Map config = new HashMap(login);
+            config.put("group.id", groupId);
+            config.put("enable.auto.commit", "false");
+            // Waits for the end of a transaction that is just being committed.
+            config.put("isolation.level", "read_committed");
+            KafkaConsumer consumer =
+                new KafkaConsumer(config, new ByteArrayDeserializer(), new ByteArrayDeserializer());
+            try {
+                return consumer.committed(partitions, Duration.ofSeconds(60));
+            } finally {
+                consumer.close(Duration.ofSeconds(5));
+            }
+        }
+    }
+
+    /** Aborts a transaction; brokers that are away must not hold the end of a task. */
+    private static final class Abort extends Thread {
+        private final KafkaProducer producer;
+
+        Abort(KafkaProducer producer) {
+            super("abort-transaction");
+            this.producer = producer;
+            setDaemon(true);
+        }
+
+        @Override
+        public void run() {
+            try {
+                producer.abortTransaction();
+            } catch (RuntimeException error) {
+                // It is fenced, closed or out of reach: the broker aborts, at the latest by the transaction's time-out.
+                Thread.yield();
+            }
+        }
     }
 
     /** One task: one producer, the records of one Kafka partition. */
@@ -346,8 +490,13 @@ public final class RecordWriter implements FlatMapFunction {
         private final String provenance;
         private final boolean keepTimestamps;
         private final Map properties = new HashMap();
+        private final String id;
         private KafkaProducer producer;
+        private Progress progress;
         private Written lastWritten;
+        private boolean inTransaction;
+        private long transactionBegan;
+        private long sentBefore;
         private long sent;
         private volatile long acknowledged;
         private volatile IllegalStateException failure;
@@ -356,6 +505,8 @@ public final class RecordWriter implements FlatMapFunction {
             this.settings = settings;
             this.topic = topic;
             this.partition = partition;
+            String prefix = (String) settings.get("transactional_prefix");
+            id = prefix == null ? null : prefix + name;
             provenance = (String) settings.get("provenance_header");
             keepTimestamps = settings.containsKey("preserve_timestamps");
             headerStart = utf8(settings.get("run_id") + "|" + topic + "|" + partition + "|");
@@ -376,13 +527,39 @@ public final class RecordWriter implements FlatMapFunction {
             // Where the options have no login, Spark may have obtained a token for these brokers.
             Map withLogin = new KafkaConfigUpdater("executor", PythonUtils.toScalaMap(properties))
                 .setAuthenticationConfigIfNeeded().build();
-            Map config = new HashMap(withLogin);
-            producer = new KafkaProducer(config, new ByteArraySerializer(), new ByteArraySerializer());
+            if (id == null) {
+                producer = new KafkaProducer(withLogin, new ByteArraySerializer(), new ByteArraySerializer());
+                return;
+            }
+            Progress stored = new Progress(settings, withLogin, id + "-" + settings.get("progress_key"));
+            try {
+                if (settings.containsKey("finished")) {
+                    // An earlier try delivered all, and its report was lost: what is left is to count.
+                    stored.load(writtenTo);
+                    stored.position = Long.MAX_VALUE;
+                    progress = stored;
+                    return;
+                }
+                if (context.attemptNumber() > 0) {
+                    // A task that lost its run must not fence the one that has it now.
+                    stored.checkOwner();
+                }
+                Map config = new HashMap(withLogin);
+                config.put("transactional.id", id);
+                producer = new KafkaProducer(config, new ByteArraySerializer(), new ByteArraySerializer());
+                producer.initTransactions();
+                stored.checkOwner();
+                stored.load(writtenTo);
+                progress = stored;
+            } catch (KafkaException error) {
+                throw new IllegalStateException("Task " + id + " could not begin: " + error, error);
+            }
         }
 
         void copy(Source source, Iterator records, Ranges ranges, LongAccumulator recordsRead) {
             Counts current = null;
             Range range = null;
+            long end = 0;
             while (true) {
                 if (failure != null) {
                     throw failure;
@@ -398,20 +575,75 @@ public final class RecordWriter implements FlatMapFunction {
                         current = countsOf(found.index);
                     }
                     current.read++;
-                    if (source.kept) {
-                        send(source, current);
-                    } else {
+                    if (!source.kept) {
                         current.skipped++;
+                    } else if (progress != null && source.offset < progress.position) {
+                        current.before++;
+                    } else {
+                        send(source, current);
                     }
                     recordsRead.add(1L);
                     context.taskMetrics().inputMetrics().incRecordsRead(1L);
+                }
+                end = source.offset + 1;
+                if (inTransaction && isDue()) {
+                    commit(end);
                 }
                 if (!records.hasNext()) {
                     break;
                 }
                 source.read(records.next());
             }
-            finish();
+            if (progress == null) {
+                awaitAll();
+            } else if (inTransaction || end > progress.position) {
+                commit(end);
+            }
+        }
+
+        private boolean isDue() {
+            return sent - sentBefore >= number(settings, "commit_records", 200000L)
+                || System.nanoTime() - transactionBegan >= COMMIT_NANOS;
+        }
+
+        /** Commits what was sent, and with it that everything before this source offset is done. */
+        private void commit(long position) {
+            awaitAll();
+            try {
+                begin();
+                String written = progress.isUnknown ? UNKNOWN : Written.format(writtenTo.values());
+                OffsetAndMetadata done = new OffsetAndMetadata(position, written);
+                producer.sendOffsetsToTransaction(
+                    Collections.singletonMap(progress.partition, done), new ConsumerGroupMetadata(progress.group)
+                );
+                producer.commitTransaction();
+            } catch (KafkaException error) {
+                throw new IllegalStateException("Task " + id + " could not commit its transaction: " + error, error);
+            }
+            inTransaction = false;
+            progress.position = position;
+        }
+
+        private void begin() {
+            if (!inTransaction) {
+                producer.beginTransaction();
+                inTransaction = true;
+                transactionBegan = System.nanoTime();
+                sentBefore = sent;
+            }
+        }
+
+        /** Leaves nothing open for which readers of the target would wait. */
+        void abort() {
+            if (inTransaction) {
+                Abort abort = new Abort(producer);
+                abort.start();
+                try {
+                    abort.join(ABORT_MS);
+                } catch (InterruptedException interrupted) {
+                    Thread.currentThread().interrupt();
+                }
+            }
         }
 
         private Counts countsOf(int index) {
@@ -432,6 +664,9 @@ public final class RecordWriter implements FlatMapFunction {
             Sent callback = new Sent(this, range, source.offset, source.targetTopic, size);
             Long timestamp = keepTimestamps && source.timestamp >= 0 ? Long.valueOf(source.timestamp) : null;
             try {
+                if (progress != null) {
+                    begin();
+                }
                 sent++;
                 producer.send(
                     new ProducerRecord(
@@ -453,7 +688,7 @@ public final class RecordWriter implements FlatMapFunction {
         }
 
         /** Waits until every record is acknowledged. The producer's flush does not wait for batches that were split. */
-        private void finish() {
+        private void awaitAll() {
             producer.flush();
             long limit = number(settings, "delivery_timeout_ms", 130000L);
             long deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(limit);
@@ -525,8 +760,8 @@ public final class RecordWriter implements FlatMapFunction {
             StringBuilder text = new StringBuilder("{\"ranges\": [");
             for (Iterator each = counts.values().iterator(); each.hasNext(); ) {
                 Counts c = (Counts) each.next();
-                text.append("[" + c.index + ", " + c.read + ", " + c.written + ", " + c.skipped + ", " + c.before);
-                text.append("]");
+                long written = c.written + c.before;
+                text.append("[" + c.index + ", " + c.read + ", " + written + ", " + c.skipped + ", " + c.before + "]");
                 text.append(each.hasNext() ? ", " : "");
             }
             text.append("], \"targets\": [");
@@ -535,7 +770,8 @@ public final class RecordWriter implements FlatMapFunction {
                 text.append("[\"" + w.topic + "\", " + w.partition + ", " + w.first + ", " + w.last + "]");
                 text.append(each.hasNext() ? ", " : "");
             }
-            return text.append("]}").toString();
+            text.append("], \"unknown\": ").append(progress != null && progress.isUnknown);
+            return text.append(", \"group\": \"" + (progress == null ? "" : progress.group) + "\"}").toString();
         }
 
         void close() {

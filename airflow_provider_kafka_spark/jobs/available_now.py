@@ -135,7 +135,7 @@ def _refuse_moved(spark: SparkSession, order: StreamOrder) -> None:
 
 def _finish(spark: SparkSession, request: JobRequest, order: StreamOrder, number: int, account: _Account) -> None:
     """Finish the batch that an earlier run began, and commit it."""
-    report = batch.copy(spark, request, account.progress)
+    report = batch.copy(spark, replace(request, progress_lasts=True), account.progress)
     hadoop_files.write_whole(spark, f"{order.unfinished_checkpoint}/commits/{number}", commit_text())
     ends = {TopicPartition(r.topic, r.partition): r.until_offset for r in report.ranges}
     account.add(number, report, ends, replayed=True)
@@ -195,6 +195,7 @@ def _copy_batch(spark: SparkSession, request: JobRequest, order: StreamOrder, nu
         ranges=tuple(ranges.format()),
         spans=plan_spans(ranges),
         is_retry=False,
+        progress_lasts=True,
         audit_since_ms=begun.timestamp_ms,
         stream=None,
     )

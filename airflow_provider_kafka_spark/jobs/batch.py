@@ -8,20 +8,23 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+from airflow_provider_kafka_spark.core.kept_timestamps import check_timestamp_type
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
+from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE
 from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest, RangeReport
 from airflow_provider_kafka_spark.core.spans import Span, plan_spans
 from airflow_provider_kafka_spark.jobs.audit import Delivered, find_delivered
 from airflow_provider_kafka_spark.jobs.driver import run_job
-from airflow_provider_kafka_spark.jobs.kafka_admin import login_options
+from airflow_provider_kafka_spark.jobs.kafka_admin import KafkaAdmin, kafka_admin, login_options
 from airflow_provider_kafka_spark.jobs.kafka_source import Source, open_source, read_from, read_since
 from airflow_provider_kafka_spark.jobs.progress import Progress, Whole
 from airflow_provider_kafka_spark.jobs.record_writer import ReadCounter, WriteResult, merged
 from airflow_provider_kafka_spark.jobs.targets import find_targets
+from airflow_provider_kafka_spark.jobs.transactions import Claim, claim_run
 from airflow_provider_kafka_spark.jobs.transform import KEEP, check_expressions, mark_kept, needs_sql
 from airflow_provider_kafka_spark.jobs.write import write_records
 
@@ -30,6 +33,10 @@ if TYPE_CHECKING:
 
 #: Executors stamp what they write by their own clocks.
 _CLOCK_SKEW_MS = 10 * 60 * 1000
+_COMPACTED = (
+    "This is a retry, and the target is compacted ({}): what an earlier try delivered may be gone from it, so whole ranges "
+    "are written again, in order."
+)
 
 
 def copy(spark: SparkSession, request: JobRequest, whole: Whole | None = None) -> JobReport:
@@ -44,15 +51,24 @@ def copy(spark: SparkSession, request: JobRequest, whole: Whole | None = None) -
     check_expressions(spark, request.transform)
     planned = request.offset_ranges.without_empty()
     targets = find_targets(spark, request, lambda: _kept_records(spark, request, planned))
-    audits = request.transform.provenance_headers
-    delivered = _find_written(spark, request, targets) if request.is_retry and audits else Delivered()
-    remaining, spans = _remaining(request, planned, delivered)
-    result, failed, warnings = WriteResult(), 0, tuple[str, ...]()
-    if remaining:
-        source = _open(spark, request, remaining, spans, needs_rows=needs_sql(request.transform))
-        warnings = source.warnings
-        result, failed = _write(spark, request, targets, source, spans, whole)
-    duplicates = _find_written(spark, request, targets).duplicates if failed and audits else delivered.duplicates
+    with kafka_admin(spark, request.sink_options) as admin:
+        configs = admin.configs(targets)
+        if request.transform.preserve_timestamps:
+            for name, config in configs.items():
+                check_timestamp_type(name, config)
+        claim = claim_run(admin, request, targets) if request.delivery == EXACTLY_ONCE else None
+        source, delivered, warnings = _prepare(spark, request, planned, targets, configs, admin, claim)
+        result, failed = WriteResult(), 0
+        if source is not None:
+            result, failed = _write(spark, request, source, configs, claim, whole)
+        if claim is not None and not request.progress_lasts:
+            claim.finish(admin)
+    duplicates = delivered.duplicates
+    if failed and claim is not None:
+        warnings += (f"{failed} Spark tasks failed and ran again; each went on from its committed progress.",)
+        failed = 0
+    elif failed and request.transform.provenance_headers:
+        duplicates = _find_written(spark, request, targets).duplicates
     before = _per_range(planned, delivered.ranges)
     return JobReport(
         run_id=request.run_id,
@@ -77,34 +93,64 @@ def copy(spark: SparkSession, request: JobRequest, whole: Whole | None = None) -
         delivered_before=before.total() + result.before.total(),
         duplicates=duplicates,
         failed_tasks=failed,
+        progress_groups=tuple(sorted(result.groups)),
         ui_url=spark.sparkContext.uiWebUrl,
         warnings=warnings,
     )
+
+
+def _prepare(
+    spark: SparkSession,
+    request: JobRequest,
+    planned: OffsetRanges,
+    targets: Sequence[str],
+    configs: Mapping[str, Mapping[str, str]],
+    admin: KafkaAdmin,
+    claim: Claim | None,
+) -> tuple[Source | None, Delivered, tuple[str, ...]]:
+    """What is to be copied, what earlier tries delivered of the plan, and warnings.
+
+    Committed progress is looked for by each task. Only where there is none, the target is read back.
+    """
+    needs_rows = needs_sql(request.transform)
+    source = _open(spark, request, {r: i for i, r in enumerate(planned)}, request.spans, needs_rows=needs_rows)
+    if not request.is_retry or (claim is not None and claim.has_progress):
+        return source, Delivered(), source.warnings
+    if claim is not None:
+        # Nothing may arrive after the target was read.
+        claim.fence(admin, source.task_names)
+    if not request.transform.provenance_headers:
+        return source, Delivered(), source.warnings
+    compacted = [name for name, config in configs.items() if "compact" in config["cleanup.policy"]]
+    if compacted:
+        return source, Delivered(), (*source.warnings, _COMPACTED.format(", ".join(compacted[:5])))
+    delivered = _find_written(spark, request, targets)
+    if not delivered.ranges:
+        return source, delivered, source.warnings
+    pieces = planned.subtract(delivered.ranges)
+    if not pieces:
+        return None, delivered, ()
+    remaining = {piece: planned.index_of_range_holding(piece) for piece in pieces}
+    source = _open(spark, request, remaining, plan_spans(pieces), needs_rows=needs_rows)
+    return source, delivered, source.warnings
 
 
 def _find_written(spark: SparkSession, request: JobRequest, targets: Sequence[str]) -> Delivered:
     """What all tries of this run have written until now."""
     options = {
         **login_options(request.sink_options),
-        # It was written without a transaction, so no open transaction of others may hide it.
-        "kafka.isolation.level": "read_uncommitted",
+        # What was written without transactions must not be hidden by an open transaction of others.
+        "kafka.isolation.level": "read_committed" if request.delivery == EXACTLY_ONCE else "read_uncommitted",
         "failOnDataLoss": "false",
     }
     if request.audit_from:
         written = read_from(spark, request.audit_from, options)
+    elif request.transform.preserve_timestamps:
+        # The times at which records were written are not known.
+        written = read_since(spark, targets, None, options)
     else:
         written = read_since(spark, targets, (request.audit_since_ms or 0) - _CLOCK_SKEW_MS, options)
     return find_delivered(spark, written, request.run_id)
-
-
-def _remaining(
-    request: JobRequest, planned: OffsetRanges, delivered: Delivered
-) -> tuple[dict[OffsetRange, int], tuple[Span, ...]]:
-    """The ranges still to be copied, each with the index of the planned range it lies in, and how to read them."""
-    if not delivered.ranges:
-        return {r: i for i, r in enumerate(planned)}, request.spans
-    pieces = planned.subtract(delivered.ranges)
-    return {piece: planned.index_of_range_holding(piece) for piece in pieces}, plan_spans(pieces)
 
 
 def _open(
@@ -117,7 +163,8 @@ def _open(
 ) -> Source:
     options = {**request.source_options, "failOnDataLoss": str(request.fail_on_data_loss).lower()}
     order = request.preserve_order
-    return open_source(spark, ranges, spans, options, preserve_order=order, needs_rows=needs_rows)
+    ids = request.source_ids
+    return open_source(spark, ranges, spans, options, ids, preserve_order=order, needs_rows=needs_rows)
 
 
 def _kept_records(spark: SparkSession, request: JobRequest, planned: OffsetRanges) -> DataFrame:
@@ -129,9 +176,9 @@ def _kept_records(spark: SparkSession, request: JobRequest, planned: OffsetRange
 def _write(
     spark: SparkSession,
     request: JobRequest,
-    targets: Sequence[str],
     source: Source,
-    spans: Sequence[Span],
+    configs: Mapping[str, Mapping[str, str]],
+    claim: Claim | None,
     whole: Whole | None,
 ) -> tuple[WriteResult, int]:
     """Write all records of a source.
@@ -140,12 +187,11 @@ def _write(
     """
     group = f"copy-{uuid4()}"
     spark.sparkContext.setJobGroup(group, f"Copy of run {request.run_id}")
-    offsets = sum(span.until_offset - span.from_offset for span in spans)
     with (
         ReadCounter(spark.sparkContext) as counter,
-        Progress(counter, offsets, request.progress_seconds, request.event_token, whole),
+        Progress(counter, source.offsets, request.progress_seconds, request.event_token, whole),
     ):
-        result = write_records(spark, request, targets, source, counter)
+        result = write_records(spark, request, source, configs, claim, counter)
     return result, _failed_tasks(spark, group)
 
 

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_kafka_spark.core.errors import JarError
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -33,15 +35,48 @@ class KafkaAdmin:
         described = self._get(self._client.describeTopics(wanted).allTopicNames())
         return {name: described[name].partitions().size() for name in described}
 
-    def largest_messages(self, topics: Sequence[str]) -> dict[str, int]:
-        """``max.message.bytes`` of each topic."""
+    def configs(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
+        """The settings of each topic that the writer has to know; empty where the login may not read them."""
+        from py4j.protocol import Py4JJavaError
+
         resource = self._jvm.org.apache.kafka.common.config.ConfigResource
         kind = getattr(self._jvm, "org.apache.kafka.common.config.ConfigResource$Type").TOPIC
-        configs = self._get(self._client.describeConfigs(self._list(resource(kind, name) for name in topics)).all())
+        try:
+            found = self._get(self._client.describeConfigs(self._list(resource(kind, name) for name in topics)).all())
+        except Py4JJavaError:
+            return {}
+        names = ("max.message.bytes", "cleanup.policy", "message.timestamp.type")
         return {
-            entry.getKey().name(): int(entry.getValue().get("max.message.bytes").value())
-            for entry in configs.entrySet()
+            entry.getKey().name(): {name: str(entry.getValue().get(name).value()) for name in names}
+            for entry in found.entrySet()
         }
+
+    def topic_ids(self, topics: Sequence[str]) -> dict[str, str]:
+        """The id that Kafka gave each topic at its creation."""
+        described = self._get(self._client.describeTopics(self._list(topics)).allTopicNames())
+        return {name: described[name].topicId().toString() for name in described}
+
+    def mark(self, group: str) -> str | None:
+        """The text that was last committed by :meth:`set_mark`, or None."""
+        found = self._get(self._client.listConsumerGroupOffsets(group).partitionsToOffsetAndMetadata())
+        return next((str(offset.metadata()) for offset in found.values() if offset is not None), None)
+
+    def set_mark(self, group: str, topic: str, text: str) -> None:
+        """Commit a text for a group; a committed offset needs a partition that exists on the cluster.
+
+        :param topic: any topic of the cluster; the offset is that of its partition 0.
+        """
+        kafka, offsets = self._jvm.org.apache.kafka, self._jvm.java.util.HashMap()
+        offsets.put(kafka.common.TopicPartition(topic, 0), kafka.clients.consumer.OffsetAndMetadata(0, text))
+        self._get(self._client.alterConsumerGroupOffsets(group, offsets).all())
+
+    def remove_groups(self, groups: Sequence[str]) -> None:
+        """Remove consumer groups without members."""
+        self._get(self._client.deleteConsumerGroups(self._list(groups)).all())
+
+    def fence(self, transactional_ids: Sequence[str]) -> None:
+        """Abort what is open under these ids; whoever writes under one of them can no longer."""
+        self._get(self._client.fenceProducers(self._list(transactional_ids)).all())
 
     def _list(self, items: Any) -> Any:
         java_list = self._jvm.java.util.ArrayList()
@@ -61,7 +96,14 @@ def kafka_admin(spark: SparkSession, options: Mapping[str, str]) -> Iterator[Kaf
     for name, value in login_options(options).items():
         config.put(name.removeprefix("kafka."), value)
     # As its sources and sinks do: where the options have no login, Spark may have obtained a token for these brokers.
-    updater = jvm.org.apache.spark.kafka010.KafkaConfigUpdater("admin", jvm.PythonUtils.toScalaMap(config))
+    try:
+        updater = jvm.org.apache.spark.kafka010.KafkaConfigUpdater("admin", jvm.PythonUtils.toScalaMap(config))
+    # py4j's answer where a class is absent.
+    except TypeError as error:
+        raise JarError(
+            "Spark must have the Kafka connector of its own version on its class path; it has none. Leave kafka_connector "
+            "out to have it fetched, or name its jars. Nothing was written to Kafka."
+        ) from error
     login = updater if config.containsKey("sasl.jaas.config") else updater.setAuthenticationConfigIfNeeded()
     client = jvm.org.apache.kafka.clients.admin.AdminClient.create(login.build())
     try:

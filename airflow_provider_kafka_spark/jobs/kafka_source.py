@@ -40,12 +40,22 @@ class Source:
     table: str
     warnings: tuple[str, ...] = ()
 
+    @property
+    def offsets(self) -> int:
+        """How many offsets the ranges have."""
+        return sum(int(until) - int(start) for _, _, start, until, *_ in map(str.split, self.table.splitlines()))
+
+    @property
+    def task_names(self) -> list[str]:
+        return sorted({line.rpartition(" ")[2] for line in self.table.splitlines()})
+
 
 def open_source(
     spark: SparkSession,
     ranges: Mapping[OffsetRange, int],
     spans: Sequence[Span],
     options: Mapping[str, str],
+    topic_ids: Mapping[str, str],
     *,
     preserve_order: bool,
     needs_rows: bool,
@@ -58,12 +68,13 @@ def open_source(
     :param ranges: at least one, each with the index of the planned range that it lies in.
     :param spans: what to read of each partition; they cover the ranges.
     :param options: of the source, without the offsets.
+    :param topic_ids: id of each topic, as far as it is known; a part of the tasks' names.
     :param needs_rows: whether SQL is asked for.
     """
     tasks = tasks_of(spans, preserve_order=preserve_order)
     records = read_tasks(spark, tasks, options)
     if records is not None:
-        table = range_table(ranges, tasks)
+        table = range_table(ranges, tasks, topic_ids)
         if not needs_rows:
             return Source(records, None, table)
         has_gaps = any(span.ranges > 1 for span in spans)
@@ -72,7 +83,8 @@ def open_source(
     alone = [Span(r.topic, r.partition, r.from_offset, r.until_offset) for r in ranges]
     loads = [_load_layer(spark, layer, options) for layer in _layers(alone)]
     rows = reduce(lambda above, below: above.unionAll(below), loads)
-    return Source(None, rows, range_table(ranges, [[span] for span in alone]), (_PUBLIC_READER.format(spark.version),))
+    table = range_table(ranges, [[span] for span in alone], topic_ids)
+    return Source(None, rows, table, (_PUBLIC_READER.format(spark.version),))
 
 
 def read_from(spark: SparkSession, starts: Mapping[str, Mapping[str, int]], options: Mapping[str, str]) -> DataFrame:
@@ -90,20 +102,18 @@ def read_from(spark: SparkSession, starts: Mapping[str, Mapping[str, int]], opti
     )
 
 
-def read_since(spark: SparkSession, topics: Iterable[str], since_ms: int, options: Mapping[str, str]) -> DataFrame:
+def read_since(
+    spark: SparkSession, topics: Iterable[str], since_ms: int | None, options: Mapping[str, str]
+) -> DataFrame:
     """All records of topics from a time on.
 
-    :param since_ms: in ms since 1970.
+    :param since_ms: in ms since 1970; None for all.
     """
-    return _load(
-        spark,
-        options,
-        subscribe=",".join(topics),
-        startingTimestamp=str(since_ms),
+    start = {"startingOffsets": "earliest"}
+    if since_ms is not None:
         # A partition without newer records has nothing of ours; the default would fail the query for it.
-        startingOffsetsByTimestampStrategy="latest",
-        endingOffsets="latest",
-    )
+        start = {"startingTimestamp": str(since_ms), "startingOffsetsByTimestampStrategy": "latest"}
+    return _load(spark, options, subscribe=",".join(topics), endingOffsets="latest", **start)
 
 
 def _layers(spans: Iterable[Span]) -> list[list[Span]]:

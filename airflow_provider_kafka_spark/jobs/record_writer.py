@@ -40,7 +40,9 @@ class WriteResult:
     :param written: records acknowledged, in this try of the task and in earlier ones.
     :param skipped: records that ``where`` or the exact window left out.
     :param before: of the written records, those that an earlier try had written.
-    :param targets: where each task wrote.
+    :param targets: where each task wrote, in this try of the task and in earlier ones.
+    :param groups: the consumer groups that hold the tasks' progress.
+    :param unknown_targets: whether it is unknown where earlier tries wrote.
     """
 
     read: Counter[int] = field(default_factory=Counter)
@@ -48,6 +50,8 @@ class WriteResult:
     skipped: Counter[int] = field(default_factory=Counter)
     before: Counter[int] = field(default_factory=Counter)
     targets: list[TargetRange] = field(default_factory=list)
+    groups: list[str] = field(default_factory=list)
+    unknown_targets: list[bool] = field(default_factory=list)
 
     def add(self, task_report: str) -> None:
         """Add what one Spark task returned."""
@@ -56,6 +60,8 @@ class WriteResult:
             for counter, count in zip((self.read, self.written, self.skipped, self.before), counts, strict=True):
                 counter[index] += count
         self.targets.extend(TargetRange(t, p, first, last + 1) for t, p, first, last in value["targets"] if last >= 0)
+        self.groups.extend([value["group"]] if value["group"] else [])
+        self.unknown_targets.append(value["unknown"])
 
 
 def merged(ranges: Iterable[TargetRange]) -> tuple[TargetRange, ...]:
@@ -69,19 +75,22 @@ def merged(ranges: Iterable[TargetRange]) -> tuple[TargetRange, ...]:
     return tuple(found[name] for name in sorted(found))
 
 
-def range_table(ranges: Mapping[OffsetRange, int], tasks: Sequence[Sequence[Span]]) -> str:
+def range_table(
+    ranges: Mapping[OffsetRange, int], tasks: Sequence[Sequence[Span]], topic_ids: Mapping[str, str]
+) -> str:
     """The ranges as the Java class reads them: one line each.
 
     :param ranges: with the index of the planned range that each lies in.
     :param tasks: the spans that each Spark task reads; together they cover all ranges.
+    :param topic_ids: id of each topic, as far as it is known: a topic that is created again has other tasks.
     """
     parts = Counter((task[0].topic, task[0].partition) for task in tasks)
     starts: dict[tuple[str, int], list[tuple[int, str]]] = {}
     for task in tasks:
         first = task[0]
-        name = f"{first.topic}-{first.partition}" + (
-            f"-{first.from_offset}" if parts[first.topic, first.partition] > 1 else ""
-        )
+        start = [first.from_offset] if parts[first.topic, first.partition] > 1 else []
+        topic_id = [topic_ids[first.topic]] if first.topic in topic_ids else []
+        name = "-".join(map(str, [first.topic, *topic_id, first.partition, *start]))
         starts.setdefault((first.topic, first.partition), []).extend((span.from_offset, name) for span in task)
     lines = []
     for r, index in ranges.items():

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_kafka_spark.core.errors import JobFailedError, error_named
 from airflow_provider_kafka_spark.core.protocol import JobRequest
 from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER
 from airflow_provider_kafka_spark.core.submission.refused_records import find_refused_record
-from airflow_provider_kafka_spark.jobs.kafka_admin import kafka_admin
 from airflow_provider_kafka_spark.jobs.kafka_source import Source
 from airflow_provider_kafka_spark.jobs.record_writer import ReadCounter, WriteResult, run_writer
+from airflow_provider_kafka_spark.jobs.transactions import Claim
 from airflow_provider_kafka_spark.jobs.transform import to_rows
 
 if TYPE_CHECKING:
@@ -21,20 +21,30 @@ _BATCH_SIZE = "kafka.batch.size"
 #: How long a producer tries to deliver a record (``delivery.timeout.ms``) by default, in ms.
 _DELIVERY_TIMEOUT_MS = 120_000
 _MARGIN_MS = 10_000
+#: Records of one transaction, at most.
+COMMIT_RECORDS = 200_000
 
 
 def write_records(
-    spark: SparkSession, request: JobRequest, targets: Sequence[str], source: Source, counter: ReadCounter
+    spark: SparkSession,
+    request: JobRequest,
+    source: Source,
+    configs: Mapping[str, Mapping[str, str]],
+    claim: Claim | None,
+    counter: ReadCounter,
 ) -> WriteResult:
-    """Write what is kept of a source, and return when all of it is acknowledged.
+    """Write what is kept of a source, and return when all of it is acknowledged, or committed.
 
-    :param targets: every topic that is written to.
+    :param configs: settings of each target, as far as they are known.
+    :param claim: to write exactly once; None for at least once.
     :raises KafkaSparkError: if one record cannot be written; it names the record.
     """
     from py4j.protocol import Py4JJavaError
 
-    largest = _largest_messages(spark, request, targets)
+    largest = {name: int(config["max.message.bytes"]) for name, config in configs.items()}
     settings = {**_settings(request), **_fitting_batches(request.sink_options, largest)}
+    if claim is not None:
+        settings |= claim.settings | {"commit_records": str(COMMIT_RECORDS)}
     records = source.records
     if source.rows is not None:
         settings["reader"] = "rows"
@@ -60,22 +70,12 @@ def _settings(request: JobRequest) -> dict[str, str]:
         "target_topic": transform.topic,
         "include_headers": "yes" if transform.include_headers else None,
         "preserve_partition": "yes" if transform.preserve_partition else None,
+        "preserve_timestamps": "yes" if transform.preserve_timestamps else None,
         "window_start_ms": transform.window_start_ms,
         "window_end_ms": transform.window_end_ms,
         **request.sink_options,
     }
     return {name: str(value) for name, value in found.items() if value is not None}
-
-
-def _largest_messages(spark: SparkSession, request: JobRequest, targets: Sequence[str]) -> dict[str, int]:
-    """``max.message.bytes`` of each target; empty where the login may not read configurations."""
-    from py4j.protocol import Py4JJavaError
-
-    with kafka_admin(spark, request.sink_options) as admin:
-        try:
-            return admin.largest_messages(targets)
-        except Py4JJavaError:
-            return {}
 
 
 def _fitting_batches(options: Mapping[str, str], largest: Mapping[str, int]) -> dict[str, str]:

@@ -14,7 +14,7 @@ from airflow_provider_kafka_spark.core.broker_state import ClusterState, Selecti
 from airflow_provider_kafka_spark.core.delivery import check_duplicates, result_of_plan
 from airflow_provider_kafka_spark.core.errors import CheckpointError
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition, by_topic
-from airflow_provider_kafka_spark.core.parameters import check_group_id, check_integer
+from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE, check_group_id, check_integer
 from airflow_provider_kafka_spark.core.plan import ReplayPlan, Target, make_plan
 from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest, StreamOrder, Transform
 from airflow_provider_kafka_spark.core.resolve import ReadRules, timestamps_in
@@ -130,6 +130,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
             self._tokens.check(spark.cluster, source, sink, makes_them=not self.plan_only)
             catch_up, plan = self._plan(context, source, sink, checkpoint, rules, target)
             self._announce(checkpoint, catch_up, plan)
+            self._check_timestamps(source, sink, target, plan.ranges)
             if self.plan_only:
                 self._make_no_asset_event()
                 return {
@@ -304,7 +305,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
                 checkpoint.uncommitted.number,
                 ", ".join(catch_up.unfinished.format()),
                 "what is at the target already is not written again"
-                if self.provenance_headers
+                if self.provenance_headers or self.delivery == EXACTLY_ONCE
                 else "all of it is written again, since provenance_headers=False leaves no way to tell what is at the target already",
             )
         if catch_up.added:
@@ -336,6 +337,8 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
             sink_options=self._sink_options(logins),
             report_uri="",
             fail_on_data_loss=rules.fail_on_data_loss,
+            delivery=self.delivery,
+            source_ids=dict(plan.topic_ids),
             is_retry=begun is not None,
             audit_since_ms=begun.timestamp_ms if begun is not None else int(time.time() * 1000),
             forbidden_targets=self._forbidden_targets(plan),

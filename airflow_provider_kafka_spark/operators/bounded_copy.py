@@ -16,7 +16,7 @@ from airflow_provider_kafka_spark.core.delivery import (
     result_of_run,
 )
 from airflow_provider_kafka_spark.core.errors import OptionError
-from airflow_provider_kafka_spark.core.parameters import check_integer
+from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE, check_integer
 from airflow_provider_kafka_spark.core.plan import ReplayPlan, Target, make_plan
 from airflow_provider_kafka_spark.core.protocol import JobRequest, Transform
 from airflow_provider_kafka_spark.core.resolve import MissingRange, ReadRules, ResolvedRanges
@@ -26,6 +26,7 @@ from airflow_provider_kafka_spark.core.submission.job_logins import JobLogins
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.hooks.permissions import check_topics
 from airflow_provider_kafka_spark.hooks.run_state import RunState, RunStateStore
+from airflow_provider_kafka_spark.hooks.transactions import remove_progress
 from airflow_provider_kafka_spark.operators.kafka_to_kafka import KafkaToKafkaOperator, fail_for_good
 
 if TYPE_CHECKING:
@@ -81,6 +82,8 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
                 self.log.warning("%s", warning)
             self._check_target(sink, target, reads_back=state.has_submitted)
             self.log.info("The plan of run %s:\n%s", state.run_id, plan.table())
+            if not state.has_submitted:
+                self._check_timestamps(source, sink, target, plan.ranges)
             if self.plan_only:
                 self._make_no_asset_event()
                 return result_of_plan(plan, state.run_id)
@@ -112,10 +115,11 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
                 *plan.partitions_added(after),
                 *self._recount_gaps(source, report, rules),
             ]
-        for warning in (*report.warnings, *warnings):
-            self.log.warning("%s", warning)
-        result = result_of_run(report, plan, tuple(warnings))
-        store.finished(submitted, result)
+            for warning in (*report.warnings, *warnings):
+                self.log.warning("%s", warning)
+            result = result_of_run(report, plan, tuple(warnings))
+            store.finished(submitted, result)
+            remove_progress(sink, report.progress_groups)
         return self._done(context, result)
 
     def _check_parameters(self) -> tuple[ReadRules, Target, Transform]:
@@ -174,6 +178,8 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
             report_uri="",
             fail_on_data_loss=rules.fail_on_data_loss,
             preserve_order=self.preserve_order,
+            delivery=self.delivery,
+            source_ids=dict(plan.topic_ids),
             is_retry=is_retry,
             audit_from=self._target_ends(sink, state),
             audit_since_ms=state.submitted_at_ms,
@@ -182,7 +188,9 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         )
 
     def _announce_retry(self) -> None:
-        if self.provenance_headers:
+        if self.delivery == EXACTLY_ONCE:
+            self.log.info("An earlier try of this run may have written: this one goes on from its committed progress.")
+        elif self.provenance_headers:
             self.log.info(
                 "An earlier try of this run may have delivered records: the target is searched for them first."
             )

@@ -14,8 +14,15 @@ from airflow_provider_kafka_spark.core.delivery import (
     ranges_with_gaps,
 )
 from airflow_provider_kafka_spark.core.errors import InvalidInputError, KafkaSparkError
+from airflow_provider_kafka_spark.core.kept_timestamps import check_times, check_timestamp_type, checks_times
+from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
 from airflow_provider_kafka_spark.core.options import check_sink_options, check_source_options
-from airflow_provider_kafka_spark.core.parameters import check_seconds, is_read_committed
+from airflow_provider_kafka_spark.core.parameters import (
+    EXACTLY_ONCE,
+    check_delivery_mode,
+    check_seconds,
+    is_read_committed,
+)
 from airflow_provider_kafka_spark.core.plan import ReplayPlan, Target
 from airflow_provider_kafka_spark.core.protocol import JobReport, Transform
 from airflow_provider_kafka_spark.core.resolve import ReadRules
@@ -23,11 +30,14 @@ from airflow_provider_kafka_spark.core.spans import Span
 from airflow_provider_kafka_spark.core.submission.job_events import JobEvent, JobStarted
 from airflow_provider_kafka_spark.core.submission.job_logins import JobLogins
 from airflow_provider_kafka_spark.core.submission.tuning import sink_defaults, source_defaults
+from airflow_provider_kafka_spark.core.transactions import TRANSACTION_TIMEOUT_MS
+from airflow_provider_kafka_spark.hooks.edge_timestamps import edge_timestamps
 from airflow_provider_kafka_spark.hooks.failure import fail_for_good as fail_for_good
 from airflow_provider_kafka_spark.hooks.failure import undated_run_explained
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.hooks.permissions import check_topics
 from airflow_provider_kafka_spark.hooks.run_state import RequestStore, remember_success
+from airflow_provider_kafka_spark.hooks.transactions import check_transactions
 from airflow_provider_kafka_spark.operators.asset_events import describe_delivery
 from airflow_provider_kafka_spark.operators.spark_job import SparkJobOperator
 from airflow_provider_kafka_spark.operators.token_use import TokenUse
@@ -48,9 +58,9 @@ class KafkaToKafkaOperator(SparkJobOperator):
     A green task means that every planned record that exists was read, and that everything that passed ``where`` was written to the target and acknowledged by all in-sync
     replicas, as counted by the job itself. The exact offsets are fixed before Spark starts, and a retry of the task uses them again.
 
-    .. warning::
-        Spark's Kafka sink is at-least-once. A failed try leaves what it had written; the next try reads the target back by the provenance header and writes only what is missing.
-        With ``provenance_headers=False`` it would write everything again.
+    With ``delivery="exactly_once"`` records are written in transactions, and a retry goes on from the progress that was
+    committed with them. With ``"at_least_once"`` a retry reads the target back by the provenance header; with
+    ``provenance_headers=False`` it would write everything again.
 
     :param source_conn_id: Kafka connection to read from. (templated)
     :param target_conn_id: Kafka connection to write to; the source's when None. (templated)
@@ -60,8 +70,13 @@ class KafkaToKafkaOperator(SparkJobOperator):
     :param where: an SQL predicate over ``key, value, topic, partition, offset, timestamp, timestampType, headers``. (templated)
     :param columns: SQL expressions for ``key``, ``value``, ``headers``, ``partition``; what is left out is unchanged. (templated)
     :param preserve_partition: write to the partition number that the record came from; otherwise the Java producer's hash of the key decides.
+    :param preserve_timestamps: keep each record's timestamp; refused where the target would replace it, refuse it, or
+        delete such a record at once.
     :param include_headers: keep the source's headers.
     :param provenance_headers: add a header ``x-kafka-spark-source``: ``run_id|topic|partition|offset|timestamp in ms``.
+    :param delivery: ``exactly_once``: consumers that read committed see each record once, whatever was killed; needs
+        transactions on the target's brokers. ``at_least_once`` where brokers or permissions do not allow them: a retry
+        writes only what is missing, and reports every duplicate.
     :param allow_duplicates: only report records that the target has more than once, in place of failing.
     :param isolation_level: ``read_committed`` leaves aborted records out and ends at the last stable offset; ``read_uncommitted`` does neither.
     :param fail_on_data_loss: aged-out offsets and re-created topics are an error; otherwise the gap is in the result.
@@ -105,8 +120,10 @@ class KafkaToKafkaOperator(SparkJobOperator):
         where: str | None = None,
         columns: dict[str, str] | None = None,
         preserve_partition: bool = False,
+        preserve_timestamps: bool = True,
         include_headers: bool = True,
         provenance_headers: bool = True,
+        delivery: str = EXACTLY_ONCE,
         allow_duplicates: bool = False,
         isolation_level: str = "read_committed",
         fail_on_data_loss: bool = True,
@@ -129,8 +146,10 @@ class KafkaToKafkaOperator(SparkJobOperator):
         self.where = where
         self.columns = columns
         self.preserve_partition = preserve_partition
+        self.preserve_timestamps = preserve_timestamps
         self.include_headers = include_headers
         self.provenance_headers = provenance_headers
+        self.delivery = delivery
         self.allow_duplicates = allow_duplicates
         self.isolation_level = isolation_level
         self.fail_on_data_loss = fail_on_data_loss
@@ -142,6 +161,10 @@ class KafkaToKafkaOperator(SparkJobOperator):
         self.kafka_timeout = kafka_timeout
         self.progress_seconds = progress_seconds
         self._tokens = TokenUse()
+
+    @property
+    def _delivery(self) -> str:
+        return self.delivery
 
     def render_template(self, *args: Any, **kwargs: Any) -> Any:
         """Airflow's, with an error that says what to do where a run has no data interval."""
@@ -166,8 +189,10 @@ class KafkaToKafkaOperator(SparkJobOperator):
             "where": self.where,
             "columns": dict(sorted((self.columns or {}).items())),
             "preserve_partition": self.preserve_partition,
+            "preserve_timestamps": self.preserve_timestamps,
             "include_headers": self.include_headers,
             "provenance_headers": self.provenance_headers,
+            "delivery": self.delivery,
             "isolation_level": self.isolation_level,
             "source_options": check_source_options(self.source_options, stream=self._is_stream),
             "sink_options": check_sink_options(self.sink_options),
@@ -219,6 +244,7 @@ class KafkaToKafkaOperator(SparkJobOperator):
 
     def _check_parameters(self) -> tuple[ReadRules, Target, Transform]:
         self._check_types()
+        check_delivery_mode(self.delivery)
         read_committed = is_read_committed(self.isolation_level)
         columns = self.columns or {}
         unknown = sorted(set(columns) - set(_COLUMNS))
@@ -241,6 +267,7 @@ class KafkaToKafkaOperator(SparkJobOperator):
             preserve_partition=self.preserve_partition,
             include_headers=self.include_headers,
             provenance_headers=self.provenance_headers,
+            preserve_timestamps=self.preserve_timestamps,
             window_start_ms=start_ms,
             window_end_ms=end_ms,
         )
@@ -289,9 +316,27 @@ class KafkaToKafkaOperator(SparkJobOperator):
         :param reads_back: the job first looks there for what was delivered before.
         :raises BrokerAuthorizationError: naming the permission that lacks.
         """
-        reads = reads_back and self.provenance_headers and not self.plan_only
+        exactly_once = self.delivery == EXACTLY_ONCE
+        # Progress is committed as an offset of the target.
+        reads = (exactly_once or (reads_back and self.provenance_headers)) and not self.plan_only
         if target.topic is not None:
             check_topics(sink, [target.topic], self._target_operation, *(["READ"] if reads else []))
+        if exactly_once and not self.plan_only:
+            options = check_sink_options(self.sink_options)
+            check_transactions(sink, int(options.get("kafka.transaction.timeout.ms", TRANSACTION_TIMEOUT_MS)))
+
+    def _check_timestamps(self, source: KafkaHook, sink: KafkaHook, target: Target, ranges: OffsetRanges) -> None:
+        """Refuse a target that would not keep the records' timestamps; where ``target_topic_expr`` leads, the job looks.
+
+        :raises TargetError: naming the target's setting.
+        """
+        if not self.preserve_timestamps or target.topic is None:
+            return
+        state = sink.state([target.topic], operation=self._target_operation)
+        config = state.topic(target.topic).config
+        check_timestamp_type(target.topic, config)
+        if not self.plan_only and checks_times(config) and (edges := edge_timestamps(source, ranges)) is not None:
+            check_times(target.topic, config, *edges, state.now_ms)
 
     def _source_options(self, logins: JobLogins, spans: Sequence[Span], rules: ReadRules) -> dict[str, str]:
         """The options of Spark's Kafka source: what is fast, the login, and the author's own."""

@@ -13,6 +13,7 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.configuration import conf
 
 from airflow_provider_kafka_spark.core.errors import OptionError
+from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE
 from airflow_provider_kafka_spark.core.submission.job_events import JobStarted
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.hooks.submission.spark_cluster import HISTORY_SERVER_EXTRA
@@ -147,6 +148,11 @@ class SparkJobOperator(BaseOperator):
         self.spark_application_url: str | None = None
         self._spark_hook: SparkJobHook | None = None
 
+    @property
+    def _delivery(self) -> str:
+        """Whether Spark may run a task again."""
+        return EXACTLY_ONCE
+
     def on_kill(self) -> None:
         """Stop the Spark job wherever it runs; ``execute`` then fails."""
         if self._spark_hook is not None:
@@ -159,6 +165,7 @@ class SparkJobOperator(BaseOperator):
             kafka_connector=self.kafka_connector,
             report_location=self.report_location,
             submit_options={**options, "conf": self._with_lineage(dict(self.conf or {}), context)},
+            delivery=self._delivery,
         )
         return self._spark_hook
 

@@ -147,7 +147,7 @@ _REFUSED = [
     (check_sink_options, "kafka.bootstrap.servers", "target_conn_id"),
     (check_sink_options, "kafka.key.serializer", "Spark refuses it"),
     (check_sink_options, "kafka.value.serializer", "Spark refuses it"),
-    (check_sink_options, "kafka.transactional.id", "opens no transaction"),
+    (check_sink_options, "kafka.transactional.id", "it belongs to run and task"),
     (check_sink_options, "kafka.acks", "acks=all"),
     (check_sink_options, "kafka.enable.idempotence", "doubling"),
 ]

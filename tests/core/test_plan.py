@@ -94,6 +94,7 @@ def test_a_plan_counts_spark_partitions_as_they_will_be_cut() -> None:
         _cluster(_topic("copy")),
         Target("copy"),
         10,
+        preserve_order=False,
     )
 
     assert plan.spark_partitions == 3

@@ -124,8 +124,8 @@ def test_cluster_mode_with_report_location_in_the_connection(connection: Connect
     ],
 )
 def test_conf_that_would_write_twice(key: str, value: Any) -> None:
-    """Whatever makes Spark run a writing task again is refused with the reason."""
-    hook = SparkJobHook(submit_options={"conf": {key: value}})
+    """Whatever makes Spark run a writing task again is refused with the reason, where it has no transactions."""
+    hook = SparkJobHook(submit_options={"conf": {key: value}}, delivery="at_least_once")
 
     fails(hook, OptionError, f"conf must not set {key}={str(value)!r}", "again", "Leave it out")
 
@@ -180,6 +180,12 @@ def test_kubernetes_without_its_provider(connection: Connection, monkeypatch: py
     fails(SparkJobHook(), ConnectionConfigError, "'k8s://https://api:443'", "apache-airflow-providers-cncf-kubernetes")
 
 
+def test_a_task_may_run_again_where_it_writes_exactly_once() -> None:
+    """It goes on from its committed progress; two at the same time would end each other."""
+    SparkJobHook(submit_options={"conf": {"spark.task.maxFailures": "4"}}).check()
+    fails(SparkJobHook(submit_options={"conf": {"spark.speculation": "true"}}), OptionError, "Leave it out")
+
+
 def test_conf_that_says_the_same_as_we_do() -> None:
     """What we set anyway may be in the conf, and a conf of other things is the author's own."""
     SparkJobHook(
@@ -192,7 +198,8 @@ def test_a_local_master_with_attempts(connection: Connection, master: str) -> No
     """``local[N,attempts]`` sets the attempts past the conf."""
     connection("spark_default", conn_type="spark", host=master)
 
-    fails(SparkJobHook(), OptionError, repr(master), "'spark_default'", "Use 'local[N]'")
+    SparkJobHook().check()
+    fails(SparkJobHook(delivery="at_least_once"), OptionError, repr(master), "'spark_default'", "Use 'local[N]'")
 
 
 def test_an_empty_connector_folder(tmp_path: Path) -> None:

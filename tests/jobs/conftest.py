@@ -30,7 +30,7 @@ def run_copy(in_process_spark: InProcessSpark, kafka_broker: KafkaBroker) -> Cop
         request_fields = {name: options.pop(name) for name in list(options) if name in JobRequest.__dataclass_fields__}
         request = JobRequest(
             run_id=run_id,
-            plan_digest="digest",
+            plan_digest=" ".join(parsed.format()),
             ranges=tuple(parsed.format()),
             spans=spans,
             transform=Transform(**options),

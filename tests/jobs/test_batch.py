@@ -321,10 +321,16 @@ def test_an_audit_tells_duplicates(kafka_broker: KafkaBroker, topic: TopicFactor
     """Records that the target has twice are counted, not hidden."""
     source, target = topic(suffix="source"), topic(suffix="target")
     kafka_broker.produce(source, [Record(value=b"%d" % i) for i in range(10)])
-    run_copy([f"{source}:0:0:10"], topic=target)
-    run_copy([f"{source}:0:2:5"], topic=target)
+    run_copy([f"{source}:0:0:10"], topic=target, delivery="at_least_once")
+    run_copy([f"{source}:0:2:5"], topic=target, delivery="at_least_once")
 
-    report = run_copy([f"{source}:0:0:10"], topic=target, is_retry=True, audit_from={target: {"0": 0}})
+    report = run_copy(
+        [f"{source}:0:0:10"],
+        topic=target,
+        delivery="at_least_once",
+        is_retry=True,
+        audit_from={target: {"0": 0}},
+    )
 
     assert (report.duplicates, report.delivered_before) == (3, 10)
 

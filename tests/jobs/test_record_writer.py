@@ -54,10 +54,10 @@ def test_tasks_are_named_by_what_they_read() -> None:
     ranges = {OffsetRange("o", 0, 0, 5): 0, OffsetRange("o", 0, 8, 9): 1, OffsetRange("o", 1, 3, 4): 2}
     spans = [Span("o", 0, 0, 5), Span("o", 0, 8, 9), Span("o", 1, 3, 4)]
 
-    together = record_writer.range_table(ranges, [spans[:2], spans[2:]])
-    apart = record_writer.range_table(ranges, [[span] for span in spans])
+    together = record_writer.range_table(ranges, [spans[:2], spans[2:]], {"o": "id"})
+    apart = record_writer.range_table(ranges, [[span] for span in spans], {})
 
-    assert together.splitlines() == ["o 0 0 5 0 o-0", "o 0 8 9 1 o-0", "o 1 3 4 2 o-1"]
+    assert together.splitlines() == ["o 0 0 5 0 o-id-0", "o 0 8 9 1 o-id-0", "o 1 3 4 2 o-id-1"]
     assert apart.splitlines() == ["o 0 0 5 0 o-0-0", "o 0 8 9 1 o-0-8", "o 1 3 4 2 o-1"]
 
 

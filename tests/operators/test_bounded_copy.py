@@ -67,7 +67,7 @@ def deliver_in_part(kafka: KafkaBroker, operator: KafkaToKafkaOperator, store: T
     with pytest.raises(AirflowFailException):
         run(operator, task_context(store))
     assert operator.target_topic is not None
-    assert sum(end for _, end in kafka.offsets(operator.target_topic).values()) == 2
+    assert len(kafka.consume(operator.target_topic)) == 2
 
 
 @pytest.mark.broker

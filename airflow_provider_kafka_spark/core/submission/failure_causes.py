@@ -40,6 +40,11 @@ _CAUSES = (
         "An expression in where, columns or target_topic_expr fails on the data of a record, and would fail again: use try_cast, get or coalesce, or leave such records out with where.",
     ),
     (
+        r"RUN_TAKEN_OVER|ProducerFencedException|InvalidProducerEpochException",
+        "RunTakenOverError",
+        "A later try of this run writes in its place, so brokers take nothing more from this one. Nothing is written twice.",
+    ),
+    (
         r"Some data may have been lost|OffsetOutOfRangeException|offset.{0,40}out of range",
         "DataLossError",
         "Offsets of the plan vanished while the job ran: retention deleted them, or the topic was re-created. Compare the plan with the topic's present offsets; "
@@ -92,7 +97,7 @@ _CAUSES = (
         "stack for the value of a record: simplify it, or leave such records out with where.",
     ),
     (
-        r"NullPointerException[^\n]*\s+at \S+KafkaRowWriter",
+        r"The headers of record \S+ have a null key",
         "ExpressionError",
         "columns['headers'] gave a header that is null or has no key: use filter or coalesce in it.",
     ),

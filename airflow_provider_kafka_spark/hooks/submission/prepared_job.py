@@ -30,7 +30,7 @@ from airflow_provider_kafka_spark.hooks.submission.job_files import (
     write_private,
     write_request,
 )
-from airflow_provider_kafka_spark.hooks.submission.spark_cluster import ONE_ATTEMPT, SparkCluster
+from airflow_provider_kafka_spark.hooks.submission.spark_cluster import SparkCluster
 from airflow_provider_kafka_spark.hooks.submission.spark_properties import properties_of
 
 _DEFAULT_CONF = {
@@ -124,7 +124,7 @@ def submit_options(
         **spark_defaults(),
         **(_local_defaults(cluster, options, folder) if cluster.is_local else {}),
         **REDACTION,
-        **ONE_ATTEMPT,
+        **cluster.required_conf,
         **cluster.waits,
         **logins.spark_settings,
         **(options.get("conf") or {}),

@@ -18,6 +18,7 @@ from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError, OptionError, ReportLocationError
+from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE
 from airflow_provider_kafka_spark.core.secret_names import without_user
 from airflow_provider_kafka_spark.core.submission.job_events import is_web_address
 from airflow_provider_kafka_spark.hooks.programs.connector import PROVIDED, client_jars, connector_jars
@@ -37,12 +38,10 @@ _OF_THE_CONNECTION = {
     "spark.master": "the host and port of the Spark connection",
     "spark.submit.deployMode": "deploy_mode, or 'deploy-mode' in the Extra of the Spark connection",
 }
-#: Records would be written twice if Spark ran a writing task again: the sink is at-least-once.
-ONE_ATTEMPT = {
-    "spark.task.maxFailures": "1",
-    "spark.speculation": "false",
-    "spark.yarn.maxAppAttempts": "1",
-}
+#: Two tasks that write the same would only end each other; a second driver would find no request.
+_ONE_WRITER = {"spark.speculation": "false", "spark.yarn.maxAppAttempts": "1"}
+#: Without transactions, a task that runs again writes its records again.
+_ONE_ATTEMPT = {"spark.task.maxFailures": "1"}
 #: By these spark-submit leaves before the job ends; and the submit options with which the Spark provider then asks for the end.
 _LEAVES_EARLY = {
     "yarn": ("spark.yarn.submit.waitAppCompletion", "yarn_track_via_rm_api"),
@@ -57,6 +56,7 @@ class SparkCluster:
     :param kafka_connector: see :class:`~airflow_provider_kafka_spark.hooks.spark_job.SparkJobHook`.
     :param report_location: likewise.
     :param submit_options: likewise.
+    :param delivery: likewise.
     """
 
     def __init__(
@@ -66,7 +66,9 @@ class SparkCluster:
         kafka_connector: str | None,
         report_location: str | None,
         submit_options: Mapping[str, Any],
+        delivery: str = EXACTLY_ONCE,
     ) -> None:
+        self._runs_again = delivery == EXACTLY_ONCE
         self.spark_conn_id = spark_conn_id
         self.submit_options = submit_options
         self._kafka_connector = kafka_connector
@@ -98,6 +100,11 @@ class SparkCluster:
         self.connector_jars  # noqa: B018 - the jars are fetched here, before anything else happens
         self.report_folder  # noqa: B018
         self.history_server  # noqa: B018
+
+    @property
+    def required_conf(self) -> dict[str, str]:
+        """Spark properties that keep records from being written twice."""
+        return _ONE_WRITER if self._runs_again else {**_ONE_WRITER, **_ONE_ATTEMPT}
 
     def check_obtains_tokens(self) -> None:
         """Refuse where Spark itself does not ask for Kafka's delegation tokens.
@@ -272,10 +279,11 @@ class SparkCluster:
                     f"conf must not set {key}={conf[key]!r}: how a job is sent, asked for and stopped follows from "
                     f"{instead}. Set it there."
                 )
-        for key, needed in ONE_ATTEMPT.items():
+        for key, needed in self.required_conf.items():
             if conf.get(key, needed).strip().lower() != needed:
+                without = "" if self._runs_again else ", since delivery='at_least_once' has no transactions"
                 raise OptionError(
-                    f"conf must not set {key}={conf[key]!r}: a task that runs again writes its records again, since Spark's Kafka sink is at-least-once. "
+                    f"conf must not set {key}={conf[key]!r}: records would be written by two at once, or again{without}. "
                     f"Leave it out ({needed} is set), and let Airflow retry the task, which writes only what is missing."
                 )
         for key, follows in _LEAVES_EARLY.values():
@@ -285,7 +293,7 @@ class SparkCluster:
                     f"the job is followed without spark-submit."
                 )
         attempts = re.fullmatch(r"local\[[^,\]]*,\s*(\d+)\s*\]", self.master)
-        if attempts and int(attempts[1]) > 1:
+        if attempts and int(attempts[1]) > 1 and not self._runs_again:
             raise OptionError(
                 f"The master {self.master!r} of connection {self.spark_conn_id!r} allows {attempts[1]} attempts for each task, and a task that runs again "
                 f"writes its records again. Use 'local[N]'."

@@ -107,6 +107,18 @@ _KNOWN = [
         "fail_on_data_loss=False",
         id="data-loss-is-no-data-exception",
     ),
+    pytest.param(
+        "java.lang.IllegalStateException: RUN_TAKEN_OVER: task x must not write: nobody has the run.",
+        "RunTakenOverError",
+        "A later try",
+        id="another-driver-has-the-run",
+    ),
+    pytest.param(
+        "org.apache.kafka.common.errors.ProducerFencedException: There is a newer producer",
+        "RunTakenOverError",
+        "Nothing is written twice",
+        id="fenced",
+    ),
     pytest.param("java.lang.StackOverflowError", "ExpressionError", "too deep", id="stack-overflow"),
     pytest.param(
         "java.lang.ArithmeticException: long overflow\n\tat org.apache.spark.sql.catalyst.util.SparkDateTimeUtils."
@@ -116,8 +128,7 @@ _KNOWN = [
         id="timestamp-of-the-far-future",
     ),
     pytest.param(
-        'java.lang.NullPointerException: Cannot invoke "x" because the return value of "y" is null\n'
-        "\tat org.apache.spark.sql.kafka010.KafkaRowWriter.$anonfun$sendRow$1(KafkaWriteTask.scala:109)",
+        "java.lang.IllegalStateException: The headers of record orders[0]@7 have a null key.\n\tat x.y(z.java:1)",
         "ExpressionError",
         "columns['headers']",
         id="header-without-a-key",

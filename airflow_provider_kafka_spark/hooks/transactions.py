@@ -1,0 +1,79 @@
+"""Whether a login may write exactly once on the target's brokers, asked before anything is started; and what is left."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+from confluent_kafka import KafkaError, KafkaException
+
+from airflow_provider_kafka_spark.core.errors import BrokerAuthorizationError, BrokerError, KafkaSparkError, OptionError
+from airflow_provider_kafka_spark.core.transactions import PREFIX
+from airflow_provider_kafka_spark.hooks.consumer_group import ConsumerGroup
+from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
+from airflow_provider_kafka_spark.hooks.logins.broker_failures import code_of, text_of
+
+_OTHERWISE = "Or pass delivery='at_least_once', which needs no transactions."
+_NO_TRANSACTIONS = frozenset(
+    {
+        KafkaError._TIMED_OUT,
+        KafkaError._UNSUPPORTED_FEATURE,
+        KafkaError.UNSUPPORTED_VERSION,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.INVALID_REPLICATION_FACTOR,
+    }
+)
+
+
+def check_transactions(hook: KafkaHook, timeout_ms: int) -> None:
+    """Open a transactional producer, and write nothing.
+
+    :param hook: to the target's cluster.
+    :param timeout_ms: of the job's transactions.
+    :raises BrokerAuthorizationError: naming the ACL that lacks.
+    :raises OptionError: if the brokers take no transaction of this length.
+    :raises BrokerError: if they have no transactions.
+    """
+    where = f"{hook.config.bootstrap_servers} (connection {hook.conn_id!r})"
+    # A name of its own: it fences no job, and any login with the prefixed ACL may take it.
+    producer = hook.producer(f"{PREFIX}check", timeout_ms)
+    try:
+        producer.init_transactions(hook.timeout)
+    except KafkaException as error:
+        code = code_of(error)
+        if code == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+            raise BrokerAuthorizationError(
+                f"The login of {where} needs WRITE on the transactional ids that begin with {PREFIX!r} (an ACL of the "
+                f"pattern type prefixed): the job writes exactly once. Grant it; docs/permissions.md lists what each "
+                f"task needs. {_OTHERWISE}"
+            ) from error
+        if code == KafkaError.INVALID_TRANSACTION_TIMEOUT:
+            raise OptionError(
+                f"transaction.max.timeout.ms of the brokers must be at least {timeout_ms:,}, the time-out of the job's "
+                f"transactions; {where} has less. Pass a smaller one, such as "
+                f"sink_options={{'kafka.transaction.timeout.ms': 30000}}. {_OTHERWISE}"
+            ) from error
+        if code in _NO_TRANSACTIONS:
+            raise BrokerError(
+                f"The brokers must have transactions, to write exactly once; {where} began none: {text_of(error)}. "
+                f"Check transaction.state.log.* of the brokers. {_OTHERWISE}"
+            ) from error
+        raise hook.named(error, "beginning a transaction", f"WRITE on transactional ids {PREFIX}*") from error
+    try:
+        ConsumerGroup(hook, f"{PREFIX}check").check_commits()
+    except BrokerAuthorizationError as error:
+        raise BrokerAuthorizationError(
+            f"The login of {where} needs READ on the groups that begin with {PREFIX!r} (an ACL of the pattern type "
+            f"prefixed): the job commits its progress there. Grant it; docs/permissions.md lists what each task needs. "
+            f"{_OTHERWISE}"
+        ) from error
+
+
+def remove_progress(hook: KafkaHook, groups: Sequence[str]) -> None:
+    """Remove the groups of tasks that are done, as far as the login may; otherwise they expire by themselves."""
+    if not groups:
+        return
+    futures = hook.client.delete_consumer_groups(list(groups), request_timeout=hook.timeout)
+    for future in futures.values():
+        with suppress(KafkaException, KafkaSparkError):
+            hook.result(future, "removing a group")

@@ -1,0 +1,98 @@
+"""Who may write for a run, and whether its earlier tries left their progress.
+
+A consumer group without members holds one mark: the driver that has the run, or that the run is finished. A driver
+writes its mark before it starts, and each task looks for it: a driver of an earlier try that still lives finds another
+one and writes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from uuid import uuid4
+
+from airflow_provider_kafka_spark.core.protocol import JobRequest
+from airflow_provider_kafka_spark.core.transactions import TRANSACTION_TIMEOUT_MS, progress_key, run_prefix
+from airflow_provider_kafka_spark.jobs.kafka_admin import KafkaAdmin
+
+_FINISHED = "finished"
+_TIMEOUT = "kafka.transaction.timeout.ms"
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The right of this driver to write for a run.
+
+    :param prefix: of the run's transactional ids and groups.
+    :param key: of the progress: plan and targets.
+    :param owner: this driver's own name.
+    :param has_progress: an earlier try of the same plan left its mark, so the progress of all tasks is known: a task
+        without any has committed nothing.
+    :param is_finished: an earlier try delivered everything.
+    :param targets: every topic that is written to.
+    :param timeout_ms: of a transaction.
+    """
+
+    prefix: str
+    key: str
+    owner: str
+    has_progress: bool
+    is_finished: bool
+    targets: Sequence[str]
+    timeout_ms: str
+
+    @property
+    def group(self) -> str:
+        return f"{self.prefix}owner"
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """What the writer is told."""
+        found = {
+            "transactional_prefix": f"{self.prefix}task-",
+            "owner_group": self.group,
+            "owner": _mark(self.key, self.owner),
+            "progress_key": self.key,
+            "target_topics": " ".join(self.targets),
+            _TIMEOUT: self.timeout_ms,
+        }
+        return {**found, "finished": "yes"} if self.is_finished else found
+
+    def fence(self, admin: KafkaAdmin, tasks: Sequence[str]) -> None:
+        """End what earlier tries may still be writing.
+
+        :param tasks: names of all tasks.
+        """
+        admin.fence([f"{self.prefix}task-{name}" for name in tasks])
+
+    def finish(self, admin: KafkaAdmin) -> None:
+        """Mark the run as finished: a driver of an earlier try that wakes up later writes nothing."""
+        if not self.is_finished:
+            admin.set_mark(self.group, self.targets[0], _mark(self.key, _FINISHED))
+
+
+def claim_run(admin: KafkaAdmin, request: JobRequest, targets: Sequence[str]) -> Claim:
+    """Take over the run from earlier tries.
+
+    :param targets: every topic that is written to.
+    """
+    options: Mapping[str, str] = request.sink_options
+    plan = "stream" if request.progress_lasts else request.plan_digest
+    prefix, key = run_prefix(request.run_id), progress_key(plan, admin.topic_ids(targets))
+    before = admin.mark(f"{prefix}owner")
+    claim = Claim(
+        prefix,
+        key,
+        uuid4().hex,
+        has_progress=before is not None and before.startswith(_mark(key, "")),
+        is_finished=before == _mark(key, _FINISHED),
+        targets=targets,
+        timeout_ms=options.get(_TIMEOUT, str(TRANSACTION_TIMEOUT_MS)),
+    )
+    if not claim.is_finished:
+        admin.set_mark(claim.group, targets[0], _mark(key, claim.owner))
+    return claim
+
+
+def _mark(key: str, owner: str) -> str:
+    return f"{key} {owner}"

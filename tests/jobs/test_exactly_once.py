@@ -1,0 +1,192 @@
+"""Exactly once: what a try committed is there once, whatever ended it, and the next one goes on from there."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark import InheritableThread
+
+from airflow_provider_kafka_spark.core.errors import JobError, RunTakenOverError, TargetError
+from airflow_provider_kafka_spark.core.protocol import TargetRange
+from airflow_provider_kafka_spark.jobs.kafka_admin import kafka_admin
+from airflow_provider_kafka_spark.testing.broker_client import Record
+from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
+from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
+from tests.jobs.conftest import Copy
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.broker, pytest.mark.spark]
+
+#: The broker hands out one batch of a partition at a time, and waits before it does.
+SLOW = {"kafka.fetch.min.bytes": "1000000", "kafka.fetch.max.wait.ms": "200", "kafka.max.partition.fetch.bytes": "1"}
+#: A transaction for so many records.
+SMALL_COMMITS = 50
+
+
+@pytest.fixture
+def small_commits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("airflow_provider_kafka_spark.jobs.write.COMMIT_RECORDS", SMALL_COMMITS)
+
+
+def numbered(count: int, start: int = 0) -> list[Record]:
+    return [Record(b"k%d" % i, b"%d" % i) for i in range(start, start + count)]
+
+
+def values(broker: KafkaBroker, topic: str) -> list[bytes | None]:
+    """What a reader of committed records sees."""
+    return [record.value for record in broker.consume(topic)]
+
+
+@pytest.mark.usefixtures("small_commits")
+@pytest.mark.parametrize("where", [None, "coalesce(try_cast(string(value) as int) % 2 = 0, true)"])
+def test_a_retry_goes_on_from_the_committed_progress(
+    kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy, where: str | None
+) -> None:
+    """A record in the middle is refused: what was committed before it stays, and nothing is written twice."""
+    source, target = topic(suffix="source"), topic(2, suffix="target", config={"max.message.bytes": "20000"})
+    large = Record(b"large", os.urandom(50_000))
+    kafka_broker.produce(source, [*numbered(333), large, *numbered(100, 333)])
+    ranges, options = [f"{source}:0:0:434"], {"topic": target, "where": where}
+    with pytest.raises(TargetError, match=r"\[0\]@333 \(50,005 bytes"):
+        run_copy(ranges, **options)
+    before = len(values(kafka_broker, target))
+    kafka_broker.alter_topic(target, {"max.message.bytes": "1000000"})
+
+    report = run_copy(ranges, is_retry=True, audit_from={target: {"0": 0, "1": 0}}, **options)
+
+    kept = [i for i in range(433) if where is None or i % 2 == 0]
+    expected = sorted([*(b"%d" % i for i in kept), large.value or b""])
+    assert sorted(value or b"" for value in values(kafka_broker, target)) == expected
+    assert before == report.delivered_before == len(kept[:before])
+    assert before % SMALL_COMMITS == 0
+    assert before > 0
+    assert (report.records_read, report.records_written, report.duplicates) == (434, len(expected), 0)
+    assert sum(r.records_skipped for r in report.ranges) == 434 - len(expected)
+    assert [r.from_offset for r in report.target_ranges] == [0, 0]
+
+
+def test_a_retry_of_what_was_delivered_writes_nothing(
+    kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy
+) -> None:
+    """The first try's report was lost on its way: the second one counts, and knows where the records are."""
+    source, target = topic(suffix="source"), topic(suffix="target")
+    kafka_broker.produce(source, numbered(100))
+    first = run_copy([f"{source}:0:0:100"], topic=target)
+
+    second = run_copy([f"{source}:0:0:100"], topic=target, is_retry=True, audit_from={target: {"0": 0}})
+
+    assert values(kafka_broker, target) == [b"%d" % i for i in range(100)]
+    assert second.ranges == first.ranges
+    assert second.target_ranges == first.target_ranges == (TargetRange(target, 0, 0, 100),)
+    assert second.delivered_before == 100
+
+
+def test_a_target_that_is_created_again_gets_everything(
+    kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy
+) -> None:
+    """Its progress went with the old one, and stood for records that are gone."""
+    source, target = topic(suffix="source"), topic(suffix="target")
+    kafka_broker.produce(source, numbered(100))
+    run_copy([f"{source}:0:0:100"], topic=target)
+    kafka_broker.delete_topic(target)
+    kafka_broker.create_topic(target, 1)
+
+    report = run_copy([f"{source}:0:0:100"], topic=target, is_retry=True, audit_from={target: {"0": 0}})
+
+    assert values(kafka_broker, target) == [b"%d" % i for i in range(100)]
+    assert (report.delivered_before, report.records_written) == (0, 100)
+
+
+def test_progress_that_is_gone_is_replaced_by_the_headers(
+    kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy, spark: SparkSession
+) -> None:
+    """Brokers keep progress for a week by default; the target is then read back."""
+    source, target = topic(suffix="source"), topic(suffix="target")
+    kafka_broker.produce(source, numbered(100))
+    run_copy([f"{source}:0:0:60"], topic=target)
+
+    report = run_copy([f"{source}:0:0:100"], topic=target, is_retry=True, audit_from={target: {"0": 0}})
+
+    assert values(kafka_broker, target) == [b"%d" % i for i in range(100)]
+    assert (report.delivered_before, report.records_written) == (60, 100)
+
+
+@pytest.mark.usefixtures("small_commits")
+@pytest.mark.parametrize("until", [pytest.param(600, id="same-plan"), pytest.param(650, id="new-plan-after-a-clear")])
+def test_a_driver_whose_run_was_taken_over_is_fenced(
+    kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy, until: int
+) -> None:
+    """It still lives and writes when the next try starts; it fails by name, and each record is there once."""
+    source, target = topic(suffix="source"), topic(suffix="target")
+    kafka_broker.produce(source, numbered(650), {"batch.num.messages": 10})
+    ranges, failures = [f"{source}:0:0:600"], list[Exception]()
+
+    def first_try() -> None:
+        try:
+            run_copy(ranges, topic=target, source_options=SLOW)
+        except JobError as error:
+            failures.append(error)
+
+    earlier = InheritableThread(target=first_try)
+    earlier.start()
+    deadline = time.monotonic() + 60
+    while len(values(kafka_broker, target)) < SMALL_COMMITS:
+        assert time.monotonic() < deadline
+        assert earlier.is_alive()
+
+    report = run_copy([f"{source}:0:0:{until}"], topic=target, is_retry=True, audit_from={target: {"0": 0}})
+
+    earlier.join(60)
+    assert not earlier.is_alive()
+    assert [type(failure) for failure in failures] == [RunTakenOverError]
+    assert values(kafka_broker, target) == [b"%d" % i for i in range(until)]
+    assert report.delivered_before > 0
+
+
+def test_a_driver_that_wakes_up_after_the_end_writes_nothing(
+    kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy, spark: SparkSession
+) -> None:
+    """It was stopped before it began; meanwhile the run was finished, and the progress of its tasks removed."""
+    source, target = topic(suffix="source"), topic(suffix="target")
+    kafka_broker.produce(source, numbered(50))
+    report = run_copy([f"{source}:0:0:50"], topic=target)
+    with kafka_admin(spark, {"kafka.bootstrap.servers": kafka_broker.bootstrap_servers}) as admin:
+        admin.remove_groups(report.progress_groups)
+
+    late = run_copy([f"{source}:0:0:50"], topic=target)
+
+    assert values(kafka_broker, target) == [b"%d" % i for i in range(50)]
+    assert late.records_written == 50
+
+
+def test_at_least_once_leaves_no_progress(kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy) -> None:
+    """It has neither transactions nor groups."""
+    source, target = topic(suffix="source"), topic(suffix="target")
+    kafka_broker.produce(source, numbered(50))
+
+    report = run_copy([f"{source}:0:0:50"], topic=target, delivery="at_least_once")
+
+    assert values(kafka_broker, target) == [b"%d" % i for i in range(50)]
+    assert report.progress_groups == ()
+
+
+def test_at_least_once_writes_whole_ranges_again_into_a_compacted_target(
+    kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy
+) -> None:
+    """What was compacted away would count as missing, and be written behind newer values."""
+    source, target = topic(suffix="source"), topic(suffix="target", config={"cleanup.policy": "compact"})
+    kafka_broker.produce(source, [Record(b"k%d" % (i % 3), b"%d" % i) for i in range(30)])
+    options: dict[str, Any] = {"topic": target, "delivery": "at_least_once"}
+    run_copy([f"{source}:0:0:20"], **options)
+
+    report = run_copy([f"{source}:0:0:30"], is_retry=True, audit_from={target: {"0": 0}}, **options)
+
+    last = {record.key: record.value for record in kafka_broker.consume(target)}
+    assert last == {b"k0": b"27", b"k1": b"28", b"k2": b"29"}
+    assert (report.delivered_before, report.records_written) == (0, 30)
+    assert "whole ranges are written again, in order" in report.warnings[0]
