@@ -423,13 +423,13 @@ def test_a_topic_that_only_the_expression_knows(broker: KafkaBroker, world: Worl
 @pytest.mark.parametrize("kind", [KafkaToKafkaBatchOperator, KafkaToKafkaAvailableNowOperator])
 def test_a_plan_only_looks(broker: KafkaBroker, world: World, kind: Any) -> None:
     """DESCRIBE is enough for it."""
-    acls = [
+    acls = {
         Acl(acl.login, "DESCRIBE", acl.resource_type, acl.resource, acl.when)
         for acl in needed("KafkaToKafkaBatchOperator")
-    ]
+    }
     more = {"checkpoint_location": str(world.folder / "new"), "starting_offsets": "earliest"}
     parameters = {**COPY, **(more if kind is KafkaToKafkaAvailableNowOperator else {})}
-    with granted(broker, acls, PRINCIPALS, NAMES):
+    with granted(broker, list(acls), PRINCIPALS, NAMES):
         assert world.run(kind(topics=["orders"], plan_only=True, **parameters))["planned_records"] == END
 
 
