@@ -20,11 +20,15 @@ def copy(
     target: str,
     starting_offsets: str = "earliest",
     ending_offsets: str = "latest",
+    where: str = "true",
+    value: str = "value",
 ) -> None:
     """Copy keys, values and headers.
 
     :param starting_offsets: ``"earliest"``, or Spark's JSON of offsets by topic and partition.
     :param ending_offsets: ``"latest"``, or the same; exclusive.
+    :param where: an SQL predicate.
+    :param value: an SQL expression.
     """
     records = (
         spark.read.format("kafka")
@@ -36,7 +40,8 @@ def copy(
         .load()
     )
     (
-        records.select("key", "value", "headers")
+        records.where(where)
+        .selectExpr("key", f"{value} as value", "headers")
         .write.format("kafka")
         .option("kafka.bootstrap.servers", bootstrap)
         .option("topic", target)

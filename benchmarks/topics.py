@@ -47,9 +47,9 @@ def fresh_topic(broker: KafkaBroker, partitions: int, suffix: str = "") -> Itera
 
 
 def check_count(broker: KafkaBroker, topic: str, expected: int) -> None:
-    """:raises WrongCopyError: if the topic does not hold as many records."""
+    """:raises WrongCopyError: if the topic does not hold as many records, but for the markers of transactions."""
     found = sum(end - start for start, end in broker.offsets(topic).values())
-    if found != expected:
+    if not expected <= found <= expected + expected // 1000 + 1000:
         raise WrongCopyError(f"The target {topic!r} must hold {expected:,} records after the copy; it holds {found:,}.")
 
 
