@@ -15,7 +15,7 @@ from uuid import uuid4
 from airflow_provider_kafka_spark.core.kept_timestamps import check_timestamp_type
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE
-from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest, RangeReport
+from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest, RangeReport, TargetRange
 from airflow_provider_kafka_spark.core.spans import Span, plan_spans
 from airflow_provider_kafka_spark.jobs.audit import Delivered, find_delivered
 from airflow_provider_kafka_spark.jobs.driver import run_job
@@ -63,6 +63,9 @@ def copy(spark: SparkSession, request: JobRequest, whole: Whole | None = None) -
             result, failed = _write(spark, request, source, configs, claim, whole)
         if claim is not None and not request.progress_lasts:
             claim.finish(admin)
+        written_to = result.targets
+        if delivered.ranges or any(result.unknown_targets):
+            written_to = [*written_to, *_since_first_try(request, admin.end_offsets(targets))]
     duplicates = delivered.duplicates
     if failed and claim is not None:
         warnings += (f"{failed} Spark tasks failed and ran again; each went on from its committed progress.",)
@@ -89,7 +92,7 @@ def copy(spark: SparkSession, request: JobRequest, whole: Whole | None = None) -
         application_id=spark.sparkContext.applicationId,
         spark_version=spark.version,
         seconds=time.monotonic() - started,
-        target_ranges=merged(result.targets),
+        target_ranges=merged(written_to),
         delivered_before=before.total() + result.before.total(),
         duplicates=duplicates,
         failed_tasks=failed,
@@ -133,6 +136,12 @@ def _prepare(
     remaining = {piece: planned.index_of_range_holding(piece) for piece in pieces}
     source = _open(spark, request, remaining, plan_spans(pieces), needs_rows=needs_rows)
     return source, delivered, source.warnings
+
+
+def _since_first_try(request: JobRequest, ends: Mapping[tuple[str, int], int]) -> list[TargetRange]:
+    """Everything that the targets got since the run's first submission, as far as that is known."""
+    starts = {name: request.audit_from.get(name[0], {}).get(str(name[1]), 0) for name in ends}
+    return [TargetRange(*name, starts[name], end) for name, end in ends.items() if starts[name] < end]
 
 
 def _find_written(spark: SparkSession, request: JobRequest, targets: Sequence[str]) -> Delivered:

@@ -51,6 +51,19 @@ class KafkaAdmin:
             for entry in found.entrySet()
         }
 
+    def end_offsets(self, topics: Sequence[str]) -> dict[tuple[str, int], int]:
+        """The end of each partition of topics that exist."""
+        kafka, request = self._jvm.org.apache.kafka, self._jvm.java.util.HashMap()
+        latest = kafka.clients.admin.OffsetSpec.latest()
+        for topic, count in self.partition_counts(topics).items():
+            for number in range(count):
+                request.put(kafka.common.TopicPartition(topic, number), latest)
+        found = self._get(self._client.listOffsets(request).all())
+        return {
+            (entry.getKey().topic(), entry.getKey().partition()): entry.getValue().offset()
+            for entry in found.entrySet()
+        }
+
     def topic_ids(self, topics: Sequence[str]) -> dict[str, str]:
         """The id that Kafka gave each topic at its creation."""
         described = self._get(self._client.describeTopics(self._list(topics)).allTopicNames())

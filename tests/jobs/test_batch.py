@@ -279,6 +279,10 @@ def test_a_retry_writes_only_what_is_missing(kafka_broker: KafkaBroker, topic: T
     ]
     assert sorted(ours) == [(partition, offset) for partition in (0, 1) for offset in range(50)]
     assert (report.delivered_before, report.records_written, report.duplicates) == (26, 100, 0)
+    held = {record.partition: record.offset for record in kafka_broker.consume(target)}
+    ends = {r.partition: r.until_offset for r in report.target_ranges}
+    assert all(r.from_offset == 0 for r in report.target_ranges)
+    assert all(ends[partition] > (last or 0) for partition, last in held.items())
 
 
 def test_a_record_cannot_pass_another_off_as_delivered(
