@@ -24,7 +24,7 @@ from airflow_provider_kafka_spark.jobs.kafka_source import Source, open_source, 
 from airflow_provider_kafka_spark.jobs.progress import Progress, Whole
 from airflow_provider_kafka_spark.jobs.record_writer import ReadCounter, WriteResult, merged
 from airflow_provider_kafka_spark.jobs.targets import find_targets
-from airflow_provider_kafka_spark.jobs.transactions import Claim, claim_run
+from airflow_provider_kafka_spark.jobs.transactions import Claim, claim_run, wait_for_open_transactions
 from airflow_provider_kafka_spark.jobs.transform import KEEP, check_expressions, mark_kept, needs_sql
 from airflow_provider_kafka_spark.jobs.write import write_records
 
@@ -127,6 +127,8 @@ def _prepare(
     compacted = [name for name, config in configs.items() if "compact" in config["cleanup.policy"]]
     if compacted:
         return source, Delivered(), (*source.warnings, _COMPACTED.format(", ".join(compacted[:5])))
+    if claim is not None:
+        wait_for_open_transactions(admin, targets)
     delivered = _find_written(spark, request, targets)
     if not delivered.ranges:
         return source, delivered, source.warnings

@@ -51,14 +51,21 @@ class KafkaAdmin:
             for entry in found.entrySet()
         }
 
-    def end_offsets(self, topics: Sequence[str]) -> dict[tuple[str, int], int]:
-        """The end of each partition of topics that exist."""
+    def end_offsets(self, topics: Sequence[str], *, committed: bool = False) -> dict[tuple[str, int], int]:
+        """The end of each partition of topics that exist.
+
+        :param committed: up to the first open transaction.
+        """
         kafka, request = self._jvm.org.apache.kafka, self._jvm.java.util.HashMap()
         latest = kafka.clients.admin.OffsetSpec.latest()
         for topic, count in self.partition_counts(topics).items():
             for number in range(count):
                 request.put(kafka.common.TopicPartition(topic, number), latest)
-        found = self._get(self._client.listOffsets(request).all())
+        level = (
+            kafka.common.IsolationLevel.READ_COMMITTED if committed else kafka.common.IsolationLevel.READ_UNCOMMITTED
+        )
+        options = kafka.clients.admin.ListOffsetsOptions(level)
+        found = self._get(self._client.listOffsets(request, options).all())
         return {
             (entry.getKey().topic(), entry.getKey().partition()): entry.getValue().offset()
             for entry in found.entrySet()

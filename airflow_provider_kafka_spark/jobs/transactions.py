@@ -7,15 +7,19 @@ one and writes nothing.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from uuid import uuid4
 
+from airflow_provider_kafka_spark.core.errors import DeliveryError
 from airflow_provider_kafka_spark.core.protocol import JobRequest
 from airflow_provider_kafka_spark.core.transactions import TRANSACTION_TIMEOUT_MS, progress_key, run_prefix
 from airflow_provider_kafka_spark.jobs.kafka_admin import KafkaAdmin
 
 _FINISHED = "finished"
+#: How long a transaction of another writer is waited for.
+_OPEN_SECONDS = 120.0
 _TIMEOUT = "kafka.transaction.timeout.ms"
 
 
@@ -92,6 +96,26 @@ def claim_run(admin: KafkaAdmin, request: JobRequest, targets: Sequence[str]) ->
     if not claim.is_finished:
         admin.set_mark(claim.group, targets[0], _mark(key, claim.owner))
     return claim
+
+
+def wait_for_open_transactions(admin: KafkaAdmin, targets: Sequence[str]) -> None:
+    """Return when readers of committed records see everything that is in the targets by now.
+
+    :raises DeliveryError: if a transaction of another writer stays open.
+    """
+    ends, deadline = admin.end_offsets(targets), time.monotonic() + _OPEN_SECONDS
+    while True:
+        seen = admin.end_offsets(targets, committed=True)
+        hidden = [f"{topic}[{number}]" for (topic, number), end in ends.items() if seen.get((topic, number), end) < end]
+        if not hidden:
+            return
+        if time.monotonic() > deadline:
+            raise DeliveryError(
+                f"What an earlier try delivered must be seen before anything is written; a transaction of another writer "
+                f"has been open for {_OPEN_SECONDS:.0f} s in {', '.join(hidden[:5])}. Nothing was written. A retry looks "
+                f"again; the writer has to commit, or its transaction to time out (transaction.timeout.ms)."
+            )
+        time.sleep(0.2)
 
 
 def _mark(key: str, owner: str) -> str:

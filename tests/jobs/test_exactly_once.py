@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from confluent_kafka import Producer
 from pyspark import InheritableThread
 
 from airflow_provider_kafka_spark.core.errors import JobError, RunTakenOverError, TargetError
@@ -114,6 +116,29 @@ def test_progress_that_is_gone_is_replaced_by_the_headers(
 
     assert values(kafka_broker, target) == [b"%d" % i for i in range(100)]
     assert (report.delivered_before, report.records_written) == (60, 100)
+
+
+def test_an_open_transaction_of_another_writer_hides_nothing(
+    kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy
+) -> None:
+    """What lies behind it is not seen by readers of committed records until it ends."""
+    source, target = topic(suffix="source"), topic(suffix="target")
+    kafka_broker.produce(source, numbered(100))
+    other = Producer({"bootstrap.servers": kafka_broker.bootstrap_servers, "transactional.id": "another-writer"})
+    other.init_transactions()
+    other.begin_transaction()
+    other.produce(target, b"foreign")
+    other.flush()
+    run_copy([f"{source}:0:0:60"], topic=target)
+    assert values(kafka_broker, target) == []
+    commit = threading.Timer(3, other.commit_transaction)
+    commit.start()
+
+    report = run_copy([f"{source}:0:0:100"], topic=target, is_retry=True, audit_from={target: {"0": 0}})
+
+    commit.join()
+    assert values(kafka_broker, target) == [b"foreign", *(b"%d" % i for i in range(100))]
+    assert report.delivered_before == 60
 
 
 @pytest.mark.usefixtures("small_commits")
