@@ -18,6 +18,8 @@ from airflow_provider_kafka_spark.core.transactions import TRANSACTION_TIMEOUT_M
 from airflow_provider_kafka_spark.jobs.kafka_admin import KafkaAdmin
 
 _FINISHED = "finished"
+#: Whether the committed progress tells of everything that was delivered.
+_COMPLETE, _INCOMPLETE = "complete", "incomplete"
 #: How long a transaction of another writer is waited for.
 _OPEN_SECONDS = 120.0
 _TIMEOUT = "kafka.transaction.timeout.ms"
@@ -29,9 +31,9 @@ class Claim:
 
     :param prefix: of the run's transactional ids and groups.
     :param key: of the progress: plan and targets.
-    :param owner: this driver's own name.
-    :param has_progress: an earlier try of the same plan left its mark, so the progress of all tasks is known: a task
-        without any has committed nothing.
+    :param mark: this driver's own.
+    :param has_progress: all that earlier tries delivered is in the committed progress of this plan: a task without any
+        has committed nothing. Otherwise an earlier plan, or progress that expired, may have delivered more.
     :param is_finished: an earlier try delivered everything.
     :param targets: every topic that is written to.
     :param timeout_ms: of a transaction.
@@ -39,7 +41,7 @@ class Claim:
 
     prefix: str
     key: str
-    owner: str
+    mark: str
     has_progress: bool
     is_finished: bool
     targets: Sequence[str]
@@ -55,7 +57,7 @@ class Claim:
         found = {
             "transactional_prefix": f"{self.prefix}task-",
             "owner_group": self.group,
-            "owner": _mark(self.key, self.owner),
+            "owner": self.mark,
             "progress_key": self.key,
             "target_topics": " ".join(self.targets),
             _TIMEOUT: self.timeout_ms,
@@ -72,7 +74,7 @@ class Claim:
     def finish(self, admin: KafkaAdmin) -> None:
         """Mark the run as finished: a driver of an earlier try that wakes up later writes nothing."""
         if not self.is_finished:
-            admin.set_mark(self.group, self.targets[0], _mark(self.key, _FINISHED))
+            admin.set_mark(self.group, self.targets[0], f"{self.key} {_FINISHED}")
 
 
 def claim_run(admin: KafkaAdmin, request: JobRequest, targets: Sequence[str]) -> Claim:
@@ -83,18 +85,22 @@ def claim_run(admin: KafkaAdmin, request: JobRequest, targets: Sequence[str]) ->
     options: Mapping[str, str] = request.sink_options
     plan = "stream" if request.progress_lasts else request.plan_digest
     prefix, key = run_prefix(request.run_id), progress_key(plan, admin.topic_ids(targets))
-    before = admin.mark(f"{prefix}owner")
+    before = admin.mark(f"{prefix}owner") or ""
+    complete, is_finished = f"{key} {_COMPLETE} ", before == f"{key} {_FINISHED}"
+    has_progress = is_finished or before.startswith(complete)
+    # Once an earlier plan may have delivered records, each try of this one has to look for them.
+    kind = complete if has_progress or not request.is_retry else f"{key} {_INCOMPLETE} "
     claim = Claim(
         prefix,
         key,
-        uuid4().hex,
-        has_progress=before is not None and before.startswith(_mark(key, "")),
-        is_finished=before == _mark(key, _FINISHED),
+        f"{kind}{uuid4().hex}",
+        has_progress=has_progress,
+        is_finished=is_finished,
         targets=targets,
         timeout_ms=options.get(_TIMEOUT, str(TRANSACTION_TIMEOUT_MS)),
     )
     if not claim.is_finished:
-        admin.set_mark(claim.group, targets[0], _mark(key, claim.owner))
+        admin.set_mark(claim.group, targets[0], claim.mark)
     return claim
 
 
@@ -116,7 +122,3 @@ def wait_for_open_transactions(admin: KafkaAdmin, targets: Sequence[str]) -> Non
                 f"again; the writer has to commit, or its transaction to time out (transaction.timeout.ms)."
             )
         time.sleep(0.2)
-
-
-def _mark(key: str, owner: str) -> str:
-    return f"{key} {owner}"

@@ -118,6 +118,26 @@ def test_progress_that_is_gone_is_replaced_by_the_headers(
     assert (report.delivered_before, report.records_written) == (60, 100)
 
 
+def test_what_another_plan_delivered_is_looked_for_at_every_try(
+    kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy
+) -> None:
+    """A clear made a new plan; its first try found what was delivered before it, and failed. The next one must too."""
+    source, target = topic(suffix="source"), topic(suffix="target", config={"max.message.bytes": "20000"})
+    large = Record(b"large", os.urandom(50_000))
+    kafka_broker.produce(source, [*numbered(60), large, *numbered(39, 60)])
+    run_copy([f"{source}:0:0:60"], topic=target)
+    retry: dict[str, Any] = {"topic": target, "is_retry": True, "audit_from": {target: {"0": 0}}}
+    with pytest.raises(TargetError):
+        run_copy([f"{source}:0:0:100"], **retry)
+    kafka_broker.alter_topic(target, {"max.message.bytes": "1000000"})
+
+    report = run_copy([f"{source}:0:0:100"], **retry)
+
+    numbers = [b"%d" % i for i in range(99)]
+    assert values(kafka_broker, target) == [*numbers[:60], large.value, *numbers[60:]]
+    assert (report.delivered_before, report.records_written) == (60, 100)
+
+
 def test_an_open_transaction_of_another_writer_hides_nothing(
     kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy
 ) -> None:
