@@ -22,6 +22,7 @@ from airflow_provider_kafka_spark.core.submission.tuning import sink_defaults, s
 from airflow_provider_kafka_spark.hooks.programs.jars import resolve
 from airflow_provider_kafka_spark.hooks.programs.spark_home import CONNECTOR_EXCLUDES, find_spark_home
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
+from tests.child_processes import children_with
 
 SECONDS = 240.0
 #: The broker hands out little at a time, so that a copy lasts for seconds on any machine.
@@ -156,7 +157,7 @@ class Driver:
 @contextlib.contextmanager
 def suspended(word: str) -> Iterator[None]:
     """The processes that this test session started with a word in their command stand still inside ``with``."""
-    found = [p for p in psutil.Process().children(recursive=True) if word in p.cmdline()]
+    found = children_with(word)
     assert found
     for process in found:
         process.suspend()
