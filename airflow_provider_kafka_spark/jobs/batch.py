@@ -127,8 +127,7 @@ def _prepare(
     compacted = [name for name, config in configs.items() if "compact" in config["cleanup.policy"]]
     if compacted:
         return source, Delivered(), (*source.warnings, _COMPACTED.format(", ".join(compacted[:5])))
-    if claim is not None:
-        wait_for_open_transactions(admin, targets)
+    wait_for_open_transactions(admin, targets)
     delivered = _find_written(spark, request, targets)
     if not delivered.ranges:
         return source, delivered, source.warnings
@@ -150,8 +149,8 @@ def _find_written(spark: SparkSession, request: JobRequest, targets: Sequence[st
     """What all tries of this run have written until now."""
     options = {
         **login_options(request.sink_options),
-        # What was written without transactions must not be hidden by an open transaction of others.
-        "kafka.isolation.level": "read_committed" if request.delivery == EXACTLY_ONCE else "read_uncommitted",
+        # What was aborted was not delivered.
+        "kafka.isolation.level": "read_committed",
         "failOnDataLoss": "false",
     }
     if request.audit_from:

@@ -138,6 +138,22 @@ def test_what_another_plan_delivered_is_looked_for_at_every_try(
     assert (report.delivered_before, report.records_written) == (60, 100)
 
 
+def test_what_was_aborted_is_not_taken_for_delivered(
+    kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy
+) -> None:
+    """A clear may change the delivery: the records of an aborted transaction are in the target, and nobody sees them."""
+    source, target = topic(suffix="source"), topic(suffix="target", config={"max.message.bytes": "20000"})
+    kafka_broker.produce(source, [*numbered(60), Record(b"large", os.urandom(50_000))])
+    with pytest.raises(TargetError):
+        run_copy([f"{source}:0:0:61"], topic=target)
+    assert values(kafka_broker, target) == []
+    kafka_broker.alter_topic(target, {"max.message.bytes": "1000000"})
+
+    run_copy([f"{source}:0:0:61"], topic=target, delivery="at_least_once", is_retry=True, audit_from={target: {"0": 0}})
+
+    assert values(kafka_broker, target)[:60] == [b"%d" % i for i in range(60)]
+
+
 def test_an_open_transaction_of_another_writer_hides_nothing(
     kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy
 ) -> None:
