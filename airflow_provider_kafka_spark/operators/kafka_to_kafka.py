@@ -81,7 +81,7 @@ class KafkaToKafkaOperator(SparkJobOperator):
     :param isolation_level: ``read_committed`` leaves aborted records out and ends at the last stable offset; ``read_uncommitted`` does neither.
     :param fail_on_data_loss: aged-out offsets and re-created topics are an error; otherwise the gap is in the result.
     :param source_options: further options of Spark's Kafka source. (templated)
-    :param sink_options: further options of Spark's Kafka sink. (templated)
+    :param sink_options: further options of the Kafka producer, with the prefix ``kafka.``. (templated)
     :param plan_only: resolve, check, return the plan, submit nothing, make no asset event.
     :param use_delegation_token: the worker makes a delegation token for this run with the connection's login, and Spark logs in with that alone: it never sees the login. The token is renewed while the job runs
         and expired behind it. True for all clusters, ``"source"`` or ``"target"`` for one. ``"spark"``: on YARN and Kubernetes with Kerberos, Spark itself obtains and renews a token for each cluster whose
@@ -250,7 +250,7 @@ class KafkaToKafkaOperator(SparkJobOperator):
         unknown = sorted(set(columns) - set(_COLUMNS))
         if unknown:
             raise InvalidInputError(
-                f"columns may set {', '.join(_COLUMNS)}; got {unknown}. (Spark's sink ignores timestamp and offset, and the topic is target_topic_expr.)"
+                f"columns may set {', '.join(_COLUMNS)}; got {unknown}. (The timestamp is kept by preserve_timestamps, and the topic is target_topic_expr.)"
             )
         if self.preserve_partition and "partition" in columns:
             raise InvalidInputError(
@@ -347,7 +347,7 @@ class KafkaToKafkaOperator(SparkJobOperator):
         }
 
     def _sink_options(self, logins: JobLogins) -> dict[str, str]:
-        """The options of Spark's Kafka sink: what is fast, the login, and the author's own."""
+        """The options of the producer, as of Spark's Kafka sink: what is fast, the login, and the author's own."""
         return {**sink_defaults(), **logins.sink_options(), **check_sink_options(self.sink_options)}
 
     def _forbidden_targets(self, plan: ReplayPlan) -> tuple[str, ...]:
