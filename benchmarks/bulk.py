@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_kafka_spark.core.protocol import JobRequest
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
-from benchmarks import airflow_task, confluent_loop, handwritten_job, kcat
+from benchmarks import airflow_task, confluent_loop, handwritten_job, java_loop, kcat
 from benchmarks.mirror_maker import MirrorMaker
 from benchmarks.orders import mean_value_size, orders
 from benchmarks.rounds import Variant, alternate, say, unavailable
@@ -31,6 +31,7 @@ _SQL, _SQL_BY_HAND = "our job with SQL, exactly once, warm", "hand-written job w
 #: Every record passes, and every value is changed.
 _WHERE, _VALUE = "get_json_object(string(value), '$.order_id') is not null", "concat(string(value), ' ')"
 _KCAT, _LOOP, _MIRROR_MAKER = "`kcat -C \\| kcat -P`", "confluent-kafka loop in Python", "MirrorMaker 2, warm"
+_LIMIT = "the limit: a loop on Kafka's Java clients, warm"
 _WHOLE, _WHOLE_BY_HAND = "our operator, whole `execute`", "hand-written job, whole `execute` of SparkSubmitOperator"
 
 
@@ -103,6 +104,7 @@ def _variants(copies: _Copies, spark: SparkSession, stack: ExitStack) -> list[Va
             f"{_AT_LEAST_ONCE}, without the provenance header",
             ours(_request(broker, delivery="at_least_once", provenance_headers=False)),
         ),
+        copies.variant(_LIMIT, _limit(broker, spark)),
         copies.variant(_BY_HAND, lambda target: handwritten_job.copy(spark, bootstrap, SOURCE, target)),
         copies.variant(_SQL, ours(_request(broker, where=_WHERE, columns={"value": _VALUE}))),
         copies.variant(
@@ -122,6 +124,12 @@ def _request(broker: KafkaBroker, **options: object) -> JobRequest:
     with fresh_topic(broker, PARTITIONS) as target:
         arguments = {"topics": [SOURCE], "target_topic": target, **options}
         return airflow_task.request_of(airflow_task.BATCH, arguments)
+
+
+def _limit(broker: KafkaBroker, spark: SparkSession) -> Callable[[str], None]:
+    loop, request = java_loop.compiled(spark), _request(broker, delivery="at_least_once")
+    ends = {number: end for number, (_, end) in broker.offsets(SOURCE).items()}
+    return lambda target: java_loop.copy(loop, spark, request, SOURCE, target, ends)
 
 
 def _copy_ours(spark: SparkSession, request: JobRequest, target: str, records: int) -> None:
@@ -181,6 +189,9 @@ def _section(variants: list[Variant], copies: _Copies, records: int, rounds: int
                 by_hand.median / by_name[_AT_LEAST_ONCE].median,
                 2.2,
                 True,
+            ),
+            Goal(
+                "At least once against the limit", by_name[_LIMIT].median / by_name[_AT_LEAST_ONCE].median, 0.85, True
             ),
             Goal(
                 "SQL, exactly once, against the same SQL in the hand-written job",

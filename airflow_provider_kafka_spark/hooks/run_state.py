@@ -263,10 +263,27 @@ class StreamRunStore:
         begun = ((r, first.get(str(r.topic_partition), r.from_offset)) for r in ranges)
         return OffsetRanges(OffsetRange(r.topic, r.partition, f, r.from_offset) for r, f in begun if f < r.from_offset)
 
-    def submitting(self, stream_id: str, ranges: OffsetRanges) -> None:
-        """Remember where the stream stands, before anything is written."""
+    def written_before(self, stream_id: str, target_ends: Mapping[str, Mapping[int, int]]) -> list[dict[str, Any]]:
+        """Where the target has what :meth:`finished_before` gives: all that it got since then.
+
+        :param target_ends: ends of the target's partitions before this try.
+        :return: ranges as in a result's ``target_ranges``.
+        """
         if self._stored.get("stream_id") != stream_id:
-            self._save({"stream_id": stream_id, "ranges": ranges.format()})
+            return []
+        first = self._stored.get("target_ends", {})
+        return [
+            {"topic": topic, "partition": number, "from_offset": start, "until_offset": end}
+            for topic, ends in target_ends.items()
+            for number, end in ends.items()
+            if (start := first.get(topic, {}).get(str(number), 0)) < end
+        ]
+
+    def submitting(self, stream_id: str, ranges: OffsetRanges, target_ends: Mapping[str, Mapping[int, int]]) -> None:
+        """Remember where the stream and its target stand, before anything is written."""
+        if self._stored.get("stream_id") != stream_id:
+            ends = {topic: {str(number): end for number, end in by.items()} for topic, by in target_ends.items()}
+            self._save({"stream_id": stream_id, "ranges": ranges.format(), "target_ends": ends})
 
     def finished(self, result: dict[str, Any]) -> None:
         """Remember that all was delivered, and the result for a retry that has nothing else to do."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from airflow_provider_kafka_spark.core.errors import JobFailedError
@@ -14,6 +16,10 @@ _CHECK_SECONDS = 1.0
 _PROCEED_CHECK_SECONDS = 0.01
 #: Longer than Airflow tries to reach its API server.
 _MOST_WAIT_SECONDS = 600.0
+#: How long a JVM may take to end by itself.
+_JVM_SECONDS = 10.0
+#: What spark-submit sets for the Python that it starts.
+_STARTED_BY_JVM = "PYSPARK_GATEWAY_PORT"
 #: What `timeout` and shells report for a process that was ended by SIGTERM.
 _EXIT_CODE_ORPHANED = 143
 
@@ -21,11 +27,15 @@ _EXIT_CODE_ORPHANED = 143
 def end_with_owner(pid: int, *, proc: Path = Path("/proc")) -> None:
     """End this driver when the process that submitted it has died, so that the task's retry does not write beside it.
 
+    Its JVM ends first: without Python it would write on for seconds.
+
     :param pid: of a process on this machine.
     :param proc: where the system tells of its processes, if it does.
     """
     stat = proc / str(pid) / "stat"
-    threading.Thread(target=_watch, args=(pid, stat, _started(pid, stat)), name="end-with-owner", daemon=True).start()
+    jvm = os.getppid() if _STARTED_BY_JVM in os.environ else None
+    arguments = pid, stat, _started(pid, stat), jvm
+    threading.Thread(target=_watch, args=arguments, name="end-with-owner", daemon=True).start()
 
 
 def wait_for_owner(proceed_file: Path) -> None:
@@ -44,12 +54,30 @@ def wait_for_owner(proceed_file: Path) -> None:
         time.sleep(_PROCEED_CHECK_SECONDS)
 
 
-def _watch(pid: int, stat: Path, started: str | None) -> None:
+def _watch(pid: int, stat: Path, started: str | None, jvm: int | None) -> None:
     while _lives(pid, stat, started):
         time.sleep(_CHECK_SECONDS)
-    sys.stderr.write(f"The worker process {pid} that submitted this job is gone, so the job ends.\n")
-    # Not sys.exit: only the whole process takes the JVM with it.
-    os._exit(_EXIT_CODE_ORPHANED)
+    try:
+        # Nobody may be there to read it.
+        with suppress(OSError):
+            sys.stderr.write(f"The worker process {pid} that submitted this job is gone, so the job ends.\n")
+        if jvm is not None:
+            _end_parent(jvm)
+    finally:
+        # sys.exit would end this thread alone.
+        os._exit(_EXIT_CODE_ORPHANED)
+
+
+def _end_parent(pid: int) -> None:
+    """End the process that started this one, by force if it takes too long."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        deadline = time.monotonic() + _JVM_SECONDS
+        with suppress(ProcessLookupError):
+            # A process without a parent gets another one, so this is not another process with the number.
+            if os.getppid() == pid:
+                os.kill(pid, number)
+        while os.getppid() == pid and time.monotonic() < deadline:
+            time.sleep(_PROCEED_CHECK_SECONDS)
 
 
 def _lives(pid: int, stat: Path, started: str | None) -> bool:

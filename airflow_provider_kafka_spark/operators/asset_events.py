@@ -39,13 +39,15 @@ def describe_delivery(
                 for r in result["ranges"]
             ),
         ],
+        "target_ranges": [*result.get("written_before", []), *result["target_ranges"]],
     }
     for outlet in outlets:
         try:
             event = context["outlet_events"][outlet]  # type: ignore[index]
             if isinstance(outlet, AssetAlias):
                 for topic in result["target_topics"]:
-                    event.add(Asset(uri=f"kafka://{target_server()}/{topic}"), extra=extra)
+                    own = [r for r in extra["target_ranges"] if r["topic"] == topic]
+                    event.add(Asset(uri=f"kafka://{target_server()}/{topic}"), extra={**extra, "target_ranges": own})
             else:
                 event.extra = extra
         except TypeError:

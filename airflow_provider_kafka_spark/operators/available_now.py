@@ -41,6 +41,10 @@ from airflow_provider_kafka_spark.operators.kafka_to_kafka import KafkaToKafkaOp
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+_UNKNOWN_TARGETS = (
+    "Earlier tries of this task finished batches, and target_topic_expr leaves unknown where they wrote: target_ranges "
+    "and the asset event have the ranges of this try alone."
+)
 #: What a task remembers for its retries: the rest is in the checkpoint.
 _APPLICATION_KEY = "kafka_spark_application"
 
@@ -147,7 +151,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
                         context, logins, folder, stale_lock, checkpoint, catch_up, plan, transform, rules
                     )
                     self._remember_request(context)
-                    store.submitting(catch_up.record.stream_id, plan.ranges)
+                    store.submitting(catch_up.record.stream_id, plan.ranges, plan.target_ends)
                     report = spark.run(request, "available_now", lambda event: self._on_event(context, event), logins)
                 finished = finished_offsets(folder.location)
                 self._check_report(report, plan, finished, catch_up, transform)
@@ -161,9 +165,14 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
             committed = None if group is None else group.commit(finished)
         for warning in (*report.warnings, *warnings):
             self.log.warning("%s", warning)
+        finished_before = store.finished_before(catch_up.record.stream_id, plan.ranges)
+        if finished_before and self.target_topic is None:
+            warnings.append(_UNKNOWN_TARGETS)
+            self.log.warning(_UNKNOWN_TARGETS)
         result = {
             **result_of_catch_up(report, plan, catch_up, lags, committed, tuple(warnings)),
-            "finished_before": store.finished_before(catch_up.record.stream_id, plan.ranges).format(),
+            "finished_before": finished_before.format(),
+            "written_before": store.written_before(catch_up.record.stream_id, plan.target_ends),
         }
         store.finished(result)
         return self._done(context, result)

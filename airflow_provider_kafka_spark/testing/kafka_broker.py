@@ -226,6 +226,22 @@ class KafkaBroker(BrokerClient, Started):
             if folder is not None:
                 shutil.rmtree(folder, ignore_errors=True)
 
+    def kill(self) -> None:
+        """End the broker by SIGKILL, as a crash would. Its data stays for :meth:`restart`."""
+        if self._process is not None:
+            self._process.kill()
+
+    def restart(self) -> None:
+        """Start the broker again, with its data and at its ports; if it runs, it is stopped first.
+
+        :raises LocalServiceError: it was never started, or does not answer in time
+        """
+        if self._process is None:
+            raise LocalServiceError("Expected a broker that was started; got none. Call start() first.")
+        self._process.stop()
+        self._process.start()
+        self._wait_until_ready(self.start_timeout)
+
     def _start_once(self, java: Path, classpath: str) -> None:
         self._folder = folder = Path(tempfile.mkdtemp(prefix="kafka-broker-"))
         security = self._security()

@@ -34,8 +34,13 @@ def main(argv: Sequence[str]) -> int:
         nonlocal told_to_stop
         told_to_stop = True
 
+    def kill(_signal: int, _frame: FrameType | None) -> None:
+        nonlocal told_to_stop, grace
+        told_to_stop, grace = True, 0.0
+
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, stop)
+    signal.signal(signal.SIGUSR1, kill)
 
     _adopt_orphans()
     # A session of its own, so that the whole group can be ended without ending this process.
@@ -60,8 +65,8 @@ def _adopt_orphans() -> None:
 
 
 def _end(child: subprocess.Popen[bytes], grace: float) -> None:
-    """Ask the child's process group to end, and after ``grace`` seconds end what is left of it and of its offspring."""
-    if child.poll() is None:
+    """Ask the child's process group to end, and after ``grace`` seconds kill what is left of it and of its offspring."""
+    if grace and child.poll() is None:
         _signal_group(child.pid, signal.SIGTERM)
         with suppress(subprocess.TimeoutExpired):
             child.wait(grace)

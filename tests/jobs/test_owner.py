@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -54,6 +55,35 @@ def test_a_job_ends_when_its_worker_is_dead(
 
     assert driver.wait(timeout=30) == 143
     assert f"worker process {worker.pid}" in (driver.stderr.read() if driver.stderr else "")
+
+
+@pytest.mark.parametrize("obeys", [True, False])
+def test_the_jvm_ends_before_its_python_does(worker: subprocess.Popen[bytes], obeys: bool) -> None:
+    """A Spark whose Python is gone writes on for seconds."""
+    driver = (
+        "import sys, time\n"
+        "from airflow_provider_kafka_spark.jobs import owner\n"
+        "owner._JVM_SECONDS = 0.5\n"
+        "owner.end_with_owner(int(sys.argv[1]))\n"
+        "print(flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    jvm = (
+        "import signal, subprocess, sys\n"
+        f"signal.signal(signal.SIGTERM, signal.{'SIG_DFL' if obeys else 'SIG_IGN'})\n"
+        "subprocess.run([sys.executable, *sys.argv[1:]])\n"
+    )
+    command = [sys.executable, "-c", jvm, "-c", driver, str(worker.pid)]
+    environment = {**os.environ, "PYSPARK_GATEWAY_PORT": "1"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+
+        worker.kill()
+
+        assert process.wait(timeout=30) == -(signal.SIGTERM if obeys else signal.SIGKILL)
+        # The pipe is closed when Python has ended, too.
+        assert process.stdout.read() == b""
 
 
 @pytest.fixture

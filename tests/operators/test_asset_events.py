@@ -15,8 +15,17 @@ RESULT: dict[str, Any] = {
     "records_written": 97,
     "ranges": [{"topic": "orders", "partition": 0, "from_offset": 100, "until_offset": 200}],
     "target_topics": ["eu", "us"],
+    "target_ranges": [
+        {"topic": "eu", "partition": 0, "from_offset": 0, "until_offset": 60},
+        {"topic": "us", "partition": 0, "from_offset": 7, "until_offset": 44},
+    ],
 }
-EXTRA = {"run_id": "51cde4972c7656f2", "records_written": 97, "offset_ranges": ["orders:0:100:200"]}
+EXTRA: dict[str, Any] = {
+    "run_id": "51cde4972c7656f2",
+    "records_written": 97,
+    "offset_ranges": ["orders:0:100:200"],
+    "target_ranges": RESULT["target_ranges"],
+}
 
 
 def test_each_asset_is_told_and_what_is_none_is_passed_over() -> None:
@@ -29,15 +38,15 @@ def test_each_asset_is_told_and_what_is_none_is_passed_over() -> None:
     assert context["outlet_events"][asset].extra == EXTRA
 
 
-def test_an_alias_stands_for_each_target_topic() -> None:
+def test_an_alias_stands_for_each_target_topic_with_its_own_ranges() -> None:
     context, alias = task_context(), AssetAlias("copies")
 
     describe_delivery(context, [alias], RESULT, lambda: "broker-1:9092")  # type: ignore[arg-type]
 
     events = context["outlet_events"][alias].asset_alias_events
     assert [(e.source_alias_name, e.dest_asset_key.uri, e.extra) for e in events] == [
-        ("copies", "kafka://broker-1:9092/eu", EXTRA),
-        ("copies", "kafka://broker-1:9092/us", EXTRA),
+        ("copies", "kafka://broker-1:9092/eu", {**EXTRA, "target_ranges": [RESULT["target_ranges"][0]]}),
+        ("copies", "kafka://broker-1:9092/us", {**EXTRA, "target_ranges": [RESULT["target_ranges"][1]]}),
     ]
 
 

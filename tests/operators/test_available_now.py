@@ -528,6 +528,13 @@ def test_what_a_try_finished_before_it_died_is_announced_by_the_next(
     assert (third, announced_again) == (second, announced)
     # Nobody was told before the clear.
     assert announced_after_clear["offset_ranges"] == [f"{source}:0:0:26", f"{source}:0:26:31"]
-    assert last["finished_before"] == []
+    # What the first try wrote, and what the second one did.
+    first_ends = [(r["from_offset"], r["until_offset"]) for r in announced["target_ranges"]]
+    assert first_ends[0][0] == 0
+    assert first_ends[-1][1] >= 26
+    assert [r["from_offset"] for r in announced_last["target_ranges"]] == [
+        max(r["until_offset"] for r in announced_after_clear["target_ranges"]) + 1
+    ]
+    assert last["finished_before"] == last["written_before"] == []
     assert announced_last["offset_ranges"] == [f"{source}:0:31:36"]
     assert (cleared["records_written"], last["records_written"], len(kafka.consume(target))) == (5, 5, 36)

@@ -202,6 +202,26 @@ def test_properties_reach_the_broker() -> None:
         assert len(broker.consume("made-by-writing")) == 1
 
 
+def test_a_killed_broker_comes_back_with_its_data() -> None:
+    """At the same address; restart() also restarts one that runs."""
+    with KafkaBroker() as broker:
+        before = broker.bootstrap_servers
+        broker.create_topic("kept")
+        broker.produce("kept", [Record(value=b"x")])
+
+        broker.kill()
+
+        assert not broker.running
+        assert not _answers(before)
+        broker.restart()
+        assert broker.bootstrap_servers == before
+        assert [r.value for r in broker.consume("kept")] == [b"x"]
+        broker.restart()
+        assert [r.value for r in broker.consume("kept")] == [b"x"]
+    with pytest.raises(LocalServiceError, match="Call start"):
+        KafkaBroker().restart()
+
+
 def test_a_stopped_broker_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its port is free, its data is removed, and stopping it again does nothing."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))

@@ -197,8 +197,8 @@ class Watch:
 def announced_ranges(events: Iterable[Any]) -> list[dict[str, Any]]:
     """The offset ranges of a run's asset events, ready for ``ReplayOffsetRangesOperator``.
 
-    Those of a watcher's event are what it saw arrive, those of an operator's what it has read from its source. A range
-    that two events have counts once.
+    A watcher's event has the ranges that it saw arrive in the watched topic. An operator's event has the ranges of the
+    target that it wrote. A range that two events have counts once.
 
     :param events: ``triggering_asset_events[asset]``, or what is in their ``extra``.
     :raises BoundError: if one of them is not from a watcher or an operator of this package.
@@ -218,7 +218,7 @@ def announced_ranges(events: Iterable[Any]) -> list[dict[str, Any]]:
 
 def _ranges_of(extra: Mapping[Any, Any]) -> object:
     payload = extra.get("payload")
-    return payload.get("ranges") if isinstance(payload, Mapping) else extra.get("offset_ranges")
+    return payload.get("ranges") if isinstance(payload, Mapping) else extra.get("target_ranges")
 
 
 def _of_topic(since: Since, topic: str) -> Since:

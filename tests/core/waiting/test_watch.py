@@ -214,19 +214,29 @@ def test_the_ranges_of_a_run_are_those_of_all_its_events() -> None:
     assert announced_ranges(e.extra for e in events) == announced_ranges(events)
 
 
-def test_the_ranges_of_our_operators_events_are_read_too() -> None:
-    """Those that a copy has read from its source, so that a DAG that is scheduled by the copy knows them."""
-    copied = {"run_id": "r", "records_written": 9, "offset_ranges": ["orders:0:0:4", "orders:1:7:7", "o.x:2:1:3"]}
-    retried = {"run_id": "r", "records_written": 9, "offset_ranges": ["orders:0:0:4", "orders:0:4:9"]}
-    nothing = {"run_id": "s", "records_written": 0, "offset_ranges": []}
+def test_the_ranges_of_our_operators_events_are_those_of_the_target() -> None:
+    """Where a copy wrote, so that a DAG that is scheduled by the copied topic knows what to read."""
 
-    found = announced_ranges([SimpleNamespace(extra=extra) for extra in (copied, retried, nothing)])
+    def copied(*ranges: tuple[str, int, int, int]) -> SimpleNamespace:
+        names = ("topic", "partition", "from_offset", "until_offset")
+        target_ranges = [dict(zip(names, r, strict=True)) for r in ranges]
+        return SimpleNamespace(
+            extra={
+                "run_id": "r",
+                "offset_ranges": ["source:0:0:4"],
+                "records_written": 4,
+                "target_ranges": target_ranges,
+            }
+        )
 
-    assert ranges({"ranges": found}) == ["o.x:2:1:3", "orders:0:0:9"]
+    first = copied(("copy", 0, 0, 5), ("o.x", 2, 1, 3))
+    second, nothing = copied(("copy", 0, 5, 12)), copied()
+
+    assert ranges({"ranges": announced_ranges([first, second, nothing])}) == ["copy:0:0:12", "o.x:2:1:3"]
     assert announced_ranges([nothing]) == []
 
 
-@pytest.mark.parametrize("extra", [{}, None, {"offset_ranges": "orders:0:0:1"}, {"payload": {}}, {"ranges": []}])
+@pytest.mark.parametrize("extra", [{}, None, {"target_ranges": "orders:0:0:1"}, {"payload": {}}, {"ranges": []}])
 def test_an_event_of_anybody_else_is_refused(extra: object) -> None:
     with pytest.raises(BoundError, match="anything else update the asset"):
         announced_ranges([SimpleNamespace(extra=extra)])
