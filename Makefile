@@ -4,7 +4,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PROCESSES ?= 2
+PROCESSES ?= 3
 SIDE_BY_SIDE := --numprocesses=$(PROCESSES) --dist=loadgroup --no-loadscope-reorder
 READY := $(VENV)/.ready
 PACKAGE := airflow_provider_kafka_spark

@@ -16,7 +16,7 @@ from benchmarks.rounds import say
 from benchmarks.surroundings import own_surroundings
 from benchmarks.table import Section
 
-MEASUREMENTS = ("bulk", "streams", "replay", "ranges", "planning", "sensors", "triggerer")
+MEASUREMENTS = ("bulk", "streams", "replay", "ranges", "yarn", "planning", "sensors", "triggerer")
 #: Source, target and what the broker needs besides, for each record of the bulk copy and at least.
 _BYTES_PER_RECORD, _LEAST_BYTES = 1_000, 5_000_000_000
 
@@ -113,13 +113,14 @@ def _header(options: argparse.Namespace) -> str:
 
 def _measurements(options: argparse.Namespace, folder: Path) -> dict[str, Callable[[], Section]]:
     # Imported behind the change of environment: Airflow reads it when it is imported.
-    from benchmarks import bulk, planning, ranges, replay, sensors, streams, triggerer
+    from benchmarks import bulk, planning, ranges, replay, sensors, streams, triggerer, yarn
 
     return {
         "bulk": lambda: bulk.measure(options.records, options.rounds, folder),
         "streams": lambda: streams.measure(options.records, options.rounds, folder),
         "replay": lambda: replay.measure(options.rounds, folder),
         "ranges": lambda: ranges.measure(options.rounds),
+        "yarn": lambda: yarn.measure(options.records, options.rounds, folder),
         "planning": lambda: planning.measure(options.rounds),
         "sensors": lambda: sensors.measure(options.sensors, folder),
         "triggerer": lambda: triggerer.measure(options.sensors, folder),

@@ -26,7 +26,13 @@ _numbers = count(1)
 
 
 def execute_in_child(operator: str, arguments: Mapping[str, Any], folder: Path) -> float:
-    """Seconds that ``execute`` took, from its call to its return.
+    """Seconds that ``execute`` took, as :func:`run_in_child` gives them."""
+    seconds, _ = run_in_child(operator, arguments, folder)
+    return seconds
+
+
+def run_in_child(operator: str, arguments: Mapping[str, Any], folder: Path) -> tuple[float, Any]:
+    """Seconds that ``execute`` took, from its call to its return, and what it returned.
 
     :param operator: one of the names above.
     :param arguments: of the operator.
@@ -34,7 +40,7 @@ def execute_in_child(operator: str, arguments: Mapping[str, Any], folder: Path) 
     :raises RuntimeError: if the task failed.
     """
     name = f"task-{next(_numbers)}"
-    specification, result, log = (folder / f"{name}.{end}" for end in ("json", "seconds", "log"))
+    specification, result, log = (folder / f"{name}.{end}" for end in ("json", "result", "log"))
     specification.write_text(json.dumps({"operator": operator, "arguments": dict(arguments)}))
     command = [sys.executable, "-m", "benchmarks.airflow_task", str(specification), str(result)]
     checkout = Path(__file__).resolve().parents[1]
@@ -43,7 +49,8 @@ def execute_in_child(operator: str, arguments: Mapping[str, Any], folder: Path) 
             time.sleep(_POLL_SECONDS)
         if process.returncode != 0 or not result.exists():
             raise RuntimeError(f"The task {operator!r} failed with exit code {process.returncode}.\n{process.tail(60)}")
-    return float(result.read_text())
+    seconds, returned = json.loads(result.read_text())
+    return seconds, returned
 
 
 def request_of(operator: str, arguments: Mapping[str, Any]) -> JobRequest:
@@ -107,15 +114,15 @@ def build_operator(kind: str, arguments: Mapping[str, Any]) -> Any:
 
 
 def main(argv: Sequence[str]) -> None:
-    """Execute what the first file says, and write the seconds to the second."""
+    """Execute what the first file says, and write the seconds and what was returned to the second."""
     specification, result = (Path(argument) for argument in argv)
     wanted = json.loads(specification.read_text())
     operator = build_operator(wanted["operator"], wanted["arguments"])
     context = task_context()
     started = time.perf_counter()
-    operator.execute(context)
+    returned = operator.execute(context)
     seconds = time.perf_counter() - started
-    result.write_text(repr(seconds))
+    result.write_text(json.dumps([seconds, returned]))
 
 
 class _CapturedError(Exception):

@@ -134,8 +134,9 @@ def _limit(broker: KafkaBroker, spark: SparkSession) -> Callable[[str], None]:
 
 def _copy_ours(spark: SparkSession, request: JobRequest, target: str, records: int) -> None:
     from airflow_provider_kafka_spark.jobs import batch
+    from airflow_provider_kafka_spark.jobs.spark_application import SparkApplication
 
-    report = batch.copy(spark, replace(request, transform=replace(request.transform, topic=target)))
+    report = batch.copy(SparkApplication(spark), replace(request, transform=replace(request.transform, topic=target)))
     if (report.records_read, report.records_written) != (records, records):
         raise WrongCopyError(f"The report must count {records:,} records; it says {report}.")
 

@@ -73,6 +73,7 @@ def measure(rounds: int) -> Section:
 
 def _variant(broker: KafkaBroker, spark: SparkSession, shape: _Shape) -> Variant:
     from airflow_provider_kafka_spark.jobs import batch
+    from airflow_provider_kafka_spark.jobs.spark_application import SparkApplication
 
     with fresh_topic(broker, PARTITIONS) as target:
         arguments = {"offset_ranges": shape.format(), "target_topic": target}
@@ -81,7 +82,9 @@ def _variant(broker: KafkaBroker, spark: SparkSession, shape: _Shape) -> Variant
     def run() -> float:
         with fresh_topic(broker, PARTITIONS) as target:
             started = time.perf_counter()
-            report = batch.copy(spark, replace(request, transform=replace(request.transform, topic=target)))
+            report = batch.copy(
+                SparkApplication(spark), replace(request, transform=replace(request.transform, topic=target))
+            )
             seconds = time.perf_counter() - started
             check_count(broker, target, COPIED)
             if len(report.ranges) != shape.ranges or report.records_written != COPIED:

@@ -79,11 +79,12 @@ class _Streams:
 
     def _ours(self, target: str, checkpoint: str, **more: object) -> float:
         from airflow_provider_kafka_spark.jobs import available_now
+        from airflow_provider_kafka_spark.jobs.spark_application import SparkApplication
 
         arguments = {**self._arguments(target, checkpoint), **more}
         request = airflow_task.request_of(airflow_task.AVAILABLE_NOW, arguments)
         started = time.perf_counter()
-        report = available_now.catch_up(self._spark, request)
+        report = available_now.catch_up(SparkApplication(self._spark), request)
         seconds = time.perf_counter() - started
         if report.records_written != self._records:
             raise WrongCopyError(f"The report must count {self._records:,} records; it says {report}.")

@@ -34,18 +34,21 @@ class Goal:
 
 @dataclass(frozen=True)
 class Section:
-    """One measurement: what was done, a table, and what was wanted."""
+    """One measurement: what was done, a table, what was wanted, and lines to add below the table."""
 
     title: str
     text: str
     header: Sequence[str]
     rows: Sequence[Sequence[str]]
     goals: Sequence[Goal] = field(default=())
+    notes: Sequence[str] = field(default=())
 
     def markdown(self) -> str:
         lines = [f"## {self.title}", "", self.text, "", _line(self.header)]
         lines.append(_line(["---"] + ["---:"] * (len(self.header) - 1)))
         lines += [_line(row) for row in self.rows]
+        if self.notes:
+            lines += ["", *self.notes]
         if self.goals:
             lines += ["", *(goal.line() for goal in self.goals)]
         return "\n".join(lines) + "\n"

@@ -29,9 +29,11 @@ from airflow_provider_kafka_spark.jobs.driver import run_job
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from airflow_provider_kafka_spark.jobs.spark_application import SparkApplication
+
 OnEvent = Callable[[JobEvent], None]
 
-_JOBS: Mapping[str, Callable[[SparkSession, JobRequest], JobReport]] = {
+_JOBS: Mapping[str, Callable[[SparkApplication, JobRequest], JobReport]] = {
     "batch": batch.copy,
     "available_now": available_now.catch_up,
 }

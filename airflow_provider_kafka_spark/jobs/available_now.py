@@ -29,13 +29,14 @@ from airflow_provider_kafka_spark.jobs.checkpoint_lock import checkpoint_lock
 from airflow_provider_kafka_spark.jobs.driver import run_job
 from airflow_provider_kafka_spark.jobs.progress import Whole
 from airflow_provider_kafka_spark.jobs.record_writer import merged
+from airflow_provider_kafka_spark.jobs.spark_application import SparkApplication
 from airflow_provider_kafka_spark.jobs.transform import check_expressions
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 
-def catch_up(spark: SparkSession, request: JobRequest) -> JobReport:
+def catch_up(spark: SparkApplication, request: JobRequest) -> JobReport:
     """Finish what was begun, copy everything up to the ends that the topics have at the start, and account for it.
 
     :raises KafkaSparkError: if the request cannot be carried out as it stands.
@@ -44,7 +45,7 @@ def catch_up(spark: SparkSession, request: JobRequest) -> JobReport:
     order = request.stream
     if order is None:
         raise ValueError("The request is of a bounded copy; jobs.batch runs those.")
-    check_expressions(spark, request.transform)
+    check_expressions(spark.session, request.transform)
     with checkpoint_lock(spark, order.lock, order.owner, order.stale_lock):
         _refuse_moved(spark, order)
         account = _Account.of(order)
@@ -59,7 +60,7 @@ def catch_up(spark: SparkSession, request: JobRequest) -> JobReport:
         target_topics=account.target_topics(request),
         target_ranges=merged(r for report in account.reports for r in report.target_ranges),
         application_id=spark.sparkContext.applicationId,
-        spark_version=spark.version,
+        spark_version=spark.sparkContext.version,
         seconds=time.monotonic() - started,
         delivered_before=sum(report.delivered_before for report in account.reports),
         duplicates=sum(report.duplicates for report in account.reports),
@@ -123,7 +124,7 @@ class _Account:
         return tuple(sorted(one | {topic for report in self.reports for topic in report.target_topics}))
 
 
-def _refuse_moved(spark: SparkSession, order: StreamOrder) -> None:
+def _refuse_moved(spark: SparkApplication, order: StreamOrder) -> None:
     """Refuse a plan that was made before another run moved the checkpoint on."""
     began = order.unfinished_checkpoint or order.checkpoint
     offsets = batch_numbers(hadoop_files.names(spark, f"{began}/offsets"))
@@ -133,7 +134,7 @@ def _refuse_moved(spark: SparkSession, order: StreamOrder) -> None:
         )
 
 
-def _finish(spark: SparkSession, request: JobRequest, order: StreamOrder, number: int, account: _Account) -> None:
+def _finish(spark: SparkApplication, request: JobRequest, order: StreamOrder, number: int, account: _Account) -> None:
     """Finish the batch that an earlier run began, and commit it."""
     report = batch.copy(spark, replace(request, progress_lasts=True), account.progress)
     hadoop_files.write_whole(spark, f"{order.unfinished_checkpoint}/commits/{number}", commit_text())
@@ -141,7 +142,7 @@ def _finish(spark: SparkSession, request: JobRequest, order: StreamOrder, number
     account.add(number, report, ends, replayed=True)
 
 
-def _write_record(spark: SparkSession, order: StreamOrder) -> None:
+def _write_record(spark: SparkApplication, order: StreamOrder) -> None:
     uri = f"{order.checkpoint}/{RECORD_NAME}"
     before = hadoop_files.read(spark, uri)
     if before is None:
@@ -154,7 +155,7 @@ def _write_record(spark: SparkSession, order: StreamOrder) -> None:
         hadoop_files.overwrite(spark, uri, order.record)
 
 
-def _stream(spark: SparkSession, request: JobRequest, order: StreamOrder, account: _Account) -> None:
+def _stream(spark: SparkApplication, request: JobRequest, order: StreamOrder, account: _Account) -> None:
     """Run the stream to its end."""
     failures: list[Exception] = []
 
@@ -184,7 +185,9 @@ def _stream(spark: SparkSession, request: JobRequest, order: StreamOrder, accoun
             query.stop()
 
 
-def _copy_batch(spark: SparkSession, request: JobRequest, order: StreamOrder, number: int, account: _Account) -> None:
+def _copy_batch(
+    spark: SparkApplication, request: JobRequest, order: StreamOrder, number: int, account: _Account
+) -> None:
     """Copy the offsets that Spark has written down for a batch. It commits the batch when this returns."""
     name = f"offsets/{number}"
     begun = Batch.parse(hadoop_files.read(spark, f"{order.checkpoint}/{name}") or "", number, name)
@@ -202,9 +205,9 @@ def _copy_batch(spark: SparkSession, request: JobRequest, order: StreamOrder, nu
     account.add(number, batch.copy(spark, part, account.progress), dict(begun.ends))
 
 
-def _source(spark: SparkSession, request: JobRequest, order: StreamOrder) -> DataFrame:
+def _source(spark: SparkApplication, request: JobRequest, order: StreamOrder) -> DataFrame:
     reader = (
-        spark.readStream.format("kafka")
+        spark.session.readStream.format("kafka")
         .options(**request.source_options)
         .options(**order.source)
         .option("startingOffsets", order.starting_offsets)

@@ -8,10 +8,12 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError, TargetError
 from airflow_provider_kafka_spark.core.kept_timestamps import check_timestamp_type
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE
@@ -23,23 +25,26 @@ from airflow_provider_kafka_spark.jobs.kafka_admin import KafkaAdmin, kafka_admi
 from airflow_provider_kafka_spark.jobs.kafka_source import Source, open_source, read_from, read_since
 from airflow_provider_kafka_spark.jobs.progress import Progress, Whole
 from airflow_provider_kafka_spark.jobs.record_writer import ReadCounter, WriteResult, merged
+from airflow_provider_kafka_spark.jobs.spark_application import SparkApplication
 from airflow_provider_kafka_spark.jobs.targets import find_targets
 from airflow_provider_kafka_spark.jobs.transactions import Claim, claim_run, wait_for_open_transactions
 from airflow_provider_kafka_spark.jobs.transform import KEEP, check_expressions, mark_kept, needs_sql
 from airflow_provider_kafka_spark.jobs.write import write_records
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 #: Executors stamp what they write by their own clocks.
 _CLOCK_SKEW_MS = 10 * 60 * 1000
+#: How long brokers may take to say which topics exist, when the write has failed.
+_LOOK_MS = 5_000
 _COMPACTED = (
     "This is a retry, and the target is compacted ({}): what an earlier try delivered may be gone from it, so whole ranges "
     "are written again, in order."
 )
 
 
-def copy(spark: SparkSession, request: JobRequest, whole: Whole | None = None) -> JobReport:
+def copy(spark: SparkApplication, request: JobRequest, whole: Whole | None = None) -> JobReport:
     """Copy what the request names, and account for it.
 
     Nothing is written before all expressions, targets and earlier deliveries are known.
@@ -48,7 +53,8 @@ def copy(spark: SparkSession, request: JobRequest, whole: Whole | None = None) -
     :raises KafkaSparkError: if the request cannot be carried out as it stands.
     """
     started = time.monotonic()
-    check_expressions(spark, request.transform)
+    if needs_sql(request.transform):
+        check_expressions(spark.session, request.transform)
     planned = request.offset_ranges.without_empty()
     targets = find_targets(spark, request, lambda: _kept_records(spark, request, planned))
     with kafka_admin(spark, request.sink_options) as admin:
@@ -60,7 +66,8 @@ def copy(spark: SparkSession, request: JobRequest, whole: Whole | None = None) -
         source, delivered, warnings = _prepare(spark, request, planned, targets, configs, admin, claim)
         result, failed = WriteResult(), 0
         if source is not None:
-            result, failed = _write(spark, request, source, configs, claim, whole)
+            with _naming_deleted_targets(admin, targets):
+                result, failed = _write(spark, request, source, configs, claim, whole)
         if claim is not None and not request.progress_lasts:
             claim.finish(admin)
         written_to = result.targets
@@ -90,7 +97,7 @@ def copy(spark: SparkSession, request: JobRequest, whole: Whole | None = None) -
         ),
         target_topics=targets,
         application_id=spark.sparkContext.applicationId,
-        spark_version=spark.version,
+        spark_version=spark.sparkContext.version,
         seconds=time.monotonic() - started,
         target_ranges=merged(written_to),
         delivered_before=before.total() + result.before.total(),
@@ -103,7 +110,7 @@ def copy(spark: SparkSession, request: JobRequest, whole: Whole | None = None) -
 
 
 def _prepare(
-    spark: SparkSession,
+    spark: SparkApplication,
     request: JobRequest,
     planned: OffsetRanges,
     targets: Sequence[str],
@@ -139,13 +146,36 @@ def _prepare(
     return source, delivered, source.warnings
 
 
+@contextmanager
+def _naming_deleted_targets(admin: KafkaAdmin, targets: Sequence[str]) -> Iterator[None]:
+    """A producer only learns that its topic does not answer.
+
+    :raises TargetError: if a target does not exist any more when the write fails.
+    """
+    from py4j.protocol import Py4JError, Py4JJavaError
+
+    try:
+        yield
+    except (BrokerUnavailableError, Py4JJavaError) as error:
+        existing = set(targets)
+        # Brokers that are away do not tell, and neither does a JVM that is gone.
+        with suppress(Py4JError, OSError):
+            existing = admin.existing(targets, _LOOK_MS)
+        if deleted := sorted(set(targets) - existing):
+            raise TargetError(
+                f"The target must exist until the job ends; {', '.join(deleted[:5])} was deleted meanwhile. Create it "
+                "again: a retry then writes all records to the new topic."
+            ) from error
+        raise
+
+
 def _since_first_try(request: JobRequest, ends: Mapping[tuple[str, int], int]) -> list[TargetRange]:
     """Everything that the targets got since the run's first submission, as far as that is known."""
     starts = {name: request.audit_from.get(name[0], {}).get(str(name[1]), 0) for name in ends}
     return [TargetRange(*name, starts[name], end) for name, end in ends.items() if starts[name] < end]
 
 
-def _find_written(spark: SparkSession, request: JobRequest, targets: Sequence[str]) -> Delivered:
+def _find_written(spark: SparkApplication, request: JobRequest, targets: Sequence[str]) -> Delivered:
     """What all tries of this run have written until now."""
     options = {
         **login_options(request.sink_options),
@@ -154,17 +184,17 @@ def _find_written(spark: SparkSession, request: JobRequest, targets: Sequence[st
         "failOnDataLoss": "false",
     }
     if request.audit_from:
-        written = read_from(spark, request.audit_from, options)
+        written = read_from(spark.session, request.audit_from, options)
     elif request.transform.preserve_timestamps:
         # The times at which records were written are not known.
-        written = read_since(spark, targets, None, options)
+        written = read_since(spark.session, targets, None, options)
     else:
-        written = read_since(spark, targets, (request.audit_since_ms or 0) - _CLOCK_SKEW_MS, options)
-    return find_delivered(spark, written, request.run_id)
+        written = read_since(spark.session, targets, (request.audit_since_ms or 0) - _CLOCK_SKEW_MS, options)
+    return find_delivered(spark.session, written, request.run_id)
 
 
 def _open(
-    spark: SparkSession,
+    spark: SparkApplication,
     request: JobRequest,
     ranges: dict[OffsetRange, int],
     spans: Sequence[Span],
@@ -177,14 +207,14 @@ def _open(
     return open_source(spark, ranges, spans, options, ids, preserve_order=order, needs_rows=needs_rows)
 
 
-def _kept_records(spark: SparkSession, request: JobRequest, planned: OffsetRanges) -> DataFrame:
+def _kept_records(spark: SparkApplication, request: JobRequest, planned: OffsetRanges) -> DataFrame:
     source = _open(spark, request, {r: i for i, r in enumerate(planned)}, request.spans, needs_rows=True)
     assert source.rows is not None  # noqa: S101 - asked for
     return mark_kept(source.rows, request.transform).where(KEEP)
 
 
 def _write(
-    spark: SparkSession,
+    spark: SparkApplication,
     request: JobRequest,
     source: Source,
     configs: Mapping[str, Mapping[str, str]],
@@ -205,7 +235,7 @@ def _write(
     return result, _failed_tasks(spark, group)
 
 
-def _failed_tasks(spark: SparkSession, group: str) -> int:
+def _failed_tasks(spark: SparkApplication, group: str) -> int:
     """Tasks of the write that failed or were lost, although the write succeeded: each may have written before."""
     tracker: Any = spark.sparkContext.statusTracker()
     stages = {

@@ -16,7 +16,7 @@ from airflow_provider_kafka_spark.core.streams.checkpoint_layout import BEAT_SEC
 from airflow_provider_kafka_spark.jobs import hadoop_files
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from airflow_provider_kafka_spark.jobs.spark_application import HasContext
 
 _EXIT_CODE_LOST_LOCK = 75
 _SETTLE_SECONDS = 1.0
@@ -38,7 +38,7 @@ class _Lease:
 
 
 @contextmanager
-def checkpoint_lock(spark: SparkSession, uri: str, owner: str, stale: str | None) -> Iterator[None]:
+def checkpoint_lock(spark: HasContext, uri: str, owner: str, stale: str | None) -> Iterator[None]:
     """Hold the lock.
 
     A driver that was suspended so long that another run took its lock ends itself at once when it wakes: nothing it still wrote would be accounted for. So does one that cannot renew its lock, before
@@ -80,7 +80,7 @@ def checkpoint_lock(spark: SparkSession, uri: str, owner: str, stale: str | None
         _release(spark, uri, lock)
 
 
-def _beat(spark: SparkSession, uri: str, lock: Lock, lease: _Lease, stop: threading.Event) -> None:
+def _beat(spark: HasContext, uri: str, lock: Lock, lease: _Lease, stop: threading.Event) -> None:
     beat = 0
     while not stop.wait(BEAT_SECONDS):
         beat += 1
@@ -107,7 +107,7 @@ def _end_with_lease(uri: str, lease: _Lease, stop: threading.Event) -> None:
             os._exit(_EXIT_CODE_LOST_LOCK)
 
 
-def _release(spark: SparkSession, uri: str, lock: Lock) -> None:
+def _release(spark: HasContext, uri: str, lock: Lock) -> None:
     """Delete the lock, unless another run has taken it over by now."""
     try:
         if _is_same(Lock.parse(hadoop_files.read(spark, uri) or ""), lock):

@@ -21,6 +21,7 @@ from airflow_provider_kafka_spark.core.submission.shown_text import shown_lines
 from airflow_provider_kafka_spark.jobs.owner import end_with_owner, wait_for_owner
 from airflow_provider_kafka_spark.jobs.progress import say
 from airflow_provider_kafka_spark.jobs.report_file import write_report
+from airflow_provider_kafka_spark.jobs.spark_application import SparkApplication
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,7 +40,7 @@ class _Application:
 
 
 def run_job(
-    job: Callable[[SparkSession, JobRequest], JobReport],
+    job: Callable[[SparkApplication, JobRequest], JobReport],
     argv: Sequence[str] | None = None,
     running: SparkSession | None = None,
 ) -> int:
@@ -48,20 +49,18 @@ def run_job(
     :param running: a session to run it in, which goes on; otherwise one is started, and stopped.
     :return: the exit code; the report says how it went.
     """
-    from pyspark.sql import SparkSession
-
     (request_file,) = sys.argv[1:] if argv is None else argv
     request = JobRequest.from_json(Path(request_file).read_text())
     if request.owner_pid is not None:
         end_with_owner(request.owner_pid)
     logins = [dereferenced(options, _properties_of) for options in (request.source_options, request.sink_options)]
     started = time.monotonic()
-    spark: SparkSession | None = None
+    spark: SparkApplication | None = None
     application = _Application()
     try:
-        spark = running or SparkSession.builder.getOrCreate()
+        spark = SparkApplication(running)
         context = spark.sparkContext
-        application = _Application(context.applicationId, spark.version, context.uiWebUrl)
+        application = _Application(context.applicationId, context.version, context.uiWebUrl)
         say(JobStarted(application.id, application.ui_url), request.event_token)
         if request.proceed_file is not None:
             wait_for_owner(Path(request.proceed_file))
@@ -69,7 +68,7 @@ def run_job(
     except Exception as error:  # noqa: BLE001 - whatever it was, the worker must learn of it
         report = _report_failure(request, error, logins, application, time.monotonic() - started)
     write_report(report, request.report_uri, request.report_key, spark)
-    if spark is not None and running is None:
+    if spark is not None:
         # The report is there; a JVM that is gone need not be stopped.
         with suppress(Exception):
             spark.stop()

@@ -9,14 +9,14 @@ from py4j.protocol import Py4JJavaError
 from airflow_provider_kafka_spark.core.streams.checkpoint_layout import LARGEST_FILE
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from airflow_provider_kafka_spark.jobs.spark_application import HasContext
 
 
 #: Object stores, where a rename is a copy, and where readers see a file when it is closed, or the one before.
 _SEEN_WHEN_CLOSED = frozenset({"s3", "s3a", "s3n", "gs"})
 
 
-def write_whole(spark: SparkSession, uri: str, text: str) -> None:
+def write_whole(spark: HasContext, uri: str, text: str) -> None:
     """Write a new file whole or not at all: a reader must never meet half of it.
 
     :raises OSError: if it is there already, or cannot be written.
@@ -32,7 +32,7 @@ def write_whole(spark: SparkSession, uri: str, text: str) -> None:
         raise FileExistsError(f"{uri} could not be written: does it exist already?")
 
 
-def overwrite(spark: SparkSession, uri: str, text: str) -> None:
+def overwrite(spark: HasContext, uri: str, text: str) -> None:
     """Write a file in place of what is there, in one step where the file system can: HDFS, local disks and the object stores of Amazon and Google do.
 
     :raises OSError: if it cannot be written.
@@ -56,7 +56,7 @@ def overwrite(spark: SparkSession, uri: str, text: str) -> None:
         raise _named(error, f"writing {uri}") from error
 
 
-def _replace(spark: SparkSession, partial: Any, path: Any) -> None:
+def _replace(spark: HasContext, partial: Any, path: Any) -> None:
     gateway, jvm = spark.sparkContext._gateway, spark.sparkContext._jvm
     if _is_local(path):
         # Hadoop would delete first: a reader that comes between finds no lock, and a crash leaves none of the two.
@@ -73,7 +73,7 @@ def _replace(spark: SparkSession, partial: Any, path: Any) -> None:
     jvm.org.apache.hadoop.fs.FileContext.getFileContext(path.toUri(), conf).rename(partial, path, options)  # type: ignore[union-attr]
 
 
-def create(spark: SparkSession, uri: str, text: str) -> bool:
+def create(spark: HasContext, uri: str, text: str) -> bool:
     """Write a file if it is not there, and say whether it was not.
 
     HDFS and local disks decide that in one step; object stores may not.
@@ -98,7 +98,7 @@ def create(spark: SparkSession, uri: str, text: str) -> bool:
     return True
 
 
-def _claim(spark: SparkSession, path: Any) -> None:
+def _claim(spark: HasContext, path: Any) -> None:
     """Make an empty file on the local disk, or fail. (Hadoop's ``create`` only looks first: of eight at once, eight were told that the file is theirs.)"""
     gateway, jvm = spark.sparkContext._gateway, spark.sparkContext._jvm
     files: Any = jvm.java.nio.file  # type: ignore[union-attr]
@@ -110,12 +110,12 @@ def _is_local(path: Any) -> bool:
     return bool(path.toUri().getScheme() == "file")
 
 
-def _local_path(spark: SparkSession, path: Any) -> Any:
+def _local_path(spark: HasContext, path: Any) -> Any:
     jvm: Any = spark.sparkContext._jvm
     return jvm.java.io.File(path.toUri().getPath()).toPath()
 
 
-def read(spark: SparkSession, uri: str) -> str | None:
+def read(spark: HasContext, uri: str) -> str | None:
     """The text of a file, or None if there is none.
 
     :raises OSError: if it cannot be read, is no regular file, or is larger than what is written here.
@@ -139,7 +139,7 @@ def read(spark: SparkSession, uri: str) -> str | None:
     return content.decode(errors="replace")
 
 
-def delete(spark: SparkSession, uri: str) -> None:
+def delete(spark: HasContext, uri: str) -> None:
     """Delete a file, if it is there.
 
     :raises OSError: if it is there and cannot be deleted.
@@ -151,7 +151,7 @@ def delete(spark: SparkSession, uri: str) -> None:
         raise _named(error, f"deleting {uri}") from error
 
 
-def names(spark: SparkSession, uri: str) -> list[str]:
+def names(spark: HasContext, uri: str) -> list[str]:
     """Names of what is in a folder; none if there is no such folder.
 
     :raises OSError: if it cannot be read.
@@ -165,7 +165,7 @@ def names(spark: SparkSession, uri: str) -> list[str]:
         raise _named(error, f"listing {uri}") from error
 
 
-def _open(spark: SparkSession, uri: str) -> tuple[Any, Any]:
+def _open(spark: HasContext, uri: str) -> tuple[Any, Any]:
     jvm: Any = spark.sparkContext._jvm
     path = jvm.org.apache.hadoop.fs.Path(uri)
     try:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_kafka_spark.core.errors import JarError
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from airflow_provider_kafka_spark.jobs.spark_application import HasContext
 
 _TIMEOUT_MS = 30_000
+_CLOSE_SECONDS = 5
 #: Secrets are references to a file, which a provider resolves.
 _LOGIN = ("kafka.bootstrap.", "kafka.security.", "kafka.sasl.", "kafka.ssl.", "kafka.config.providers")
 
@@ -28,9 +29,17 @@ class KafkaAdmin:
         self._jvm = jvm
         self._client = client
 
+    def existing(self, topics: Sequence[str], within_ms: int = _TIMEOUT_MS) -> set[str]:
+        """Those of the topics that exist.
+
+        :param within_ms: how long brokers may take to answer.
+        """
+        names = self._client.listTopics().names().get(within_ms, self._jvm.java.util.concurrent.TimeUnit.MILLISECONDS)
+        return set(names) & set(topics)
+
     def partition_counts(self, topics: Sequence[str]) -> dict[str, int]:
         """Number of partitions of each topic that exists."""
-        existing = set(self._get(self._client.listTopics().names()))
+        existing = self.existing(topics)
         wanted = self._list(topic for topic in topics if topic in existing)
         described = self._get(self._client.describeTopics(wanted).allTopicNames())
         return {name: described[name].partitions().size() for name in described}
@@ -109,7 +118,7 @@ class KafkaAdmin:
 
 
 @contextmanager
-def kafka_admin(spark: SparkSession, options: Mapping[str, str]) -> Iterator[KafkaAdmin]:
+def kafka_admin(spark: HasContext, options: Mapping[str, str]) -> Iterator[KafkaAdmin]:
     """:param options: of Spark's Kafka sink or source; the login is taken from them."""
     jvm: Any = spark.sparkContext._jvm
     config = jvm.java.util.HashMap()
@@ -129,4 +138,5 @@ def kafka_admin(spark: SparkSession, options: Mapping[str, str]) -> Iterator[Kaf
     try:
         yield KafkaAdmin(jvm, client)
     finally:
-        client.close()
+        # Without a limit it waits for brokers that are away.
+        client.close(jvm.java.time.Duration.ofSeconds(_CLOSE_SECONDS))

@@ -17,10 +17,12 @@ from airflow_provider_kafka_spark.core.spans import Span
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from airflow_provider_kafka_spark.jobs.spark_application import HasContext
+
 _DEFAULT_POLL_TIMEOUT_MS = 120_000
 
 
-def read_tasks(spark: SparkSession, tasks: Sequence[Sequence[Span]], options: Mapping[str, str]) -> Any:
+def read_tasks(spark: HasContext, tasks: Sequence[Sequence[Span]], options: Mapping[str, str]) -> Any:
     """A ``JavaRDD`` of ``ConsumerRecord``, one Spark partition per task, or None if this Spark has no such RDD.
 
     :param tasks: the spans of each task, which it reads one after the other.
@@ -32,7 +34,9 @@ def read_tasks(spark: SparkSession, tasks: Sequence[Sequence[Span]], options: Ma
         return _read(spark, tasks, options)
     # TypeError: py4j's answer where a name is a package, that is, where the class is absent.
     except (Py4JError, TypeError, AttributeError) as error:
-        sys.stderr.write(f"Spark {spark.version} has no Kafka RDD as known here; its public reader is used: {error}\n")
+        sys.stderr.write(
+            f"Spark {spark.sparkContext.version} has no Kafka RDD as known here; its public reader is used: {error}\n"
+        )
         return None
 
 
@@ -53,7 +57,7 @@ def as_rows(spark: SparkSession, records: Any) -> DataFrame:
     return DataFrame(session.internalCreateDataFrame(rows, schema, False), spark)
 
 
-def _read(spark: SparkSession, tasks: Sequence[Sequence[Span]], options: Mapping[str, str]) -> Any:
+def _read(spark: HasContext, tasks: Sequence[Sequence[Span]], options: Mapping[str, str]) -> Any:
     jvm: Any = spark.sparkContext._jvm
     context = spark.sparkContext._jsc.sc()
     kafka010 = jvm.org.apache.spark.sql.kafka010

@@ -13,6 +13,7 @@ from airflow_provider_kafka_spark.core.offset_range import OffsetRange
 from airflow_provider_kafka_spark.core.spans import Span, tasks_of
 from airflow_provider_kafka_spark.jobs.kafka_rdd import as_rows, read_tasks
 from airflow_provider_kafka_spark.jobs.record_writer import in_range, range_table
+from airflow_provider_kafka_spark.jobs.spark_application import SparkApplication
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -51,7 +52,7 @@ class Source:
 
 
 def open_source(
-    spark: SparkSession,
+    spark: SparkApplication,
     ranges: Mapping[OffsetRange, int],
     spans: Sequence[Span],
     options: Mapping[str, str],
@@ -79,12 +80,12 @@ def open_source(
             return Source(records, None, table)
         has_gaps = any(span.ranges > 1 for span in spans)
         wanted = records.filter(in_range(spark.sparkContext, table)) if has_gaps else records
-        return Source(records, as_rows(spark, wanted), table)
+        return Source(records, as_rows(spark.session, wanted), table)
     alone = [Span(r.topic, r.partition, r.from_offset, r.until_offset) for r in ranges]
-    loads = [_load_layer(spark, layer, options) for layer in _layers(alone)]
+    loads = [_load_layer(spark.session, layer, options) for layer in _layers(alone)]
     rows = reduce(lambda above, below: above.unionAll(below), loads)
     table = range_table(ranges, [[span] for span in alone], topic_ids)
-    return Source(None, rows, table, (_PUBLIC_READER.format(spark.version),))
+    return Source(None, rows, table, (_PUBLIC_READER.format(spark.sparkContext.version),))
 
 
 def read_from(spark: SparkSession, starts: Mapping[str, Mapping[str, int]], options: Mapping[str, str]) -> DataFrame:

@@ -11,10 +11,10 @@ from airflow_provider_kafka_spark.core.submission.report_mac import sign
 from airflow_provider_kafka_spark.jobs.hadoop_files import write_whole
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from airflow_provider_kafka_spark.jobs.spark_application import HasContext
 
 
-def write_report(report: JobReport, uri: str, key: str, spark: SparkSession | None) -> None:
+def write_report(report: JobReport, uri: str, key: str, spark: HasContext | None) -> None:
     """Write the report whole or not at all: the worker must never read half of it.
 
     :param key: of the request, for the report's MAC.
@@ -28,5 +28,5 @@ def write_report(report: JobReport, uri: str, key: str, spark: SparkSession | No
         partial.rename(uri)
         return
     if spark is None:
-        raise RuntimeError(f"No Spark session, so the report cannot be written to {uri}.")
+        raise RuntimeError(f"No Spark, so the report cannot be written to {uri}.")
     write_whole(spark, uri, text)

@@ -9,14 +9,17 @@ from airflow_provider_kafka_spark.core.errors import TargetError
 from airflow_provider_kafka_spark.core.protocol import JobRequest, Transform
 from airflow_provider_kafka_spark.jobs.kafka_admin import kafka_admin
 from airflow_provider_kafka_spark.jobs.local_table import local_table
+from airflow_provider_kafka_spark.jobs.spark_application import SparkApplication
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 _MOST_TOPICS = 1_000
 
 
-def find_targets(spark: SparkSession, request: JobRequest, kept_records: Callable[[], DataFrame]) -> tuple[str, ...]:
+def find_targets(
+    spark: SparkApplication, request: JobRequest, kept_records: Callable[[], DataFrame]
+) -> tuple[str, ...]:
     """Every topic that records will go to; each of those that ``target_topic_expr`` leads to can take them.
 
     An expression over ``topic`` and ``partition`` alone is evaluated on the plan. Any other one is evaluated on every
@@ -32,7 +35,7 @@ def find_targets(spark: SparkSession, request: JobRequest, kept_records: Callabl
     if transform.topic is not None:
         return (transform.topic,)
     partitions = ((p.topic, p.partition) for p in request.offset_ranges.without_empty().topic_partitions)
-    planned = local_table(spark, {"topic": "string", "partition": "int"}, partitions)
+    planned = local_table(spark.session, {"topic": "string", "partition": "int"}, partitions)
     try:
         routes, by_plan = _routes(planned, transform), True
     except PySparkException:
@@ -57,7 +60,7 @@ def _routes(records: DataFrame, transform: Transform) -> dict[str | None, int]:
     return {row["target"]: row["highest"] for row in found.collect()}
 
 
-def _check(spark: SparkSession, request: JobRequest, routes: Mapping[str | None, int]) -> None:
+def _check(spark: SparkApplication, request: JobRequest, routes: Mapping[str | None, int]) -> None:
     expression = f"target_topic_expr={request.transform.topic_expr!r}"
     if None in routes:
         raise TargetError(

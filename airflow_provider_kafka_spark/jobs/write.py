@@ -11,6 +11,7 @@ from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER
 from airflow_provider_kafka_spark.core.submission.refused_records import find_refused_record
 from airflow_provider_kafka_spark.jobs.kafka_source import Source
 from airflow_provider_kafka_spark.jobs.record_writer import ReadCounter, WriteResult, run_writer
+from airflow_provider_kafka_spark.jobs.spark_application import SparkApplication
 from airflow_provider_kafka_spark.jobs.transactions import Claim
 from airflow_provider_kafka_spark.jobs.transform import to_rows
 
@@ -26,7 +27,7 @@ COMMIT_RECORDS = 200_000
 
 
 def write_records(
-    spark: SparkSession,
+    spark: SparkApplication,
     request: JobRequest,
     source: Source,
     configs: Mapping[str, Mapping[str, str]],
@@ -48,7 +49,7 @@ def write_records(
     records = source.records
     if source.rows is not None:
         settings["reader"] = "rows"
-        records = _rows(spark, to_rows(source.rows, request.transform))
+        records = _rows(spark.session, to_rows(source.rows, request.transform))
     try:
         return run_writer(spark.sparkContext, records, settings, source.table, counter)
     except Py4JJavaError as error:

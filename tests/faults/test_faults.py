@@ -27,8 +27,6 @@ RECORDS, PARTITIONS = 4_000, 2
 #: How often each fault is tried; `make faults` tries more.
 ROUNDS = int(os.environ.get("FAULT_ROUNDS", "1"))
 SEED = int(os.environ.get("FAULT_SEED", "7"))
-#: Clients that give up soon.
-IMPATIENT = {"kafka.request.timeout.ms": "2000", "kafka.delivery.timeout.ms": "4000", "kafka.max.block.ms": "4000"}
 
 Start = Callable[..., Driver]
 each_round = pytest.mark.parametrize("number", range(ROUNDS))
@@ -57,7 +55,8 @@ def copy(kafka_broker: KafkaBroker, record_property: Callable[[str, object], Non
 @pytest.fixture(scope="module")
 def frail_broker() -> Iterator[KafkaBroker]:
     """One that may be killed."""
-    with KafkaBroker() as broker:
+    # It comes back when its earlier session has ended.
+    with KafkaBroker(properties={"broker.session.timeout.ms": "2000", "broker.heartbeat.interval.ms": "500"}) as broker:
         yield broker
 
 
@@ -79,6 +78,17 @@ def wait_for_moment(copy: Copy, number: int) -> None:
     """Return when as many records are there as the seed says."""
     count = random.Random(SEED * 1000 + number).randrange(1, RECORDS // 2)
     wait_for_copies(copy.broker, copy.target, count)
+
+
+def impatient(request: JobRequest) -> JobRequest:
+    """Its clients give up soon."""
+    soon = {"kafka.request.timeout.ms": "2000", "kafka.default.api.timeout.ms": "4000"}
+    producer = {"kafka.delivery.timeout.ms": "4000", "kafka.max.block.ms": "4000", "kafka.request.timeout.ms": "2000"}
+    return replace(
+        request,
+        source_options={**request.source_options, **soon},
+        sink_options={**request.sink_options, **producer},
+    )
 
 
 def retry(request: JobRequest) -> JobRequest:
@@ -130,7 +140,8 @@ def test_the_process_of_the_airflow_task_is_killed(copy: Copy, start: Start, num
     second = start(retry(copy.request))
 
     copy.check(second.wait(), second.log, "the retry")
-    assert first.wait() is None
+    late = first.wait()
+    assert late is None or late.failure is not None
     assert not first.processes()
 
 
@@ -166,7 +177,7 @@ def test_the_broker_is_suspended_for_a_while(copy: Copy, start: Start, number: i
 @each_round
 def test_the_broker_is_suspended_for_longer_than_its_clients_wait(copy: Copy, start: Start, number: int) -> None:
     """The first try fails by name."""
-    request = replace(copy.request, sink_options={**copy.request.sink_options, **IMPATIENT})
+    request = impatient(copy.request)
     first = start(request)
     wait_for_moment(copy, number)
     with suspended("kafka.Kafka"):
@@ -198,7 +209,7 @@ def test_the_broker_is_killed_and_started_again(
 @each_round
 def test_the_target_is_deleted_and_created_again(copy: Copy, start: Start, number: int) -> None:
     """The first try fails by name; the retry writes everything to the new topic."""
-    request = replace(copy.request, sink_options={**copy.request.sink_options, **IMPATIENT})
+    request = impatient(copy.request)
     first = start(request)
     wait_for_moment(copy, number)
     copy.broker.delete_topic(copy.target)

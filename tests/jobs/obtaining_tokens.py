@@ -10,10 +10,10 @@ from airflow_provider_kafka_spark.jobs.batch import copy
 from airflow_provider_kafka_spark.jobs.driver import run_job
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from airflow_provider_kafka_spark.jobs.spark_application import SparkApplication
 
 
-def copy_on_tokens(spark: SparkSession, request: JobRequest) -> JobReport:
+def copy_on_tokens(spark: SparkApplication, request: JobRequest) -> JobReport:
     context: Any = spark.sparkContext
     jvm, conf = context._jvm, context._jsc.sc().conf()
     hadoop = context._jsc.hadoopConfiguration()

@@ -5,11 +5,12 @@ import random
 
 import pytest
 
-from airflow_provider_kafka_spark.core.errors import ExpressionError, TargetError
+from airflow_provider_kafka_spark.core.errors import ExpressionError, JobFailedError, TargetError
 from airflow_provider_kafka_spark.core.protocol import TargetRange
 from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER, Provenance
 from airflow_provider_kafka_spark.core.spans import Span
 from airflow_provider_kafka_spark.jobs import kafka_source
+from airflow_provider_kafka_spark.jobs.spark_application import SparkApplication
 from airflow_provider_kafka_spark.testing.broker_client import Record
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
@@ -40,6 +41,25 @@ def test_copies_byte_for_byte(kafka_broker: KafkaBroker, topic: TopicFactory, ru
     assert [content(r) for r in kafka_broker.consume(target)] == [content(r) for r in records]
     assert (report.records_read, report.records_written) == (5, 5)
     assert report.target_ranges == (TargetRange(target, 0, 0, 5),)
+
+
+def test_a_copy_without_expressions_starts_no_sql(
+    kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A session costs a small replay more than the copy."""
+
+    def session(_: object) -> None:
+        raise AssertionError("A SQL session was asked for.")
+
+    monkeypatch.setattr(SparkApplication, "session", property(session))
+    source, target = topic(suffix="source"), topic(suffix="target")
+    kafka_broker.produce(source, [Record(b"k", b"%d" % i) for i in range(9)])
+
+    run_copy([f"{source}:0:0:5", f"{source}:0:7:9"], topic=target)
+
+    assert [r.value for r in kafka_broker.consume(target)] == [b"%d" % i for i in (0, 1, 2, 3, 4, 7, 8)]
+    with pytest.raises(JobFailedError, match="A SQL session"):
+        run_copy([f"{source}:0:0:5"], topic=target, where="true")
 
 
 def test_says_where_each_record_came_from(kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy) -> None:

@@ -125,7 +125,7 @@ def test_the_application_has_the_name_that_it_was_submitted_with(run_job: RunJob
 def test_a_job_whose_jvm_dies_leaves_its_report(run_job: RunJob) -> None:
     """With what was known of Spark before."""
     report = run_job(
-        "os.kill(spark.sparkContext._gateway.proc.pid, signal.SIGKILL); spark.sparkContext._gateway.proc.wait(); spark.range(1).count()"
+        "os.kill(spark.sparkContext._gateway.proc.pid, signal.SIGKILL); spark.sparkContext._gateway.proc.wait(); spark.session.range(1).count()"
     )
 
     assert report.failure is not None

@@ -22,9 +22,11 @@ away = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], 
 print("pids", os.getpid(), away.pid, flush=True)
 time.sleep(600)
 """
+#: A shell starts what runs in the background with SIGINT ignored, and so are this process's children then.
 _OWNER = """
-import sys, time
+import signal, sys, time
 from pathlib import Path
+signal.signal(signal.SIGINT, signal.default_int_handler)
 from airflow_provider_kafka_spark.testing.owned_process import OwnedProcess
 folder = Path(sys.argv[1])
 with OwnedProcess([sys.executable, "-c", sys.argv[2]], folder / "log", remove_if_orphaned=folder / "data"):

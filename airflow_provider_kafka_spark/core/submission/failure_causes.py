@@ -86,6 +86,12 @@ _CAUSES = (
         "A login lacks a permission; docs/permissions.md lists what is needed.",
     ),
     (
+        r"kafka\.common\.errors\.(Timeout|Disconnect|Network)\w*Exception|has passed since batch creation",
+        "BrokerUnavailableError",
+        "Brokers did not answer in time. A retry continues from what was committed; if brokers are slow rather than "
+        "away, raise kafka.request.timeout.ms and kafka.delivery.timeout.ms.",
+    ),
+    (
         r"Failed to find data source: kafka|ClassNotFoundException: .{0,60}kafka010|NoClassDefFoundError: org/apache/kafka",
         "JarError",
         "Spark has no Kafka connector of its own version on its class path: leave kafka_connector out to have it fetched, or name its jars.",

@@ -41,6 +41,13 @@ _KNOWN = [
         id="silent-target",
     ),
     pytest.param(
+        "org.apache.kafka.common.errors.TimeoutException: Timeout of 60000ms expired before the position for partition "
+        "orders-1 could be determined",
+        "BrokerUnavailableError",
+        "did not answer in time. A retry continues",
+        id="silent-source",
+    ),
+    pytest.param(
         "org.apache.kafka.common.errors.RecordTooLargeException: The message is 9000000 bytes when serialized which is larger than 8388608, which is the value of the max.request.size",
         "TargetError",
         "max.message.bytes",
