@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
 
+from benchmarks.environment import own_surroundings
 from benchmarks.machine import machine_lines, version_line
 from benchmarks.rounds import say
-from benchmarks.surroundings import own_surroundings
 from benchmarks.table import Section
 
 MEASUREMENTS = ("bulk", "streams", "replay", "ranges", "planning", "sensors", "triggerer")

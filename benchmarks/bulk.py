@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from airflow_provider_kafka_spark.core.protocol import JobRequest
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from benchmarks import airflow_task, confluent_loop, handwritten_job, java_loop, kcat
+from benchmarks.environment import connect_to
 from benchmarks.mirror_maker import MirrorMaker
 from benchmarks.orders import mean_value_size, orders
 from benchmarks.rounds import Variant, alternate, say, unavailable
-from benchmarks.surroundings import connect_to
 from benchmarks.table import Goal, Section, median_and_range, ratio_text, rounds_text
 from benchmarks.topics import WrongCopyError, check_count, fill, fresh_topic, headers_of_first_record, new_broker
 from benchmarks.warm_spark import connector_jars, warm_session

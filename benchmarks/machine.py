@@ -11,7 +11,7 @@ from datetime import datetime, timezone
 from importlib.metadata import version
 from pathlib import Path
 
-from airflow_provider_kafka_spark.hooks.programs.java import find_java
+from airflow_provider_kafka_spark.hooks.runtime.java import find_java
 from airflow_provider_kafka_spark.testing.kafka_broker import COORDINATES
 from benchmarks.mirror_maker import COORDINATE as MIRROR_MAKER
 

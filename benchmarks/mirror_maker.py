@@ -16,8 +16,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from airflow_provider_kafka_spark.hooks.programs.jars import resolve
-from airflow_provider_kafka_spark.hooks.programs.java import find_java
+from airflow_provider_kafka_spark.hooks.runtime.jars import resolve
+from airflow_provider_kafka_spark.hooks.runtime.java import find_java
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from airflow_provider_kafka_spark.testing.owned_process import OwnedProcess
 from airflow_provider_kafka_spark.testing.ports import LOOPBACK, free_ports

@@ -9,9 +9,9 @@ from airflow_provider_kafka_spark.core.bounds import AtTimestamp, Bound, parse_b
 from airflow_provider_kafka_spark.core.broker_state import Selection
 from airflow_provider_kafka_spark.core.plan import Target, make_plan
 from airflow_provider_kafka_spark.core.resolve import ReadRules, resolve_window, timestamps_in
+from benchmarks.environment import connect_to
 from benchmarks.orders import orders
 from benchmarks.rounds import Variant, alternate, say
-from benchmarks.surroundings import connect_to
 from benchmarks.table import Section, median_and_range, rounds_text
 from benchmarks.topics import WrongCopyError, fill, new_broker
 

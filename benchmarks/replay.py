@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from airflow_provider_kafka_spark.hooks.programs.jars import REPOSITORY_VARIABLE, cache_root
-from airflow_provider_kafka_spark.hooks.programs.spark_home import CONNECTOR_EXCLUDES, find_spark_home
+from airflow_provider_kafka_spark.hooks.runtime.jars import REPOSITORY_VARIABLE, cache_root
+from airflow_provider_kafka_spark.hooks.runtime.spark_home import CONNECTOR_EXCLUDES, find_spark_home
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from benchmarks import airflow_task, handwritten_job
+from benchmarks.environment import connect_to
 from benchmarks.orders import orders
 from benchmarks.rounds import Variant, alternate, say
-from benchmarks.surroundings import connect_to
 from benchmarks.table import Goal, Section, median_and_range, ratio_text, rounds_text
 from benchmarks.topics import check_count, fill, fresh_topic, new_broker
 from benchmarks.warm_spark import connector_jars

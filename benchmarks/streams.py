@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from benchmarks import airflow_task, handwritten_stream
+from benchmarks.environment import connect_to
 from benchmarks.orders import mean_value_size, orders
 from benchmarks.rounds import Variant, alternate, say
-from benchmarks.surroundings import connect_to
 from benchmarks.table import Goal, Section, median_and_range, ratio_text, rounds_text
 from benchmarks.topics import WrongCopyError, check_count, fill, fresh_topic, new_broker
 from benchmarks.warm_spark import connector_jars, warm_session

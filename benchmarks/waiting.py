@@ -35,7 +35,7 @@ async def _wait(kind: str, count: int, topic: str, result: Path) -> None:
 
 def _trigger(kind: str, topic: str) -> Any:
     if kind == OURS:
-        from airflow_provider_kafka_spark.core.waiting.new_records import NewRecords
+        from airflow_provider_kafka_spark.core.conditions.new_records import NewRecords
         from airflow_provider_kafka_spark.triggers.condition import KafkaConditionTrigger
 
         condition = NewRecords.parse(topics=[topic], since="earliest").to_json()

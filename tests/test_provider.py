@@ -21,8 +21,8 @@ from airflow.sdk import BaseHook, BaseOperator, BaseSensorOperator
 from airflow.triggers.base import BaseTrigger
 
 from airflow_provider_kafka_spark import __version__
-from airflow_provider_kafka_spark.hooks.programs.jars import REPOSITORY_VARIABLE
-from airflow_provider_kafka_spark.hooks.programs.java import find_java
+from airflow_provider_kafka_spark.hooks.runtime.jars import REPOSITORY_VARIABLE
+from airflow_provider_kafka_spark.hooks.runtime.java import find_java
 from airflow_provider_kafka_spark.provider_info import get_provider_info
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory

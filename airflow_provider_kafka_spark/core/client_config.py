@@ -13,15 +13,15 @@ from datetime import datetime
 from pathlib import PurePath
 from typing import Any
 
+from airflow_provider_kafka_spark.core.connection import sasl, tls
+from airflow_provider_kafka_spark.core.connection.bootstrap_servers import parse_servers
+from airflow_provider_kafka_spark.core.connection.client_properties import LoginFiles
+from airflow_provider_kafka_spark.core.connection.connection_extra import ConnectionExtra
+from airflow_provider_kafka_spark.core.connection.jaas import parse_jaas
+from airflow_provider_kafka_spark.core.connection.kerberos import jaas_elsewhere
+from airflow_provider_kafka_spark.core.connection.sasl import Login, parse_sasl
+from airflow_provider_kafka_spark.core.connection.tls import Tls, parse_tls
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError
-from airflow_provider_kafka_spark.core.logins import sasl, tls
-from airflow_provider_kafka_spark.core.logins.bootstrap_servers import parse_servers
-from airflow_provider_kafka_spark.core.logins.client_properties import LoginFiles
-from airflow_provider_kafka_spark.core.logins.connection_extra import ConnectionExtra
-from airflow_provider_kafka_spark.core.logins.jaas import parse_jaas
-from airflow_provider_kafka_spark.core.logins.kerberos import jaas_elsewhere
-from airflow_provider_kafka_spark.core.logins.sasl import Login, parse_sasl
-from airflow_provider_kafka_spark.core.logins.tls import Tls, parse_tls
 
 #: Same name and meaning in both clients, but for a few values.
 SAME_FOR_BOTH = frozenset(

@@ -10,6 +10,7 @@ from confluent_kafka import IsolationLevel, KafkaException
 from confluent_kafka.admin import ListOffsetsResultInfo, OffsetSpec
 
 from airflow_provider_kafka_spark.core.broker_state import ClusterState, PartitionState, TopicState
+from airflow_provider_kafka_spark.core.conditions.broker_snapshot import Facts, Needs
 from airflow_provider_kafka_spark.core.errors import (
     BrokerAuthenticationError,
     BrokerAuthorizationError,
@@ -20,7 +21,6 @@ from airflow_provider_kafka_spark.core.errors import (
     UnknownTopicError,
 )
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition
-from airflow_provider_kafka_spark.core.waiting.facts import Facts, Needs
 from airflow_provider_kafka_spark.hooks.checkpoint import finished_offsets
 from airflow_provider_kafka_spark.hooks.consumer_group import ConsumerGroup
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook, is_passing

@@ -14,6 +14,7 @@ from airflow.sdk import BaseHook
 from airflow.sdk.log import mask_secret
 
 from airflow_provider_kafka_spark.core.client_config import KafkaClientConfig
+from airflow_provider_kafka_spark.core.connection.faults import find_login_fault
 from airflow_provider_kafka_spark.core.errors import (
     BrokerAuthenticationError,
     BrokerAuthorizationError,
@@ -22,17 +23,16 @@ from airflow_provider_kafka_spark.core.errors import (
     DelegationTokenError,
     DelegationTokenNotUsableError,
 )
-from airflow_provider_kafka_spark.core.logins.delegation_token import (
+from airflow_provider_kafka_spark.core.tokens.delegation_token import (
     DelegationToken,
     TokenInfo,
     TokenSelection,
     principal,
 )
-from airflow_provider_kafka_spark.core.logins.faults import find_login_fault
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.hooks.kafka_jvm import KafkaJvm, kerberos_properties
 from airflow_provider_kafka_spark.hooks.opened import Opened
-from airflow_provider_kafka_spark.hooks.programs.connector import client_jars
+from airflow_provider_kafka_spark.hooks.runtime.connector import client_jars
 
 #: How long brokers may take to hear of a new token from each other.
 USABLE_SECONDS = 20.0
@@ -76,7 +76,7 @@ class DelegationTokenHook(Opened, BaseHook):
     def of_connector(cls, conn_id: str, timeout: float, kafka_connector: str | None) -> DelegationTokenHook:
         """A hook whose Java client comes from where an operator or sensor says.
 
-        :param kafka_connector: see :func:`~airflow_provider_kafka_spark.hooks.programs.connector.client_jars`.
+        :param kafka_connector: see :func:`~airflow_provider_kafka_spark.hooks.runtime.connector.client_jars`.
         """
         return cls(conn_id, timeout, jars=client_jars(kafka_connector))
 
@@ -169,7 +169,7 @@ class DelegationTokenHook(Opened, BaseHook):
     def renew(self, selection: TokenSelection, *, period_ms: int | None = None) -> list[TokenInfo]:
         """Prolong tokens, and return them with their new times. One that is refused does not keep the others from being renewed.
 
-        A broker prolongs no token beyond its maximum time: look at :attr:`~airflow_provider_kafka_spark.core.logins.delegation_token.TokenInfo.at_maximum`.
+        A broker prolongs no token beyond its maximum time: look at :attr:`~airflow_provider_kafka_spark.core.tokens.delegation_token.TokenInfo.at_maximum`.
 
         :param period_ms: the new remaining life, counted from now; the broker's ``delegation.token.expiry.time.ms`` by default, which is also the longest.
         :raises DelegationTokenExpiredError: if one has ended.

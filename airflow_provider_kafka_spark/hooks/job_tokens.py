@@ -18,7 +18,7 @@ from airflow_provider_kafka_spark.core.errors import (
     JobTokenEndedError,
     KafkaSparkError,
 )
-from airflow_provider_kafka_spark.core.logins.delegation_token import (
+from airflow_provider_kafka_spark.core.tokens.delegation_token import (
     RENEW_AT,
     DelegationToken,
     TokenSelection,

@@ -15,6 +15,8 @@ from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, Resou
 
 from airflow_provider_kafka_spark.core.broker_state import ClusterState, PartitionState, TopicState
 from airflow_provider_kafka_spark.core.client_config import KafkaClientConfig
+from airflow_provider_kafka_spark.core.connection.connection_form import CONN_TYPE
+from airflow_provider_kafka_spark.core.connection.faults import find_login_fault
 from airflow_provider_kafka_spark.core.errors import (
     BrokerAuthorizationError,
     BrokerError,
@@ -22,11 +24,13 @@ from airflow_provider_kafka_spark.core.errors import (
     ConnectionConfigError,
     UnknownTopicError,
 )
-from airflow_provider_kafka_spark.core.logins.connection_form import CONN_TYPE
-from airflow_provider_kafka_spark.core.logins.faults import find_login_fault
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition
-from airflow_provider_kafka_spark.hooks.logins.broker_failures import MOVING, BrokerFailures, code_of, text_of
-from airflow_provider_kafka_spark.hooks.logins.connection import KafkaConnection, aread_connection, read_connection
+from airflow_provider_kafka_spark.hooks.connection.airflow_connection import (
+    KafkaConnection,
+    aread_connection,
+    read_connection,
+)
+from airflow_provider_kafka_spark.hooks.connection.broker_failures import MOVING, BrokerFailures, code_of, text_of
 from airflow_provider_kafka_spark.hooks.opened import Opened
 
 T = TypeVar("T")

@@ -17,6 +17,8 @@ from typing import Any
 from py4j.java_gateway import GatewayParameters, JavaGateway, find_jar_path
 from py4j.protocol import Py4JError, Py4JJavaError
 
+from airflow_provider_kafka_spark.core.connection.faults import TLS, find_login_fault
+from airflow_provider_kafka_spark.core.connection.jaas import parse_jaas
 from airflow_provider_kafka_spark.core.errors import (
     BrokerAuthenticationError,
     BrokerAuthorizationError,
@@ -30,12 +32,10 @@ from airflow_provider_kafka_spark.core.errors import (
     JavaStartError,
     KafkaSparkError,
 )
-from airflow_provider_kafka_spark.core.logins.faults import TLS, find_login_fault
-from airflow_provider_kafka_spark.core.logins.jaas import parse_jaas
 from airflow_provider_kafka_spark.hooks.opened import Opened
-from airflow_provider_kafka_spark.hooks.programs.child_environment import child_environment
-from airflow_provider_kafka_spark.hooks.programs.connector import client_jars
-from airflow_provider_kafka_spark.hooks.programs.java import find_java
+from airflow_provider_kafka_spark.hooks.runtime.child_environment import child_environment
+from airflow_provider_kafka_spark.hooks.runtime.connector import client_jars
+from airflow_provider_kafka_spark.hooks.runtime.java import find_java
 
 START_SECONDS = 30.0
 _STOP_SECONDS = 5.0

@@ -9,9 +9,9 @@ from confluent_kafka import KafkaError, KafkaException
 
 from airflow_provider_kafka_spark.core.errors import BrokerAuthorizationError, BrokerError, KafkaSparkError, OptionError
 from airflow_provider_kafka_spark.core.transactions import PREFIX
+from airflow_provider_kafka_spark.hooks.connection.broker_failures import code_of, text_of
 from airflow_provider_kafka_spark.hooks.consumer_group import ConsumerGroup
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
-from airflow_provider_kafka_spark.hooks.logins.broker_failures import code_of, text_of
 
 _OTHERWISE = "Or pass delivery='at_least_once', which needs no transactions."
 _NO_TRANSACTIONS = frozenset(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from airflow_provider_kafka_spark.core.submission.job_events import JobEvent, JobProgress, format_event
+from airflow_provider_kafka_spark.core.job.job_events import JobEvent, JobProgress, format_event
 
 if TYPE_CHECKING:
     from airflow_provider_kafka_spark.jobs.record_writer import ReadCounter

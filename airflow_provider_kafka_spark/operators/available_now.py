@@ -13,13 +13,14 @@ from airflow_provider_kafka_spark.core.bounds import Bound, parse_start
 from airflow_provider_kafka_spark.core.broker_state import ClusterState, Selection
 from airflow_provider_kafka_spark.core.delivery import check_duplicates, result_of_plan
 from airflow_provider_kafka_spark.core.errors import CheckpointError
+from airflow_provider_kafka_spark.core.job.job_credentials import JobLogins
+from airflow_provider_kafka_spark.core.job.job_events import JobEvent, JobStarted
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition, by_topic
 from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE, check_group_id, check_integer
 from airflow_provider_kafka_spark.core.plan import ReplayPlan, Target, make_plan
 from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest, StreamOrder, Transform
 from airflow_provider_kafka_spark.core.resolve import ReadRules, timestamps_in
 from airflow_provider_kafka_spark.core.spans import plan_spans
-from airflow_provider_kafka_spark.core.streams.catch_up import CatchUp, Reset, resolve_catch_up
 from airflow_provider_kafka_spark.core.streams.checkpoint import Binding, Checkpoint
 from airflow_provider_kafka_spark.core.streams.delivery import (
     behind,
@@ -28,8 +29,7 @@ from airflow_provider_kafka_spark.core.streams.delivery import (
     result_of_catch_up,
 )
 from airflow_provider_kafka_spark.core.streams.spark_faults import faults_of
-from airflow_provider_kafka_spark.core.submission.job_events import JobEvent, JobStarted
-from airflow_provider_kafka_spark.core.submission.job_logins import JobLogins
+from airflow_provider_kafka_spark.core.streams.stream_plan import CatchUp, Reset, resolve_catch_up
 from airflow_provider_kafka_spark.hooks.checkpoint import CheckpointFolder, finished_offsets
 from airflow_provider_kafka_spark.hooks.consumer_group import ConsumerGroup
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook

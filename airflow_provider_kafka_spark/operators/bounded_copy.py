@@ -16,13 +16,13 @@ from airflow_provider_kafka_spark.core.delivery import (
     result_of_run,
 )
 from airflow_provider_kafka_spark.core.errors import OptionError
+from airflow_provider_kafka_spark.core.job.job_credentials import JobLogins
+from airflow_provider_kafka_spark.core.job.job_events import JobEvent, JobStarted
 from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE, check_integer
 from airflow_provider_kafka_spark.core.plan import ReplayPlan, Target, make_plan
 from airflow_provider_kafka_spark.core.protocol import JobRequest, Transform
 from airflow_provider_kafka_spark.core.resolve import MissingRange, ReadRules, ResolvedRanges
 from airflow_provider_kafka_spark.core.spans import plan_spans
-from airflow_provider_kafka_spark.core.submission.job_events import JobEvent, JobStarted
-from airflow_provider_kafka_spark.core.submission.job_logins import JobLogins
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.hooks.permissions import check_topics
 from airflow_provider_kafka_spark.hooks.run_state import RunState, RunStateStore

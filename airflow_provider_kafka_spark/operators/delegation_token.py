@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator
 
 from airflow_provider_kafka_spark.core.errors import DelegationTokenExpiredError, InvalidInputError
-from airflow_provider_kafka_spark.core.logins.delegation_token import (
+from airflow_provider_kafka_spark.core.parameters import check_connection_id, milliseconds
+from airflow_provider_kafka_spark.core.tokens.delegation_token import (
     TokenInfo,
     TokenSelection,
     duration,
     meant_owner,
     utc,
 )
-from airflow_provider_kafka_spark.core.logins.token_fields import TokenFields
-from airflow_provider_kafka_spark.core.parameters import check_connection_id, milliseconds
+from airflow_provider_kafka_spark.core.tokens.token_fields import TokenFields
 from airflow_provider_kafka_spark.hooks.delegation_token import DelegationTokenHook
 from airflow_provider_kafka_spark.hooks.failure import fail_for_good
 

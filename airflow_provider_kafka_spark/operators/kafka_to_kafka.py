@@ -14,6 +14,9 @@ from airflow_provider_kafka_spark.core.delivery import (
     ranges_with_gaps,
 )
 from airflow_provider_kafka_spark.core.errors import InvalidInputError, KafkaSparkError
+from airflow_provider_kafka_spark.core.job.job_credentials import JobLogins
+from airflow_provider_kafka_spark.core.job.job_events import JobEvent, JobStarted
+from airflow_provider_kafka_spark.core.job.tuning import sink_defaults, source_defaults
 from airflow_provider_kafka_spark.core.kept_timestamps import check_times, check_timestamp_type, checks_times
 from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
 from airflow_provider_kafka_spark.core.options import check_sink_options, check_source_options
@@ -27,9 +30,6 @@ from airflow_provider_kafka_spark.core.plan import ReplayPlan, Target
 from airflow_provider_kafka_spark.core.protocol import JobReport, Transform
 from airflow_provider_kafka_spark.core.resolve import ReadRules
 from airflow_provider_kafka_spark.core.spans import Span
-from airflow_provider_kafka_spark.core.submission.job_events import JobEvent, JobStarted
-from airflow_provider_kafka_spark.core.submission.job_logins import JobLogins
-from airflow_provider_kafka_spark.core.submission.tuning import sink_defaults, source_defaults
 from airflow_provider_kafka_spark.core.transactions import TRANSACTION_TIMEOUT_MS
 from airflow_provider_kafka_spark.hooks.edge_timestamps import edge_timestamps
 from airflow_provider_kafka_spark.hooks.failure import fail_for_good as fail_for_good
@@ -40,7 +40,7 @@ from airflow_provider_kafka_spark.hooks.run_state import RequestStore, remember_
 from airflow_provider_kafka_spark.hooks.transactions import check_transactions
 from airflow_provider_kafka_spark.operators.asset_events import describe_delivery
 from airflow_provider_kafka_spark.operators.spark_job import SparkJobOperator
-from airflow_provider_kafka_spark.operators.token_use import TokenUse
+from airflow_provider_kafka_spark.operators.token_policy import TokenUse
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

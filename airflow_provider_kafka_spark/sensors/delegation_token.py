@@ -11,12 +11,14 @@ from airflow.sdk import BaseSensorOperator, PokeReturnValue
 from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
+from airflow_provider_kafka_spark.core.conditions.outage import Outage
 from airflow_provider_kafka_spark.core.errors import (
     BrokerUnavailableError,
     JavaStartError,
     OptionError,
 )
-from airflow_provider_kafka_spark.core.logins.delegation_token import (
+from airflow_provider_kafka_spark.core.parameters import check_connection_id, milliseconds
+from airflow_provider_kafka_spark.core.tokens.delegation_token import (
     EXPIRING,
     MODES,
     TokenSelection,
@@ -24,9 +26,7 @@ from airflow_provider_kafka_spark.core.logins.delegation_token import (
     judge,
     meant_owner,
 )
-from airflow_provider_kafka_spark.core.logins.token_fields import TokenFields
-from airflow_provider_kafka_spark.core.parameters import check_connection_id, milliseconds
-from airflow_provider_kafka_spark.core.waiting.outage import Outage
+from airflow_provider_kafka_spark.core.tokens.token_fields import TokenFields
 from airflow_provider_kafka_spark.hooks.delegation_token import DelegationTokenHook
 from airflow_provider_kafka_spark.hooks.failure import fail_for_good
 

@@ -13,14 +13,14 @@ from airflow.sdk import BaseSensorOperator, PokeReturnValue
 from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
+from airflow_provider_kafka_spark.core.conditions.broker_snapshot import Facts, Needs, Verdict
+from airflow_provider_kafka_spark.core.conditions.condition import Condition
+from airflow_provider_kafka_spark.core.conditions.group_lag import GroupLag
+from airflow_provider_kafka_spark.core.conditions.new_records import NewRecords
+from airflow_provider_kafka_spark.core.conditions.outage import Outage
+from airflow_provider_kafka_spark.core.conditions.timestamp_reached import TimestampReached
 from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError
 from airflow_provider_kafka_spark.core.parameters import check_connection_id, check_seconds
-from airflow_provider_kafka_spark.core.waiting.conditions import Condition
-from airflow_provider_kafka_spark.core.waiting.facts import Facts, Needs, Verdict
-from airflow_provider_kafka_spark.core.waiting.group_lag import GroupLag
-from airflow_provider_kafka_spark.core.waiting.new_records import NewRecords
-from airflow_provider_kafka_spark.core.waiting.outage import Outage
-from airflow_provider_kafka_spark.core.waiting.timestamp_reached import TimestampReached
 from airflow_provider_kafka_spark.hooks.broker_poll import ask_broker, read_checkpoint
 from airflow_provider_kafka_spark.hooks.failure import fail_for_good, undated_run_explained
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook

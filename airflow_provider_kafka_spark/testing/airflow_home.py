@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from airflow_provider_kafka_spark.core.errors import LocalServiceError
-from airflow_provider_kafka_spark.hooks.programs.jars import CACHE_VARIABLE, REPOSITORY_VARIABLE, cache_root
+from airflow_provider_kafka_spark.hooks.runtime.jars import CACHE_VARIABLE, REPOSITORY_VARIABLE, cache_root
 from airflow_provider_kafka_spark.testing.owned_process import OwnedProcess
 
 _POLL_SECONDS = 0.1

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from airflow_provider_kafka_spark.core.errors import LocalServiceError, OptionError
-from airflow_provider_kafka_spark.hooks.programs import jars
-from airflow_provider_kafka_spark.hooks.programs.java import find_java
+from airflow_provider_kafka_spark.hooks.runtime import jars
+from airflow_provider_kafka_spark.hooks.runtime.java import find_java
 from airflow_provider_kafka_spark.testing.broker_client import BrokerClient
 from airflow_provider_kafka_spark.testing.broker_properties import (
     KERBEROS_SERVICE,

@@ -16,8 +16,8 @@ from typing import Any, cast
 from xml.sax.saxutils import escape
 
 from airflow_provider_kafka_spark.core.errors import LocalServiceError
-from airflow_provider_kafka_spark.hooks.programs import jars
-from airflow_provider_kafka_spark.hooks.programs.java import find_java
+from airflow_provider_kafka_spark.hooks.runtime import jars
+from airflow_provider_kafka_spark.hooks.runtime.java import find_java
 from airflow_provider_kafka_spark.testing.owned_process import OwnedProcess
 from airflow_provider_kafka_spark.testing.ports import LOOPBACK, free_ports, start_on_free_ports
 from airflow_provider_kafka_spark.testing.short_lived_jvm import OPTIONS_VARIABLE, SHORT_LIVED

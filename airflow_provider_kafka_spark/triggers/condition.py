@@ -8,10 +8,10 @@ from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
+from airflow_provider_kafka_spark.core.conditions.broker_snapshot import Verdict
+from airflow_provider_kafka_spark.core.conditions.condition import parse_condition
+from airflow_provider_kafka_spark.core.conditions.outage import Outage
 from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError, KafkaSparkError, ProtocolError, error_named
-from airflow_provider_kafka_spark.core.waiting.conditions import parse_condition
-from airflow_provider_kafka_spark.core.waiting.facts import Verdict
-from airflow_provider_kafka_spark.core.waiting.outage import Outage
 from airflow_provider_kafka_spark.triggers.shared_poll import Poller, shared_poller, until_next_tick
 
 #: A task that is woken before Airflow's scheduler has heard that it was deferred is taken for one that died.

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 from airflow.triggers.shared_stream import AdvanceItem, SharedStreamProducer
 
+from airflow_provider_kafka_spark.core.conditions.broker_snapshot import Facts
+from airflow_provider_kafka_spark.core.conditions.outage import Outage
+from airflow_provider_kafka_spark.core.conditions.watch import LATEST, Watch, WatchState
+from airflow_provider_kafka_spark.core.conditions.watch import announced_ranges as announced_ranges  # for DAG files
 from airflow_provider_kafka_spark.core.errors import BrokerAuthorizationError, InvalidInputError, KafkaSparkError
 from airflow_provider_kafka_spark.core.parameters import check_connection_id, milliseconds
-from airflow_provider_kafka_spark.core.waiting.facts import Facts
-from airflow_provider_kafka_spark.core.waiting.outage import Outage
-from airflow_provider_kafka_spark.core.waiting.watch import LATEST, Watch, WatchState
-from airflow_provider_kafka_spark.core.waiting.watch import announced_ranges as announced_ranges  # for DAG files
 from airflow_provider_kafka_spark.triggers.shared_poll import Poller, shared_poller, until_next_tick
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ from weakref import WeakKeyDictionary
 
 from confluent_kafka import KafkaException
 
+from airflow_provider_kafka_spark.core.conditions.broker_snapshot import Facts, Needs
 from airflow_provider_kafka_spark.core.errors import KafkaSparkError
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition
-from airflow_provider_kafka_spark.core.waiting.facts import Facts, Needs
 from airflow_provider_kafka_spark.hooks.broker_poll import ask_broker, read_checkpoint
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 

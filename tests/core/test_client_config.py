@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from airflow_provider_kafka_spark.core.client_config import joined_system_properties, translate
+from airflow_provider_kafka_spark.core.connection.client_properties import LoginFiles
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError
-from airflow_provider_kafka_spark.core.logins.client_properties import LoginFiles
 
 _SERVERS = {"bootstrap.servers": "broker-1:9092,broker-2:9092"}
 _PLAIN = {

@@ -10,12 +10,12 @@ import pytest
 
 from airflow_provider_kafka_spark.core import client_config
 from airflow_provider_kafka_spark.core.client_config import KafkaClientConfig, translate
+from airflow_provider_kafka_spark.core.connection import sasl, tls
+from airflow_provider_kafka_spark.core.connection.client_properties import LoginFiles
+from airflow_provider_kafka_spark.core.connection.connection_form import FIELDS, FormFields, extra_of_form
+from airflow_provider_kafka_spark.core.connection.jaas import JaasLine, parse_jaas
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError
-from airflow_provider_kafka_spark.core.logins import sasl, tls
-from airflow_provider_kafka_spark.core.logins.client_properties import LoginFiles
-from airflow_provider_kafka_spark.core.logins.connection_form import FIELDS, FormFields, extra_of_form
-from airflow_provider_kafka_spark.core.logins.jaas import JaasLine, parse_jaas
-from airflow_provider_kafka_spark.core.submission.java_properties import format_properties, parse_properties
+from airflow_provider_kafka_spark.core.job.java_properties import format_properties, parse_properties
 
 _PEM = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
 _FILES = LoginFiles(authorities=_PEM, chain=_PEM, key=_PEM, https_authorities=_PEM, jks_trust_store=True)

@@ -11,9 +11,9 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from airflow_provider_kafka_spark.core.broker_state import PartitionState
+from airflow_provider_kafka_spark.core.conditions.broker_snapshot import Needs
 from airflow_provider_kafka_spark.core.errors import BrokerAuthorizationError, BrokerUnavailableError, CheckpointError
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition
-from airflow_provider_kafka_spark.core.waiting.facts import Needs
 from airflow_provider_kafka_spark.hooks.broker_poll import ask_broker, read_checkpoint
 from airflow_provider_kafka_spark.hooks.consumer_group import ConsumerGroup
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from airflow.sdk import Connection
 
-from airflow_provider_kafka_spark.core.logins.connection_form import CONN_TYPE, FIELDS
+from airflow_provider_kafka_spark.core.connection.connection_form import CONN_TYPE, FIELDS
 from airflow_provider_kafka_spark.hooks import connection_check
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.provider_info import get_provider_info

@@ -22,10 +22,10 @@ from airflow_provider_kafka_spark.core.errors import (
     JobReportMissingError,
     StartNotRecordedError,
 )
+from airflow_provider_kafka_spark.core.job.job_credentials import JobLogins
+from airflow_provider_kafka_spark.core.job.job_events import JobEvent, JobProgress, JobStarted
 from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest, Transform
-from airflow_provider_kafka_spark.core.submission.job_events import JobEvent, JobProgress, JobStarted
-from airflow_provider_kafka_spark.core.submission.job_logins import JobLogins
-from airflow_provider_kafka_spark.hooks.programs.spark_home import find_spark_home
+from airflow_provider_kafka_spark.hooks.runtime.spark_home import find_spark_home
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from tests.driver_program import Driver
 

@@ -27,11 +27,11 @@ from airflow_provider_kafka_spark.core.errors import (
     JavaStartError,
     KafkaSparkError,
 )
-from airflow_provider_kafka_spark.core.submission.java_properties import format_properties
-from airflow_provider_kafka_spark.core.submission.secret_references import by_reference
+from airflow_provider_kafka_spark.core.job.java_properties import format_properties
+from airflow_provider_kafka_spark.core.job.secret_references import by_reference
 from airflow_provider_kafka_spark.hooks import kafka_jvm
+from airflow_provider_kafka_spark.hooks.connection.files import configure
 from airflow_provider_kafka_spark.hooks.kafka_jvm import KafkaJvm
-from airflow_provider_kafka_spark.hooks.logins.files import configure
 from airflow_provider_kafka_spark.testing.identity_provider import IdentityProvider
 from airflow_provider_kafka_spark.testing.kerberos import Kdc
 from tests.child_processes import children_with

@@ -21,10 +21,10 @@ from airflow_provider_kafka_spark.core.errors import (
     ConnectionConfigError,
     KafkaSparkError,
 )
+from airflow_provider_kafka_spark.hooks.connection.files import configure
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.hooks.kafka_jvm import KafkaJvm, kerberos_properties
-from airflow_provider_kafka_spark.hooks.logins.files import configure
-from airflow_provider_kafka_spark.hooks.programs.java import find_java
+from airflow_provider_kafka_spark.hooks.runtime.java import find_java
 from airflow_provider_kafka_spark.testing.certificates import CertificateAuthority
 from airflow_provider_kafka_spark.testing.identity_provider import IdentityProvider
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker

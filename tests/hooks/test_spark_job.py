@@ -24,7 +24,7 @@ from airflow_provider_kafka_spark.core.errors import (
     SparkSubmitNotFoundError,
 )
 from airflow_provider_kafka_spark.hooks import spark_job
-from airflow_provider_kafka_spark.hooks.programs.jars import CACHE_VARIABLE, REPOSITORY_VARIABLE
+from airflow_provider_kafka_spark.hooks.runtime.jars import CACHE_VARIABLE, REPOSITORY_VARIABLE
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 
 Connection = Callable[..., None]

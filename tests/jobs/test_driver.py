@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider_kafka_spark.core.job.java_properties import format_properties
+from airflow_provider_kafka_spark.core.job.job_events import JobStarted, take_event
+from airflow_provider_kafka_spark.core.job.report_mac import verified
+from airflow_provider_kafka_spark.core.job.secret_references import by_reference
 from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest, Transform
-from airflow_provider_kafka_spark.core.submission.java_properties import format_properties
-from airflow_provider_kafka_spark.core.submission.job_events import JobStarted, take_event
-from airflow_provider_kafka_spark.core.submission.report_mac import verified
-from airflow_provider_kafka_spark.core.submission.secret_references import by_reference
 
 pytestmark = pytest.mark.spark
 

@@ -41,7 +41,7 @@ from airflow_provider_kafka_spark.core.errors import (
     TargetError,
     UnknownTopicError,
 )
-from airflow_provider_kafka_spark.hooks.programs.jars import CACHE_VARIABLE, REPOSITORY_VARIABLE
+from airflow_provider_kafka_spark.hooks.runtime.jars import CACHE_VARIABLE, REPOSITORY_VARIABLE
 from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
 from airflow_provider_kafka_spark.operators.kafka_to_kafka import KafkaToKafkaOperator
 from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator

@@ -31,7 +31,7 @@ from airflow_provider_kafka_spark.core.errors import (
     JobTokenEndedError,
     KafkaSparkError,
 )
-from airflow_provider_kafka_spark.core.logins.delegation_token import DelegationToken, TokenInfo, TokenSelection
+from airflow_provider_kafka_spark.core.tokens.delegation_token import DelegationToken, TokenInfo, TokenSelection
 from airflow_provider_kafka_spark.hooks import job_tokens
 from airflow_provider_kafka_spark.hooks.delegation_token import DelegationTokenHook
 from airflow_provider_kafka_spark.hooks.submission import spark_submission

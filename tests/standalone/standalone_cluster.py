@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from airflow_provider_kafka_spark.core.errors import LocalServiceError
-from airflow_provider_kafka_spark.hooks.programs.child_environment import child_environment
-from airflow_provider_kafka_spark.hooks.programs.java import find_java
-from airflow_provider_kafka_spark.hooks.programs.spark_home import find_spark_home
+from airflow_provider_kafka_spark.hooks.runtime.child_environment import child_environment
+from airflow_provider_kafka_spark.hooks.runtime.java import find_java
+from airflow_provider_kafka_spark.hooks.runtime.spark_home import find_spark_home
 from airflow_provider_kafka_spark.testing.owned_process import OwnedProcess
 from airflow_provider_kafka_spark.testing.ports import LOOPBACK
 from airflow_provider_kafka_spark.testing.started import Started

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from airflow.triggers.base import TriggerEvent
 
+from airflow_provider_kafka_spark.core.conditions.broker_snapshot import Verdict
+from airflow_provider_kafka_spark.core.conditions.group_lag import GroupLag
+from airflow_provider_kafka_spark.core.conditions.new_records import NewRecords
+from airflow_provider_kafka_spark.core.conditions.timestamp_reached import TimestampReached
 from airflow_provider_kafka_spark.core.errors import BrokerAuthenticationError, KafkaSparkError, ProtocolError
-from airflow_provider_kafka_spark.core.waiting.facts import Verdict
-from airflow_provider_kafka_spark.core.waiting.group_lag import GroupLag
-from airflow_provider_kafka_spark.core.waiting.new_records import NewRecords
-from airflow_provider_kafka_spark.core.waiting.timestamp_reached import TimestampReached
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from airflow_provider_kafka_spark.triggers.condition import (

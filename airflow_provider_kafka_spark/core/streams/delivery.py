@@ -19,7 +19,7 @@ from airflow_provider_kafka_spark.core.offset_range import OffsetRange, TopicPar
 from airflow_provider_kafka_spark.core.plan import ReplayPlan
 from airflow_provider_kafka_spark.core.protocol import BatchReport, JobReport, RangeReport, Transform
 from airflow_provider_kafka_spark.core.resolve import ReadRules
-from airflow_provider_kafka_spark.core.streams.catch_up import CatchUp
+from airflow_provider_kafka_spark.core.streams.stream_plan import CatchUp
 
 
 def check_catch_up(

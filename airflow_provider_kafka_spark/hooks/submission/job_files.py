@@ -13,8 +13,8 @@ from pathlib import Path
 
 import airflow_provider_kafka_spark
 from airflow_provider_kafka_spark.core.errors import JobFolderError
+from airflow_provider_kafka_spark.core.job.file_names import CODE, REQUEST
 from airflow_provider_kafka_spark.core.protocol import JobRequest
-from airflow_provider_kafka_spark.core.submission.file_names import CODE, REQUEST
 
 _PACKAGE = Path(airflow_provider_kafka_spark.__file__).parent
 #: What runs on a driver; the rest is Airflow's side.

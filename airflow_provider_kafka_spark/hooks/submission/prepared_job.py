@@ -11,18 +11,18 @@ from pathlib import Path
 from typing import Any
 
 from airflow_provider_kafka_spark.core.errors import OptionError
+from airflow_provider_kafka_spark.core.job.file_names import CRASH_REPORT, LOGINS, REPORT
+from airflow_provider_kafka_spark.core.job.java_options import java_option
+from airflow_provider_kafka_spark.core.job.java_properties import format_properties
+from airflow_provider_kafka_spark.core.job.job_credentials import JobLogins
+from airflow_provider_kafka_spark.core.job.paths import absolute_paths
+from airflow_provider_kafka_spark.core.job.redaction import REDACTION
+from airflow_provider_kafka_spark.core.job.secret_references import by_reference
+from airflow_provider_kafka_spark.core.job.tuning import is_small, local_defaults, spark_defaults
 from airflow_provider_kafka_spark.core.protocol import JobRequest
-from airflow_provider_kafka_spark.core.submission.file_names import CRASH_REPORT, LOGINS, REPORT
-from airflow_provider_kafka_spark.core.submission.java_options import java_option
-from airflow_provider_kafka_spark.core.submission.java_properties import format_properties
-from airflow_provider_kafka_spark.core.submission.job_logins import JobLogins
-from airflow_provider_kafka_spark.core.submission.paths import absolute_paths
-from airflow_provider_kafka_spark.core.submission.redaction import REDACTION
-from airflow_provider_kafka_spark.core.submission.secret_references import by_reference
-from airflow_provider_kafka_spark.core.submission.tuning import is_small, local_defaults, spark_defaults
 from airflow_provider_kafka_spark.hooks.kafka_jvm import kerberos_properties
-from airflow_provider_kafka_spark.hooks.programs.class_archive import ClassArchive
-from airflow_provider_kafka_spark.hooks.programs.java import find_java
+from airflow_provider_kafka_spark.hooks.runtime.class_archive import ClassArchive
+from airflow_provider_kafka_spark.hooks.runtime.java import find_java
 from airflow_provider_kafka_spark.hooks.submission.job_files import (
     copy_private,
     job_script,

@@ -18,12 +18,12 @@ from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError, OptionError, ReportLocationError
+from airflow_provider_kafka_spark.core.job.job_events import is_web_address
 from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE
 from airflow_provider_kafka_spark.core.secret_names import without_user
-from airflow_provider_kafka_spark.core.submission.job_events import is_web_address
-from airflow_provider_kafka_spark.hooks.programs.connector import PROVIDED, client_jars, connector_jars
-from airflow_provider_kafka_spark.hooks.programs.java import find_java
-from airflow_provider_kafka_spark.hooks.programs.spark_home import SparkHome, find_spark_home
+from airflow_provider_kafka_spark.hooks.runtime.connector import PROVIDED, client_jars, connector_jars
+from airflow_provider_kafka_spark.hooks.runtime.java import find_java
+from airflow_provider_kafka_spark.hooks.runtime.spark_home import SparkHome, find_spark_home
 from airflow_provider_kafka_spark.hooks.submission.spark_properties import properties_of
 
 #: Where the Spark connection may name the connector, in place of the operator's argument.

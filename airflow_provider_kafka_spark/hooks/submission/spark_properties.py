@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from airflow_provider_kafka_spark.core.errors import OptionError
-from airflow_provider_kafka_spark.core.submission.file_names import PROPERTIES
-from airflow_provider_kafka_spark.core.submission.java_properties import format_properties, parse_properties
-from airflow_provider_kafka_spark.core.submission.redaction import REDACTION, is_secret
-from airflow_provider_kafka_spark.hooks.programs.spark_home import SparkHome
+from airflow_provider_kafka_spark.core.job.file_names import PROPERTIES
+from airflow_provider_kafka_spark.core.job.java_properties import format_properties, parse_properties
+from airflow_provider_kafka_spark.core.job.redaction import REDACTION, is_secret
+from airflow_provider_kafka_spark.hooks.runtime.spark_home import SparkHome
 from airflow_provider_kafka_spark.hooks.submission.job_files import write_private
 from airflow_provider_kafka_spark.hooks.submission.remote_path import read_text
 

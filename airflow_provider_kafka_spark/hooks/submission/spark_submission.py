@@ -15,12 +15,12 @@ from airflow.providers.apache.spark.hooks import spark_submit
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError
-from airflow_provider_kafka_spark.core.submission.file_names import KEYTAB
-from airflow_provider_kafka_spark.core.submission.job_events import JobEvent, JobStarted, take_event
-from airflow_provider_kafka_spark.core.submission.shown_text import shown
-from airflow_provider_kafka_spark.hooks.programs.child_environment import child_environment, without_the_rest
-from airflow_provider_kafka_spark.hooks.programs.process_group import end_group
-from airflow_provider_kafka_spark.hooks.programs.spark_home import SparkHome
+from airflow_provider_kafka_spark.core.job.file_names import KEYTAB
+from airflow_provider_kafka_spark.core.job.job_events import JobEvent, JobStarted, take_event
+from airflow_provider_kafka_spark.core.job.shown_text import shown
+from airflow_provider_kafka_spark.hooks.runtime.child_environment import child_environment, without_the_rest
+from airflow_provider_kafka_spark.hooks.runtime.process_group import end_group
+from airflow_provider_kafka_spark.hooks.runtime.spark_home import SparkHome
 from airflow_provider_kafka_spark.hooks.submission.job_files import write_private
 from airflow_provider_kafka_spark.hooks.submission.spark_properties import secrets_by_file
 

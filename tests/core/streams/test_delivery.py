@@ -12,7 +12,6 @@ from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRa
 from airflow_provider_kafka_spark.core.plan import ReplayPlan, Target
 from airflow_provider_kafka_spark.core.protocol import BatchReport, JobFailure, JobReport, RangeReport, Transform
 from airflow_provider_kafka_spark.core.resolve import MissingRange, ReadRules, ResolvedRanges
-from airflow_provider_kafka_spark.core.streams.catch_up import CatchUp
 from airflow_provider_kafka_spark.core.streams.checkpoint import Binding, Generation
 from airflow_provider_kafka_spark.core.streams.delivery import (
     behind,
@@ -20,6 +19,7 @@ from airflow_provider_kafka_spark.core.streams.delivery import (
     report_of_nothing,
     result_of_catch_up,
 )
+from airflow_provider_kafka_spark.core.streams.stream_plan import CatchUp
 
 _STREAM = "0123456789abcdef"
 _PLAN = ReplayPlan(

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider_kafka_spark.core.job.file_names import RESERVED
 from airflow_provider_kafka_spark.core.protocol import JobRequest, Transform
-from airflow_provider_kafka_spark.core.submission.file_names import RESERVED
 from airflow_provider_kafka_spark.hooks.submission.job_files import (
     copy_private,
     job_folder,

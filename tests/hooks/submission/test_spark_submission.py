@@ -15,11 +15,11 @@ import pytest
 
 from airflow_provider_kafka_spark.core.client_config import translate
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError, JobReportMissingError
+from airflow_provider_kafka_spark.core.job.java_properties import parse_properties
+from airflow_provider_kafka_spark.core.job.job_credentials import JobLogins
+from airflow_provider_kafka_spark.core.job.redaction import REDACTION
 from airflow_provider_kafka_spark.core.protocol import JobRequest, Transform
-from airflow_provider_kafka_spark.core.submission.java_properties import parse_properties
-from airflow_provider_kafka_spark.core.submission.job_logins import JobLogins
-from airflow_provider_kafka_spark.core.submission.redaction import REDACTION
-from airflow_provider_kafka_spark.hooks.programs.spark_home import find_spark_home
+from airflow_provider_kafka_spark.hooks.runtime.spark_home import find_spark_home
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.hooks.submission import spark_submission
 

@@ -1,0 +1,84 @@
+"""The rule of when a consumer group has caught up. No I/O, no clock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_provider_kafka_spark.core.conditions.broker_snapshot import Facts, Needs, Verdict
+from airflow_provider_kafka_spark.core.conditions.topic_scope import Scope
+from airflow_provider_kafka_spark.core.errors import PlanError
+from airflow_provider_kafka_spark.core.offset_range import TopicPartition, by_topic
+from airflow_provider_kafka_spark.core.parameters import check_group_id, whole_number
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLag:
+    """A consumer group is at most so many offsets behind the end.
+
+    A partition without a commit counts from the start of its log, as does one whose commit has aged out.
+
+    :param per_partition: every partition, in place of all of them together.
+    """
+
+    scope: Scope
+    group_id: str
+    max_lag: int
+    per_partition: bool = False
+
+    @classmethod
+    def parse(
+        cls,
+        *,
+        topics: Any = None,
+        group_id: Any = None,
+        max_lag: Any = None,
+        per_partition: bool = False,
+        **common: Any,
+    ) -> GroupLag:
+        """:param common: as :meth:`Scope.parse` takes it by name.
+        :raises InvalidInputError: naming the parameter that cannot be right.
+        """
+        return cls(
+            Scope.parse(topics, **common),
+            check_group_id(group_id, "group_id"),
+            whole_number(max_lag, "max_lag", least=0),
+            per_partition,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "kind": "group_lag",
+            **self.scope.to_json(),
+            "group_id": self.group_id,
+            "max_lag": self.max_lag,
+            "per_partition": self.per_partition,
+        }
+
+    def needs(self, now_ms: int) -> Needs:  # noqa: ARG002 - as the others
+        return Needs(*self.scope.topics_or_pattern, group_id=self.group_id)
+
+    def check(self, facts: Facts, now_ms: int) -> Verdict:  # noqa: ARG002 - as the others
+        """:raises UnknownTopicError: if a topic does not exist and is not to be waited for.
+        :raises PlanError: if a commit lies beyond the end: its topic was created again.
+        """
+        topics = self.scope.present_topics(facts)
+        if isinstance(topics, str):
+            return Verdict(False, f"Waiting for a topic: {topics}")
+        committed = facts.group(self.group_id)
+        lags: dict[TopicPartition, int] = {}
+        for p, state in facts.partitions(topics).items():
+            at = committed.get(p, state.log_start)
+            if at > state.high_watermark:
+                raise PlanError(
+                    f"The commits of group {self.group_id!r} must not lie beyond the log; it has committed {at} of {p}, which ends at {state.high_watermark} (connection {facts.cluster.conn_id!r}). The topic was deleted and "
+                    f"created again: reset the group's offsets."
+                )
+            lags[p] = max(0, self.scope.rules.end_of(state) - max(at, state.log_start))
+        total, largest = sum(lags.values()), max(lags.values(), default=0)
+        judged, words = (largest, "in one partition") if self.per_partition else (total, "in all")
+        return Verdict(
+            judged <= self.max_lag,
+            f"Group {self.group_id!r} is {judged:,} behind {words}, at most {self.max_lag:,} are wanted",
+            value=by_topic(lags),
+        )

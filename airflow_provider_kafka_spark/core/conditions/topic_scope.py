@@ -1,0 +1,92 @@
+"""What all conditions have in common: which topics they look at, and how. No I/O, no clock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_provider_kafka_spark.core.broker_state import Selection
+from airflow_provider_kafka_spark.core.conditions.broker_snapshot import Facts
+from airflow_provider_kafka_spark.core.errors import InvalidInputError, UnknownTopicError
+from airflow_provider_kafka_spark.core.parameters import is_read_committed
+from airflow_provider_kafka_spark.core.resolve import ReadRules
+
+MISSING_TOPIC = ("fail", "wait")
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Which topics are looked at, and how.
+
+    :param selection: of topics or by a pattern.
+    :param missing_topic: ``"fail"``, or ``"wait"`` until every topic exists.
+    """
+
+    selection: Selection
+    rules: ReadRules
+    missing_topic: str
+
+    @classmethod
+    def parse(
+        cls,
+        topics: Any,
+        topic_pattern: Any = None,
+        fail_on_data_loss: bool = True,
+        /,
+        *,
+        isolation_level: Any = "read_committed",
+        missing_topic: Any = "fail",
+    ) -> Scope:
+        """What every condition takes is by name; what only some do is by position, so that the others refuse its name.
+
+        :raises InvalidInputError: naming the parameter that cannot be right.
+        """
+        if missing_topic not in MISSING_TOPIC:
+            raise InvalidInputError(
+                f"missing_topic must be 'fail' or 'wait'; got {missing_topic!r}. With 'wait' a topic that does not exist yet is waited for."
+            )
+        rules = ReadRules(is_read_committed(isolation_level), fail_on_data_loss)
+        return cls(_select(topics, topic_pattern), rules, missing_topic)
+
+    def to_json(self) -> dict[str, Any]:
+        """What every condition takes, by name."""
+        return {
+            "topics": None if self.selection.topics is None else list(self.selection.topics),
+            "isolation_level": "read_committed" if self.rules.read_committed else "read_uncommitted",
+            "missing_topic": self.missing_topic,
+        }
+
+    @property
+    def topics_or_pattern(self) -> tuple[tuple[str, ...] | None, str | None]:
+        """One of the two, for the needs."""
+        topics = self.selection.topics
+        return None if topics is None else tuple(topics), self.selection.pattern
+
+    def present_topics(self, facts: Facts) -> tuple[str, ...] | str:
+        """The topics to look at, or in words what is being waited for.
+
+        :raises UnknownTopicError: if a topic does not exist, or a pattern matches none, and that is not to be waited for.
+        """
+        # A topic that failed is known to exist, or hidden; asking about it tells.
+        hidden = {name for kind, name in facts.failures if kind == "topic"}
+        try:
+            return self.selection.topic_names(facts.names | hidden)
+        except UnknownTopicError as error:
+            if self.missing_topic == "wait":
+                return str(error)
+            raise UnknownTopicError(
+                f"{error} (connection {facts.cluster.conn_id!r}) Create it, or pass missing_topic='wait' to wait until it is there."
+            ) from error
+
+
+def _select(topics: Any, pattern: Any) -> Selection:
+    if topics is None and pattern is None:
+        raise InvalidInputError(
+            "Give topics=['orders'], or topic_pattern='orders\\..*' where a sensor takes one; got none."
+        )
+    if topics is not None and pattern is not None:
+        raise InvalidInputError(
+            f"Give exactly one of topics=['orders'] and topic_pattern='orders\\..*'; got {topics!r} and {pattern!r}."
+        )
+    selection = Selection(topics, pattern, None)
+    return selection if topics is None else Selection(tuple(sorted(topics)), None, None)

@@ -1,0 +1,58 @@
+"""What one part of a connection, its login or its TLS, gives to the two clients. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class ClientProperties:
+    """Properties of the same meaning for both clients.
+
+    :param librdkafka: for confluent-kafka on the worker. **Secret.**
+    :param java: for the Java client on this machine. **Secret.**
+    :param secrets: values that no log may show.
+    :param files: paths that the Java client must find where it runs.
+    :param system_properties: of the JVM in which the Java client runs. Not secret.
+    :param not_on_worker: why librdkafka cannot do it, if so.
+    """
+
+    librdkafka: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    java: Mapping[str, str] = field(default_factory=dict, repr=False)
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+    files: tuple[str, ...] = ()
+    system_properties: Mapping[str, str] = field(default_factory=dict)
+    not_on_worker: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LoginFiles:
+    """What a connection's files and PEM texts hold, as :mod:`~airflow_provider_kafka_spark.hooks.connection.files` reads them on the worker, in the form that both clients take.
+
+    :param authorities: certificates (PEM) of those whom brokers must be certified by; empty for the machine's own trust.
+    :param chain: the client's certificate (PEM) and those up to its authority.
+    :param key: its private key: PKCS#8, PEM, not encrypted, the only form that every Java reads. **Secret.**
+    :param chain_ends: when the client's certificate expires.
+    :param jks_trust_store: the file of ``ssl.truststore.location`` is a Java key store, which only Java can read.
+    :param jks_key_store: the same of ``ssl.keystore.location``.
+    :param https_authorities: certificates (PEM) for the identity provider.
+    :param ticket_cache: path of the worker's Kerberos tickets.
+    """
+
+    authorities: str = field(default="", repr=False)
+    chain: str = field(default="", repr=False)
+    key: str = field(default="", repr=False)
+    chain_ends: datetime | None = None
+    jks_trust_store: bool = False
+    jks_key_store: bool = False
+    https_authorities: str = field(default="", repr=False)
+    ticket_cache: str | None = None
+
+
+def lines_to_mask(pem: str) -> tuple[str, ...]:
+    """A private key as logs could show it: whole, or line by line."""
+    # Short last lines could be anything; a header is no secret.
+    return (pem, *(line for line in pem.split() if len(line) >= 40 and "-----" not in line))

@@ -1,0 +1,185 @@
+"""What a failure of Spark's Kafka connector means, and what to do about it. No I/O.
+
+The messages are Spark's and Kafka's own (KafkaExceptions, KafkaDataConsumer, the clients' error classes), read in 4.0.
+"""
+
+from __future__ import annotations
+
+import re
+
+from airflow_provider_kafka_spark.core.job.shown_text import shown_lines
+from airflow_provider_kafka_spark.core.protocol import JobFailure, JobRequest
+
+#: What Kafka's Java client says when a permission lacks. It names topics and groups, and never what it wanted to do with them.
+_REFUSED_TOPICS = re.compile(r"Not authorized to access topics: \[([^\]\n]*)\]")
+_REFUSED_GROUP = re.compile(r"Not authorized to access group: (\S+)")
+#: All that Python learns when the JVM behind it is gone; what Java itself says of a connection stands in more lines.
+_NO_JVM = (
+    r"\A(\[Errno \d+\] (Connection refused|Connection reset by peer|Broken pipe)|Answer from Java side is empty"
+    r"|An error occurred while calling [^\s:]+|Py4J\w*Error)\s*\Z"
+)
+#: Spark's names for what an expression makes of data; all but those of lost data are of the SQL standard's class 22.
+_DATA_EXCEPTION = (
+    r"\[(CAST_INVALID_INPUT|CAST_OVERFLOW|INVALID_ARRAY_INDEX|DIVIDE_BY_ZERO|ARITHMETIC_OVERFLOW"
+    r"|USER_RAISED_EXCEPTION)|SQLSTATE: 22(?!000)\w{3}"
+)
+#: What is looked at and shown of an error, which may quote megabytes of a record: lines, and characters of each.
+_MOST_LINES, _LONGEST_LINE = 600, 4_000
+#: (pattern, name in the error tree, what to do); the first that matches is the cause. What quotes records comes
+#: first: a record may have the words of any other.
+_CAUSES = (
+    (
+        _NO_JVM,
+        "JobFailedError",
+        "The driver's JVM ended while the job ran: it crashed, was killed, or the machine had no memory left for it. "
+        "Look at the driver's log above and at the machine's; driver_memory bounds its heap.",
+    ),
+    (
+        _DATA_EXCEPTION,
+        "ExpressionError",
+        "An expression in where, columns or target_topic_expr fails on the data of a record, and would fail again: use try_cast, get or coalesce, or leave such records out with where.",
+    ),
+    (
+        r"RUN_TAKEN_OVER|ProducerFencedException|InvalidProducerEpochException",
+        "RunTakenOverError",
+        "A later try of this run writes in its place, so brokers take nothing more from this one. Nothing is written twice.",
+    ),
+    (
+        r"Some data may have been lost|OffsetOutOfRangeException|offset.{0,40}out of range",
+        "DataLossError",
+        "Offsets of the plan vanished while the job ran: retention deleted them, or the topic was re-created. Compare the plan with the topic's present offsets; "
+        "fail_on_data_loss=False copies what is left.",
+    ),
+    (
+        r"Partition \d+ of topic \S+ with partition count \d+ is not present in metadata after",
+        "TargetError",
+        "The target topic has too few partitions for preserve_partition or columns['partition']. Part of the records was written.",
+    ),
+    (
+        r"not present in metadata after",
+        "BrokerUnavailableError",
+        "The target's brokers did not tell the job of the topic in time: they did not answer, did not take its login, or the topic was deleted meanwhile. Part of the records may be written.",
+    ),
+    (
+        r"RecordTooLargeException|larger than .{0,40}max\.request\.size|MESSAGE_TOO_LARGE",
+        "TargetError",
+        "A record is larger than the target takes: raise max.message.bytes of the target topic, and kafka.max.request.size in sink_options.",
+    ),
+    (
+        r"InvalidTimestampException|INVALID_TIMESTAMP",
+        "TargetError",
+        "The target refuses the record's timestamp: look at its message.timestamp.* settings.",
+    ),
+    (
+        r"InvalidRecordException|One or more records have been rejected",
+        "TargetError",
+        "The target refuses a record; a compacted topic takes none without a key.",
+    ),
+    (
+        r"SaslAuthenticationException|SslAuthenticationException|Authentication failed|SSL handshake failed",
+        "BrokerAuthenticationError",
+        "The brokers refused the job's login, although the worker could log in: check that the driver and executors reach the same listener with the same credentials.",
+    ),
+    (
+        r"AuthorizationException|Not authorized to access",
+        "BrokerAuthorizationError",
+        "A login lacks a permission; docs/permissions.md lists what is needed.",
+    ),
+    (
+        r"Failed to find data source: kafka|ClassNotFoundException: .{0,60}kafka010|NoClassDefFoundError: org/apache/kafka",
+        "JarError",
+        "Spark has no Kafka connector of its own version on its class path: leave kafka_connector out to have it fetched, or name its jars.",
+    ),
+    (
+        r"StackOverflowError",
+        "ExpressionError",
+        "An expression in where, columns or target_topic_expr is too deep, or a regular expression in it needs too much "
+        "stack for the value of a record: simplify it, or leave such records out with where.",
+    ),
+    (
+        r"The headers of record \S+ have a null key",
+        "ExpressionError",
+        "columns['headers'] gave a header that is null or has no key: use filter or coalesce in it.",
+    ),
+    (
+        r"Invalid partition: -\d",
+        "ExpressionError",
+        "columns['partition'] gave a negative number: use pmod in it.",
+    ),
+    (
+        r"long overflow[\s\S]{0,400}millisToMicros",
+        "JobFailedError",
+        "A record's timestamp is beyond what Spark can hold (year 294247). Such a record cannot be read: replay the "
+        "ranges around it.",
+    ),
+    (
+        r"UNSUPPORTED.{0,40}NULL.{0,40}topic|null topic present in the data",
+        "TargetError",
+        "target_topic_expr gave null for a record.",
+    ),
+)
+
+
+def find_cause(error_text: str, request: JobRequest | None = None) -> JobFailure:
+    """Name the failure.
+
+    :param error_text: the message and stack trace of what Spark threw.
+    :param request: what the job was to do; by it a lacking permission gets its name.
+    """
+    error_text = shown_lines(error_text, _MOST_LINES, _LONGEST_LINE)
+    summary = _summary(error_text)
+    for pattern, name, advice in _CAUSES:
+        if re.search(pattern, error_text, re.IGNORECASE):
+            lacking = _lacking_permissions(error_text, request) if name == "BrokerAuthorizationError" else ""
+            return JobFailure(name, f"{summary} -- {lacking or advice}")
+    return JobFailure("JobFailedError", summary)
+
+
+def _lacking_permissions(error_text: str, request: JobRequest | None) -> str:
+    """Which permissions the logins need, in words; empty if that cannot be told."""
+    topics = {topic.strip() for found in _REFUSED_TOPICS.findall(error_text) for topic in found.split(",")}
+    needs = [_needs_on_topic(topic, request) for topic in sorted(topics) if topic]
+    needs += [
+        f"The login of the source needs READ on group {group!r}." for group in _REFUSED_GROUP.findall(error_text)[:1]
+    ]
+    if not needs and "ClusterAuthorizationException" in error_text:
+        target = request.transform.topic if request is not None else None
+        needs = [
+            f"The login of the target needs WRITE on topic {target!r}."
+            if target is not None
+            else "The login of the target needs WRITE on every topic that target_topic_expr leads to.",
+            "(Brokers refuse an idempotent producer as a whole, in the name of the cluster, while it may write to no topic at all.)",
+        ]
+    return " ".join(needs)
+
+
+def _needs_on_topic(topic: str, request: JobRequest | None) -> str:
+    if request is None:
+        return f"A login needs READ (if it is the source's) or WRITE (if it is the target's) on topic {topic!r}."
+    planned = request.offset_ranges if request.stream is None else request.stream.planned_ranges
+    is_source = any(r.topic == topic for r in planned)
+    is_target = topic == request.transform.topic
+    if is_source and not is_target:
+        return f"The login of the source needs READ on topic {topic!r}."
+    if is_source:
+        return f"Topic {topic!r} is read and written: the login of the source needs READ on topic {topic!r}, that of the target WRITE."
+    needs = f"The login of the target needs WRITE on topic {topic!r}"
+    if not request.transform.provenance_headers:
+        return f"{needs}."
+    if request.is_retry:
+        return (
+            f"{needs}, and READ, since this is a retry, which first looks there for what an earlier try has delivered."
+        )
+    return f"{needs}. If it has that, it needs READ too: a Spark task failed, and the job looks there for what it had written."
+
+
+def _summary(error_text: str) -> str:
+    """The innermost causes' own words, without the stack."""
+    causes = re.findall(r"^Caused by: (.+)$", error_text, re.MULTILINE)
+    lines = [
+        line.strip()
+        for line in error_text.splitlines()
+        if line.strip() and not line.lstrip().startswith(("at ", "..."))
+    ]
+    chosen = [*lines[:2], *causes[-2:]]
+    return " | ".join(dict.fromkeys(line[:600] for line in chosen)) or "no message"

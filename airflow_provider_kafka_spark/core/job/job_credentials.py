@@ -1,0 +1,58 @@
+"""What a Spark job logs in with at its two clusters, and what has to travel with it for that. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import PurePath
+
+from airflow_provider_kafka_spark.core.client_config import KafkaClientConfig, joined_system_properties
+from airflow_provider_kafka_spark.core.errors import ConnectionConfigError
+from airflow_provider_kafka_spark.core.job.file_names import RESERVED
+
+
+@dataclass(frozen=True, slots=True)
+class JobLogins:
+    """The logins of a job at source and target; they may differ in everything.
+
+    :param by_name: driver or executors run elsewhere, and find files by their base name in their working directory.
+    :param spark_settings: by which Spark obtains tokens itself. **Secret.**
+    """
+
+    source: KafkaClientConfig = field(repr=False)
+    target: KafkaClientConfig = field(repr=False)
+    by_name: bool = False
+    spark_settings: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def source_options(self) -> dict[str, str]:
+        """Options of Spark's Kafka source. **Secret.**"""
+        return self.source.spark_options(by_name=self.by_name)
+
+    def sink_options(self) -> dict[str, str]:
+        """Options of Spark's Kafka sink. **Secret.**"""
+        return self.target.spark_options(by_name=self.by_name)
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Local paths of the files that both logins need, where they are not found by these paths.
+
+        :raises ConnectionConfigError: if two would be one by their base names, or one has the name of a file of the job itself.
+        """
+        if not self.by_name:
+            return ()
+        paths = tuple(dict.fromkeys((*self.source.files, *self.target.files)))
+        if len({PurePath(path).name for path in paths}) < len(paths):
+            raise ConnectionConfigError(
+                f"The files of connections {self.source.conn_id!r} and {self.target.conn_id!r} travel with the job by their base names, which must differ; got {list(paths)}. Rename one."
+            )
+        taken = [path for path in paths if PurePath(path).name in RESERVED]
+        if taken:
+            raise ConnectionConfigError(
+                f"The files of connections {self.source.conn_id!r} and {self.target.conn_id!r} travel with the job by their base names, which must not be those of its own files ({', '.join(sorted(RESERVED))}); got {taken}. Rename it."
+            )
+        return paths
+
+    @property
+    def system_properties(self) -> Mapping[str, str]:
+        """What the job's JVMs must have."""
+        return joined_system_properties((self.source, self.target))
