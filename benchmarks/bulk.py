@@ -15,7 +15,7 @@ from benchmarks import airflow_task, confluent_loop, handwritten_job, java_loop,
 from benchmarks.environment import connect_to
 from benchmarks.mirror_maker import MirrorMaker
 from benchmarks.orders import mean_value_size, orders
-from benchmarks.rounds import Variant, alternate, say, unavailable
+from benchmarks.rounds import Variant, alternate, emit, unavailable
 from benchmarks.table import Goal, Section, median_and_range, ratio_text, rounds_text
 from benchmarks.topics import WrongCopyError, check_count, fill, fresh_topic, headers_of_first_record, new_broker
 from benchmarks.warm_spark import connector_jars, warm_session
@@ -37,7 +37,7 @@ _WHOLE, _WHOLE_BY_HAND = "our operator, whole `execute`", "hand-written job, who
 
 def measure(records: int, rounds: int, folder: Path) -> Section:
     """Copy ``records`` orders in every way, ``rounds`` times each."""
-    say(f"Bulk: {records:,} records, {rounds} rounds")
+    emit(f"Bulk: {records:,} records, {rounds} rounds")
     with ExitStack() as stack:
         broker = stack.enter_context(new_broker())
         connect_to(broker.bootstrap_servers)
@@ -148,7 +148,7 @@ def _kcat(copies: _Copies) -> Variant:
 
 
 def _mirror_maker(copies: _Copies, stack: ExitStack) -> Variant:
-    say("  starting MirrorMaker ...")
+    emit("  starting MirrorMaker ...")
     mirror = stack.enter_context(MirrorMaker(copies.broker, copies.folder))
     suffix = f".{SOURCE}"
     return copies.variant(

@@ -14,7 +14,7 @@ MASTER = "local[*]"
 
 
 @contextmanager
-def own_surroundings() -> Iterator[Path]:
+def own_environment() -> Iterator[Path]:
     """Set this process's environment, before Airflow is imported, and yield a folder that is gone afterwards."""
     with tempfile.TemporaryDirectory(prefix="kafka-spark-benchmarks-") as name:
         folder = Path(name)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def catch_up(spark: SparkSession, bootstrap: str, source: str, target: str, checkpoint: str) -> None:
+def copy_stream(spark: SparkSession, bootstrap: str, source: str, target: str, checkpoint: str) -> None:
     """Copy keys, values and headers up to where the topic ends now.
 
     :param checkpoint: a folder of this stream alone.
@@ -43,7 +43,7 @@ def main(argv: Sequence[str]) -> None:
     from pyspark.sql import SparkSession
 
     spark = SparkSession.builder.appName("handwritten").getOrCreate()
-    catch_up(spark, *argv)
+    copy_stream(spark, *argv)
     spark.stop()
 
 

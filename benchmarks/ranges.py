@@ -10,7 +10,7 @@ from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from benchmarks import airflow_task
 from benchmarks.environment import connect_to
 from benchmarks.orders import orders
-from benchmarks.rounds import Variant, alternate, say
+from benchmarks.rounds import Variant, alternate, emit
 from benchmarks.table import Goal, Section, median_and_range, ratio_text, rounds_text
 from benchmarks.topics import WrongCopyError, check_count, fill, fresh_topic, new_broker
 from benchmarks.warm_spark import warm_session
@@ -52,7 +52,7 @@ _SHAPES = (_CONTIGUOUS, _MANY, _SPARSE)
 
 def measure(rounds: int) -> Section:
     """Copy 200,000 records as 8, 1,000 and 200 ranges."""
-    say(f"Ranges: {COPIED:,} records, {rounds} rounds")
+    emit(f"Ranges: {COPIED:,} records, {rounds} rounds")
     held = max(shape.offsets_per_partition for shape in _SHAPES) * PARTITIONS
     with new_broker() as broker:
         connect_to(broker.bootstrap_servers)

@@ -14,7 +14,7 @@ from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from benchmarks import airflow_task, handwritten_job
 from benchmarks.environment import connect_to
 from benchmarks.orders import orders
-from benchmarks.rounds import Variant, alternate, say
+from benchmarks.rounds import Variant, alternate, emit
 from benchmarks.table import Goal, Section, median_and_range, ratio_text, rounds_text
 from benchmarks.topics import check_count, fill, fresh_topic, new_broker
 from benchmarks.warm_spark import connector_jars
@@ -31,7 +31,7 @@ _ON_CLASS_PATH = "the same, with the jars on `driver_class_path` instead of `pac
 
 def measure(rounds: int, folder: Path) -> Section:
     """Replay 250 records of each of 4 partitions, through whole tasks."""
-    say(f"Replay: {_COPIED:,} records, {rounds} rounds")
+    emit(f"Replay: {_COPIED:,} records, {rounds} rounds")
     with new_broker() as broker:
         connect_to(broker.bootstrap_servers)
         fill(broker, SOURCE, PARTITIONS, orders(_IN_TOPIC, PARTITIONS), _IN_TOPIC)

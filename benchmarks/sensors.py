@@ -16,7 +16,7 @@ from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Recor
 from airflow_provider_kafka_spark.testing.owned_process import OwnedProcess
 from airflow_provider_kafka_spark.testing.ports import LOOPBACK, free_ports
 from benchmarks.request_counter import RequestCounter
-from benchmarks.rounds import say
+from benchmarks.rounds import emit
 from benchmarks.table import Goal, Section
 from benchmarks.waiting import INTERVAL, OURS, PEER
 
@@ -46,7 +46,7 @@ class Cost:
 
 def measure(sensors: int, folder: Path) -> Section:
     """Have them wait, count, wake them."""
-    say(f"Sensors: {sensors} deferred ones on one connection")
+    emit(f"Sensors: {sensors} deferred ones on one connection")
     costs: dict[str, Cost] = {OURS: _cost(OURS, sensors, folder)}
     if importlib.util.find_spec("airflow.providers.apache.kafka") is not None:
         costs[PEER] = _cost(PEER, sensors, folder)
@@ -108,7 +108,7 @@ def _cost(kind: str, sensors: int, folder: Path) -> Cost:
                 time.sleep(_POLL_SECONDS)
     delays = sorted(max(0.0, float(moment) - produced) for moment in woken)
     cost = Cost(clients, connections, len(threads), memory, rate, delays)
-    say(f"  {NAMES[kind]}: {cost.clients} clients, {rate:.1f} requests per second, {len(delays)} woken")
+    emit(f"  {NAMES[kind]}: {cost.clients} clients, {rate:.1f} requests per second, {len(delays)} woken")
     return cost
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from airflow_provider_kafka_spark.testing.airflow_home import AirflowHome
 from airflow_provider_kafka_spark.testing.airflow_standalone import AirflowStandalone
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
-from benchmarks.rounds import say
+from benchmarks.rounds import emit
 from benchmarks.sensors import NAMES, PEER_PACKAGE, thread_names
 from benchmarks.table import Goal, Section
 from benchmarks.waiting import OURS, PEER
@@ -28,7 +28,7 @@ _WAKE_SECONDS = 240.0
 
 def measure(sensors: int, folder: Path) -> Section:
     """Have them deferred, wake them, and read in the triggerer's logs when each fired."""
-    say(f"Triggerer: {sensors} deferred sensors in a real Airflow")
+    emit(f"Triggerer: {sensors} deferred sensors in a real Airflow")
     found = {OURS: _wake(OURS, sensors, folder)}
     if importlib.util.find_spec("airflow.providers.apache.kafka") is not None:
         found[PEER] = _wake(PEER, sensors, folder)
@@ -89,7 +89,7 @@ def _wake(kind: str, sensors: int, folder: Path) -> tuple[int, list[float]]:
             while len(fired := _fired(home)) < sensors and time.monotonic() < deadline:
                 time.sleep(1.0)
     delays = sorted(max(0.0, moment - produced) for moment in fired)
-    say(
+    emit(
         f"  {NAMES[kind]}: {clients} clients, {len(delays)} woken, the slowest after {delays[-1] if delays else 0:.1f} s"
     )
     return clients, delays

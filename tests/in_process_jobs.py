@@ -33,7 +33,7 @@ OnEvent = Callable[[JobEvent], None]
 
 _JOBS: Mapping[str, Callable[[SparkSession, JobRequest], JobReport]] = {
     "batch": batch.copy,
-    "available_now": available_now.catch_up,
+    "available_now": available_now.copy_stream,
 }
 
 

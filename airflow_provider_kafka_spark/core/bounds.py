@@ -50,7 +50,7 @@ class AtTimestamp:
     epoch_ms: int
 
 
-Wish = Earliest | Latest | AtOffset | AtTimestamp
+RequestedOffset = Earliest | Latest | AtOffset | AtTimestamp
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,23 +61,23 @@ class Bound:
     :param by_partition: wishes of single partitions; when there is no default, every selected partition must be named.
     """
 
-    default: Wish | None
-    by_partition: Mapping[TopicPartition, Wish]
+    default: RequestedOffset | None
+    by_partition: Mapping[TopicPartition, RequestedOffset]
 
     @classmethod
-    def everywhere(cls, wish: Wish) -> Bound:
-        return cls(wish, {})
+    def everywhere(cls, requested: RequestedOffset) -> Bound:
+        return cls(requested, {})
 
-    def wish_for(self, topic_partition: TopicPartition) -> Wish:
+    def requested_for(self, topic_partition: TopicPartition) -> RequestedOffset:
         """:raises BoundError: if there is no default and the partition is not named."""
-        wish = self.by_partition.get(topic_partition, self.default)
-        if wish is None:
+        requested = self.by_partition.get(topic_partition, self.default)
+        if requested is None:
             raise BoundError(
                 f"Offsets given by partition must name every partition that is read, as Spark asks; {topic_partition} is "
                 f"missing (named: {', '.join(map(str, sorted(self.by_partition)))}). Add it, with -2 for its earliest "
                 f"or -1 for its latest offset."
             )
-        return wish
+        return requested
 
     def to_json(self) -> str | int | dict[str, dict[str, int]]:
         """One form for each meaning, as plain JSON; :func:`parse_start` reads it back.
@@ -122,7 +122,7 @@ def parse_bound(value: object, side: Side, name: str | None = None) -> Bound:
 
     >>> parse_bound("earliest", "start").default
     Earliest()
-    >>> parse_bound({"orders": {"0": 23, "1": -2}}, "start").wish_for(TopicPartition("orders", 0))
+    >>> parse_bound({"orders": {"0": 23, "1": -2}}, "start").requested_for(TopicPartition("orders", 0))
     AtOffset(offset=23)
 
     :param value: ``"earliest"``, ``"latest"``, ``{"orders": {"0": 23}}``, or that as JSON text.
@@ -153,7 +153,7 @@ def parse_bound(value: object, side: Side, name: str | None = None) -> Bound:
             ) from error
     if not isinstance(value, Mapping) or not value:
         raise BoundError(f"{name} must be {allowed} or offsets such as {{'orders': {{'0': 23}}}}; got {value!r}.")
-    wishes: dict[TopicPartition, Wish] = {}
+    by_partition: dict[TopicPartition, RequestedOffset] = {}
     for topic, partitions in value.items():
         if not isinstance(partitions, Mapping):
             raise BoundError(
@@ -162,10 +162,10 @@ def parse_bound(value: object, side: Side, name: str | None = None) -> Bound:
             )
         for partition, offset in partitions.items():
             topic_partition = TopicPartition(topic, _parse_partition(partition, name, topic))
-            if topic_partition in wishes:
+            if topic_partition in by_partition:
                 raise BoundError(f"{name} names {topic_partition} twice. Name each partition once.")
-            wishes[topic_partition] = _parse_offset(offset, side, name, topic_partition)
-    return Bound(None, wishes)
+            by_partition[topic_partition] = _parse_offset(offset, side, name, topic_partition)
+    return Bound(None, by_partition)
 
 
 def parse_timestamp(value: object, name: str) -> int:
@@ -269,7 +269,7 @@ def read_json(text: str, name: str) -> object:
     return json.loads(text, object_pairs_hook=refuse_twice)
 
 
-def _number_of(bound: Wish) -> int:
+def _number_of(bound: RequestedOffset) -> int:
     if isinstance(bound, AtOffset):
         return bound.offset
     return -1 if isinstance(bound, Latest) else -2
@@ -283,8 +283,8 @@ def _parse_partition(value: object, name: str, topic: object) -> int:
     raise BoundError(f"{name} must name partitions by number, such as '0'; got {value!r} for topic {topic!r}.")
 
 
-def _parse_offset(value: object, side: Side, name: str, where: TopicPartition) -> Wish:
-    sentinels: dict[int, Wish] = {} if side == "end" else {-2: Earliest()}
+def _parse_offset(value: object, side: Side, name: str, where: TopicPartition) -> RequestedOffset:
+    sentinels: dict[int, RequestedOffset] = {} if side == "end" else {-2: Earliest()}
     if side != "start":
         sentinels[-1] = Latest()
     if isinstance(value, int) and not isinstance(value, bool):

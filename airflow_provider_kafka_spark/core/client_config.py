@@ -66,8 +66,8 @@ class KafkaClientConfig:
     :param system_properties: that a JVM in which the Java client runs must have. Not secret.
     :param token_mechanism: by which a job logs in with a delegation token.
     :param token_max_lifetime_ms: how long renewals can prolong such a token, in ms; the broker's own maximum if None.
-    :param not_on_worker: why librdkafka cannot log in, if so.
-    :param certificate_ends: when the client's own certificate expires, if it has one.
+    :param unsupported_by_librdkafka: why librdkafka cannot log in, if so.
+    :param certificate_expires_at: when the client's own certificate expires, if it has one.
     """
 
     conn_id: str
@@ -82,8 +82,8 @@ class KafkaClientConfig:
     system_properties: Mapping[str, str] = field(default_factory=dict)
     token_mechanism: str = "SCRAM-SHA-512"  # noqa: S105 - the name of a mechanism
     token_max_lifetime_ms: int | None = None
-    not_on_worker: str | None = None
-    certificate_ends: datetime | None = None
+    unsupported_by_librdkafka: str | None = None
+    certificate_expires_at: datetime | None = None
 
     def spark_options(self, *, by_name: bool = False) -> dict[str, str]:
         """The Java properties as options of Spark's Kafka source or sink.
@@ -163,8 +163,8 @@ class ParsedConnection:
             _merged(part.system_properties for part in parts),
             self.token_mechanism,
             self.token_max_lifetime_ms,
-            next((part.not_on_worker for part in parts if part.not_on_worker), None),
-            files.chain_ends,
+            next((part.unsupported_by_librdkafka for part in parts if part.unsupported_by_librdkafka), None),
+            files.certificate_expires_at,
         )
 
 

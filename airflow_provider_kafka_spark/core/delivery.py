@@ -38,7 +38,7 @@ def check_delivery(report: JobReport, plan: ReplayPlan, run_id: str, transform: 
     if report.failure is not None:
         faults.append(f"the job reports a failure: {report.failure.error}: {report.failure.message}")
     faults += faults_of_counts(reported, transform)
-    refuse_faults(faults, report, plan)
+    raise_if_mismatched(faults, report, plan)
 
 
 def faults_of_counts(reported: Mapping[OffsetRange, RangeReport], transform: Transform) -> list[str]:
@@ -53,7 +53,7 @@ def faults_of_counts(reported: Mapping[OffsetRange, RangeReport], transform: Tra
     return faults
 
 
-def refuse_faults(faults: list[str], report: JobReport, plan: ReplayPlan) -> None:
+def raise_if_mismatched(faults: list[str], report: JobReport, plan: ReplayPlan) -> None:
     """:raises DeliveryError: naming the faults, if there are any."""
     if not faults:
         return

@@ -90,7 +90,7 @@ class ReplayPlan:
         }
         return _digest(content)
 
-    def origin(self, transform: Mapping[str, Any]) -> dict[str, str]:
+    def fingerprint(self, transform: Mapping[str, Any]) -> dict[str, str]:
         """From what, by what and to where records come: names, each with an id or a digest, as far as it is known.
 
         A record that was delivered before stands for a planned one only where all of this is the same.
@@ -216,7 +216,7 @@ class ReplayPlan:
 
 
 def origin_of_transform(transform: Mapping[str, Any]) -> dict[str, str]:
-    """The part of :meth:`ReplayPlan.origin` that does not depend on a plan.
+    """The part of :meth:`ReplayPlan.fingerprint` that does not depend on a plan.
 
     >>> origin_of_transform({"where": "offset > 3"})
     {'where': '7065e0eb7ec334ea'}
@@ -224,10 +224,10 @@ def origin_of_transform(transform: Mapping[str, Any]) -> dict[str, str]:
     return {name: _digest(value) for name, value in transform.items()}
 
 
-def changes_of_origin(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+def fingerprint_changes(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
     """The names of what is another than before; what is not known on both sides is taken for the same.
 
-    >>> changes_of_origin({"where": "a", "columns": "b"}, {"where": "c", "the topic 'new'": "d"})
+    >>> fingerprint_changes({"where": "a", "columns": "b"}, {"where": "c", "the topic 'new'": "d"})
     ['where']
     """
     return [name for name, value in now.items() if before.get(name, value) != value]

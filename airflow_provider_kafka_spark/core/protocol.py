@@ -68,7 +68,7 @@ class Transform:
 
 
 @dataclass(frozen=True, slots=True)
-class StreamOrder:
+class StreamRequest:
     """What a stream needs besides: the checkpoint, and what to do with it.
 
     :param stream_id: goes into the provenance header of what the stream writes.
@@ -155,7 +155,7 @@ class JobRequest:
     progress_seconds: float = 5.0
     owner_pid: int | None = None
     proceed_file: str | None = None
-    stream: StreamOrder | None = None
+    stream: StreamRequest | None = None
     event_token: str = field(default="", repr=False)
     report_key: str = field(default="", repr=False)
     version: int = PROTOCOL_VERSION
@@ -190,8 +190,8 @@ class JobRequest:
         )
 
 
-def _stream_order(value: object) -> StreamOrder:
-    order: StreamOrder = _build(StreamOrder, value)
+def _stream_order(value: object) -> StreamRequest:
+    order: StreamRequest = _build(StreamRequest, value)
     return dataclasses.replace(order, planned=_texts({"planned": order.planned}, "planned"))
 
 

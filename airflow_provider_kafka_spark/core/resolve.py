@@ -15,8 +15,8 @@ from airflow_provider_kafka_spark.core.bounds import (
     Bound,
     Earliest,
     Latest,
+    RequestedOffset,
     TimeWindow,
-    Wish,
     iso,
 )
 from airflow_provider_kafka_spark.core.broker_state import ClusterState, PartitionState, Selection
@@ -82,21 +82,29 @@ def resolve_window(
     unproven: list[TopicPartition] = []
     for partition in partitions:
         state = cluster.partition(partition)
-        end = _resolve_end(ending.wish_for(partition), partition, state, cluster, rules)
-        start, lost = resolve_start(starting.wish_for(partition), partition, state, cluster, rules, end)
+        end = _resolve_end(ending.requested_for(partition), partition, state, cluster, rules)
+        start, lost = resolve_start(starting.requested_for(partition), partition, state, cluster, rules, end)
         if start > end:
             raise BoundError(
                 f"The start must not lie after the end; {partition} would start at {start} and end at {end}. Correct the offsets of this partition."
             )
         missing += lost
         ranges.append(OffsetRange(partition.topic, partition.partition, start, end))
-        first_wish = starting.wish_for(partition)
-        if isinstance(first_wish, AtTimestamp) and not lost and not _is_whole_from(first_wish, partition, cluster):
+        requested_start = starting.requested_for(partition)
+        if (
+            isinstance(requested_start, AtTimestamp)
+            and not lost
+            and not _is_whole_from(requested_start, partition, cluster)
+        ):
             unproven.append(partition)
-        wish = ending.wish_for(partition)
-        if isinstance(wish, Latest):
+        requested_end = ending.requested_for(partition)
+        if isinstance(requested_end, Latest):
             warnings += open_transaction(partition, state, rules)
-        if isinstance(wish, AtTimestamp) and start < end and cluster.first_at[(partition, wish.epoch_ms)] is None:
+        if (
+            isinstance(requested_end, AtTimestamp)
+            and start < end
+            and cluster.first_at[(partition, requested_end.epoch_ms)] is None
+        ):
             open_ended.append(partition)
     if unproven:
         warnings.append(
@@ -109,7 +117,7 @@ def resolve_window(
             f"No record at or after the window's end has arrived yet in {_shortened(tuple(open_ended), str)}, so the window is cut at the end of the log there: late records of this window that arrive "
             f"before the next one's first record will be in neither."
         )
-    return ResolvedRanges(OffsetRanges(ranges), permit(missing, rules), tuple(warnings))
+    return ResolvedRanges(OffsetRanges(ranges), raise_on_data_loss(missing, rules), tuple(warnings))
 
 
 def resolve_replay(wanted: OffsetRanges, cluster: ClusterState, rules: ReadRules) -> ResolvedRanges:
@@ -130,13 +138,13 @@ def resolve_replay(wanted: OffsetRanges, cluster: ClusterState, rules: ReadRules
             missing.append(MissingRange(gone, f"aged out: the log now starts at {state.log_start}"))
         kept.append(OffsetRange(r.topic, r.partition, start, r.until_offset))
     # Two ranges that have wholly aged out may both have become the same empty one.
-    return ResolvedRanges(OffsetRanges(set(kept)), permit(missing, rules))
+    return ResolvedRanges(OffsetRanges(set(kept)), raise_on_data_loss(missing, rules))
 
 
 def timestamps_in(*bounds: Bound) -> tuple[int, ...]:
     """Every timestamp, in ms, that the broker must be asked for; 0, for the first record that is left, is among them if there are any."""
-    wishes = [wish for bound in bounds for wish in (bound.default, *bound.by_partition.values())]
-    asked = {wish.epoch_ms for wish in wishes if isinstance(wish, AtTimestamp)}
+    all_requested = [requested for bound in bounds for requested in (bound.default, *bound.by_partition.values())]
+    asked = {requested.epoch_ms for requested in all_requested if isinstance(requested, AtTimestamp)}
     return tuple(sorted(asked | {0})) if asked else ()
 
 
@@ -155,25 +163,30 @@ def check_window(window: TimeWindow, now_ms: int) -> None:
 
 
 def resolve_start(
-    wish: Wish, partition: TopicPartition, state: PartitionState, cluster: ClusterState, rules: ReadRules, end: int
+    requested: RequestedOffset,
+    partition: TopicPartition,
+    state: PartitionState,
+    cluster: ClusterState,
+    rules: ReadRules,
+    end: int,
 ) -> tuple[int, list[MissingRange]]:
-    if isinstance(wish, Earliest):
+    if isinstance(requested, Earliest):
         if end >= state.log_start or end == 0:
             return min(state.log_start, end), []
         gone = OffsetRange(partition.topic, partition.partition, 0, end)
         return end, [MissingRange(gone, f"aged out: the log now starts at {state.log_start}")]
-    if isinstance(wish, AtOffset):
-        if wish.offset > rules.end_of(state):
-            check_end(wish.offset, partition, state, rules)
-        start = max(wish.offset, min(state.log_start, end))
-        if start == wish.offset:
+    if isinstance(requested, AtOffset):
+        if requested.offset > rules.end_of(state):
+            check_end(requested.offset, partition, state, rules)
+        start = max(requested.offset, min(state.log_start, end))
+        if start == requested.offset:
             return start, []
-        gone = OffsetRange(partition.topic, partition.partition, wish.offset, start)
+        gone = OffsetRange(partition.topic, partition.partition, requested.offset, start)
         return start, [MissingRange(gone, f"aged out: the log now starts at {state.log_start}")]
-    if isinstance(wish, AtTimestamp):
-        first = cluster.first_at[(partition, wish.epoch_ms)]
+    if isinstance(requested, AtTimestamp):
+        first = cluster.first_at[(partition, requested.epoch_ms)]
         start = end if first is None else min(first, end)
-        if _is_whole_from(wish, partition, cluster) or _is_explained_by_retention(wish, partition, cluster):
+        if _is_whole_from(requested, partition, cluster) or _is_explained_by_retention(requested, partition, cluster):
             return start, []
         # How much is gone nobody knows, so the range that stands for it is empty.
         where = OffsetRange(partition.topic, partition.partition, start, start)
@@ -181,7 +194,7 @@ def resolve_start(
             MissingRange(
                 where,
                 f"may have aged out or been deleted: the log now starts at {state.log_start}, and no record before "
-                f"{iso(wish.epoch_ms)} is left to show that the window is whole",
+                f"{iso(requested.epoch_ms)} is left to show that the window is whole",
             )
         ]
     return end, []
@@ -212,21 +225,25 @@ def _is_explained_by_retention(start: AtTimestamp, partition: TopicPartition, cl
 
 
 def _resolve_end(
-    wish: Wish, partition: TopicPartition, state: PartitionState, cluster: ClusterState, rules: ReadRules
+    requested: RequestedOffset,
+    partition: TopicPartition,
+    state: PartitionState,
+    cluster: ClusterState,
+    rules: ReadRules,
 ) -> int:
-    if isinstance(wish, Latest):
+    if isinstance(requested, Latest):
         return rules.end_of(state)
-    if isinstance(wish, AtOffset):
-        check_end(wish.offset, partition, state, rules)
-        return wish.offset
-    if isinstance(wish, AtTimestamp):
-        first = cluster.first_at[(partition, wish.epoch_ms)]
+    if isinstance(requested, AtOffset):
+        check_end(requested.offset, partition, state, rules)
+        return requested.offset
+    if isinstance(requested, AtTimestamp):
+        first = cluster.first_at[(partition, requested.epoch_ms)]
         # A first record beyond the high watermark has arrived since that was asked for.
         end = state.high_watermark if first is None else first
         if rules.read_committed and end > state.last_stable:
             raise _beyond_last_stable(end, partition, state)
         return end
-    raise BoundError(f"A bounded copy cannot end at the earliest offset; got {wish!r} for {partition}.")
+    raise BoundError(f"A bounded copy cannot end at the earliest offset; got {requested!r} for {partition}.")
 
 
 def check_end(end: int, partition: TopicPartition, state: PartitionState, rules: ReadRules) -> None:
@@ -267,8 +284,8 @@ def _refuse_unselected(bound: Bound, name: str, partitions: tuple[TopicPartition
         )
 
 
-def permit(missing: list[MissingRange], rules: ReadRules) -> tuple[MissingRange, ...]:
-    """:raises DataLossError: if anything is missing that ``rules`` does not permit to be."""
+def raise_on_data_loss(missing: list[MissingRange], rules: ReadRules) -> tuple[MissingRange, ...]:
+    """:raises DataLossError: if anything is missing that ``rules`` does not raise_on_data_loss to be."""
     if missing and rules.fail_on_data_loss:
         raise DataLossError(
             "Records of the wish are gone: "

@@ -22,7 +22,7 @@ from airflow_provider_kafka_spark.core.offset_range import TopicPartition
 from airflow_provider_kafka_spark.core.streams.checkpoint import (
     Batch,
     Checkpoint,
-    Generation,
+    StreamManifest,
     check_commit,
     check_metadata,
     parse_initial,
@@ -31,7 +31,7 @@ from airflow_provider_kafka_spark.core.streams.checkpoint_layout import (
     GENERATION_PREFIX,
     LARGEST_FILE,
     LOCK_NAME,
-    RECORD_NAME,
+    MANIFEST_NAME,
     STALE_SECONDS,
     Lock,
     batch_numbers,
@@ -125,15 +125,17 @@ class CheckpointFolder:
             numbers = [int(found[1]) for found in map(_GENERATION.fullmatch, names) if found is not None]
             for number in sorted(numbers, reverse=True):
                 folder = self._path / f"{GENERATION_PREFIX}{number}"
-                text = _text(folder / RECORD_NAME)
+                text = _text(folder / MANIFEST_NAME)
                 if text is not None:
                     return _read_generation(
-                        folder, number, Generation.from_json(text, f"{folder.name}/{RECORD_NAME} in {self.location}")
+                        folder,
+                        number,
+                        StreamManifest.from_json(text, f"{folder.name}/{MANIFEST_NAME} in {self.location}"),
                     )
                 # The record is written first, so without it there is nothing, or it is lost: an older generation would copy again what this one has copied.
                 if _names(folder) & _SPARKS_OWN:
                     raise CheckpointError(
-                        f"The checkpoint {folder} must have the file {RECORD_NAME} beside Spark's own; it is missing. Restore it from a backup, or name another checkpoint_location and give "
+                        f"The checkpoint {folder} must have the file {MANIFEST_NAME} beside Spark's own; it is missing. Restore it from a backup, or name another checkpoint_location and give "
                         f"starting_offsets."
                     )
             return _read_generation(self._path, 0, None) if {"offsets", "metadata"} & names else None
@@ -191,7 +193,7 @@ class CheckpointFolder:
                 return ""
 
 
-def _read_generation(folder: Path | ObjectStoragePath, number: int, record: Generation | None) -> Checkpoint:
+def _read_generation(folder: Path | ObjectStoragePath, number: int, manifest: StreamManifest | None) -> Checkpoint:
     where = f"of {folder}"
     metadata = _text(folder / "metadata")
     if metadata is not None:
@@ -218,7 +220,7 @@ def _read_generation(folder: Path | ObjectStoragePath, number: int, record: Gene
         )
     return Checkpoint(
         number,
-        record,
+        manifest,
         committed,
         uncommitted,
         parse_initial(initial, f"sources/0/0 {where}") if initial is not None else None,

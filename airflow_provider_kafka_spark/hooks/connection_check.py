@@ -156,11 +156,13 @@ def _speak(hook: KafkaHook) -> str:
         )
     for server, answer in found.items():
         if isinstance(answer, LoginFault):
-            fault = of_expired_certificate(answer, config.certificate_ends, datetime.now(timezone.utc))
-            raise _CheckFailedError(f"{hook.worded(str(fault))} (Broker {server}.)", step=fault.step)
+            fault = of_expired_certificate(answer, config.certificate_expires_at, datetime.now(timezone.utc))
+            raise _CheckFailedError(f"{hook.with_field_names(str(fault))} (Broker {server}.)", step=fault.step)
     if not with_tls:
         return "none, as the connection says"
-    return "the brokers' certificates are good" + (", and they take the client's" if config.certificate_ends else "")
+    return "the brokers' certificates are good" + (
+        ", and they take the client's" if config.certificate_expires_at else ""
+    )
 
 
 def _log_in(config: KafkaClientConfig, metadata: Callable[[], Any]) -> str:
@@ -182,7 +184,7 @@ def _look_at_permissions(hook: KafkaHook, metadata: Callable[[], Any]) -> str:
     hook.timeout = _PERMISSION_SECONDS
     names = sorted(name for name in metadata().topics if not name.startswith("__"))[:_MOST_TOPICS]
     if not names:
-        if hook.hidden([_NO_TOPIC]):
+        if hook.unauthorized_topics([_NO_TOPIC]):
             raise _CheckFailedError(
                 "The login sees no topic: it may DESCRIBE none of those that there are. Grant READ on the topics that are copied, and WRITE on those that are copied to; docs/permissions.md lists what each task needs."
             )

@@ -52,7 +52,7 @@ class ConsumerGroup:
         try:
             found = self._hook.group_consumer(self.group_id).committed(asked, timeout=self._hook.timeout)
         except KafkaException as error:
-            raise self._hook.named(
+            raise self._hook.to_error(
                 error, f"reading the offsets of group {self.group_id!r}", f"DESCRIBE on group {self.group_id!r}"
             ) from error
         self._refuse_errors(found, "told no offset")
@@ -108,12 +108,12 @@ class ConsumerGroup:
         )
         return description
 
-    def _ask(self, request: Callable[[], Mapping[str, Future[T]]], doing: str, operation: str) -> T:
+    def _ask(self, request: Callable[[], Mapping[str, Future[T]]], action: str, operation: str) -> T:
         deadline = time.monotonic() + self._hook.timeout
         while True:
             (future,) = request().values()
             try:
-                return self._hook.result(future, doing, f"{operation} on group {self.group_id!r}")
+                return self._hook.result(future, action, f"{operation} on group {self.group_id!r}")
             except BrokerError as error:
                 cause = error.__cause__
                 code = cause.args[0].code() if isinstance(cause, KafkaException) else None
@@ -121,7 +121,7 @@ class ConsumerGroup:
                     raise
                 if time.monotonic() >= deadline:
                     raise BrokerUnavailableError(
-                        f"The group {self.group_id!r} had no coordinator within {self._hook.timeout:.0f} s while {doing}: {error}"
+                        f"The group {self.group_id!r} had no coordinator within {self._hook.timeout:.0f} s while {action}: {error}"
                     ) from error
                 time.sleep(0.2)
 

@@ -31,7 +31,7 @@ from airflow_provider_kafka_spark.core.tokens.delegation_token import (
 )
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.hooks.kafka_jvm import KafkaJvm, kerberos_properties
-from airflow_provider_kafka_spark.hooks.opened import Opened
+from airflow_provider_kafka_spark.hooks.managed_resource import ManagedResource
 from airflow_provider_kafka_spark.hooks.runtime.connector import client_jars
 
 #: How long brokers may take to hear of a new token from each other.
@@ -41,7 +41,7 @@ _AGAIN_SECONDS = 0.2
 _BROKERS_OWN = -1
 
 
-class DelegationTokenHook(Opened, BaseHook):
+class DelegationTokenHook(ManagedResource, BaseHook):
     """Ask a Kafka cluster about delegation tokens, with the login of a connection, inside ``with``: one JVM for all calls of the block, ended behind it.
 
     The login needs SASL, or SSL with a client certificate, and must not itself be a token; :meth:`create` needs SASL, by which its token is tried. A token's secret (hmac) is masked in logs before it is used; only :meth:`create` and :meth:`create_unchecked` return it.
@@ -135,16 +135,16 @@ class DelegationTokenHook(Opened, BaseHook):
     ) -> DelegationToken:
         """As :meth:`create`, without the wait; brokers may not know the token yet."""
         longest = max_lifetime_ms or self.config.token_max_lifetime_ms or _BROKERS_OWN
-        doing = "creating a delegation token"
-        with self._open.naming(doing):
+        action = "creating a delegation token"
+        with self._open.translate_errors(action):
             options = self._options("CreateDelegationTokenOptions").maxlifeTimeMs(longest)
             options = options.renewers([self._principal(name) for name in renewers])
-            java_token = self._get(self._admin.createDelegationToken(options).delegationToken(), doing)
+            java_token = self._get(self._admin.createDelegationToken(options).delegationToken(), action)
             hmac = str(java_token.hmacAsBase64String())
         # From here on there is a token to clean up.
         try:
             mask_secret(hmac)
-            with self._open.naming(doing):
+            with self._open.translate_errors(action):
                 token = DelegationToken(self._info(java_token), hmac)
             if lease_ms is not None and lease_ms < token.info.expiry_ms - token.info.issue_ms:
                 expiry_ms = self._expire_new(token.hmac, lease_ms)
@@ -163,7 +163,7 @@ class DelegationTokenHook(Opened, BaseHook):
         :param owner: of one owner only, such as ``"User:alice"``.
         :raises BrokerError: as for :meth:`create`.
         """
-        with self._open.naming("describing delegation tokens"):
+        with self._open.translate_errors("describing delegation tokens"):
             return [self._info(token) for token in self._describe(owner)]
 
     def renew(self, selection: TokenSelection, *, period_ms: int | None = None) -> list[TokenInfo]:
@@ -194,7 +194,7 @@ class DelegationTokenHook(Opened, BaseHook):
 
     def expire_token(self, token: DelegationToken) -> None:
         """End a token whose secret is known, at once."""
-        self._expire(b64decode(token.hmac), doing=f"expiring {token.info}")
+        self._expire(b64decode(token.hmac), action=f"expiring {token.info}")
 
     def now_ms(self) -> int:
         """The cluster's clock, in ms since 1970: that of the active controller, which also decides on tokens.
@@ -204,11 +204,11 @@ class DelegationTokenHook(Opened, BaseHook):
 
         :raises BrokerError: if no broker answers, or the login is refused, as for :meth:`create`.
         """
-        before, told, doing = time.time(), list[int](), "describing the metadata quorum"
+        before, told, action = time.time(), list[int](), "describing the metadata quorum"
         jvm = self._open
         try:
-            with jvm.naming(doing):
-                quorum = self._get(self._admin.describeMetadataQuorum().quorumInfo(), doing)
+            with jvm.translate_errors(action):
+                quorum = self._get(self._admin.describeMetadataQuorum().quorumInfo(), action)
                 told = [
                     int(replica.lastCaughtUpTimestamp().getAsLong())
                     for replica in quorum.voters()
@@ -246,7 +246,7 @@ class DelegationTokenHook(Opened, BaseHook):
         admin = self._open.admin(token.java_login(self.config.java, mechanism))
         while True:
             try:
-                with self._open.naming("logging in with the new delegation token"):
+                with self._open.translate_errors("logging in with the new delegation token"):
                     nodes = self._get(admin.describeCluster().nodes(), "logging in with the new delegation token")
                     for node in self._open.items(nodes):
                         self._try_on(admin, str(node.idString()))
@@ -305,7 +305,7 @@ class DelegationTokenHook(Opened, BaseHook):
         )
 
     def _picked(self, selection: TokenSelection) -> list[tuple[TokenInfo, bytes]]:
-        with self._open.naming("describing delegation tokens"):
+        with self._open.translate_errors("describing delegation tokens"):
             known = {
                 info.token_id: (info, token)
                 for token in self._describe(selection.owner)
@@ -332,17 +332,17 @@ class DelegationTokenHook(Opened, BaseHook):
             raise refusals[0]
         return changed
 
-    def _renew(self, secret: bytes, period_ms: int | None, doing: str) -> int:
-        with self._open.naming(doing):
+    def _renew(self, secret: bytes, period_ms: int | None, action: str) -> int:
+        with self._open.translate_errors(action):
             period = _BROKERS_OWN if period_ms is None else period_ms
             options = self._options("RenewDelegationTokenOptions").renewTimePeriodMs(period)
-            return int(self._get(self._admin.renewDelegationToken(secret, options).expiryTimestamp(), doing))
+            return int(self._get(self._admin.renewDelegationToken(secret, options).expiryTimestamp(), action))
 
-    def _expire(self, secret: bytes, period_ms: int | None = None, doing: str = "expiring a delegation token") -> int:
-        with self._open.naming(doing):
+    def _expire(self, secret: bytes, period_ms: int | None = None, action: str = "expiring a delegation token") -> int:
+        with self._open.translate_errors(action):
             period = _BROKERS_OWN if period_ms is None else period_ms
             options = self._options("ExpireDelegationTokenOptions").expiryTimePeriodMs(period)
-            return int(self._get(self._admin.expireDelegationToken(secret, options).expiryTimestamp(), doing))
+            return int(self._get(self._admin.expireDelegationToken(secret, options).expiryTimestamp(), action))
 
     def _expire_new(self, hmac: str, period_ms: int | None = None) -> int:
         """The broker that is asked may not have heard of it yet."""
@@ -371,8 +371,8 @@ class DelegationTokenHook(Opened, BaseHook):
     def _options(self, name: str) -> Any:
         return getattr(self._java.org.apache.kafka.clients.admin, name)()
 
-    def _get(self, future: Any, doing: str) -> Any:
-        return self._open.get(future, doing)
+    def _get(self, future: Any, action: str) -> Any:
+        return self._open.get(future, action)
 
     @property
     def _java(self) -> Any:

@@ -32,7 +32,7 @@ from airflow_provider_kafka_spark.core.errors import (
     JavaStartError,
     KafkaSparkError,
 )
-from airflow_provider_kafka_spark.hooks.opened import Opened
+from airflow_provider_kafka_spark.hooks.managed_resource import ManagedResource
 from airflow_provider_kafka_spark.hooks.runtime.child_environment import child_environment
 from airflow_provider_kafka_spark.hooks.runtime.connector import client_jars
 from airflow_provider_kafka_spark.hooks.runtime.java import find_java
@@ -73,7 +73,7 @@ _MEANINGS: Mapping[str, tuple[type[KafkaSparkError], str]] = {
 }  # fmt: skip
 
 
-class KafkaJvm(Opened):
+class KafkaJvm(ManagedResource):
     """A JVM with an AdminClient, inside ``with``. It ends with this process too, even if that is ended by SIGKILL.
 
     :param properties: of the Java client. **Secret**; they go through an authenticated socket on the loopback interface, not by argv.
@@ -136,7 +136,7 @@ class KafkaJvm(Opened):
         ms = str(int(self.timeout * 1000))
         bounds = {"request.timeout.ms": ms, "default.api.timeout.ms": ms}
         used = properties or self._properties
-        with self.naming("configuring the client", used):
+        with self.translate_errors("configuring the client", used):
             config = self.java.java.util.Properties()
             for name, value in {**used, **bounds}.items():
                 config.setProperty(name, value)
@@ -144,13 +144,13 @@ class KafkaJvm(Opened):
         self._clients.append(client)
         return client
 
-    def get(self, future: Any, doing: str) -> Any:
+    def get(self, future: Any, action: str) -> Any:
         """The value of a KafkaFuture.
 
-        :param doing: for the message, such as ``"creating a delegation token"``.
+        :param action: for the message, such as ``"creating a delegation token"``.
         :raises KafkaSparkError: what Kafka's exception means, at the latest after the time-out.
         """
-        with self.naming(doing):
+        with self.translate_errors(action):
             unit = self.java.java.util.concurrent.TimeUnit.MILLISECONDS
             return future.get(int(self.timeout * 1000) + 1000, unit)
 
@@ -159,10 +159,10 @@ class KafkaJvm(Opened):
         return list(self.java.java.util.ArrayList(collection))
 
     @contextmanager
-    def naming(self, doing: str, properties: Mapping[str, str] | None = None) -> Iterator[None]:
+    def translate_errors(self, action: str, properties: Mapping[str, str] | None = None) -> Iterator[None]:
         """Every call into the JVM stands inside of it.
 
-        :param doing: for the message.
+        :param action: for the message.
         :param properties: of the client that is called, if they are not those of this JVM.
         :raises KafkaSparkError: what Java's exception means, or :class:`BrokerUnavailableError` if the JVM is no more.
         """
@@ -176,19 +176,19 @@ class KafkaJvm(Opened):
             if thrown is None and not isinstance(error, (Py4JError, OSError)):
                 raise
             if thrown is None:
-                raise self._without_answer(error, doing) from None
-            raise self._named(thrown, doing, self._properties if properties is None else properties) from None
+                raise self._without_answer(error, action) from None
+            raise self._named(thrown, action, self._properties if properties is None else properties) from None
 
-    def _named(self, thrown: Any, doing: str, properties: Mapping[str, str]) -> KafkaSparkError:
+    def _named(self, thrown: Any, action: str, properties: Mapping[str, str]) -> KafkaSparkError:
         try:
-            return self._meaning(thrown, doing, properties)
+            return self._meaning(thrown, action, properties)
         except (Py4JError, OSError) as error:
             # What was thrown stays in the JVM, which has ended since.
-            return self._without_answer(error, doing)
+            return self._without_answer(error, action)
 
-    def _without_answer(self, error: Exception, doing: str) -> BrokerUnavailableError:
+    def _without_answer(self, error: Exception, action: str) -> BrokerUnavailableError:
         return BrokerUnavailableError(
-            f"{_sentence(doing)} got no answer from Kafka's Java client ({self._described}): {self._end() or error}"
+            f"{_sentence(action)} got no answer from Kafka's Java client ({self._described}): {self._end() or error}"
         )
 
     def _end(self) -> str | None:
@@ -204,7 +204,7 @@ class KafkaJvm(Opened):
         how = f" ({signal.Signals(-code).name if code < 0 else f'exit code {code}'})" if code else ""
         return f"its JVM has ended{how}: it crashed, was killed, or had no memory left. The task may be tried again."
 
-    def _meaning(self, thrown: Any, doing: str, properties: Mapping[str, str]) -> KafkaSparkError:
+    def _meaning(self, thrown: Any, action: str, properties: Mapping[str, str]) -> KafkaSparkError:
         """What a Java exception means; the cause that is known best decides."""
         said: list[str] = []
         known: tuple[type[KafkaSparkError], str] | None = None
@@ -226,8 +226,8 @@ class KafkaJvm(Opened):
         if kind is BrokerAuthenticationError:
             by_ticket = _is_by_ticket(properties)
             fault = find_login_fault("\n".join(said), by_ticket=by_ticket)
-            if fault is not None and not fault.vague:
-                kind = BrokerUnavailableError if fault.passing else BrokerTlsError if fault.step == TLS else kind
+            if fault is not None and not fault.inconclusive:
+                kind = BrokerUnavailableError if fault.transient else BrokerTlsError if fault.step == TLS else kind
                 advice = str(fault)
                 # Below what it is about there may be how Java noticed.
                 about = (line for line in reversed(lines) if find_login_fault(line, by_ticket=by_ticket) == fault)
@@ -237,7 +237,7 @@ class KafkaJvm(Opened):
         elif kind is BrokerUnavailableError and properties.get("sasl.mechanism") == "GSSAPI":
             # Kafka's client tries such a login again and again, and says nothing of it.
             advice += " With Kerberos, also compare the clocks of all machines, and sasl.kerberos.service.name with the broker's principal."
-        return kind(f"{_sentence(doing)} failed ({self._described}): {_ended(reason)} {advice}".rstrip())
+        return kind(f"{_sentence(action)} failed ({self._described}): {_ended(reason)} {advice}".rstrip())
 
     def open(self) -> None:
         """Start the JVM.

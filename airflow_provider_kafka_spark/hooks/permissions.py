@@ -18,9 +18,9 @@ def check_topics(hook: KafkaHook, topics: Iterable[str], *operations: str) -> No
     :raises BrokerAuthorizationError: naming topic and operation.
     """
     for name, future in hook.describe_topics(set(topics), permissions=True).items():
-        needs = f"{' and '.join(operations)} on topic {name!r}"
+        required_acl = f"{' and '.join(operations)} on topic {name!r}"
         try:
-            topic = hook.result(future, f"describing topic {name!r}", needs)
+            topic = hook.result(future, f"describing topic {name!r}", required_acl)
         except UnknownTopicError:
             continue
         except BrokerError as error:

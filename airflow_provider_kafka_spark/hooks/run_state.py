@@ -15,7 +15,7 @@ from dataclasses import asdict, astuple, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
-from airflow_provider_kafka_spark.core.plan import ReplayPlan, changes_of_origin, shortened
+from airflow_provider_kafka_spark.core.plan import ReplayPlan, fingerprint_changes, shortened
 from airflow_provider_kafka_spark.core.protocol import Transform
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ class RunState:
     :param target_ends: ends of the target's partitions before the run's first submission; empty if there was none.
     :param application_id: of the latest try that was seen to start.
     :param submitted_at_ms: when the run's first submission was about to start, in ms since 1970; None if there was none.
-    :param origin: from what and by what its records come, over all submissions; see :meth:`~airflow_provider_kafka_spark.core.plan.ReplayPlan.origin`.
+    :param fingerprint: from what and by what its records come, over all submissions; see :meth:`~airflow_provider_kafka_spark.core.plan.ReplayPlan.fingerprint`.
     :param result: of the try that delivered all, if this one is a retry of it.
     """
 
@@ -128,7 +128,7 @@ class RunState:
     target_ends: Mapping[str, Mapping[int, int]] | None = None
     submitted_at_ms: int | None = None
     application_id: str | None = None
-    origin: Mapping[str, str] = field(default_factory=dict)
+    fingerprint: Mapping[str, str] = field(default_factory=dict)
     result: dict[str, Any] | None = None
 
     @property
@@ -159,7 +159,7 @@ class RunStateStore:
             target_ends={t: {int(p): end for p, end in ends.items()} for t, ends in stored["target_ends"].items()},
             submitted_at_ms=stored["submitted_at_ms"],
             application_id=stored["application_id"],
-            origin=stored["origin"],
+            fingerprint=stored["origin"],
         )
         if stored["result"] is not None:
             if stored.get("succeeded"):
@@ -180,12 +180,12 @@ class RunStateStore:
 
         :param transform: what is to be made of each record.
         """
-        origin = plan.origin(asdict(transform))
-        changed = changes_of_origin(state.origin, origin)
+        fingerprint = plan.fingerprint(asdict(transform))
+        changed = fingerprint_changes(state.fingerprint, fingerprint)
         if not changed:
-            return replace(state, origin={**state.origin, **origin}), plan
+            return replace(state, fingerprint={**state.fingerprint, **fingerprint}), plan
         # Its application is still to be waited for.
-        fresh = replace(_fresh(), application_id=state.application_id, origin=origin)
+        fresh = replace(_fresh(), application_id=state.application_id, fingerprint=fingerprint)
         warning = (
             f"Changed since an earlier try of this run: {shortened(changed)}. So nothing that it delivered (run_id {state.run_id}) is taken for delivered: all is copied under a new run_id, "
             f"{fresh.run_id}, and what the target has of the earlier try stays there besides."
@@ -222,7 +222,7 @@ class RunStateStore:
                 "target_ends": {t: {str(p): end for p, end in by.items()} for t, by in ends.items()},
                 "submitted_at_ms": state.submitted_at_ms,
                 "application_id": state.application_id,
-                "origin": dict(state.origin),
+                "origin": dict(state.fingerprint),
                 "result": None if state.result is None else _packed(state.result),
             },
         )
@@ -260,8 +260,8 @@ class StreamRunStore:
         if self._stored.get("stream_id") != stream_id:
             return OffsetRanges([])
         first = {str(r.topic_partition): r.from_offset for r in OffsetRanges.parse(self._stored["ranges"])}
-        begun = ((r, first.get(str(r.topic_partition), r.from_offset)) for r in ranges)
-        return OffsetRanges(OffsetRange(r.topic, r.partition, f, r.from_offset) for r, f in begun if f < r.from_offset)
+        starts = ((r, first.get(str(r.topic_partition), r.from_offset)) for r in ranges)
+        return OffsetRanges(OffsetRange(r.topic, r.partition, f, r.from_offset) for r, f in starts if f < r.from_offset)
 
     def written_before(self, stream_id: str, target_ends: Mapping[str, Mapping[int, int]]) -> list[dict[str, Any]]:
         """Where the target has what :meth:`finished_before` gives: all that it got since then.

@@ -24,7 +24,7 @@ from airflow_provider_kafka_spark.core.errors import (
     error_named,
 )
 from airflow_provider_kafka_spark.core.job.file_names import PROCEED
-from airflow_provider_kafka_spark.core.job.job_credentials import JobLogins
+from airflow_provider_kafka_spark.core.job.job_credentials import JobCredentials
 from airflow_provider_kafka_spark.core.job.job_events import JobEvent, JobStarted
 from airflow_provider_kafka_spark.core.job.redaction import redact
 from airflow_provider_kafka_spark.core.job.report_mac import verified
@@ -91,7 +91,7 @@ class SparkJobHook(BaseHook):
         """
         self.cluster.check()
 
-    def run(self, request: JobRequest, job: str, on_event: OnEvent, logins: JobLogins) -> JobReport:
+    def run(self, request: JobRequest, job: str, on_event: OnEvent, logins: JobCredentials) -> JobReport:
         """Submit, follow, and return the job's report.
 
         :param request: ``report_uri``, ``event_token`` and ``report_key`` are filled in here.

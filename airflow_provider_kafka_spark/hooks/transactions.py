@@ -58,7 +58,7 @@ def check_transactions(hook: KafkaHook, timeout_ms: int) -> None:
                 f"The brokers must have transactions, to write exactly once; {where} began none: {text_of(error)}. "
                 f"Check transaction.state.log.* of the brokers. {_OTHERWISE}"
             ) from error
-        raise hook.named(error, "beginning a transaction", f"WRITE on transactional ids {PREFIX}*") from error
+        raise hook.to_error(error, "beginning a transaction", f"WRITE on transactional ids {PREFIX}*") from error
     try:
         ConsumerGroup(hook, f"{PREFIX}check").check_commits()
     except BrokerAuthorizationError as error:

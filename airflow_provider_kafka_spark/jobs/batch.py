@@ -21,7 +21,7 @@ from airflow_provider_kafka_spark.jobs.audit import Delivered, find_delivered
 from airflow_provider_kafka_spark.jobs.driver import run_job
 from airflow_provider_kafka_spark.jobs.kafka_admin import KafkaAdmin, kafka_admin, login_options
 from airflow_provider_kafka_spark.jobs.kafka_source import Source, open_source, read_from, read_since
-from airflow_provider_kafka_spark.jobs.progress import Progress, Whole
+from airflow_provider_kafka_spark.jobs.progress import OverallProgress, Progress
 from airflow_provider_kafka_spark.jobs.record_writer import ReadCounter, WriteResult, merged
 from airflow_provider_kafka_spark.jobs.targets import find_targets
 from airflow_provider_kafka_spark.jobs.transactions import Claim, claim_run, wait_for_open_transactions
@@ -39,12 +39,12 @@ _COMPACTED = (
 )
 
 
-def copy(spark: SparkSession, request: JobRequest, whole: Whole | None = None) -> JobReport:
+def copy(spark: SparkSession, request: JobRequest, overall: OverallProgress | None = None) -> JobReport:
     """Copy what the request names, and account for it.
 
     Nothing is written before all expressions, targets and earlier deliveries are known.
 
-    :param whole: if this is one of several parts, for the progress.
+    :param overall: if this is one of several parts, for the progress.
     :raises KafkaSparkError: if the request cannot be carried out as it stands.
     """
     started = time.monotonic()
@@ -60,7 +60,7 @@ def copy(spark: SparkSession, request: JobRequest, whole: Whole | None = None) -
         source, delivered, warnings = _prepare(spark, request, planned, targets, configs, admin, claim)
         result, failed = WriteResult(), 0
         if source is not None:
-            result, failed = _write(spark, request, source, configs, claim, whole)
+            result, failed = _write(spark, request, source, configs, claim, overall)
         if claim is not None and not request.progress_lasts:
             claim.finish(admin)
         written_to = result.targets
@@ -189,7 +189,7 @@ def _write(
     source: Source,
     configs: Mapping[str, Mapping[str, str]],
     claim: Claim | None,
-    whole: Whole | None,
+    overall: OverallProgress | None,
 ) -> tuple[WriteResult, int]:
     """Write all records of a source.
 
@@ -199,7 +199,7 @@ def _write(
     spark.sparkContext.setJobGroup(group, f"Copy of run {request.run_id}")
     with (
         ReadCounter(spark.sparkContext) as counter,
-        Progress(counter, source.offsets, request.progress_seconds, request.event_token, whole),
+        Progress(counter, source.offsets, request.progress_seconds, request.event_token, overall),
     ):
         result = write_records(spark, request, source, configs, claim, counter)
     return result, _failed_tasks(spark, group)

@@ -84,7 +84,7 @@ def _beat(spark: SparkSession, uri: str, lock: Lock, lease: _Lease, stop: thread
     beat = 0
     while not stop.wait(BEAT_SECONDS):
         beat += 1
-        begun = time.monotonic()
+        began = time.monotonic()
         try:
             seen = Lock.parse(hadoop_files.read(spark, uri) or "")
             if not _is_same(seen, lock):
@@ -92,7 +92,7 @@ def _beat(spark: SparkSession, uri: str, lock: Lock, lease: _Lease, stop: thread
                 # Not sys.exit: only the whole process takes the JVM, and its tasks, with it.
                 os._exit(_EXIT_CODE_LOST_LOCK)
             hadoop_files.overwrite(spark, uri, Lock(lock.owner, lock.application_id, beat).format())
-            lease.renewed = begun
+            lease.renewed = began
         except Exception as error:  # noqa: BLE001 - PySpark has names of its own for failures of the JVM, and a lock that is not renewed is taken over
             # The store may be away for a moment.
             sys.stderr.write(f"The lock {uri} cannot be renewed: {error}\n")

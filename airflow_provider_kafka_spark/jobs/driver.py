@@ -19,7 +19,7 @@ from airflow_provider_kafka_spark.core.job.secret_references import dereferenced
 from airflow_provider_kafka_spark.core.job.shown_text import shown_lines
 from airflow_provider_kafka_spark.core.protocol import JobFailure, JobReport, JobRequest
 from airflow_provider_kafka_spark.jobs.owner import end_with_owner, wait_for_owner
-from airflow_provider_kafka_spark.jobs.progress import say
+from airflow_provider_kafka_spark.jobs.progress import emit
 from airflow_provider_kafka_spark.jobs.report_file import write_report
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def run_job(
         spark = running or SparkSession.builder.getOrCreate()
         context = spark.sparkContext
         application = _Application(context.applicationId, spark.version, context.uiWebUrl)
-        say(JobStarted(application.id, application.ui_url), request.event_token)
+        emit(JobStarted(application.id, application.ui_url), request.event_token)
         if request.proceed_file is not None:
             wait_for_owner(Path(request.proceed_file))
         report = job(spark, request)

@@ -27,7 +27,7 @@ def write_whole(spark: SparkSession, uri: str, text: str) -> None:
         _write(file_system, partial, text, overwrite=True)
         renamed = file_system.rename(partial, path)
     except Py4JJavaError as error:
-        raise _named(error, f"writing {uri}") from error
+        raise _to_error(error, f"writing {uri}") from error
     if not renamed:
         raise FileExistsError(f"{uri} could not be written: does it exist already?")
 
@@ -53,7 +53,7 @@ def overwrite(spark: SparkSession, uri: str, text: str) -> None:
             _write(file_system, path, text, overwrite=True)
             file_system.delete(partial, False)
     except Py4JJavaError as error:
-        raise _named(error, f"writing {uri}") from error
+        raise _to_error(error, f"writing {uri}") from error
 
 
 def _replace(spark: SparkSession, partial: Any, path: Any) -> None:
@@ -86,7 +86,7 @@ def create(spark: SparkSession, uri: str, text: str) -> bool:
         if is_local:
             file_system.mkdirs(path.getParent())
     except Py4JJavaError as error:
-        raise _named(error, f"making the folder of {uri}") from error
+        raise _to_error(error, f"making the folder of {uri}") from error
     try:
         if is_local:
             _claim(spark, path)
@@ -94,7 +94,7 @@ def create(spark: SparkSession, uri: str, text: str) -> bool:
     except Py4JJavaError as error:
         if "FileAlreadyExistsException" in str(error.java_exception) or "already exists" in str(error.java_exception):
             return False
-        raise _named(error, f"writing {uri}") from error
+        raise _to_error(error, f"writing {uri}") from error
     return True
 
 
@@ -133,7 +133,7 @@ def read(spark: SparkSession, uri: str) -> str | None:
         finally:
             stream.close()
     except Py4JJavaError as error:
-        raise _named(error, f"reading {uri}") from error
+        raise _to_error(error, f"reading {uri}") from error
     if len(content) > LARGEST_FILE:
         raise OSError(f"reading {uri} failed: it must have at most {LARGEST_FILE:,} bytes; it has more")
     return content.decode(errors="replace")
@@ -148,7 +148,7 @@ def delete(spark: SparkSession, uri: str) -> None:
     try:
         file_system.delete(path, False)
     except Py4JJavaError as error:
-        raise _named(error, f"deleting {uri}") from error
+        raise _to_error(error, f"deleting {uri}") from error
 
 
 def names(spark: SparkSession, uri: str) -> list[str]:
@@ -162,7 +162,7 @@ def names(spark: SparkSession, uri: str) -> list[str]:
             return []
         return [status.getPath().getName() for status in file_system.listStatus(path)]
     except Py4JJavaError as error:
-        raise _named(error, f"listing {uri}") from error
+        raise _to_error(error, f"listing {uri}") from error
 
 
 def _open(spark: SparkSession, uri: str) -> tuple[Any, Any]:
@@ -171,7 +171,7 @@ def _open(spark: SparkSession, uri: str) -> tuple[Any, Any]:
     try:
         file_system = path.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration())
     except Py4JJavaError as error:
-        raise _named(error, f"reaching {uri}") from error
+        raise _to_error(error, f"reaching {uri}") from error
     # A local folder would get a hidden checksum file beside each of ours, which nobody removes.
     file_system.setWriteChecksum(False)
     return file_system, path
@@ -185,5 +185,5 @@ def _write(file_system: Any, path: Any, text: str, *, overwrite: bool) -> None:
         stream.close()
 
 
-def _named(error: Py4JJavaError, doing: str) -> OSError:
-    return OSError(f"{doing} failed: {error.java_exception}")
+def _to_error(error: Py4JJavaError, action: str) -> OSError:
+    return OSError(f"{action} failed: {error.java_exception}")

@@ -16,7 +16,7 @@ from airflow_provider_kafka_spark.core.delivery import (
     result_of_run,
 )
 from airflow_provider_kafka_spark.core.errors import OptionError
-from airflow_provider_kafka_spark.core.job.job_credentials import JobLogins
+from airflow_provider_kafka_spark.core.job.job_credentials import JobCredentials
 from airflow_provider_kafka_spark.core.job.job_events import JobEvent, JobStarted
 from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE, check_integer
 from airflow_provider_kafka_spark.core.plan import ReplayPlan, Target, make_plan
@@ -27,7 +27,7 @@ from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.hooks.permissions import check_topics
 from airflow_provider_kafka_spark.hooks.run_state import RunState, RunStateStore
 from airflow_provider_kafka_spark.hooks.transactions import remove_progress
-from airflow_provider_kafka_spark.operators.kafka_to_kafka import KafkaToKafkaOperator, fail_for_good
+from airflow_provider_kafka_spark.operators.kafka_to_kafka import KafkaToKafkaOperator, no_retry_on_permanent_error
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -57,7 +57,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
     def _resolve(self, hook: KafkaHook, rules: ReadRules) -> tuple[ResolvedRanges, ClusterState]:
         """The exact offsets, and the broker state they were resolved against."""
 
-    @fail_for_good
+    @no_retry_on_permanent_error
     def execute(self, context: Context) -> dict[str, Any]:
         """Resolve, check, submit, and hold the report against the plan.
 
@@ -158,7 +158,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
     def _request(
         self,
         sink: KafkaHook,
-        logins: JobLogins,
+        logins: JobCredentials,
         state: RunState,
         plan: ReplayPlan,
         transform: Transform,

@@ -20,7 +20,7 @@ from airflow_provider_kafka_spark.core.tokens.delegation_token import (
 )
 from airflow_provider_kafka_spark.core.tokens.token_fields import TokenFields
 from airflow_provider_kafka_spark.hooks.delegation_token import DelegationTokenHook
-from airflow_provider_kafka_spark.hooks.failure import fail_for_good
+from airflow_provider_kafka_spark.hooks.failure import no_retry_on_permanent_error
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -110,7 +110,7 @@ class RenewDelegationTokensOperator(DelegationTokensOperator):
         super().__init__(**kwargs)
         self.renew_for = renew_for
 
-    @fail_for_good
+    @no_retry_on_permanent_error
     def execute(self, context: Context) -> dict[str, Any]:  # noqa: ARG002 - Airflow's
         """Renew them one after the other.
 
@@ -167,7 +167,7 @@ class ExpireDelegationTokensOperator(DelegationTokensOperator):
         super().__init__(**kwargs)
         self.expire_in = expire_in
 
-    @fail_for_good
+    @no_retry_on_permanent_error
     def execute(self, context: Context) -> dict[str, Any]:
         """Expire them one after the other. One that is gone since an earlier try of this task has been expired.
 

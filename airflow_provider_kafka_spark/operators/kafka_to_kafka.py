@@ -14,7 +14,7 @@ from airflow_provider_kafka_spark.core.delivery import (
     ranges_with_gaps,
 )
 from airflow_provider_kafka_spark.core.errors import InvalidInputError, KafkaSparkError
-from airflow_provider_kafka_spark.core.job.job_credentials import JobLogins
+from airflow_provider_kafka_spark.core.job.job_credentials import JobCredentials
 from airflow_provider_kafka_spark.core.job.job_events import JobEvent, JobStarted
 from airflow_provider_kafka_spark.core.job.tuning import sink_defaults, source_defaults
 from airflow_provider_kafka_spark.core.kept_timestamps import check_times, check_timestamp_type, checks_times
@@ -32,7 +32,7 @@ from airflow_provider_kafka_spark.core.resolve import ReadRules
 from airflow_provider_kafka_spark.core.spans import Span
 from airflow_provider_kafka_spark.core.transactions import TRANSACTION_TIMEOUT_MS
 from airflow_provider_kafka_spark.hooks.edge_timestamps import edge_timestamps
-from airflow_provider_kafka_spark.hooks.failure import fail_for_good as fail_for_good
+from airflow_provider_kafka_spark.hooks.failure import no_retry_on_permanent_error as no_retry_on_permanent_error
 from airflow_provider_kafka_spark.hooks.failure import undated_run_explained
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.hooks.permissions import check_topics
@@ -40,7 +40,7 @@ from airflow_provider_kafka_spark.hooks.run_state import RequestStore, remember_
 from airflow_provider_kafka_spark.hooks.transactions import check_transactions
 from airflow_provider_kafka_spark.operators.asset_events import describe_delivery
 from airflow_provider_kafka_spark.operators.spark_job import SparkJobOperator
-from airflow_provider_kafka_spark.operators.token_policy import TokenUse
+from airflow_provider_kafka_spark.operators.token_policy import DelegationTokenPolicy
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -160,7 +160,7 @@ class KafkaToKafkaOperator(SparkJobOperator):
         self.min_token_lifetime = min_token_lifetime
         self.kafka_timeout = kafka_timeout
         self.progress_seconds = progress_seconds
-        self._tokens = TokenUse()
+        self._tokens = DelegationTokenPolicy()
 
     @property
     def _delivery(self) -> str:
@@ -294,7 +294,7 @@ class KafkaToKafkaOperator(SparkJobOperator):
         self._check_submit_types()
         for name in ("kafka_timeout", "progress_seconds"):
             check_seconds(getattr(self, name), name)
-        self._tokens = TokenUse(self.use_delegation_token, self.min_token_lifetime, self.kafka_timeout)
+        self._tokens = DelegationTokenPolicy(self.use_delegation_token, self.min_token_lifetime, self.kafka_timeout)
 
     def _target_hook(self, source: KafkaHook) -> KafkaHook:
         if self.target_conn_id is None or self.target_conn_id == self.source_conn_id:
@@ -338,7 +338,7 @@ class KafkaToKafkaOperator(SparkJobOperator):
         if not self.plan_only and checks_times(config) and (edges := edge_timestamps(source, ranges)) is not None:
             check_times(target.topic, config, *edges, state.now_ms)
 
-    def _source_options(self, logins: JobLogins, spans: Sequence[Span], rules: ReadRules) -> dict[str, str]:
+    def _source_options(self, logins: JobCredentials, spans: Sequence[Span], rules: ReadRules) -> dict[str, str]:
         """The options of Spark's Kafka source: what is fast, the login, and the author's own."""
         return {
             **source_defaults(spans, read_committed=rules.read_committed),
@@ -346,7 +346,7 @@ class KafkaToKafkaOperator(SparkJobOperator):
             **check_source_options(self.source_options, stream=self._is_stream),
         }
 
-    def _sink_options(self, logins: JobLogins) -> dict[str, str]:
+    def _sink_options(self, logins: JobCredentials) -> dict[str, str]:
         """The options of the producer, as of Spark's Kafka sink: what is fast, the login, and the author's own."""
         return {**sink_defaults(), **logins.sink_options(), **check_sink_options(self.sink_options)}
 

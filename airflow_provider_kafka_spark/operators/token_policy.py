@@ -9,10 +9,10 @@ from datetime import timedelta
 
 from airflow_provider_kafka_spark.core.client_config import KafkaClientConfig
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError, JobKilledError, KafkaSparkError, OptionError
-from airflow_provider_kafka_spark.core.job.job_credentials import JobLogins
+from airflow_provider_kafka_spark.core.job.job_credentials import JobCredentials
 from airflow_provider_kafka_spark.core.parameters import milliseconds
 from airflow_provider_kafka_spark.core.tokens.spark_tokens import cluster_settings, obtained_by_spark, without_login
-from airflow_provider_kafka_spark.hooks.job_tokens import JobTokens, Memory
+from airflow_provider_kafka_spark.hooks.job_tokens import JobTokens, TaskStateStore
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.hooks.submission.spark_cluster import SparkCluster
 
@@ -24,7 +24,7 @@ _USES = (False, True, "source", "target", _BY_SPARK)
 _MOST_SECONDS = 20.0
 
 
-class TokenUse:
+class DelegationTokenPolicy:
     """The delegation tokens of an operator's job.
 
     :param use: as ``use_delegation_token`` of :class:`~airflow_provider_kafka_spark.operators.kafka_to_kafka.KafkaToKafkaOperator`.
@@ -73,10 +73,12 @@ class TokenUse:
                 cluster.client_jars  # noqa: B018 - they are fetched here
 
     @contextmanager
-    def logins(self, memory: Memory, cluster: SparkCluster, source: KafkaHook, sink: KafkaHook) -> Iterator[JobLogins]:
+    def logins(
+        self, state_store: TaskStateStore, cluster: SparkCluster, source: KafkaHook, sink: KafkaHook
+    ) -> Iterator[JobCredentials]:
         """What Spark logs in with, as long as the job runs.
 
-        :param memory: of the task, between its tries.
+        :param state_store: of the task, between its tries.
         :raises DelegationTokenError: if a token is wanted and not to be had, or cannot live long enough.
         :raises JobTokenEndedError: in place of the job's own failure, if a token ended before it.
         """
@@ -86,11 +88,13 @@ class TokenUse:
         configs = self._configs(source, sink)
         jars = cluster.client_jars if configs else None
         with JobTokens(
-            configs, memory=memory, min_lifetime_ms=self._min_lifetime_ms, timeout=self._timeout, jars=jars
+            configs, state_store=state_store, min_lifetime_ms=self._min_lifetime_ms, timeout=self._timeout, jars=jars
         ) as tokens:
             self._made = tokens
             try:
-                yield JobLogins(tokens.login(source.config), tokens.login(sink.config), by_name=not cluster.is_local)
+                yield JobCredentials(
+                    tokens.login(source.config), tokens.login(sink.config), by_name=not cluster.is_local
+                )
             except KafkaSparkError as error:
                 # What a token's end looks like depends on what Spark did at that moment.
                 if not isinstance(error, JobKilledError):
@@ -108,7 +112,7 @@ class TokenUse:
         return [hook.config for hook in hooks]
 
 
-def _obtained(source: KafkaClientConfig, target: KafkaClientConfig) -> JobLogins:
+def _obtained(source: KafkaClientConfig, target: KafkaClientConfig) -> JobCredentials:
     """Spark obtains the tokens, with its own Kerberos login."""
     found = obtained_by_spark((source, target))
     for config in found:
@@ -119,4 +123,4 @@ def _obtained(source: KafkaClientConfig, target: KafkaClientConfig) -> JobLogins
         )
     names = {config.conn_id for config in found}
     source, target = (without_login(c) if c.conn_id in names else c for c in (source, target))
-    return JobLogins(source, target, by_name=True, spark_settings=cluster_settings(found))
+    return JobCredentials(source, target, by_name=True, spark_settings=cluster_settings(found))

@@ -13,7 +13,7 @@ from airflow.sdk import BaseSensorOperator, PokeReturnValue
 from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from airflow_provider_kafka_spark.core.conditions.broker_snapshot import Facts, Needs, Verdict
+from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerQuery, BrokerSnapshot, ConditionResult
 from airflow_provider_kafka_spark.core.conditions.condition import Condition
 from airflow_provider_kafka_spark.core.conditions.group_lag import GroupLag
 from airflow_provider_kafka_spark.core.conditions.new_records import NewRecords
@@ -21,10 +21,10 @@ from airflow_provider_kafka_spark.core.conditions.outage import Outage
 from airflow_provider_kafka_spark.core.conditions.timestamp_reached import TimestampReached
 from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError
 from airflow_provider_kafka_spark.core.parameters import check_connection_id, check_seconds
-from airflow_provider_kafka_spark.hooks.broker_poll import ask_broker, read_checkpoint
-from airflow_provider_kafka_spark.hooks.failure import fail_for_good, undated_run_explained
+from airflow_provider_kafka_spark.hooks.broker_poll import fetch_snapshot, read_checkpoint
+from airflow_provider_kafka_spark.hooks.failure import no_retry_on_permanent_error, undated_run_explained
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
-from airflow_provider_kafka_spark.triggers.condition import KafkaConditionTrigger, verdict_of_event
+from airflow_provider_kafka_spark.triggers.condition import KafkaConditionTrigger, result_of_event
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -64,7 +64,7 @@ class KafkaOffsetsSensor(BaseSensorOperator):
         self.kafka_timeout = kafka_timeout
         self.deferrable = deferrable
         self._outage = Outage()
-        self._said = ""
+        self._logged = ""
 
     def render_template(self, *args: Any, **kwargs: Any) -> Any:
         """Airflow's, with an error that says what to do where a run has no data interval."""
@@ -97,48 +97,48 @@ class KafkaOffsetsSensor(BaseSensorOperator):
         )
         return self.defer(trigger=trigger, method_name="execute_complete", timeout=timedelta(seconds=self.timeout))
 
-    @fail_for_good
+    @no_retry_on_permanent_error
     def poke(self, context: Context) -> bool | PokeReturnValue:
         self._check_parameters()
         condition, now_ms = self._condition(), int(time.time() * 1000)
         try:
-            verdict = condition.check(self._ask(condition.needs(now_ms)), now_ms)
+            result = condition.check(self._ask(condition.query(now_ms)), now_ms)
         except BrokerUnavailableError as error:
             for line in self._outage.began(error):
                 self.log.warning("%s", line)
             return False
         for line in self._outage.ended():
             self.log.info("%s", line)
-        if verdict.met:
-            return PokeReturnValue(True, self._done(context, verdict))
-        if verdict.text != self._said:
-            self.log.info("Not yet: %s.", verdict.text.rstrip("."))
-            self._said = verdict.text
+        if result.met:
+            return PokeReturnValue(True, self._done(context, result))
+        if result.text != self._logged:
+            self.log.info("Not yet: %s.", result.text.rstrip("."))
+            self._logged = result.text
         return False
 
-    @fail_for_good
+    @no_retry_on_permanent_error
     def execute_complete(self, context: Context, event: object = None) -> Any:
         """What the trigger found is what the task returns.
 
         :raises KafkaSparkError: what the trigger met with, or a :class:`~airflow_provider_kafka_spark.core.errors.ProtocolError` for an event that is none of ours.
         """
-        return self._done(context, verdict_of_event(event))
+        return self._done(context, result_of_event(event))
 
-    def _done(self, context: Context, verdict: Verdict) -> Any:
-        self.log.info("%s.", verdict.text)
-        for warning in verdict.warnings:
+    def _done(self, context: Context, result: ConditionResult) -> Any:
+        self.log.info("%s.", result.text)
+        for warning in result.warnings:
             self.log.warning("%s", warning)
-        for key, value in verdict.xcoms.items():
+        for key, value in result.xcoms.items():
             context["ti"].xcom_push(key=key, value=value)
-        return verdict.value
+        return result.value
 
-    def _ask(self, needs: Needs) -> Facts:
-        location = needs.checkpoint_location
+    def _ask(self, query: BrokerQuery) -> BrokerSnapshot:
+        location = query.checkpoint_location
         # Before the broker is asked, or what the stream finishes meanwhile would lie beyond the end.
         finished = None if location is None else read_checkpoint(location)
         with KafkaHook(self.source_conn_id, self.kafka_timeout) as hook:
-            facts = ask_broker(hook, [replace(needs, checkpoint_location=None)])
-        return facts if location is None or finished is None else facts.with_checkpoint(location, finished)
+            snapshot = fetch_snapshot(hook, [replace(query, checkpoint_location=None)])
+        return snapshot if location is None or finished is None else snapshot.with_checkpoint(location, finished)
 
     def _check_parameters(self) -> None:
         check_connection_id(self.source_conn_id, "source_conn_id")

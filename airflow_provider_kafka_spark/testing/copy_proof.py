@@ -88,16 +88,16 @@ def _expected(
 def _copies_of(run_id: str, target: Iterable[Record]) -> dict[TopicPartition, dict[int, list[Record]]]:
     copies: dict[TopicPartition, dict[int, list[Record]]] = defaultdict(lambda: defaultdict(list))
     for record in target:
-        origin = provenance_of(record)
-        if origin is not None and origin.run_id == run_id:
-            copies[TopicPartition(origin.topic, origin.partition)][origin.offset].append(record)
+        provenance = provenance_of(record)
+        if provenance is not None and provenance.run_id == run_id:
+            copies[TopicPartition(provenance.topic, provenance.partition)][provenance.offset].append(record)
     return copies
 
 
 def _is_copy(source: Record, copy: Record) -> bool:
-    origin = provenance_of(copy)
+    provenance = provenance_of(copy)
     return (
-        origin is not None
+        provenance is not None
         and (source.key, source.value, source.headers) == (copy.key, copy.value, copy.headers[:-1])
-        and source.timestamp == origin.timestamp_ms
+        and source.timestamp == provenance.timestamp_ms
     )

@@ -34,11 +34,11 @@ from airflow_provider_kafka_spark.testing.broker_properties import (
     server_properties,
     write_tls_stores,
 )
+from airflow_provider_kafka_spark.testing.managed_server import ManagedServer
 from airflow_provider_kafka_spark.testing.owned_process import OwnedProcess
 from airflow_provider_kafka_spark.testing.ports import free_ports, start_on_free_ports
 from airflow_provider_kafka_spark.testing.record import Record
 from airflow_provider_kafka_spark.testing.short_lived_jvm import SHORT_LIVED
-from airflow_provider_kafka_spark.testing.started import Started
 
 if TYPE_CHECKING:
     from airflow_provider_kafka_spark.testing.certificates import Certificate
@@ -52,7 +52,7 @@ COORDINATES = ("org.apache.kafka:kafka_2.13:4.2.0", "org.slf4j:slf4j-reload4j:1.
 DEFAULT_JVM_OPTIONS = ("-Xms256m", "-Xmx768m", *SHORT_LIVED)
 
 
-class KafkaBroker(BrokerClient, Started):
+class KafkaBroker(BrokerClient, ManagedServer):
     """One Kafka broker in KRaft mode, which is ready inside ``with`` and gone behind it, with all its data.
 
     It ends with this process, even if that is ended by SIGKILL. It listens on the loopback interface only, on ports that

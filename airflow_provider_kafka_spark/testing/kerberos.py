@@ -15,9 +15,9 @@ from pathlib import Path
 from secrets import token_urlsafe
 
 from airflow_provider_kafka_spark.core.errors import LocalServiceError, OptionError
+from airflow_provider_kafka_spark.testing.managed_server import ManagedServer
 from airflow_provider_kafka_spark.testing.owned_process import OwnedProcess
 from airflow_provider_kafka_spark.testing.ports import LOOPBACK, free_ports, start_on_free_ports
-from airflow_provider_kafka_spark.testing.started import Started
 
 INSTALL_COMMAND = "sudo apt-get install krb5-kdc krb5-admin-server krb5-user"
 #: For a KDC whose clock is wrong.
@@ -67,7 +67,7 @@ _KDC_CONF = """\
 """
 
 
-class Kdc(Started):
+class Kdc(ManagedServer):
     """A key distribution centre, which is ready inside ``with`` and gone behind it, with all its keys.
 
     It ends with this process, even if that is ended by SIGKILL, and listens on the loopback interface only. Nothing on

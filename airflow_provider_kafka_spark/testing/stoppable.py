@@ -60,7 +60,7 @@ class Stoppable:
             raise self._failure
         return self._code
 
-    def say(self, text: str = "") -> None:
+    def emit(self, text: str = "") -> None:
         """Print; once the process is being stopped, this is where the work ends."""
         if self._signal is not None and threading.current_thread() is not threading.main_thread():
             threading.Event().wait()

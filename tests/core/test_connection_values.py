@@ -18,7 +18,7 @@ from airflow_provider_kafka_spark.core.errors import ConnectionConfigError
 from airflow_provider_kafka_spark.core.job.java_properties import format_properties, parse_properties
 
 _PEM = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
-_FILES = LoginFiles(authorities=_PEM, chain=_PEM, key=_PEM, https_authorities=_PEM, jks_trust_store=True)
+_FILES = LoginFiles(ca_certificates=_PEM, chain=_PEM, key=_PEM, https_ca_certificates=_PEM, jks_trust_store=True)
 _SERVERS = {"bootstrap.servers": "b:9092"}
 _PASSWORD = {**_SERVERS, "security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "SCRAM-SHA-512"}
 _OIDC = {**_SERVERS, "security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "OAUTHBEARER"}

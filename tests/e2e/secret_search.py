@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote, quote_plus
 
-from airflow_provider_kafka_spark.testing.started import Started
+from airflow_provider_kafka_spark.testing.managed_server import ManagedServer
 
 #: A run of letters and digits that is long enough to be found by chance nowhere.
 _PIECE = re.compile(r"[A-Za-z0-9]{12,}")
@@ -173,7 +173,7 @@ class Process:
         return f"process {self.pid} ({' '.join(self.arguments)[:120]})"
 
 
-class _Watch(Started):
+class _Watch(ManagedServer):
     """Looks again and again, in a thread, inside ``with``."""
 
     def __init__(self, name: str) -> None:

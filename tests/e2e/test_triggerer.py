@@ -111,10 +111,10 @@ def _produce(broker: KafkaBroker, topic: str, count: int) -> None:
     broker.produce(topic, [Record(value=b"v", partition=i % 2) for i in range(count)])
 
 
-def _until(airflow: AirflowStandalone, look: Callable[[], T], what: str, seconds: float = 240.0) -> T:
+def _until(airflow: AirflowStandalone, condition: Callable[[], T], what: str, seconds: float = 240.0) -> T:
     deadline = time.monotonic() + seconds
     while True:
-        found = look()
+        found = condition()
         if found:
             return found
         assert time.monotonic() < deadline, f"Expected {what} within {seconds:.0f} s.\n{airflow.tail()}"

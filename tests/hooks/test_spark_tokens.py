@@ -13,7 +13,7 @@ from airflow_provider_kafka_spark.core.errors import OptionError
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.hooks.submission.prepared_job import submit_options
-from airflow_provider_kafka_spark.operators.token_policy import TokenUse
+from airflow_provider_kafka_spark.operators.token_policy import DelegationTokenPolicy
 from tests.airflow_fakes import TaskStateStore
 
 _KERBEROS = {
@@ -51,7 +51,7 @@ def test_the_settings_reach_spark_and_the_login_does_not(monkeypatch: pytest.Mon
     config = translate("kafka", {"bootstrap.servers": "b:9092", **_KERBEROS})
     monkeypatch.setattr(KafkaHook, "config", config)
     cluster, kafka = spark(monkeypatch, "yarn").cluster, KafkaHook()
-    with TokenUse("spark").logins(TaskStateStore(), cluster, kafka, kafka) as found:
+    with DelegationTokenPolicy("spark").logins(TaskStateStore(), cluster, kafka, kafka) as found:
         logins = found
     assert not [name for name in (*logins.source_options(), *logins.sink_options()) if "sasl" in name]
     assert logins.files == ()

@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_provider_kafka_spark.core.job.job_credentials import JobLogins
+from airflow_provider_kafka_spark.core.job.job_credentials import JobCredentials
 from airflow_provider_kafka_spark.hooks.delegation_token import DelegationTokenHook
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
@@ -151,7 +151,7 @@ def test_kerberos_to_a_delegation_token(
     with DelegationTokenHook("target") as hook:
         token = hook.create()
         by_token = login.with_java(token.java_login(login.java, login.token_mechanism))
-        report = submit(SparkJobHook(), JobLogins(KafkaHook("source").config, by_token), copy_topic)
+        report = submit(SparkJobHook(), JobCredentials(KafkaHook("source").config, by_token), copy_topic)
         hook.expire_token(token)
 
     assert report.records_written == RECORDS

@@ -224,7 +224,7 @@ def test_a_token_that_somebody_ends_is_named(
     broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch, living_tokens: LivingTokens, admin: DelegationTokenHook
 ) -> None:
     """Whatever the job's failure is called: Spark may have been logging in, or looking for the topic."""
-    monkeypatch.setattr(job_tokens, "LEASE_MS", 60_000)
+    monkeypatch.setattr(job_tokens, "RENEW_PERIOD_MS", 60_000)
     # The first renewal is tried after a second, long before its end.
     monkeypatch.setattr(job_tokens, "RENEW_AT", 0.01)
     config = DelegationTokenHook().config
@@ -250,7 +250,7 @@ def _explain_for(tokens: job_tokens.JobTokens, seconds: float) -> None:
 @pytest.mark.parametrize("refusal", [BrokerAuthorizationError, DelegationTokenError])
 def test_a_token_that_lives_is_no_cause(monkeypatch: pytest.MonkeyPatch, refusal: type[KafkaSparkError]) -> None:
     """Though a renewal was refused: it is tried again, and the job's own failure is what it is."""
-    monkeypatch.setattr(job_tokens, "LEASE_MS", 60_000)
+    monkeypatch.setattr(job_tokens, "RENEW_PERIOD_MS", 60_000)
     # After a second.
     monkeypatch.setattr(job_tokens, "RENEW_AT", 0.01)
     monkeypatch.setattr(job_tokens, "AGAIN_SECONDS", 0.1)
@@ -313,7 +313,7 @@ def test_a_job_that_outlives_its_token(
 ) -> None:
     """It is renewed, and goes on."""
     caplog.set_level(logging.INFO)
-    monkeypatch.setattr(job_tokens, "LEASE_MS", SHORT_MS)
+    monkeypatch.setattr(job_tokens, "RENEW_PERIOD_MS", SHORT_MS)
     # After 1.5 s: a busy machine may take long for a renewal.
     monkeypatch.setattr(job_tokens, "RENEW_AT", 0.1)
     operator = KafkaToKafkaBatchOperator(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_kafka_spark.core.job.job_credentials import JobLogins
+from airflow_provider_kafka_spark.core.job.job_credentials import JobCredentials
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.testing.certificates import CertificateAuthority
@@ -70,7 +70,7 @@ def test_a_keytab_and_a_trust_store_reach_driver_and_executors(
             "executor_memory": "512m",
         },
     )
-    logins = JobLogins(
+    logins = JobCredentials(
         KafkaHook("source").config, KafkaHook("kafka_default").config, by_name=not spark.cluster.is_local
     )
     assert sorted(map(os.path.basename, logins.files)) == ["only-here.keytab", "trust.jks"]

@@ -12,7 +12,7 @@ from airflow_provider_kafka_spark.core.offset_range import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
-class Needs:
+class BrokerQuery:
     """What one sensor needs to know. Equal needs are asked for once.
 
     :param topics: names of topics; None where there is a pattern.
@@ -40,7 +40,7 @@ class Needs:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class BrokerSnapshot:
     """What a cluster held at one moment, of all that was asked for.
 
     What failed for one topic, group or checkpoint fails only who asks about it.
@@ -94,7 +94,9 @@ class Facts:
         self._raise_failure("checkpoint", location)
         return self.finished[location]
 
-    def with_checkpoint(self, location: str, finished: Mapping[TopicPartition, int] | KafkaSparkError) -> Facts:
+    def with_checkpoint(
+        self, location: str, finished: Mapping[TopicPartition, int] | KafkaSparkError
+    ) -> BrokerSnapshot:
         """These facts, and how far the stream with that checkpoint is done, or why that cannot be told."""
         if isinstance(finished, KafkaSparkError):
             return replace(self, failures={**self.failures, ("checkpoint", location): finished})
@@ -108,7 +110,7 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ConditionResult:
     """What one look at a condition gave.
 
     :param met: whether it holds.

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_provider_kafka_spark.core.bounds import AtOffset, AtTimestamp, Earliest, Wish
+from airflow_provider_kafka_spark.core.bounds import AtOffset, AtTimestamp, Earliest, RequestedOffset
 from airflow_provider_kafka_spark.core.broker_state import PartitionState
-from airflow_provider_kafka_spark.core.conditions.broker_snapshot import Facts, Needs, Verdict
+from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerQuery, BrokerSnapshot, ConditionResult
 from airflow_provider_kafka_spark.core.conditions.since import (
     Since,
     SinceCheckpoint,
@@ -17,11 +17,11 @@ from airflow_provider_kafka_spark.core.conditions.since import (
     SinceTimestamp,
     parse_since,
 )
-from airflow_provider_kafka_spark.core.conditions.topic_scope import Scope
+from airflow_provider_kafka_spark.core.conditions.topic_scope import TopicScope
 from airflow_provider_kafka_spark.core.errors import BoundError, CheckpointMissingError, PlanError, UnknownTopicError
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, TopicPartition, by_topic
 from airflow_provider_kafka_spark.core.parameters import milliseconds, whole_number
-from airflow_provider_kafka_spark.core.resolve import MissingRange, permit, resolve_start
+from airflow_provider_kafka_spark.core.resolve import MissingRange, raise_on_data_loss, resolve_start
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class NewRecords:
         kept between two looks.
     """
 
-    scope: Scope
+    scope: TopicScope
     since: Since
     min_records: int = 1
     max_wait_ms: int | None = None
@@ -51,11 +51,11 @@ class NewRecords:
         fail_on_data_loss: bool = True,
         **common: Any,
     ) -> NewRecords:
-        """:param common: as :meth:`Scope.parse` takes it by name.
+        """:param common: as :meth:`TopicScope.parse` takes it by name.
         :raises InvalidInputError: naming the parameter that cannot be right.
         """
         condition = cls(
-            Scope.parse(topics, topic_pattern, fail_on_data_loss, **common),
+            TopicScope.parse(topics, topic_pattern, fail_on_data_loss, **common),
             parse_since(since),
             whole_number(min_records, "min_records", least=1),
             None if max_wait_for_min is None else milliseconds(max_wait_for_min, "max_wait_for_min"),
@@ -80,11 +80,11 @@ class NewRecords:
             "fail_on_data_loss": self.scope.rules.fail_on_data_loss,
         }
 
-    def needs(self, now_ms: int) -> Needs:
+    def query(self, now_ms: int) -> BrokerQuery:
         since = self.since
         timestamps = {since.epoch_ms, 0} if isinstance(since, SinceTimestamp) else set()
         cutoff = self._cutoff(now_ms)
-        return Needs(
+        return BrokerQuery(
             *self.scope.topics_or_pattern,
             timestamps=frozenset(timestamps if cutoff is None else timestamps | {cutoff}),
             retention=isinstance(since, SinceTimestamp),
@@ -92,29 +92,31 @@ class NewRecords:
             checkpoint_location=since.location if isinstance(since, SinceCheckpoint) else None,
         )
 
-    def check(self, facts: Facts, now_ms: int) -> Verdict:
+    def check(self, snapshot: BrokerSnapshot, now_ms: int) -> ConditionResult:
         """:param now_ms: the time that the needs were told for.
         :raises DataLossError: if records since then have aged out, and that is not permitted.
         :raises PlanError: if since lies beyond the end, or names what does not exist.
         """
         # Before any topic is waited for: what is wrong with the group or the checkpoint will not mend meanwhile.
-        self._known(facts)
-        topics = self.scope.present_topics(facts)
+        self._known(snapshot)
+        topics = self.scope.present_topics(snapshot)
         if isinstance(topics, str):
-            return Verdict(False, f"Waiting for a topic: {topics}")
-        partitions = facts.partitions(topics)
-        starts, missing = self.starts(facts, partitions)
-        permit(missing, self.scope.rules)
+            return ConditionResult(False, f"Waiting for a topic: {topics}")
+        partitions = snapshot.partitions(topics)
+        starts, missing = self.starts(snapshot, partitions)
+        raise_on_data_loss(missing, self.scope.rules)
         ends = {p: max(starts[p], self.scope.rules.end_of(state)) for p, state in partitions.items()}
         fresh = [OffsetRange(p.topic, p.partition, starts[p], end) for p, end in ends.items() if starts[p] < end]
         count, enough = sum(r.size for r in fresh), ""
-        if count < self.min_records and not self._waited_long(fresh, facts, now_ms):
-            return Verdict(False, f"{count:,} new records of {self.min_records:,} in {len(partitions)} partitions")
+        if count < self.min_records and not self._waited_long(fresh, snapshot, now_ms):
+            return ConditionResult(
+                False, f"{count:,} new records of {self.min_records:,} in {len(partitions)} partitions"
+            )
         if count < self.min_records:
             enough = (
                 f", fewer than {self.min_records:,}, and the first is older than {(self.max_wait_ms or 0) / 1000:g} s"
             )
-        return Verdict(
+        return ConditionResult(
             True,
             f"{count:,} new records in {len(fresh)} of {len(partitions)} partitions{enough}",
             value=[r.to_dict() for r in fresh],
@@ -123,7 +125,7 @@ class NewRecords:
         )
 
     def starts(
-        self, facts: Facts, partitions: Mapping[TopicPartition, PartitionState]
+        self, snapshot: BrokerSnapshot, partitions: Mapping[TopicPartition, PartitionState]
     ) -> tuple[dict[TopicPartition, int], list[MissingRange]]:
         """Where new records of every partition start, and what of them has aged out.
 
@@ -131,8 +133,8 @@ class NewRecords:
         """
         starts: dict[TopicPartition, int] = {}
         missing: list[MissingRange] = []
-        for p, wish in self._wishes(facts, partitions).items():
-            starts[p], lost = self._start(wish, p, partitions[p], facts)
+        for p, requested in self._requested(snapshot, partitions).items():
+            starts[p], lost = self._start(requested, p, partitions[p], snapshot)
             missing += lost
         return starts, missing
 
@@ -140,15 +142,17 @@ class NewRecords:
         # Whole seconds, so that sensors with the same wait ask the same.
         return None if self.max_wait_ms is None else max(0, now_ms // 1000 * 1000 - self.max_wait_ms)
 
-    def _waited_long(self, fresh: list[OffsetRange], facts: Facts, now_ms: int) -> bool:
+    def _waited_long(self, fresh: list[OffsetRange], snapshot: BrokerSnapshot, now_ms: int) -> bool:
         """Whether a first new record is older than the longest wait: then the first one that is younger comes behind it."""
         cutoff = self._cutoff(now_ms)
         if cutoff is None:
             return False
-        firsts = [(r, facts.cluster.first_at[(r.topic_partition, cutoff)]) for r in fresh]
+        firsts = [(r, snapshot.cluster.first_at[(r.topic_partition, cutoff)]) for r in fresh]
         return any(first is None or first > r.from_offset for r, first in firsts)
 
-    def _wishes(self, facts: Facts, partitions: Mapping[TopicPartition, PartitionState]) -> dict[TopicPartition, Wish]:
+    def _requested(
+        self, snapshot: BrokerSnapshot, partitions: Mapping[TopicPartition, PartitionState]
+    ) -> dict[TopicPartition, RequestedOffset]:
         since = self.since
         if isinstance(since, SinceTimestamp):
             return dict.fromkeys(partitions, AtTimestamp(since.epoch_ms))
@@ -157,41 +161,41 @@ class NewRecords:
             if unknown:
                 raise UnknownTopicError(
                     f"since must name only partitions that exist and are waited for; {', '.join(map(str, unknown[:8]))} is not among the {len(partitions)} partitions of "
-                    f"{', '.join(sorted({p.topic for p in partitions}))} (connection {facts.cluster.conn_id!r}). Correct it. If there were more partitions before, the topic was deleted and created again."
+                    f"{', '.join(sorted({p.topic for p in partitions}))} (connection {snapshot.cluster.conn_id!r}). Correct it. If there were more partitions before, the topic was deleted and created again."
                 )
-            return {p: since.bound.wish_for(p) for p in partitions}
-        known = self._known(facts)
+            return {p: since.bound.requested_for(p) for p in partitions}
+        known = self._known(snapshot)
         return {p: AtOffset(known[p]) if p in known else Earliest() for p in partitions}
 
-    def _known(self, facts: Facts) -> Mapping[TopicPartition, int]:
+    def _known(self, snapshot: BrokerSnapshot) -> Mapping[TopicPartition, int]:
         if isinstance(self.since, SinceGroup):
-            return facts.group(self.since.group_id)
+            return snapshot.group(self.since.group_id)
         if not isinstance(self.since, SinceCheckpoint):
             return {}
         try:
-            return facts.checkpoint(self.since.location)
+            return snapshot.checkpoint(self.since.location)
         except CheckpointMissingError:
             if not self.since.missing_is_earliest:
                 raise
             return {}
 
     def _start(
-        self, wish: Wish, p: TopicPartition, state: PartitionState, facts: Facts
+        self, requested: RequestedOffset, p: TopicPartition, state: PartitionState, snapshot: BrokerSnapshot
     ) -> tuple[int, list[MissingRange]]:
         end = self.scope.rules.end_of(state)
-        if isinstance(wish, AtTimestamp):
-            return resolve_start(wish, p, state, facts.cluster, self.scope.rules, end)
-        if not isinstance(wish, AtOffset):
+        if isinstance(requested, AtTimestamp):
+            return resolve_start(requested, p, state, snapshot.cluster, self.scope.rules, end)
+        if not isinstance(requested, AtOffset):
             return min(state.log_start, end), []
-        if wish.offset > state.high_watermark:
+        if requested.offset > state.high_watermark:
             raise PlanError(
-                f"since must not lie beyond the end of the log; {_where(self.since)} says {wish.offset} for {p}, which ends at {state.high_watermark} (connection {facts.cluster.conn_id!r}). Correct it. If the "
+                f"since must not lie beyond the end of the log; {_where(self.since)} says {requested.offset} for {p}, which ends at {state.high_watermark} (connection {snapshot.cluster.conn_id!r}). Correct it. If the "
                 f"log was longer before, the topic was deleted and created again, and what was read of the old one says nothing about the new one."
             )
-        start = max(wish.offset, min(state.log_start, end))
-        if start == wish.offset:
+        start = max(requested.offset, min(state.log_start, end))
+        if start == requested.offset:
             return start, []
-        gone = OffsetRange(p.topic, p.partition, wish.offset, start)
+        gone = OffsetRange(p.topic, p.partition, requested.offset, start)
         return start, [MissingRange(gone, f"aged out: the log now starts at {state.log_start}")]
 
 

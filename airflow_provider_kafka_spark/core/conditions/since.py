@@ -32,8 +32,12 @@ class SinceOffsets:
     def to_json(self) -> dict[str, Any]:
         if not self.bound.by_partition:
             return {"offsets": "earliest"}
-        wishes = self.bound.by_partition.items()
-        return {"offsets": by_topic({p: wish.offset if isinstance(wish, AtOffset) else -2 for p, wish in wishes})}
+        by_partition = self.bound.by_partition.items()
+        return {
+            "offsets": by_topic(
+                {p: requested.offset if isinstance(requested, AtOffset) else -2 for p, requested in by_partition}
+            )
+        }
 
 
 @dataclass(frozen=True, slots=True)

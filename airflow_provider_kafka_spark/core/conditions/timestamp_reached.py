@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from airflow_provider_kafka_spark.core.bounds import iso, parse_timestamp
-from airflow_provider_kafka_spark.core.conditions.broker_snapshot import Facts, Needs, Verdict
-from airflow_provider_kafka_spark.core.conditions.topic_scope import Scope
+from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerQuery, BrokerSnapshot, ConditionResult
+from airflow_provider_kafka_spark.core.conditions.topic_scope import TopicScope
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition, by_topic
 from airflow_provider_kafka_spark.core.parameters import milliseconds
 
@@ -20,7 +20,7 @@ class TimestampReached:
     the moment. Under ``read_committed`` no open transaction may lie before the moment's record, or anywhere in an idle partition.
     """
 
-    scope: Scope
+    scope: TopicScope
     epoch_ms: int
     idle_ms: int | None = None
 
@@ -28,11 +28,11 @@ class TimestampReached:
     def parse(
         cls, *, topics: Any = None, timestamp: Any = None, idle_after: Any = None, **common: Any
     ) -> TimestampReached:
-        """:param common: as :meth:`Scope.parse` takes it by name.
+        """:param common: as :meth:`TopicScope.parse` takes it by name.
         :raises InvalidInputError: naming the parameter that cannot be right.
         """
         return cls(
-            Scope.parse(topics, **common),
+            TopicScope.parse(topics, **common),
             parse_timestamp(timestamp, "timestamp"),
             None if idle_after is None else milliseconds(idle_after, "idle_after"),
         )
@@ -45,26 +45,26 @@ class TimestampReached:
             "idle_after": None if self.idle_ms is None else self.idle_ms / 1000,
         }
 
-    def needs(self, now_ms: int) -> Needs:  # noqa: ARG002 - as the others
-        return Needs(
+    def query(self, now_ms: int) -> BrokerQuery:  # noqa: ARG002 - as the others
+        return BrokerQuery(
             *self.scope.topics_or_pattern, timestamps=frozenset({self.epoch_ms}), newest=self.idle_ms is not None
         )
 
-    def check(self, facts: Facts, now_ms: int) -> Verdict:  # noqa: ARG002 - as the others
+    def check(self, snapshot: BrokerSnapshot, now_ms: int) -> ConditionResult:  # noqa: ARG002 - as the others
         """:raises UnknownTopicError: if a topic does not exist and is not to be waited for."""
-        topics = self.scope.present_topics(facts)
+        topics = self.scope.present_topics(snapshot)
         if isinstance(topics, str):
-            return Verdict(False, f"Waiting for a topic: {topics}")
+            return ConditionResult(False, f"Waiting for a topic: {topics}")
         ends: dict[TopicPartition, int] = {}
         idle: list[str] = []
         waiting: list[str] = []
-        for p, state in facts.partitions(topics).items():
-            first, stable = facts.cluster.first_at[(p, self.epoch_ms)], self.scope.rules.end_of(state)
+        for p, state in snapshot.partitions(topics).items():
+            first, stable = snapshot.cluster.first_at[(p, self.epoch_ms)], self.scope.rules.end_of(state)
             if first is not None and (not self.scope.rules.read_committed or first <= state.last_stable):
                 ends[p] = first
-            elif first is None and stable >= state.high_watermark and self._is_idle(p, facts):
+            elif first is None and stable >= state.high_watermark and self._is_idle(p, snapshot):
                 ends[p] = stable
-                newest = facts.newest[p]
+                newest = snapshot.newest[p]
                 idle.append(
                     f"{p} ({'empty' if newest is None else f'newest record {iso(newest)}'}, ends at {stable:,})"
                 )
@@ -73,8 +73,8 @@ class TimestampReached:
                 waiting.append(f"{p}{hidden}")
         if waiting:
             shown = ", ".join(waiting[:8]) + (f" and {len(waiting) - 8} more" if len(waiting) > 8 else "")
-            return Verdict(False, f"{len(waiting)} partitions have not reached {iso(self.epoch_ms)}: {shown}")
-        return Verdict(
+            return ConditionResult(False, f"{len(waiting)} partitions have not reached {iso(self.epoch_ms)}: {shown}")
+        return ConditionResult(
             True,
             f"All {len(ends)} partitions have reached {iso(self.epoch_ms)}",
             value=by_topic(ends),
@@ -84,9 +84,9 @@ class TimestampReached:
             ),
         )
 
-    def _is_idle(self, p: TopicPartition, facts: Facts) -> bool:
+    def _is_idle(self, p: TopicPartition, snapshot: BrokerSnapshot) -> bool:
         if self.idle_ms is None:
             return False
-        newest = facts.newest[p]
+        newest = snapshot.newest[p]
         last = self.epoch_ms if newest is None else max(newest, self.epoch_ms)
-        return facts.now_ms - last >= self.idle_ms
+        return snapshot.now_ms - last >= self.idle_ms

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from airflow_provider_kafka_spark.core.broker_state import Selection
-from airflow_provider_kafka_spark.core.conditions.broker_snapshot import Facts
+from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerSnapshot
 from airflow_provider_kafka_spark.core.errors import InvalidInputError, UnknownTopicError
 from airflow_provider_kafka_spark.core.parameters import is_read_committed
 from airflow_provider_kafka_spark.core.resolve import ReadRules
@@ -15,7 +15,7 @@ MISSING_TOPIC = ("fail", "wait")
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class TopicScope:
     """Which topics are looked at, and how.
 
     :param selection: of topics or by a pattern.
@@ -36,7 +36,7 @@ class Scope:
         *,
         isolation_level: Any = "read_committed",
         missing_topic: Any = "fail",
-    ) -> Scope:
+    ) -> TopicScope:
         """What every condition takes is by name; what only some do is by position, so that the others refuse its name.
 
         :raises InvalidInputError: naming the parameter that cannot be right.
@@ -62,20 +62,20 @@ class Scope:
         topics = self.selection.topics
         return None if topics is None else tuple(topics), self.selection.pattern
 
-    def present_topics(self, facts: Facts) -> tuple[str, ...] | str:
+    def present_topics(self, snapshot: BrokerSnapshot) -> tuple[str, ...] | str:
         """The topics to look at, or in words what is being waited for.
 
         :raises UnknownTopicError: if a topic does not exist, or a pattern matches none, and that is not to be waited for.
         """
         # A topic that failed is known to exist, or hidden; asking about it tells.
-        hidden = {name for kind, name in facts.failures if kind == "topic"}
+        failed = {name for kind, name in snapshot.failures if kind == "topic"}
         try:
-            return self.selection.topic_names(facts.names | hidden)
+            return self.selection.topic_names(snapshot.names | failed)
         except UnknownTopicError as error:
             if self.missing_topic == "wait":
                 return str(error)
             raise UnknownTopicError(
-                f"{error} (connection {facts.cluster.conn_id!r}) Create it, or pass missing_topic='wait' to wait until it is there."
+                f"{error} (connection {snapshot.cluster.conn_id!r}) Create it, or pass missing_topic='wait' to wait until it is there."
             ) from error
 
 

@@ -12,10 +12,10 @@ from typing import Any
 
 from airflow_provider_kafka_spark.core.bounds import AtOffset, Bound, Earliest, parse_bound
 from airflow_provider_kafka_spark.core.broker_state import Selection
-from airflow_provider_kafka_spark.core.conditions.broker_snapshot import Facts, Needs
+from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerQuery, BrokerSnapshot
 from airflow_provider_kafka_spark.core.conditions.new_records import NewRecords
 from airflow_provider_kafka_spark.core.conditions.since import Since, SinceOffsets, parse_since
-from airflow_provider_kafka_spark.core.conditions.topic_scope import Scope
+from airflow_provider_kafka_spark.core.conditions.topic_scope import TopicScope
 from airflow_provider_kafka_spark.core.errors import BoundError, KafkaSparkError, ProtocolError
 from airflow_provider_kafka_spark.core.offset_range import OffsetRanges, TopicPartition, by_topic
 from airflow_provider_kafka_spark.core.parameters import milliseconds, whole_number
@@ -69,7 +69,7 @@ class WatchState:
                 f"The state of a watcher in the asset state store must be of version {STATE_VERSION}; got {value!r}: {error!r}. Delete it to start the watch anew, from its 'since' on."
             ) from error
 
-    def kept(self) -> WatchState:
+    def acknowledged(self) -> WatchState:
         """The state when the pending announcement is known to have been kept."""
         if self.pending is None:
             return self
@@ -80,7 +80,7 @@ class WatchState:
             pending=None,
         )
 
-    def announcement(self) -> dict[str, Any] | None:
+    def event(self) -> dict[str, Any] | None:
         """What is pending, as it stands in the asset event."""
         if self.pending is None:
             return None
@@ -94,7 +94,7 @@ class Watch:
     :param since: where the very first look begins; None for the end of the log at that time.
     """
 
-    scope: Scope
+    scope: TopicScope
     since: Since | None
     min_records: int = 1
     max_wait_ms: int | None = None
@@ -112,18 +112,20 @@ class Watch:
     ) -> Watch:
         """:raises InvalidInputError: naming the parameter that cannot be right."""
         return cls(
-            Scope.parse(topics, topic_pattern, False, isolation_level=isolation_level, missing_topic="wait"),
+            TopicScope.parse(topics, topic_pattern, False, isolation_level=isolation_level, missing_topic="wait"),
             None if since == LATEST else parse_since(since),
             whole_number(min_records, "min_records", least=1),
             None if max_wait_for_min is None else milliseconds(max_wait_for_min, "max_wait_for_min"),
         )
 
-    def needs(self, state: WatchState | None, now_ms: int) -> Needs:
+    def query(self, state: WatchState | None, now_ms: int) -> BrokerQuery:
         begins = state is None or dict(state.selection) != self._selection_json()
         since = self.since if begins and self.since is not None else SinceOffsets(Bound(Earliest(), {}))
-        return replace(self._new_records(since, self.scope.selection).needs(now_ms), identity=True)
+        return replace(self._new_records(since, self.scope.selection).query(now_ms), identity=True)
 
-    def look(self, state: WatchState | None, facts: Facts, now_ms: int) -> tuple[WatchState, tuple[str, ...]]:
+    def evaluate(
+        self, state: WatchState | None, snapshot: BrokerSnapshot, now_ms: int
+    ) -> tuple[WatchState, tuple[str, ...]]:
         """The state to write down: with an announcement pending, if there is something to announce.
 
         A topic that does not exist is waited for. One that was created again, and partitions that were added, count from their beginning. Records that have aged out are named in the announcement.
@@ -132,8 +134,8 @@ class Watch:
         :return: and what is to be said about it.
         :raises PlanError: if the first look begins beyond the end of the log.
         """
-        topics = self.scope.selection.matching(facts.names)
-        ids = {name: topic_id for name in topics if (topic_id := facts.topic(name).topic_id) is not None}
+        topics = self.scope.selection.matching(snapshot.names)
+        ids = {name: topic_id for name in topics if (topic_id := snapshot.topic(name).topic_id) is not None}
         selection = self._selection_json()
         before = state or WatchState(0, {}, {}, {})
         is_same_watch = dict(before.selection) == selection
@@ -144,7 +146,7 @@ class Watch:
             )
         offsets = {p: offset for p, offset in before.offsets.items() if p.topic not in topics}
         for topic in sorted(topics):
-            starts, note = self._starts_of(topic, before, facts, is_same_watch)
+            starts, note = self._starts_of(topic, before, snapshot, is_same_watch)
             offsets |= starts
             notes += note
         after = WatchState(before.number, offsets, {**before.topic_ids, **ids}, selection)
@@ -152,27 +154,27 @@ class Watch:
             return after, tuple(notes)
         known = {p: AtOffset(offset) for p, offset in offsets.items() if p.topic in topics}
         present = Selection(tuple(sorted(topics)), None, None)
-        verdict = self._new_records(SinceOffsets(Bound(Earliest(), known)), present).check(facts, now_ms)
-        if not verdict.met:
+        result = self._new_records(SinceOffsets(Bound(Earliest(), known)), present).check(snapshot, now_ms)
+        if not result.met:
             return after, tuple(notes)
-        warnings = [*notes, *verdict.warnings]
+        warnings = [*notes, *result.warnings]
         pending = {
             "version": STATE_VERSION,
             "number": before.number + 1,
-            "ranges": verdict.value,
+            "ranges": result.value,
             "warnings": warnings,
-            "offsets": verdict.xcoms["offsets"],
+            "offsets": result.xcoms["offsets"],
         }
         return replace(after, pending=pending), tuple(warnings)
 
     def _starts_of(
-        self, topic: str, before: WatchState, facts: Facts, is_same_watch: bool
+        self, topic: str, before: WatchState, snapshot: BrokerSnapshot, is_same_watch: bool
     ) -> tuple[dict[TopicPartition, int], list[str]]:
-        partitions = facts.partitions([topic])
+        partitions = snapshot.partitions([topic])
         known = {p: offset for p, offset in before.offsets.items() if p.topic == topic}
         beginning = {p: state.log_start for p, state in partitions.items()}
         if known:
-            old, new = before.topic_ids.get(topic), facts.topic(topic).topic_id
+            old, new = before.topic_ids.get(topic), snapshot.topic(topic).topic_id
             beyond = [p for p, offset in known.items() if p not in partitions or offset > partitions[p].high_watermark]
             if beyond or (old is not None and new is not None and old != new):
                 return beginning, [f"The topic {topic!r} was deleted and created again; it counts from its beginning."]
@@ -182,7 +184,7 @@ class Watch:
         if self.since is None:
             return {p: self.scope.rules.end_of(state) for p, state in partitions.items()}, []
         starts, _ = self._new_records(_of_topic(self.since, topic), Selection((topic,), None, None)).starts(
-            facts, partitions
+            snapshot, partitions
         )
         return starts, []
 
@@ -224,12 +226,12 @@ def _ranges_of(extra: Mapping[Any, Any]) -> object:
 def _of_topic(since: Since, topic: str) -> Since:
     if not isinstance(since, SinceOffsets):
         return since
-    own = {p: wish for p, wish in since.bound.by_partition.items() if p.topic == topic}
+    own = {p: requested for p, requested in since.bound.by_partition.items() if p.topic == topic}
     return SinceOffsets(Bound(since.bound.default, own))
 
 
 def _offsets(value: Mapping[str, Any]) -> dict[TopicPartition, int]:
     if not value:
         return {}
-    wishes = parse_bound(value, "start").by_partition
-    return {p: wish.offset for p, wish in wishes.items() if isinstance(wish, AtOffset)}
+    by_partition = parse_bound(value, "start").by_partition
+    return {p: requested.offset for p, requested in by_partition.items() if isinstance(requested, AtOffset)}

@@ -17,7 +17,7 @@ class ClientProperties:
     :param secrets: values that no log may show.
     :param files: paths that the Java client must find where it runs.
     :param system_properties: of the JVM in which the Java client runs. Not secret.
-    :param not_on_worker: why librdkafka cannot do it, if so.
+    :param unsupported_by_librdkafka: why librdkafka cannot do it, if so.
     """
 
     librdkafka: Mapping[str, Any] = field(default_factory=dict, repr=False)
@@ -25,30 +25,30 @@ class ClientProperties:
     secrets: tuple[str, ...] = field(default=(), repr=False)
     files: tuple[str, ...] = ()
     system_properties: Mapping[str, str] = field(default_factory=dict)
-    not_on_worker: str | None = None
+    unsupported_by_librdkafka: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class LoginFiles:
     """What a connection's files and PEM texts hold, as :mod:`~airflow_provider_kafka_spark.hooks.connection.files` reads them on the worker, in the form that both clients take.
 
-    :param authorities: certificates (PEM) of those whom brokers must be certified by; empty for the machine's own trust.
+    :param ca_certificates: certificates (PEM) of those whom brokers must be certified by; empty for the machine's own trust.
     :param chain: the client's certificate (PEM) and those up to its authority.
     :param key: its private key: PKCS#8, PEM, not encrypted, the only form that every Java reads. **Secret.**
-    :param chain_ends: when the client's certificate expires.
+    :param certificate_expires_at: when the client's certificate expires.
     :param jks_trust_store: the file of ``ssl.truststore.location`` is a Java key store, which only Java can read.
     :param jks_key_store: the same of ``ssl.keystore.location``.
-    :param https_authorities: certificates (PEM) for the identity provider.
+    :param https_ca_certificates: certificates (PEM) for the identity provider.
     :param ticket_cache: path of the worker's Kerberos tickets.
     """
 
-    authorities: str = field(default="", repr=False)
+    ca_certificates: str = field(default="", repr=False)
     chain: str = field(default="", repr=False)
     key: str = field(default="", repr=False)
-    chain_ends: datetime | None = None
+    certificate_expires_at: datetime | None = None
     jks_trust_store: bool = False
     jks_key_store: bool = False
-    https_authorities: str = field(default="", repr=False)
+    https_ca_certificates: str = field(default="", repr=False)
     ticket_cache: str | None = None
 
 

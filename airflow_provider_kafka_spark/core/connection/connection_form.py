@@ -85,7 +85,7 @@ def extra_of_form(form: FormFields) -> dict[str, Any]:
     return {**further, **found}
 
 
-def in_words_of_the_form(message: str) -> str:
+def with_field_names(message: str) -> str:
     """A message that names properties, with the fields of the form that they are."""
     fields = {
         **{prop: name for name, prop in _PROPERTIES.items()},

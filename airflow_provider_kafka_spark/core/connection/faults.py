@@ -17,17 +17,17 @@ class LoginFault:
     :param step: ``TCP``, ``TLS``, ``login``, ``identity provider``, or ``set-up`` of the worker.
     :param what: a sentence that names it.
     :param advice: what to do.
-    :param passing: somebody did not answer, and may do so later.
+    :param transient: somebody did not answer, and may do so later.
     :param by_certificate: the broker did not take the client's own certificate.
-    :param vague: the words do not tell the reason; who asks again may find it.
+    :param inconclusive: the words do not tell the reason; who asks again may find it.
     """
 
     step: str
     what: str
     advice: str
-    passing: bool = False
+    transient: bool = False
     by_certificate: bool = False
-    vague: bool = False
+    inconclusive: bool = False
 
     def __str__(self) -> str:
         return f"{self.what} {self.advice}"
@@ -90,7 +90,7 @@ _FAULTS: tuple[tuple[str, LoginFault], ...] = (
             IDENTITY_PROVIDER,
             "The identity provider does not answer.",
             f"Check {_PROVIDER}, and that the worker and Spark reach the provider.",
-            passing=True,
+            transient=True,
         ),
     ),
     (
@@ -99,7 +99,7 @@ _FAULTS: tuple[tuple[str, LoginFault], ...] = (
             IDENTITY_PROVIDER,
             "The identity provider does not answer, or not as it should, and Java's client does not tell more.",
             f"Check {_PROVIDER}, that the worker and Spark reach the provider, that Java trusts its certificate, and the provider's own log.",
-            passing=True,
+            transient=True,
         ),
     ),
     (
@@ -110,7 +110,7 @@ _FAULTS: tuple[tuple[str, LoginFault], ...] = (
             IDENTITY_PROVIDER,
             "The identity provider cannot give a token now.",
             "Look at the provider's own log, or try again later.",
-            passing=True,
+            transient=True,
         ),
     ),
     (
@@ -177,7 +177,7 @@ _FAULTS: tuple[tuple[str, LoginFault], ...] = (
     ),
     (
         r"certificate verify failed|certificate could not be verified|CERTIFICATE_VERIFY_FAILED|CertPathValidatorException",
-        LoginFault(TLS, "The certificate that the broker shows cannot be verified.", f"{_CA}, and look at its dates and host names.", vague=True),
+        LoginFault(TLS, "The certificate that the broker shows cannot be verified.", f"{_CA}, and look at its dates and host names.", inconclusive=True),
     ),
     (
         r"no protocols available|unsupported protocol|alert protocol version|ALERT_PROTOCOL_VERSION|alert handshake failure|ALERT_HANDSHAKE_FAILURE|no shared cipher|Received fatal alert: (handshake_failure|protocol_version)",
@@ -189,8 +189,8 @@ _FAULTS: tuple[tuple[str, LoginFault], ...] = (
         r"wrong version number|packet length too long|record layer failure|WRONG_VERSION_NUMBER|RECORD_LAYER_FAILURE|Unsupported or unrecognized SSL message",
         SPEAKS_NO_TLS,
     ),
-    (r"connecting to a PLAINTEXT broker", replace(SPEAKS_NO_TLS, vague=True)),
-    (r"connecting to a SSL listener", replace(SPEAKS_TLS, vague=True)),
+    (r"connecting to a PLAINTEXT broker", replace(SPEAKS_NO_TLS, inconclusive=True)),
+    (r"connecting to a SSL listener", replace(SPEAKS_TLS, inconclusive=True)),
     (r"Request not valid in current SASL state|IllegalSaslStateException|ILLEGAL_SASL_STATE", ASKS_FOR_NO_LOGIN),
     (
         r"Unsupported SASL mechanism: broker's supported mechanisms: ?(?P<has>[\w, -]*)|not enabled in the server, enabled mechanisms are \[(?P<have>[^\]]*)\]",
@@ -252,7 +252,7 @@ _FAULTS: tuple[tuple[str, LoginFault], ...] = (
         r"Cannot (contact|find|locate) (any )?KDC|Cannot get kdc for realm|ICMP Port Unreachable|Receive timed out.{0,60}(kdc|krb)"
         r"|\bLoginException(: [^\n]*)?\n(ConnectException|NoRouteToHostException|PortUnreachableException|SocketException|SocketTimeoutException|UnknownHostException)\b"
         r"|Mechanism level: [^)\n]{0,200}(Connection refused|timed out|Port Unreachable|No route to host|Network is unreachable|Name or service not known)",
-        LoginFault(LOGIN, "The Kerberos server (KDC) of the realm is not known or does not answer.", "Look at krb5.conf of this machine (KRB5_CONFIG), and whether the KDC is up.", passing=True),
+        LoginFault(LOGIN, "The Kerberos server (KDC) of the realm is not known or does not answer.", "Look at krb5.conf of this machine (KRB5_CONFIG), and whether the KDC is up.", transient=True),
     ),
     (
         r"(Failed to|Couldn't) (retrieve|acquire|obtain|get).{0,200}(token|OIDC)|token endpoint|OIDC|invalid_client|unauthorized_client|Could not retrieve.{0,40}token|OAuth",
@@ -300,7 +300,7 @@ def find_login_fault(text: str, *, by_ticket: bool = False) -> LoginFault | None
 def worst_login_fault(texts: Iterable[str]) -> LoginFault | None:
     """What several errors of one client mean: the first that tells its reason, or else the first of all."""
     faults = [fault for text in texts if (fault := find_login_fault(text))]
-    return next((fault for fault in faults if not fault.vague), faults[0] if faults else None)
+    return next((fault for fault in faults if not fault.inconclusive), faults[0] if faults else None)
 
 
 def other_mechanisms(enabled: Iterable[str]) -> LoginFault:

@@ -76,10 +76,10 @@ class OidcLogin:
         if self.extensions:
             librdkafka["sasl.oauthbearer.extensions"] = ",".join(f"{k}={v}" for k, v in self.extensions.items())
             options |= {f"extension_{name}": value for name, value in self.extensions.items()}
-        if files.https_authorities:
-            librdkafka["https.ca.pem"] = files.https_authorities
+        if files.https_ca_certificates:
+            librdkafka["https.ca.pem"] = files.https_ca_certificates
             # Java trusts brokers and identity provider apart; this is where it looks for the latter.
-            options |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": files.https_authorities}
+            options |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": files.https_ca_certificates}
         line = JaasLine(_MODULE, options).format()
         java = {
             "sasl.mechanism": "OAUTHBEARER",

@@ -79,7 +79,7 @@ class PasswordLogin:
                 "its login is a delegation token (tokenauth), with which librdkafka cannot log in. Give the connection the login of the token's owner; a job then uses a token of that "
                 "login by use_delegation_token=True"
             )
-            return ClientProperties(java=java, secrets=secrets, not_on_worker=reason)
+            return ClientProperties(java=java, secrets=secrets, unsupported_by_librdkafka=reason)
         librdkafka = {"sasl.mechanism": self.mechanism, "sasl.username": self.user, "sasl.password": self.password}
         return ClientProperties(librdkafka, java, secrets)
 

@@ -72,7 +72,7 @@ class StoreSource:
 class Tls:
     """How a connection does TLS.
 
-    :param authorities: certificates of those whom brokers must be certified by.
+    :param ca_certificates: certificates of those whom brokers must be certified by.
     :param trust_store: the same, in a file of Java's; both only if this one is JKS.
     :param certificate: the client's own, with its ``key``.
     :param key_store: the same, in a file; both only if this one is JKS.
@@ -80,7 +80,7 @@ class Tls:
     """
 
     conn_id: str
-    authorities: PemSource | None = None
+    ca_certificates: PemSource | None = None
     trust_store: StoreSource | None = None
     certificate: PemSource | None = None
     key: PemSource | None = None
@@ -97,9 +97,9 @@ class Tls:
         """
         java: dict[str, str] = {}
         librdkafka: dict[str, Any] = dict(self.worker)
-        if files.authorities:
-            librdkafka["ssl.ca.pem"] = files.authorities
-            java |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": files.authorities}
+        if files.ca_certificates:
+            librdkafka["ssl.ca.pem"] = files.ca_certificates
+            java |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": files.ca_certificates}
         if files.chain and files.key:
             librdkafka |= {"ssl.certificate.pem": files.chain, "ssl.key.pem": files.key}
             java |= {
@@ -109,7 +109,7 @@ class Tls:
             }
         if self.trust_store:
             self._refuse_both(
-                self.trust_store, self.authorities, files.jks_trust_store, "ssl.ca.location or ssl.ca.pem"
+                self.trust_store, self.ca_certificates, files.jks_trust_store, "ssl.ca.location or ssl.ca.pem"
             )
         if self.key_store:
             advice = "ssl.certificate.location and ssl.key.location"
@@ -166,16 +166,16 @@ def parse_tls(extra: ConnectionExtra) -> Tls:
             "Java verifies every certificate. Trust the brokers' authority by ssl.ca.location; if only their host names differ, set ssl.endpoint.identification.algorithm to none",
         )
     check_host_names = _host_names(extra)
-    authorities = _pem(extra, "ssl.ca.location", "ssl.ca.pem")
-    if authorities and authorities.location == "probe":
+    ca_certificates = _pem(extra, "ssl.ca.location", "ssl.ca.pem")
+    if ca_certificates and ca_certificates.location == "probe":
         # librdkafka's word for the machine's own trust, which is what Java has by itself.
-        authorities = None
+        ca_certificates = None
     inline = extra.take_pem("ssl.truststore.certificates")
     trust_store = _store(extra, "ssl.truststore", inline is not None)
     if inline:
-        if authorities or trust_store:
-            raise _twice(extra, "ssl.truststore.certificates", authorities or trust_store)
-        authorities = PemSource("ssl.truststore.certificates", pem=inline)
+        if ca_certificates or trust_store:
+            raise _twice(extra, "ssl.truststore.certificates", ca_certificates or trust_store)
+        ca_certificates = PemSource("ssl.truststore.certificates", pem=inline)
     certificate = _pem(extra, "ssl.certificate.location", "ssl.certificate.pem")
     key = _pem(extra, "ssl.key.location", "ssl.key.pem")
     chain_pem, key_pem = extra.take_pem("ssl.keystore.certificate.chain"), extra.take_pem("ssl.keystore.key")
@@ -195,7 +195,7 @@ def parse_tls(extra: ConnectionExtra) -> Tls:
         raise extra.error("sets ssl.key.password, and no key. Add ssl.key.location or ssl.key.pem, or remove it.")
     worker = {name: value for name in _WORKER_ONLY if (value := extra.take(name, rule=NAMES))}
     return Tls(
-        extra.conn_id, authorities, trust_store, certificate, key, key_password, key_store, check_host_names, worker
+        extra.conn_id, ca_certificates, trust_store, certificate, key, key_password, key_store, check_host_names, worker
     )
 
 

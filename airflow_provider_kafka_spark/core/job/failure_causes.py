@@ -138,22 +138,22 @@ def find_cause(error_text: str, request: JobRequest | None = None) -> JobFailure
 def _lacking_permissions(error_text: str, request: JobRequest | None) -> str:
     """Which permissions the logins need, in words; empty if that cannot be told."""
     topics = {topic.strip() for found in _REFUSED_TOPICS.findall(error_text) for topic in found.split(",")}
-    needs = [_needs_on_topic(topic, request) for topic in sorted(topics) if topic]
-    needs += [
+    required_acls = [_required_acls_on_topic(topic, request) for topic in sorted(topics) if topic]
+    required_acls += [
         f"The login of the source needs READ on group {group!r}." for group in _REFUSED_GROUP.findall(error_text)[:1]
     ]
-    if not needs and "ClusterAuthorizationException" in error_text:
+    if not required_acls and "ClusterAuthorizationException" in error_text:
         target = request.transform.topic if request is not None else None
-        needs = [
+        required_acls = [
             f"The login of the target needs WRITE on topic {target!r}."
             if target is not None
             else "The login of the target needs WRITE on every topic that target_topic_expr leads to.",
             "(Brokers refuse an idempotent producer as a whole, in the name of the cluster, while it may write to no topic at all.)",
         ]
-    return " ".join(needs)
+    return " ".join(required_acls)
 
 
-def _needs_on_topic(topic: str, request: JobRequest | None) -> str:
+def _required_acls_on_topic(topic: str, request: JobRequest | None) -> str:
     if request is None:
         return f"A login needs READ (if it is the source's) or WRITE (if it is the target's) on topic {topic!r}."
     planned = request.offset_ranges if request.stream is None else request.stream.planned_ranges
@@ -163,14 +163,12 @@ def _needs_on_topic(topic: str, request: JobRequest | None) -> str:
         return f"The login of the source needs READ on topic {topic!r}."
     if is_source:
         return f"Topic {topic!r} is read and written: the login of the source needs READ on topic {topic!r}, that of the target WRITE."
-    needs = f"The login of the target needs WRITE on topic {topic!r}"
+    required_acls = f"The login of the target needs WRITE on topic {topic!r}"
     if not request.transform.provenance_headers:
-        return f"{needs}."
+        return f"{required_acls}."
     if request.is_retry:
-        return (
-            f"{needs}, and READ, since this is a retry, which first looks there for what an earlier try has delivered."
-        )
-    return f"{needs}. If it has that, it needs READ too: a Spark task failed, and the job looks there for what it had written."
+        return f"{required_acls}, and READ, since this is a retry, which first looks there for what an earlier try has delivered."
+    return f"{required_acls}. If it has that, it needs READ too: a Spark task failed, and the job looks there for what it had written."
 
 
 def _summary(error_text: str) -> str:

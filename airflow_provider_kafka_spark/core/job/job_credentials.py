@@ -12,7 +12,7 @@ from airflow_provider_kafka_spark.core.job.file_names import RESERVED
 
 
 @dataclass(frozen=True, slots=True)
-class JobLogins:
+class JobCredentials:
     """The logins of a job at source and target; they may differ in everything.
 
     :param by_name: driver or executors run elsewhere, and find files by their base name in their working directory.

@@ -25,7 +25,7 @@ from airflow_provider_kafka_spark.core.offset_range import (
     by_topic,
 )
 
-RECORD_VERSION = 1
+MANIFEST_VERSION = 1
 #: Versions of Spark's log files that are understood (4.0 writes the first).
 _LOG_VERSION = "v1"
 #: A file that others may write can put anything into a reason.
@@ -60,7 +60,7 @@ class Binding:
 
 
 @dataclass(frozen=True, slots=True)
-class Generation:
+class StreamManifest:
     """Our record of one generation of a checkpoint.
 
     :param stream_id: goes into the provenance header of every record; 16 hexadecimal digits.
@@ -80,7 +80,7 @@ class Generation:
     def to_json(self) -> str:
         """:meth:`from_json` reads it back."""
         content = {
-            "version": RECORD_VERSION,
+            "version": MANIFEST_VERSION,
             "binding": asdict(self.binding),
             "stream_id": self.stream_id,
             "starting": by_topic(self.starting),
@@ -91,16 +91,16 @@ class Generation:
         return json.dumps(content, indent=1, sort_keys=True) + "\n"
 
     @classmethod
-    def from_json(cls, text: str, name: str) -> Generation:
+    def from_json(cls, text: str, name: str) -> StreamManifest:
         """:param name: of the file, for the message.
         :raises CheckpointError: if it is not a whole record of this version.
         """
         try:
             content = json.loads(text)
             version = content.pop("version")
-            if version != RECORD_VERSION:
+            if version != MANIFEST_VERSION:
                 raise CheckpointError(
-                    f"{name} must be of version {RECORD_VERSION}; got {version!r}. It was written by another version of airflow-provider-kafka-spark: use that one, or another checkpoint_location."
+                    f"{name} must be of version {MANIFEST_VERSION}; got {version!r}. It was written by another version of airflow-provider-kafka-spark: use that one, or another checkpoint_location."
                 )
             read = cls(
                 **{
@@ -158,14 +158,14 @@ class Checkpoint:
     """One generation, as it was read.
 
     :param number: of the generation, from 0.
-    :param record: None where the checkpoint is one of Spark's own, not made by this package.
+    :param manifest: None where the checkpoint is one of Spark's own, not made by this package.
     :param committed: the last batch that has a commit.
     :param uncommitted: the batch after it, begun and not finished.
     :param initial: where Spark began; None until its first start.
     """
 
     number: int
-    record: Generation | None
+    manifest: StreamManifest | None
     committed: Batch | None = None
     uncommitted: Batch | None = None
     initial: Offsets | None = None
@@ -173,11 +173,11 @@ class Checkpoint:
     @property
     def finished(self) -> Offsets:
         """How far every partition is done; a partition that is not named has not been seen yet."""
-        begun: Offsets = self.initial or (self.record.starting if self.record is not None else {})
-        return {**begun, **(self.committed.ends if self.committed is not None else {})}
+        starting: Offsets = self.initial or (self.manifest.starting if self.manifest is not None else {})
+        return {**starting, **(self.committed.ends if self.committed is not None else {})}
 
     @property
-    def unfinished_ranges(self) -> OffsetRanges:
+    def uncommitted_ranges(self) -> OffsetRanges:
         """What the uncommitted batch reads; a partition that was new to it begins at 0."""
         if self.uncommitted is None:
             return OffsetRanges()

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 
 GENERATION_PREFIX = "generation-"
 #: Our record, in the folder of each generation.
-RECORD_NAME = "stream.json"
+MANIFEST_NAME = "stream.json"
 LOCK_NAME = "lock.json"
 #: No file here is larger, in bytes. Others may write to the folder, and nobody reads a larger one to its end.
 LARGEST_FILE = 16 * 1024 * 1024

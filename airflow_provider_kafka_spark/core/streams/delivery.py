@@ -11,18 +11,18 @@ from airflow_provider_kafka_spark.core.delivery import (
     RESULT_VERSION,
     faults_of_counts,
     missing_result,
+    raise_if_mismatched,
     range_result,
-    refuse_faults,
 )
 from airflow_provider_kafka_spark.core.errors import DeliveryError, OffsetRangeError
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, TopicPartition
 from airflow_provider_kafka_spark.core.plan import ReplayPlan
 from airflow_provider_kafka_spark.core.protocol import BatchReport, JobReport, RangeReport, Transform
 from airflow_provider_kafka_spark.core.resolve import ReadRules
-from airflow_provider_kafka_spark.core.streams.stream_plan import CatchUp
+from airflow_provider_kafka_spark.core.streams.stream_plan import StreamPlan
 
 
-def check_catch_up(
+def check_stream(
     report: JobReport,
     plan: ReplayPlan,
     stream_id: str,
@@ -65,7 +65,7 @@ def check_catch_up(
     if by_batch != (report.records_read, report.records_written):
         faults.append(f"the batches make {by_batch[0]:,} read and {by_batch[1]:,} written")
     faults += faults_of_counts(counts, transform)
-    refuse_faults(faults, report, plan)
+    raise_if_mismatched(faults, report, plan)
 
 
 def behind(
@@ -93,10 +93,10 @@ def report_of_nothing(plan: ReplayPlan, stream_id: str) -> JobReport:
     )
 
 
-def result_of_catch_up(
+def result_of_stream(
     report: JobReport,
     plan: ReplayPlan,
-    catch_up: CatchUp,
+    stream_plan: StreamPlan,
     lags: Mapping[TopicPartition, int],
     committed: Mapping[TopicPartition, int] | None,
     warnings: tuple[str, ...] = (),
@@ -118,11 +118,11 @@ def result_of_catch_up(
         "missing_ranges": missing_result(plan),
         "delivered_before": report.delivered_before,
         "batches": [_batch_result(b) for b in report.batches],
-        "unfinished": catch_up.unfinished.format(),
-        "added_partitions": list(map(str, catch_up.added)),
+        "unfinished": stream_plan.uncommitted.format(),
+        "added_partitions": list(map(str, stream_plan.added)),
         "behind": {str(p): lag for p, lag in lags.items() if lag},
         "records_behind": sum(lags.values()),
-        "generation": catch_up.generation,
+        "generation": stream_plan.generation,
         "group_committed": None if committed is None else {str(p): offset for p, offset in sorted(committed.items())},
         "target_topics": list(report.target_topics),
         "target_ranges": [asdict(r) for r in report.target_ranges],

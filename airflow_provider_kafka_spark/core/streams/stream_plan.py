@@ -19,10 +19,10 @@ from airflow_provider_kafka_spark.core.resolve import (
     ResolvedRanges,
     check_end,
     open_transaction,
-    permit,
+    raise_on_data_loss,
     resolve_window,
 )
-from airflow_provider_kafka_spark.core.streams.checkpoint import Binding, Checkpoint, Generation
+from airflow_provider_kafka_spark.core.streams.checkpoint import Binding, Checkpoint, StreamManifest
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,24 +38,24 @@ class Reset:
 
 
 @dataclass(frozen=True, slots=True)
-class CatchUp:
+class StreamPlan:
     """The next run of a stream.
 
     :param resolved: for each partition, from where the stream stands to the end of the log.
     :param generation: number of the checkpoint's generation.
-    :param record: of that generation, as it should be from now on.
+    :param manifest: of that generation, as it should be from now on.
     :param is_new: whether the run begins this generation.
-    :param unfinished: what of a begun and uncommitted batch is to be finished first.
-    :param unfinished_batch: number of that batch, or None.
+    :param uncommitted: what of a begun and uncommitted batch is to be finished first.
+    :param uncommitted_batch: number of that batch, or None.
     :param added: partitions that were not there at the run before.
     """
 
     resolved: ResolvedRanges
     generation: int
-    record: Generation
+    manifest: StreamManifest
     is_new: bool
-    unfinished: OffsetRanges = field(default_factory=OffsetRanges)
-    unfinished_batch: int | None = None
+    uncommitted: OffsetRanges = field(default_factory=OffsetRanges)
+    uncommitted_batch: int | None = None
     added: tuple[TopicPartition, ...] = ()
 
     @property
@@ -64,7 +64,7 @@ class CatchUp:
         return self.is_new or self.resolved.ranges.total > 0 or any(m.offset_range.size for m in self.resolved.missing)
 
 
-def resolve_catch_up(
+def resolve_stream(
     checkpoint: Checkpoint | None,
     binding: Binding,
     selection: Selection,
@@ -73,7 +73,7 @@ def resolve_catch_up(
     cluster: ClusterState,
     rules: ReadRules,
     new_stream_id: str,
-) -> CatchUp:
+) -> StreamPlan:
     """Where the next run goes from and to.
 
     :param starting: where the very first run starts.
@@ -85,13 +85,13 @@ def resolve_catch_up(
     :raises PlanError: if an open transaction hides records that the stream has read already, or begun to read.
     :raises UnknownTopicError: if a topic does not exist.
     """
-    record = checkpoint.record if checkpoint is not None else None
-    if checkpoint is not None and record is None:
+    manifest = checkpoint.manifest if checkpoint is not None else None
+    if checkpoint is not None and manifest is None:
         raise CheckpointError(
             "checkpoint_location must be empty, or hold a checkpoint of this operator; it holds one of another Spark stream. Name another folder; to go on where that stream stands, give its "
             f"offsets: starting_offsets={by_topic(checkpoint.finished)!r}."
         )
-    if checkpoint is None or record is None:
+    if checkpoint is None or manifest is None:
         bound = starting if reset is None else _reset_bound(reset)
         if bound is None:
             raise BoundError(
@@ -99,31 +99,31 @@ def resolve_catch_up(
                 "(Spark would start at the latest offset and skip what is there.)"
             )
         return _begin(0, bound, reset, binding, selection, cluster, rules, new_stream_id)
-    if reset is not None and not _is_done(reset, record):
+    if reset is not None and not _is_done(reset, manifest):
         return _begin(
             checkpoint.number + 1, _reset_bound(reset), reset, binding, selection, cluster, rules, new_stream_id
         )
-    differences = record.binding.differences(binding)
+    differences = manifest.binding.differences(binding)
     if differences:
         raise CheckpointError(
             f"The checkpoint belongs to another job: {'; '.join(differences)}. Pass a checkpoint_location of its own. If this is the same job with a new definition, it goes on where it stands with "
             f"reset_checkpoint_to={by_topic(checkpoint.finished)!r}."
         )
-    return _go_on(checkpoint, record, selection, cluster, rules, new_stream_id)
+    return _go_on(checkpoint, manifest, selection, cluster, rules, new_stream_id)
 
 
 def _reset_bound(reset: Reset) -> Bound:
     return parse_start(reset.to, "reset_checkpoint_to")
 
 
-def _is_done(reset: Reset, record: Generation) -> bool:
+def _is_done(reset: Reset, manifest: StreamManifest) -> bool:
     # By its meaning: another spelling of the same moment would copy everything again.
-    if record.reset_to is None or parse_start(record.reset_to, "reset_checkpoint_to") != _reset_bound(reset):
+    if manifest.reset_to is None or parse_start(manifest.reset_to, "reset_checkpoint_to") != _reset_bound(reset):
         return False
-    if record.reset_by == reset.by:
+    if manifest.reset_by == reset.by:
         return True
     raise BoundError(
-        f"reset_checkpoint_to={reset.to!r} was done already, by the DAG run {record.reset_by!r}; left in the DAG, it would copy everything again at each run. Take it out. To start again at the same "
+        f"reset_checkpoint_to={reset.to!r} was done already, by the DAG run {manifest.reset_by!r}; left in the DAG, it would copy everything again at each run. Take it out. To start again at the same "
         f"place, pass another checkpoint_location."
     )
 
@@ -137,10 +137,10 @@ def _begin(
     cluster: ClusterState,
     rules: ReadRules,
     stream_id: str,
-) -> CatchUp:
+) -> StreamPlan:
     _refuse_future(starting, reset, cluster)
     resolved = resolve_window(selection, starting, Bound.everywhere(Latest()), cluster, rules)
-    record = Generation(
+    manifest = StreamManifest(
         binding,
         stream_id,
         {r.topic_partition: r.from_offset for r in resolved.ranges},
@@ -148,12 +148,16 @@ def _begin(
         reset.to if reset is not None else None,
         reset.by if reset is not None else None,
     )
-    return CatchUp(resolved, number, record, is_new=True)
+    return StreamPlan(resolved, number, manifest, is_new=True)
 
 
 def _refuse_future(starting: Bound, reset: Reset | None, cluster: ClusterState) -> None:
-    wishes = [starting.default, *starting.by_partition.values()]
-    future = [wish.epoch_ms for wish in wishes if isinstance(wish, AtTimestamp) and wish.epoch_ms > cluster.now_ms]
+    all_requested = [starting.default, *starting.by_partition.values()]
+    future = [
+        requested.epoch_ms
+        for requested in all_requested
+        if isinstance(requested, AtTimestamp) and requested.epoch_ms > cluster.now_ms
+    ]
     if future:
         raise BoundError(
             f"{'starting_offsets' if reset is None else 'reset_checkpoint_to'} must not lie in the future, where it would be the same as 'latest'; got {iso(future[0])}, and now it is "
@@ -163,25 +167,25 @@ def _refuse_future(starting: Bound, reset: Reset | None, cluster: ClusterState) 
 
 def _go_on(
     checkpoint: Checkpoint,
-    record: Generation,
+    manifest: StreamManifest,
     selection: Selection,
     cluster: ClusterState,
     rules: ReadRules,
     new_stream_id: str,
-) -> CatchUp:
+) -> StreamPlan:
     finished = checkpoint.finished
     starts: dict[TopicPartition, int] = {}
     missing: list[MissingRange] = []
     lost: set[TopicPartition] = set()
     for p, offset in sorted(finished.items()):
-        start, gone = _start_of(p, offset, record.topic_ids.get(p.topic), cluster)
+        start, gone = _start_of(p, offset, manifest.topic_ids.get(p.topic), cluster)
         missing += gone
         if start is not None:
             starts[p] = start
         if start is None or (gone and not gone[0].offset_range.size):
             lost.add(p)
     # Before a selection that names a deleted topic is held against the cluster: this says what was lost.
-    permit(missing, rules)
+    raise_on_data_loss(missing, rules)
     selection, absent = _still_there(selection, cluster, rules)
     partitions = selection.partitions(cluster)
     added = tuple(p for p in partitions if p not in finished)
@@ -204,21 +208,23 @@ def _go_on(
             check_end(starts[p], p, state, rules)
         ranges.append(OffsetRange(p.topic, p.partition, starts[p], max(starts[p], rules.end_of(state))))
         warnings += open_transaction(p, state, rules)
-    resolved = ResolvedRanges(OffsetRanges(ranges), permit(missing, rules), tuple(warnings))
-    pending = _readable([r for r in checkpoint.unfinished_ranges if r.topic_partition not in lost], cluster, rules)
+    resolved = ResolvedRanges(OffsetRanges(ranges), raise_on_data_loss(missing, rules), tuple(warnings))
+    uncommitted = _readable([r for r in checkpoint.uncommitted_ranges if r.topic_partition not in lost], cluster, rules)
     number = checkpoint.uncommitted.number if checkpoint.uncommitted is not None else None
-    topic_ids = {**record.topic_ids, **_topic_ids(resolved.ranges, cluster)}
+    topic_ids = {**manifest.topic_ids, **_topic_ids(resolved.ranges, cluster)}
     if not lost:
-        return CatchUp(resolved, checkpoint.number, replace(record, topic_ids=topic_ids), False, pending, number, added)
+        return StreamPlan(
+            resolved, checkpoint.number, replace(manifest, topic_ids=topic_ids), False, uncommitted, number, added
+        )
     # Spark would go on behind the old offsets of what is another topic now, so it gets a checkpoint without them.
-    after = {**starts, **{r.topic_partition: r.until_offset for r in pending}}
+    after = {**starts, **{r.topic_partition: r.until_offset for r in uncommitted}}
     new = replace(
-        record,
+        manifest,
         stream_id=new_stream_id,
         starting={p: after[p] for p in partitions},
         topic_ids=_topic_ids(resolved.ranges, cluster),
     )
-    return CatchUp(resolved, checkpoint.number + 1, new, True, pending, number if pending else None, added)
+    return StreamPlan(resolved, checkpoint.number + 1, new, True, uncommitted, number if uncommitted else None, added)
 
 
 def _start_of(
@@ -265,9 +271,9 @@ def _still_there(selection: Selection, cluster: ClusterState, rules: ReadRules) 
     return Selection(assign={name: p for name, p in (selection.assign or {}).items() if name not in absent}), absent
 
 
-def _readable(pending: list[OffsetRange], cluster: ClusterState, rules: ReadRules) -> OffsetRanges:
+def _readable(uncommitted: list[OffsetRange], cluster: ClusterState, rules: ReadRules) -> OffsetRanges:
     readable = []
-    for r in pending:
+    for r in uncommitted:
         state = cluster.partition(r.topic_partition)
         check_end(r.until_offset, r.topic_partition, state, rules)
         readable.append(replace(r, from_offset=min(max(r.from_offset, state.log_start), r.until_offset)))

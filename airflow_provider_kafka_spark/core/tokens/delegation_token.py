@@ -156,7 +156,7 @@ class TokenSelection:
 
 
 @dataclass(frozen=True, slots=True)
-class TokenVerdict:
+class TokenCheckResult:
     """What a look at tokens says.
 
     :param met: what was waited for has come.
@@ -173,7 +173,7 @@ class TokenVerdict:
 
 def judge(
     tokens: Sequence[TokenInfo], selection: TokenSelection, min_remaining_ms: int, mode: str, now_ms: int
-) -> TokenVerdict:
+) -> TokenCheckResult:
     """Say whether a token comes to its end (``expiring``), or all live long enough (``valid``).
 
     Brokers list tokens that have ended until their next clean-up, up to an hour. Of an owner's tokens those do not count, as nothing can be done about them; a token that is meant by its id does.
@@ -192,18 +192,18 @@ def judge(
     left_out = f" Ended and not yet removed: {', '.join(t.token_id for t in ended)}." if ended else ""
     if not counted:
         text = f"There are no {selection} that have not ended.{left_out}"
-        return TokenVerdict(mode == EXPIRING and bool(ended), tuple(ended), text)
+        return TokenCheckResult(mode == EXPIRING and bool(ended), tuple(ended), text)
     soon = [t for t in counted if t.remaining_ms(now_ms) <= min_remaining_ms]
     named = "; ".join(str(t) for t in soon or counted[:1])
     span = duration(min_remaining_ms)
     if mode == EXPIRING:
         if soon:
-            return TokenVerdict(True, tuple(soon), f"Within {span} of its end: {named}.{left_out}")
+            return TokenCheckResult(True, tuple(soon), f"Within {span} of its end: {named}.{left_out}")
         wait_ms = counted[0].remaining_ms(now_ms) - min_remaining_ms
-        return TokenVerdict(False, tuple(counted), f"First to end: {named}, in {duration(counted[0].remaining_ms(now_ms))}.{left_out}", wait_ms)  # fmt: skip
+        return TokenCheckResult(False, tuple(counted), f"First to end: {named}, in {duration(counted[0].remaining_ms(now_ms))}.{left_out}", wait_ms)  # fmt: skip
     if soon:
-        return TokenVerdict(False, tuple(counted), f"Not valid for {span} any more: {named}. Somebody must renew them.{left_out}")  # fmt: skip
-    return TokenVerdict(True, tuple(counted), f"All {len(counted)} are valid for {span} at least; first to end: {named}.{left_out}")  # fmt: skip
+        return TokenCheckResult(False, tuple(counted), f"Not valid for {span} any more: {named}. Somebody must renew them.{left_out}")  # fmt: skip
+    return TokenCheckResult(True, tuple(counted), f"All {len(counted)} are valid for {span} at least; first to end: {named}.{left_out}")  # fmt: skip
 
 
 def principal(name: str) -> str:

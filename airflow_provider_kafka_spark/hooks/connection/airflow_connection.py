@@ -19,7 +19,7 @@ from airflow_provider_kafka_spark.core.connection.connection_form import (
     CONN_TYPE,
     FormFields,
     extra_of_form,
-    in_words_of_the_form,
+    with_field_names,
 )
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError
 from airflow_provider_kafka_spark.hooks.connection.files import configure
@@ -41,9 +41,9 @@ class KafkaConnection:
     config: KafkaClientConfig
     has_form: bool
 
-    def worded(self, message: str) -> str:
+    def with_field_names(self, message: str) -> str:
         """A message that names properties, in words that the user of this connection knows."""
-        return in_words_of_the_form(message) if self.has_form else message
+        return with_field_names(message) if self.has_form else message
 
 
 def read_connection(conn_id: str) -> KafkaConnection:
@@ -127,4 +127,4 @@ def _translated(connection: Connection, extra: Any) -> KafkaConnection:
     try:
         return KafkaConnection(configure(conn_id, extra_of_form(form)), has_form=True)
     except ConnectionConfigError as error:
-        raise ConnectionConfigError(in_words_of_the_form(str(error))) from error
+        raise ConnectionConfigError(with_field_names(str(error))) from error

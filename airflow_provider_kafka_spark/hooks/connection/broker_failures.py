@@ -49,7 +49,7 @@ _UNREACHABLE = frozenset(
     }
 )
 #: What brokers answer for a moment while leaders move: in a rolling restart, and just after a topic was created.
-MOVING = frozenset(
+LEADER_ELECTION_ERRORS = frozenset(
     {
         KafkaError.NOT_LEADER_FOR_PARTITION,
         KafkaError.LEADER_NOT_AVAILABLE,
@@ -72,12 +72,12 @@ class BrokerFailures:
     """What librdkafka tells in the background of one connection's clients, and what a failure is called in the light of it.
 
     :param config: the connection.
-    :param worded: puts a message that names properties into words that the user knows.
+    :param with_field_names: puts a message that names properties into words that the user knows.
     """
 
-    def __init__(self, config: KafkaClientConfig, worded: Callable[[str], str]) -> None:
+    def __init__(self, config: KafkaClientConfig, with_field_names: Callable[[str], str]) -> None:
         self._config = config
-        self._worded = worded
+        self._with_field_names = with_field_names
         self._told: list[KafkaError] = []
         self._asked: tuple[float, LoginFault | None] | None = None
 
@@ -96,16 +96,16 @@ class BrokerFailures:
         :param waited: seconds until now; who does not answer may do so later, at least for half of the time-out.
         """
         fault = self._fault(timeout)
-        return fault is not None and (not fault.passing or waited > timeout / 2)
+        return fault is not None and (not fault.transient or waited > timeout / 2)
 
-    def named(
-        self, error: Exception, doing: str, timeout: float, needs: str | None = None
+    def to_error(
+        self, error: Exception, action: str, timeout: float, required_acl: str | None = None
     ) -> BrokerError | UnknownTopicError:
         """The failure, under its name.
 
-        :param doing: what was asked, for the message.
+        :param action: what was asked, for the message.
         :param timeout: seconds that an answer was waited for.
-        :param needs: the permission that this takes, such as ``"READ on topic 'orders'"``.
+        :param required_acl: the permission that this takes, such as ``"READ on topic 'orders'"``.
         """
         code = code_of(error)
         where = f"{self._config.bootstrap_servers} (connection {self._config.conn_id!r})"
@@ -114,32 +114,32 @@ class BrokerFailures:
         if fault is None and code in _AUTHENTICATION:
             fault = find_login_fault(text_of(error)) or _LOGIN_REFUSED
         if fault is not None:
-            return self._named_fault(fault, f"{where} while {doing}: {said}")
+            return self._fault_to_error(fault, f"{where} while {action}: {said}")
         if code in _AUTHORIZATION:
             return BrokerAuthorizationError(
-                f"The login of {where} lacks a permission while {doing}: {said}. {f'It needs {needs}. ' if needs else ''}docs/permissions.md lists what each task needs."
+                f"The login of {where} lacks a permission while {action}: {said}. {f'It needs {required_acl}. ' if required_acl else ''}docs/permissions.md lists what each task needs."
             )
         if code == KafkaError.UNKNOWN_TOPIC_OR_PART:
-            return UnknownTopicError(f"A topic vanished from {where} while {doing}: {said}.")
+            return UnknownTopicError(f"A topic vanished from {where} while {action}: {said}.")
         if code in _UNREACHABLE:
             return BrokerUnavailableError(
-                f"No broker of {where} answered within {timeout:.0f} s while {doing}: {said}. Check that the brokers are up and reachable from "
+                f"No broker of {where} answered within {timeout:.0f} s while {action}: {said}. Check that the brokers are up and reachable from "
                 f"the worker, and that security.protocol matches their listener."
             )
-        if code in MOVING:
+        if code in LEADER_ELECTION_ERRORS:
             return BrokerUnavailableError(
-                f"{where} had no leader for it within {timeout:.0f} s while {doing}: {said}. Check that the brokers are up; the task may be tried again."
+                f"{where} had no leader for it within {timeout:.0f} s while {action}: {said}. Check that the brokers are up; the task may be tried again."
             )
-        return BrokerError(f"{where} failed while {doing}: {said}.")
+        return BrokerError(f"{where} failed while {action}: {said}.")
 
-    def _named_fault(self, fault: LoginFault, where: str) -> BrokerError:
-        if fault.passing:
-            return BrokerUnavailableError(self._worded(f"{fault} No login at {where}."))
+    def _fault_to_error(self, fault: LoginFault, where: str) -> BrokerError:
+        if fault.transient:
+            return BrokerUnavailableError(self._with_field_names(f"{fault} No login at {where}."))
         if fault.step == TCP:
-            return BrokerError(self._worded(f"{fault} No broker at {where}."))
+            return BrokerError(self._with_field_names(f"{fault} No broker at {where}."))
         if fault.step == TLS:
-            return BrokerTlsError(self._worded(f"{fault} TLS failed with {where}."))
-        return BrokerAuthenticationError(self._worded(f"{fault} The login was refused by {where}."))
+            return BrokerTlsError(self._with_field_names(f"{fault} TLS failed with {where}."))
+        return BrokerAuthenticationError(self._with_field_names(f"{fault} The login was refused by {where}."))
 
     def _fault(self, timeout: float) -> LoginFault | None:
         """What is wrong with TLS or login, as far as it was noticed until now."""
@@ -147,13 +147,13 @@ class BrokerFailures:
             return None
         codes = {error.code() for error in self._told}
         fault = worst_login_fault(error.str() for error in self._told)
-        if (fault is None or fault.vague) and KafkaError._RESOLVE not in codes:
+        if (fault is None or fault.inconclusive) and KafkaError._RESOLVE not in codes:
             found = self._listener_fault(min(_PROBE_SECONDS, timeout / 2))
             # What the client says of TLS or login is not in doubt; what it guesses from the end of a connection is.
             fault = found or (fault if codes & _REFUSED else None)
         if fault is None and codes & _AUTHENTICATION:
             fault = _LOGIN_REFUSED
-        return fault and of_expired_certificate(fault, self._config.certificate_ends, datetime.now(timezone.utc))
+        return fault and of_expired_certificate(fault, self._config.certificate_expires_at, datetime.now(timezone.utc))
 
     def _listener_fault(self, seconds: float) -> LoginFault | None:
         """What listeners answer, who are not asked all the time."""

@@ -67,7 +67,7 @@ def read_login_files(parsed: ParsedConnection) -> LoginFiles:
     if isinstance(parsed.login, OidcLogin):
         source = PemSource("https.ca.location", parsed.login.https_ca_location, parsed.login.https_ca_pem)
         if source.location or source.pem:
-            found["https_authorities"] = reader.authorities(source)
+            found["https_ca_certificates"] = reader.ca_certificates(source)
     return LoginFiles(**found)
 
 
@@ -77,8 +77,8 @@ class _Reader:
 
     def tls(self, tls: Tls) -> dict[str, Any]:
         found: dict[str, Any] = {}
-        if tls.authorities:
-            found["authorities"] = self.authorities(tls.authorities)
+        if tls.ca_certificates:
+            found["ca_certificates"] = self.ca_certificates(tls.ca_certificates)
         if tls.certificate and tls.key:
             chain = self._certificates(tls.certificate.name, self._pem(tls.certificate))
             key = self._key(tls.key.name, self._pem(tls.key), tls.key_password)
@@ -101,7 +101,7 @@ class _Reader:
         self._file("The Kerberos ticket cache (no sasl.kerberos.keytab is given)", path, missing)
         return {"ticket_cache": path}
 
-    def authorities(self, source: PemSource) -> str:
+    def ca_certificates(self, source: PemSource) -> str:
         if source.location and Path(source.location).is_dir():
             return _as_pem(self._folder(source.name, Path(source.location)))
         return _as_pem(self._certificates(source.name, self._pem(source)))
@@ -130,12 +130,12 @@ class _Reader:
             self._check_jks(store, content)
             return {"jks_trust_store": True}
         if kind == "PEM":
-            return {"authorities": _as_pem(self._certificates(store.name, content))}
+            return {"ca_certificates": _as_pem(self._certificates(store.name, content))}
         opened = self._pkcs12(store, content)
         trusted = [c.certificate for c in (opened.cert, *opened.additional_certs) if c is not None]
         if not trusted:
             raise self._error(store.name, f"a store with trusted certificates; {store.location} has none.")
-        return {"authorities": _as_pem(trusted)}
+        return {"ca_certificates": _as_pem(trusted)}
 
     def _key_store(self, store: StoreSource, key_password: str | None) -> dict[str, Any]:
         content = self._file(store.name, store.location)
@@ -162,7 +162,11 @@ class _Reader:
             )
         ends: datetime = own[0].not_valid_after_utc
         pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
-        return {"chain": _as_pem([own[0], *(c for c in chain if c != own[0])]), "key": pem, "chain_ends": ends}
+        return {
+            "chain": _as_pem([own[0], *(c for c in chain if c != own[0])]),
+            "key": pem,
+            "certificate_expires_at": ends,
+        }
 
     def _certificates(self, name: str, pem: bytes) -> list[x509.Certificate]:
         try:

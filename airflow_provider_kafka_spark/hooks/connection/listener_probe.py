@@ -131,8 +131,8 @@ def tls_context(config: KafkaClientConfig) -> ssl.SSLContext:
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     properties = config.librdkafka
     context.check_hostname = properties.get("ssl.endpoint.identification.algorithm") != "none"
-    if authorities := properties.get("ssl.ca.pem"):
-        context.load_verify_locations(cadata=authorities)
+    if ca_certificates := properties.get("ssl.ca.pem"):
+        context.load_verify_locations(cadata=ca_certificates)
     else:
         context.load_default_certs()
     if "ssl.certificate.pem" in properties:

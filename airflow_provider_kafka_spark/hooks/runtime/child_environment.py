@@ -18,7 +18,7 @@ def child_environment(environ: Mapping[str, str] | None = None) -> dict[str, str
     return {name: value for name, value in environ.items() if not name.startswith(_AIRFLOWS_OWN)}
 
 
-def without_the_rest(command: list[str], environ: Mapping[str, str] | None = None) -> list[str]:
+def unset_airflow_env(command: list[str], environ: Mapping[str, str] | None = None) -> list[str]:
     """The same command with :func:`child_environment`, for where only the command can be changed."""
     environ = os.environ if environ is None else environ
     dropped = sorted(set(environ) - set(child_environment(environ)))

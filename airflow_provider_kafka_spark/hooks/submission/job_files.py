@@ -32,7 +32,7 @@ def job_folder() -> Iterator[Path]:
 
     :raises JobFolderError: if it cannot be made.
     """
-    remove_left()
+    remove_stale_folders()
     # The name tells whose it is, so that it is never without an owner.
     with _named_if_unwritable():
         folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-{_started(os.getpid())}-"))
@@ -42,7 +42,7 @@ def job_folder() -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def remove_left() -> list[Path]:
+def remove_stale_folders() -> list[Path]:
     """Remove the folders of this user's processes that are no more.
 
     :return: what was removed.

@@ -14,7 +14,7 @@ from airflow_provider_kafka_spark.core.errors import OptionError
 from airflow_provider_kafka_spark.core.job.file_names import CRASH_REPORT, LOGINS, REPORT
 from airflow_provider_kafka_spark.core.job.java_options import java_option
 from airflow_provider_kafka_spark.core.job.java_properties import format_properties
-from airflow_provider_kafka_spark.core.job.job_credentials import JobLogins
+from airflow_provider_kafka_spark.core.job.job_credentials import JobCredentials
 from airflow_provider_kafka_spark.core.job.paths import absolute_paths
 from airflow_provider_kafka_spark.core.job.redaction import REDACTION
 from airflow_provider_kafka_spark.core.job.secret_references import by_reference
@@ -67,7 +67,9 @@ class PreparedJob:
     archive: ClassArchive | None
 
 
-def prepare_job(cluster: SparkCluster, request: JobRequest, job: str, logins: JobLogins, folder: Path) -> PreparedJob:
+def prepare_job(
+    cluster: SparkCluster, request: JobRequest, job: str, logins: JobCredentials, folder: Path
+) -> PreparedJob:
     """Write the files of a job, and say what it runs with.
 
     :param request: ``report_uri`` and ``owner_pid`` are filled in here.
@@ -112,7 +114,7 @@ def _without_secrets(cluster: SparkCluster, request: JobRequest, folder: Path) -
 
 
 def submit_options(
-    cluster: SparkCluster, folder: Path, request_file: Path, logins: JobLogins, logins_file: Path | None = None
+    cluster: SparkCluster, folder: Path, request_file: Path, logins: JobCredentials, logins_file: Path | None = None
 ) -> dict[str, Any]:
     """The submit options of one run: the author's, with ours added."""
     options = dict(cluster.submit_options)
@@ -125,7 +127,7 @@ def submit_options(
         **(_local_defaults(cluster, options, folder) if cluster.is_local else {}),
         **REDACTION,
         **cluster.required_conf,
-        **cluster.waits,
+        **cluster.wait_conf,
         **logins.spark_settings,
         **(options.get("conf") or {}),
     }
@@ -181,7 +183,9 @@ def _class_archive(cluster: SparkCluster, options: Mapping[str, Any]) -> ClassAr
     return archive if archive.is_wanted else None
 
 
-def _working_folder(cluster: SparkCluster, logins: JobLogins, logins_file: Path | None, folder: Path) -> str | None:
+def _working_folder(
+    cluster: SparkCluster, logins: JobCredentials, logins_file: Path | None, folder: Path
+) -> str | None:
     """A driver on this machine finds the files of a login by their base name, as executors elsewhere do."""
     if cluster.is_local or cluster.is_cluster_mode or not (logins.files or logins_file):
         return None
@@ -191,7 +195,7 @@ def _working_folder(cluster: SparkCluster, logins: JobLogins, logins_file: Path 
 
 
 def _jvm_environment(
-    cluster: SparkCluster, request: JobRequest, archive: ClassArchive | None, folder: Path, logins: JobLogins
+    cluster: SparkCluster, request: JobRequest, archive: ClassArchive | None, folder: Path, logins: JobCredentials
 ) -> dict[str, str]:
     """What a JVM on this machine needs for the logins, and what makes it start faster, for the environment of ``spark-submit``.
 

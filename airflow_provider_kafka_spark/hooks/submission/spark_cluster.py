@@ -124,7 +124,7 @@ class SparkCluster:
             )
 
     @property
-    def waits(self) -> dict[str, str]:
+    def wait_conf(self) -> dict[str, str]:
         """Settings by which ``spark-submit`` stays until the job has ended, whatever a properties file says; none where the Spark provider asks for the end."""
         for kind, (key, follows) in _LEAVES_EARLY.items():
             if self.is_cluster_mode and self.master.startswith(kind) and not self.submit_options.get(follows):

@@ -18,7 +18,7 @@ from airflow_provider_kafka_spark.core.errors import ConnectionConfigError
 from airflow_provider_kafka_spark.core.job.file_names import KEYTAB
 from airflow_provider_kafka_spark.core.job.job_events import JobEvent, JobStarted, take_event
 from airflow_provider_kafka_spark.core.job.shown_text import shown
-from airflow_provider_kafka_spark.hooks.runtime.child_environment import child_environment, without_the_rest
+from airflow_provider_kafka_spark.hooks.runtime.child_environment import child_environment, unset_airflow_env
 from airflow_provider_kafka_spark.hooks.runtime.process_group import end_group
 from airflow_provider_kafka_spark.hooks.runtime.spark_home import SparkHome
 from airflow_provider_kafka_spark.hooks.submission.job_files import write_private
@@ -200,10 +200,10 @@ class SparkSubmission(SparkSubmitHook):
         return _JARS.sub(r"\1 \2...", super()._mask_cmd(connection_cmd))
 
     def _build_track_driver_status_command(self) -> list[str]:
-        return without_the_rest(super()._build_track_driver_status_command())
+        return unset_airflow_env(super()._build_track_driver_status_command())
 
     def _build_spark_driver_kill_command(self) -> list[str]:
-        return without_the_rest(super()._build_spark_driver_kill_command())
+        return unset_airflow_env(super()._build_spark_driver_kill_command())
 
     def _create_keytab_path_from_base64_keytab(self, base64_keytab: str, principal: str | None) -> str:  # noqa: ARG002 - the provider's
         # The provider leaves it in the temporary folder, readable by everybody.

@@ -1,4 +1,4 @@
-"""Facts written down by hand: what a broker would have told."""
+"""Broker snapshots written by hand for tests."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from airflow_provider_kafka_spark.core.broker_state import ClusterState, PartitionState, TopicState
-from airflow_provider_kafka_spark.core.conditions.broker_snapshot import Facts
+from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerSnapshot
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition
 
 NOW = 1_795_176_000_000
@@ -16,14 +16,14 @@ def state(start: int, end: int, stable: int | None = None) -> PartitionState:
     return PartitionState(start, end if stable is None else stable, end)
 
 
-def facts(
+def snapshot(
     topics: Mapping[str, list[PartitionState]],
     *,
     first_at: Mapping[tuple[str, int, int], int | None] | None = None,
     newest: Mapping[tuple[str, int], int | None] | None = None,
     ids: Mapping[str, str] | None = None,
     **more: Any,
-) -> Facts:
+) -> BrokerSnapshot:
     """:param topics: the partitions of each topic.
     :param first_at: by topic, partition and time in ms.
     :param newest: by topic and partition.
@@ -38,7 +38,7 @@ def facts(
         },
         {(TopicPartition(t, p), ms): offset for (t, p, ms), offset in (first_at or {}).items()},
     )
-    return Facts(
+    return BrokerSnapshot(
         cluster,
         frozenset(topics),
         {TopicPartition(t, p): ms for (t, p), ms in (newest or {}).items()},

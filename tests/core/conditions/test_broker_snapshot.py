@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_kafka_spark.core.conditions.broker_snapshot import Needs
+from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerQuery
 from airflow_provider_kafka_spark.core.errors import (
     BrokerAuthorizationError,
     CheckpointError,
     UnknownTopicError,
 )
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition
-from tests.core.conditions.snapshots import facts, state
+from tests.core.conditions.snapshots import snapshot, state
 
 ORDERS = TopicPartition("orders", 0)
 
 
 def test_partitions_are_those_of_the_named_topics_in_order() -> None:
-    held = facts({"b": [state(0, 1)], "a": [state(0, 2), state(0, 3)], "c": [state(0, 4)]})
+    held = snapshot({"b": [state(0, 1)], "a": [state(0, 2), state(0, 3)], "c": [state(0, 4)]})
 
     assert [str(p) for p in held.partitions(["b", "a"])] == ["a[0]", "a[1]", "b[0]"]
     with pytest.raises(UnknownTopicError, match="'d'"):
@@ -25,7 +25,7 @@ def test_partitions_are_those_of_the_named_topics_in_order() -> None:
 
 
 def test_a_checkpoint_is_added_or_its_failure() -> None:
-    held = facts({"orders": [state(0, 1)]})
+    held = snapshot({"orders": [state(0, 1)]})
 
     assert held.with_checkpoint("/c", {ORDERS: 1}).checkpoint("/c") == {ORDERS: 1}
     with pytest.raises(CheckpointError, match="damaged"):
@@ -34,7 +34,7 @@ def test_a_checkpoint_is_added_or_its_failure() -> None:
 
 def test_a_failure_gathers_no_tracebacks_of_those_who_hear_of_it() -> None:
     failure = BrokerAuthorizationError("no")
-    held = facts({}, failures={("group", "copy"): failure})
+    held = snapshot({}, failures={("group", "copy"): failure})
 
     depths = []
     for _ in range(3):
@@ -46,4 +46,6 @@ def test_a_failure_gathers_no_tracebacks_of_those_who_hear_of_it() -> None:
 
 
 def test_equal_needs_are_one() -> None:
-    assert len({Needs(("a",), timestamps=frozenset({1, 2})), Needs(("a",), timestamps=frozenset({2, 1}))}) == 1
+    assert (
+        len({BrokerQuery(("a",), timestamps=frozenset({1, 2})), BrokerQuery(("a",), timestamps=frozenset({2, 1}))}) == 1
+    )

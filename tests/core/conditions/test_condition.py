@@ -19,7 +19,7 @@ from airflow_provider_kafka_spark.core.errors import (
     ProtocolError,
     UnknownTopicError,
 )
-from tests.core.conditions.snapshots import NOW, facts, state
+from tests.core.conditions.snapshots import NOW, snapshot, state
 
 _EVERY = [
     pytest.param(lambda **more: NewRecords.parse(since="earliest", **more), id="new-records"),
@@ -30,13 +30,13 @@ _EVERY = [
 
 @pytest.mark.parametrize("parse", _EVERY)
 def test_a_missing_topic_is_an_error_or_waited_for(parse: Any) -> None:
-    held = facts({"orders": [state(0, 20)]}, committed={"copy": {}})
+    held = snapshot({"orders": [state(0, 20)]}, committed={"copy": {}})
 
     with pytest.raises(UnknownTopicError, match=r"'order' does not exist.*'orders'.*missing_topic='wait'"):
         parse(topics=["order"]).check(held, NOW)
-    verdict = parse(topics=["order"], missing_topic="wait").check(held, NOW)
-    assert not verdict.met
-    assert "'order'" in verdict.text
+    result = parse(topics=["order"], missing_topic="wait").check(held, NOW)
+    assert not result.met
+    assert "'order'" in result.text
 
 
 _GOOD_NEW = {"topics": ["orders"], "since": "earliest"}
@@ -133,4 +133,4 @@ def test_equal_sensors_ask_the_same() -> None:
         NewRecords.parse(topics=topics, since="earliest", max_wait_for_min=60) for topics in (["a", "b"], ["b", "a"])
     )
 
-    assert one.needs(NOW) == other.needs(NOW + 999)
+    assert one.query(NOW) == other.query(NOW + 999)

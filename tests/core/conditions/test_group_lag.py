@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_kafka_spark.core.conditions.broker_snapshot import Facts, Verdict
+from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerSnapshot, ConditionResult
 from airflow_provider_kafka_spark.core.conditions.group_lag import GroupLag
 from airflow_provider_kafka_spark.core.errors import (
     PlanError,
 )
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition
-from tests.core.conditions.snapshots import NOW, facts, state
+from tests.core.conditions.snapshots import NOW, snapshot, state
 
 ORDERS_0 = TopicPartition("orders", 0)
 
 
-def lag(held: Facts, **parameters: Any) -> Verdict:
+def lag(held: BrokerSnapshot, **parameters: Any) -> ConditionResult:
     return GroupLag.parse(**{"topics": ["orders"], "group_id": "copy", **parameters}).check(held, NOW)
 
 
@@ -26,12 +26,12 @@ def lag(held: Facts, **parameters: Any) -> Verdict:
     [(39, False, False), (40, False, True), (29, True, False), (30, True, True)],
 )
 def test_lag_is_judged_in_all_or_in_every_partition(max_lag: int, per_partition: bool, met: bool) -> None:
-    held = facts({"orders": [state(0, 20), state(5, 35)]}, committed={"copy": {ORDERS_0: 10}})
+    held = snapshot({"orders": [state(0, 20), state(5, 35)]}, committed={"copy": {ORDERS_0: 10}})
 
-    verdict = lag(held, max_lag=max_lag, per_partition=per_partition)
+    result = lag(held, max_lag=max_lag, per_partition=per_partition)
 
-    assert verdict.met is met
-    assert verdict.value == {"orders": {"0": 10, "1": 30}}
+    assert result.met is met
+    assert result.value == {"orders": {"0": 10, "1": 30}}
 
 
 @pytest.mark.parametrize(
@@ -44,11 +44,11 @@ def test_lag_is_judged_in_all_or_in_every_partition(max_lag: int, per_partition:
     ],
 )
 def test_lag_counts_what_can_be_read(committed: int, expected: int) -> None:
-    held = facts({"orders": [state(5, 20, stable=15)]}, committed={"copy": {ORDERS_0: committed}})
+    held = snapshot({"orders": [state(5, 20, stable=15)]}, committed={"copy": {ORDERS_0: committed}})
 
     assert lag(held, max_lag=0).value == {"orders": {"0": expected}}
 
 
 def test_a_commit_beyond_the_end_is_an_error() -> None:
     with pytest.raises(PlanError, match="created again"):
-        lag(facts({"orders": [state(0, 20)]}, committed={"copy": {ORDERS_0: 21}}), max_lag=0)
+        lag(snapshot({"orders": [state(0, 20)]}, committed={"copy": {ORDERS_0: 21}}), max_lag=0)

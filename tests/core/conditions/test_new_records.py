@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_kafka_spark.core.conditions.broker_snapshot import Facts, Verdict
+from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerSnapshot, ConditionResult
 from airflow_provider_kafka_spark.core.conditions.new_records import NewRecords
 from airflow_provider_kafka_spark.core.errors import (
     BoundError,
@@ -18,16 +18,16 @@ from airflow_provider_kafka_spark.core.errors import (
     UnknownTopicError,
 )
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition
-from tests.core.conditions.snapshots import NOW, facts, state
+from tests.core.conditions.snapshots import NOW, snapshot, state
 
 ORDERS_0, ORDERS_1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
 
 
-def ranges(verdict: Verdict) -> list[str]:
-    return ["{topic}:{partition}:{from_offset}:{until_offset}".format(**r) for r in verdict.value]
+def ranges(result: ConditionResult) -> list[str]:
+    return ["{topic}:{partition}:{from_offset}:{until_offset}".format(**r) for r in result.value]
 
 
-def new(held: Facts, **parameters: Any) -> Verdict:
+def new(held: BrokerSnapshot, **parameters: Any) -> ConditionResult:
     return NewRecords.parse(**{"topics": ["orders"], **parameters}).check(held, NOW)
 
 
@@ -43,24 +43,24 @@ def new(held: Facts, **parameters: Any) -> Verdict:
     ],
 )  # fmt: skip
 def test_new_records_are_those_behind_since(since: object, expected: list[str]) -> None:
-    held = facts(
+    held = snapshot(
         {"orders": [state(0, 20), state(5, 30)]},
         committed={"copy": {ORDERS_0: 19}},
         finished={"/checkpoint": {ORDERS_0: 20, ORDERS_1: 7}},
     )
 
-    verdict = new(held, since=since)
+    result = new(held, since=since)
 
-    assert verdict.met
-    assert ranges(verdict) == expected
+    assert result.met
+    assert ranges(result) == expected
     # The end of every partition, idle ones too, so that it can be the next since.
-    assert verdict.xcoms == {"offsets": {"orders": {"0": 20, "1": 30}}}
+    assert result.xcoms == {"offsets": {"orders": {"0": 20, "1": 30}}}
 
 
 def test_a_timestamp_starts_at_the_first_record_at_or_after_it() -> None:
     """A partition without such a record has nothing new."""
     at = NOW - 1000
-    held = facts(
+    held = snapshot(
         {"orders": [state(0, 20), state(0, 30)]},
         first_at={("orders", 0, at): 15, ("orders", 1, at): None, ("orders", 0, 0): 0, ("orders", 1, 0): 0},
     )
@@ -69,7 +69,7 @@ def test_a_timestamp_starts_at_the_first_record_at_or_after_it() -> None:
 
 
 def test_read_committed_ends_before_an_open_transaction() -> None:
-    held = facts({"orders": [state(0, 20, stable=12)]})
+    held = snapshot({"orders": [state(0, 20, stable=12)]})
 
     assert ranges(new(held, since={"orders": {"0": 10}})) == ["orders:0:10:12"]
     assert ranges(new(held, since={"orders": {"0": 10}}, isolation_level="read_uncommitted")) == ["orders:0:10:20"]
@@ -81,7 +81,7 @@ def test_read_committed_ends_before_an_open_transaction() -> None:
 
 @pytest.mark.parametrize(("least", "met"), [(1, True), (25, True), (26, False)])
 def test_min_records_counts_all_partitions(least: int, met: bool) -> None:
-    held = facts({"orders": [state(0, 20), state(5, 10)]})
+    held = snapshot({"orders": [state(0, 20), state(5, 10)]})
 
     assert new(held, since="earliest", min_records=least).met is met
 
@@ -98,24 +98,24 @@ def test_min_records_counts_all_partitions(least: int, met: bool) -> None:
 def test_fewer_are_enough_when_the_first_has_waited(first_younger: int | None, met: bool) -> None:
     """The broker tells which record is the first that is younger than the longest wait; the first new one is older if it comes before that."""
     cutoff = NOW - 60_000
-    held = facts({"orders": [state(0, 12)]}, first_at={("orders", 0, cutoff): first_younger})
+    held = snapshot({"orders": [state(0, 12)]}, first_at={("orders", 0, cutoff): first_younger})
     condition = NewRecords.parse(
         topics=["orders"], since={"orders": {"0": 10}}, min_records=100, max_wait_for_min=timedelta(minutes=1)
     )
 
-    assert cutoff in condition.needs(NOW).timestamps
+    assert cutoff in condition.query(NOW).timestamps
     assert condition.check(held, NOW).met is met
 
 
 def test_nothing_new_is_never_enough() -> None:
-    held = facts({"orders": [state(0, 12)]}, first_at={("orders", 0, NOW - 1000): None})
+    held = snapshot({"orders": [state(0, 12)]}, first_at={("orders", 0, NOW - 1000): None})
 
     assert not new(held, since={"orders": {"0": 12}}, max_wait_for_min=1).met
 
 
 @pytest.mark.parametrize("since", [{"orders": {"0": 4}}, "group:copy", "/checkpoint"])
 def test_records_that_have_aged_out_are_an_error_or_a_warning(since: object) -> None:
-    held = facts(
+    held = snapshot(
         {"orders": [state(10, 20)]}, committed={"copy": {ORDERS_0: 4}}, finished={"/checkpoint": {ORDERS_0: 4}}
     )
 
@@ -137,7 +137,7 @@ def test_records_that_have_aged_out_are_an_error_or_a_warning(since: object) -> 
     ],
 )
 def test_since_beyond_the_end_is_an_error(since: object, who: str) -> None:
-    held = facts(
+    held = snapshot(
         {"orders": [state(0, 20)]}, committed={"copy": {ORDERS_0: 21}}, finished={"/checkpoint": {ORDERS_0: 21}}
     )
 
@@ -149,14 +149,14 @@ def test_since_beyond_the_end_is_an_error(since: object, who: str) -> None:
 
 def test_since_that_names_an_unknown_partition_is_an_error() -> None:
     with pytest.raises(UnknownTopicError, match="orders\\[7\\]"):
-        new(facts({"orders": [state(0, 20)]}), since={"orders": {"7": 1}})
+        new(snapshot({"orders": [state(0, 20)]}), since={"orders": {"7": 1}})
     with pytest.raises(BoundError, match="payments is not among orders"):
-        new(facts({"orders": [state(0, 20)]}), since={"payments": {"0": 1}})
+        new(snapshot({"orders": [state(0, 20)]}), since={"payments": {"0": 1}})
 
 
 def test_a_group_or_checkpoint_may_know_more_than_is_waited_for() -> None:
     other = TopicPartition("other", 0)
-    held = facts(
+    held = snapshot(
         {"orders": [state(0, 20)]}, committed={"copy": {ORDERS_0: 10, other: 99, TopicPartition("orders", 7): 5}}
     )
 
@@ -164,7 +164,7 @@ def test_a_group_or_checkpoint_may_know_more_than_is_waited_for() -> None:
 
 
 def test_what_failed_for_one_group_fails_only_who_asks_about_it() -> None:
-    held = facts(
+    held = snapshot(
         {"orders": [state(0, 20)], "hidden": []},
         committed={"good": {}},
         failures={
@@ -184,7 +184,7 @@ def test_what_failed_for_one_group_fails_only_who_asks_about_it() -> None:
 
 
 def test_a_pattern_that_matches_nothing_is_an_error_or_waited_for() -> None:
-    held = facts({"orders-eu": [state(0, 3)]})
+    held = snapshot({"orders-eu": [state(0, 3)]})
 
     assert ranges(new(held, topics=None, topic_pattern="orders-.*", since="earliest")) == ["orders-eu:0:0:3"]
     with pytest.raises(UnknownTopicError, match="matches none"):

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_kafka_spark.core.conditions.topic_scope import Scope
+from airflow_provider_kafka_spark.core.conditions.topic_scope import TopicScope
 from airflow_provider_kafka_spark.core.errors import BrokerAuthorizationError, InvalidInputError
-from tests.core.conditions.snapshots import facts
+from tests.core.conditions.snapshots import snapshot
 
 
 def test_a_hidden_topic_is_not_taken_for_a_missing_one() -> None:
-    held = facts({}, failures={("topic", "hidden"): BrokerAuthorizationError("no")})
+    held = snapshot({}, failures={("topic", "hidden"): BrokerAuthorizationError("no")})
 
-    assert Scope.parse(["hidden"], missing_topic="wait").present_topics(held) == ("hidden",)
-    assert isinstance(Scope.parse(["missing"], missing_topic="wait").present_topics(held), str)
+    assert TopicScope.parse(["hidden"], missing_topic="wait").present_topics(held) == ("hidden",)
+    assert isinstance(TopicScope.parse(["missing"], missing_topic="wait").present_topics(held), str)
 
 
 def test_missing_topic_is_one_of_two_words() -> None:
-    assert [Scope.parse(["a"], missing_topic=word).missing_topic for word in ("fail", "wait")] == ["fail", "wait"]
+    assert [TopicScope.parse(["a"], missing_topic=word).missing_topic for word in ("fail", "wait")] == ["fail", "wait"]
     for value in ("ignore", None, True):
         with pytest.raises(InvalidInputError, match="'fail' or 'wait'"):
-            Scope.parse(["a"], missing_topic=value)
+            TopicScope.parse(["a"], missing_topic=value)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_kafka_spark.core.conditions.broker_snapshot import Facts
+from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerSnapshot
 from airflow_provider_kafka_spark.core.conditions.watch import Watch, WatchState, announced_ranges
 from airflow_provider_kafka_spark.core.errors import (
     BoundError,
@@ -17,31 +17,31 @@ from airflow_provider_kafka_spark.core.errors import (
     PlanError,
     ProtocolError,
 )
-from tests.core.conditions.snapshots import NOW, facts, state
+from tests.core.conditions.snapshots import NOW, snapshot, state
 
 
 def watch(**parameters: Any) -> Watch:
     return Watch.parse(**{"topics": ["orders"], **parameters})
 
 
-def ranges(announcement: dict[str, Any] | None) -> list[str]:
-    assert announcement is not None
-    return ["{topic}:{partition}:{from_offset}:{until_offset}".format(**r) for r in announcement["ranges"]]
+def ranges(event: dict[str, Any] | None) -> list[str]:
+    assert event is not None
+    return ["{topic}:{partition}:{from_offset}:{until_offset}".format(**r) for r in event["ranges"]]
 
 
-def look(watching: Watch, before: WatchState | None, held: Facts) -> WatchState:
+def evaluate(watching: Watch, before: WatchState | None, held: BrokerSnapshot) -> WatchState:
     """One look, with the state written down and read back as Airflow's store does."""
-    after, _ = watching.look(before, held, NOW)
+    after, _ = watching.evaluate(before, held, NOW)
     return WatchState.from_json(json.loads(json.dumps(after.to_json())))
 
 
 def test_latest_begins_at_the_end_and_announces_what_comes_then() -> None:
-    begun = look(watch(), None, facts({"orders": [state(0, 20), state(0, 5)]}))
-    assert begun.announcement() is None
+    first = evaluate(watch(), None, snapshot({"orders": [state(0, 20), state(0, 5)]}))
+    assert first.event() is None
 
-    again = look(watch(), begun, facts({"orders": [state(0, 23), state(0, 5)]}))
+    again = evaluate(watch(), first, snapshot({"orders": [state(0, 23), state(0, 5)]}))
 
-    assert again.announcement() == {
+    assert again.event() == {
         "version": 1,
         "number": 1,
         "ranges": [{"topic": "orders", "partition": 0, "from_offset": 20, "until_offset": 23}],
@@ -60,75 +60,79 @@ def test_latest_begins_at_the_end_and_announces_what_comes_then() -> None:
 )
 def test_since_is_where_the_very_first_look_begins(since: object, expected: list[str]) -> None:
     at = NOW - 1000
-    held = facts(
+    held = snapshot(
         {"orders": [state(3, 20), state(0, 5)]},
         first_at={("orders", 0, at): 18, ("orders", 1, at): None, ("orders", 0, 0): 3, ("orders", 1, 0): 0},
-        committed={"copy": dict.fromkeys(facts({"orders": [state(0, 20)]}).partitions(["orders"]), 19)},
+        committed={"copy": dict.fromkeys(snapshot({"orders": [state(0, 20)]}).partitions(["orders"]), 19)},
     )
 
-    first = look(watch(since=since), None, held)
-    assert ranges(first.announcement()) == expected
+    first = evaluate(watch(since=since), None, held)
+    assert ranges(first.event()) == expected
 
     # From then on only the state counts.
-    nothing = look(watch(since=since), first.kept(), facts({"orders": [state(3, 20), state(0, 5)]}))
-    assert nothing.announcement() is None
-    assert watch(since=since).needs(first.kept(), NOW).group_id is None
+    nothing = evaluate(watch(since=since), first.acknowledged(), snapshot({"orders": [state(3, 20), state(0, 5)]}))
+    assert nothing.event() is None
+    assert watch(since=since).query(first.acknowledged(), NOW).group_id is None
 
 
 def test_consecutive_announcements_touch_and_never_overlap() -> None:
-    kept = None
+    acknowledged = None
     announced: list[str] = []
     for end in (4, 4, 9, 10):
-        kept = look(watch(since="earliest"), kept, facts({"orders": [state(0, end)]}))
-        if kept.pending:
-            announced += ranges(kept.announcement())
-        kept = kept.kept()
+        acknowledged = evaluate(watch(since="earliest"), acknowledged, snapshot({"orders": [state(0, end)]}))
+        if acknowledged.pending:
+            announced += ranges(acknowledged.event())
+        acknowledged = acknowledged.acknowledged()
 
     assert announced == ["orders:0:0:4", "orders:0:4:9", "orders:0:9:10"]
-    assert kept is not None
-    assert kept.number == 3
+    assert acknowledged is not None
+    assert acknowledged.number == 3
 
 
 def test_what_was_not_known_to_be_kept_is_announced_again_unchanged() -> None:
     """The state as it was written down before a crash has the very announcement, whatever has arrived since."""
-    pending = look(watch(since="earliest"), None, facts({"orders": [state(0, 4)]}))
+    pending = evaluate(watch(since="earliest"), None, snapshot({"orders": [state(0, 4)]}))
 
     restarted = WatchState.from_json(pending.to_json())
 
-    assert restarted.announcement() == pending.announcement()
-    assert ranges(look(watch(), restarted.kept(), facts({"orders": [state(0, 9)]})).announcement()) == ["orders:0:4:9"]
+    assert restarted.event() == pending.event()
+    assert ranges(evaluate(watch(), restarted.acknowledged(), snapshot({"orders": [state(0, 9)]})).event()) == [
+        "orders:0:4:9"
+    ]
 
 
 def test_min_records_holds_an_announcement_back() -> None:
-    begun = look(watch(min_records=10), None, facts({"orders": [state(0, 20)]}))
+    first = evaluate(watch(min_records=10), None, snapshot({"orders": [state(0, 20)]}))
 
-    assert look(watch(min_records=10), begun, facts({"orders": [state(0, 29)]})).announcement() is None
-    assert ranges(look(watch(min_records=10), begun, facts({"orders": [state(0, 30)]})).announcement()) == [
+    assert evaluate(watch(min_records=10), first, snapshot({"orders": [state(0, 29)]})).event() is None
+    assert ranges(evaluate(watch(min_records=10), first, snapshot({"orders": [state(0, 30)]})).event()) == [
         "orders:0:20:30"
     ]
 
 
 def test_partitions_and_topics_that_were_added_count_from_their_beginning() -> None:
-    begun = look(watch(topics=["orders", "later"]), None, facts({"orders": [state(0, 20)]}))
+    first = evaluate(watch(topics=["orders", "later"]), None, snapshot({"orders": [state(0, 20)]}))
 
-    after = look(
-        watch(topics=["orders", "later"]), begun, facts({"orders": [state(0, 20), state(0, 3)], "later": [state(0, 2)]})
+    after = evaluate(
+        watch(topics=["orders", "later"]),
+        first,
+        snapshot({"orders": [state(0, 20), state(0, 3)], "later": [state(0, 2)]}),
     )
 
-    assert ranges(after.announcement()) == ["later:0:0:2", "orders:1:0:3"]
+    assert ranges(after.event()) == ["later:0:0:2", "orders:1:0:3"]
 
 
 def test_a_topic_that_is_watched_additionally_begins_at_since() -> None:
     """When an author adds a topic, what is in it already is not new."""
-    begun = look(watch(), None, facts({"orders": [state(0, 20)]}))
+    first = evaluate(watch(), None, snapshot({"orders": [state(0, 20)]}))
     both = watch(topics=["orders", "payments"])
 
-    after, notes = both.look(begun, facts({"orders": [state(0, 21)], "payments": [state(0, 500)]}), NOW)
+    after, notes = both.evaluate(first, snapshot({"orders": [state(0, 21)], "payments": [state(0, 500)]}), NOW)
 
-    assert ranges(after.announcement()) == ["orders:0:20:21"]
+    assert ranges(after.event()) == ["orders:0:20:21"]
     assert "has changed" in notes[0]
-    later = look(both, after.kept(), facts({"orders": [state(0, 21)], "payments": [state(0, 501)]}))
-    assert ranges(later.announcement()) == ["payments:0:500:501"]
+    later = evaluate(both, after.acknowledged(), snapshot({"orders": [state(0, 21)], "payments": [state(0, 501)]}))
+    assert ranges(later.event()) == ["payments:0:500:501"]
 
 
 @pytest.mark.parametrize(
@@ -140,38 +144,38 @@ def test_a_topic_that_is_watched_additionally_begins_at_since() -> None:
     ],
 )
 def test_a_topic_that_was_created_again_counts_from_its_beginning(end: int, new_id: str | None) -> None:
-    begun = look(watch(), None, facts({"orders": [state(0, 20)]}, ids={"orders": "one"}))
+    first = evaluate(watch(), None, snapshot({"orders": [state(0, 20)]}, ids={"orders": "one"}))
 
-    after = look(watch(), begun, facts({"orders": [state(0, end)]}, ids={"orders": new_id} if new_id else {}))
+    after = evaluate(watch(), first, snapshot({"orders": [state(0, end)]}, ids={"orders": new_id} if new_id else {}))
 
-    announcement = after.announcement()
-    assert ranges(announcement) == [f"orders:0:0:{end}"]
-    assert announcement is not None
-    assert "created again" in announcement["warnings"][0]
+    event = after.event()
+    assert ranges(event) == [f"orders:0:0:{end}"]
+    assert event is not None
+    assert "created again" in event["warnings"][0]
 
 
 def test_a_topic_that_is_away_for_a_while_keeps_its_place() -> None:
-    begun = look(watch(), None, facts({"orders": [state(0, 20)]}, ids={"orders": "one"}))
-    away = look(watch(), begun, facts({}))
+    first = evaluate(watch(), None, snapshot({"orders": [state(0, 20)]}, ids={"orders": "one"}))
+    away = evaluate(watch(), first, snapshot({}))
 
-    back = look(watch(), away, facts({"orders": [state(0, 25)]}, ids={"orders": "one"}))
+    back = evaluate(watch(), away, snapshot({"orders": [state(0, 25)]}, ids={"orders": "one"}))
 
-    assert ranges(back.announcement()) == ["orders:0:20:25"]
+    assert ranges(back.event()) == ["orders:0:20:25"]
 
 
 def test_records_that_have_aged_out_are_named_in_the_announcement() -> None:
-    begun = look(watch(), None, facts({"orders": [state(0, 20)]}))
+    first = evaluate(watch(), None, snapshot({"orders": [state(0, 20)]}))
 
-    announcement = look(watch(), begun, facts({"orders": [state(30, 40)]})).announcement()
+    event = evaluate(watch(), first, snapshot({"orders": [state(30, 40)]})).event()
 
-    assert ranges(announcement) == ["orders:0:30:40"]
-    assert announcement is not None
-    assert announcement["warnings"] == ["orders[0] 20 to 30 is missing: aged out: the log now starts at 30"]
+    assert ranges(event) == ["orders:0:30:40"]
+    assert event is not None
+    assert event["warnings"] == ["orders[0] 20 to 30 is missing: aged out: the log now starts at 30"]
 
 
 def test_a_first_look_beyond_the_end_is_an_error() -> None:
     with pytest.raises(PlanError, match="beyond the end"):
-        watch(since={"orders": {"0": 99}}).look(None, facts({"orders": [state(0, 20)]}), NOW)
+        watch(since={"orders": {"0": 99}}).evaluate(None, snapshot({"orders": [state(0, 20)]}), NOW)
 
 
 @pytest.mark.parametrize("value", [{}, [], {"version": 2}, {"version": 1, "number": 1}, "text"])

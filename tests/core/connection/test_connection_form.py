@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_kafka_spark.core.client_config import parse
-from airflow_provider_kafka_spark.core.connection.connection_form import FormFields, extra_of_form, in_words_of_the_form
+from airflow_provider_kafka_spark.core.connection.connection_form import FormFields, extra_of_form, with_field_names
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError
 
 _PEM = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
@@ -99,11 +99,11 @@ def test_refuses_what_cannot_be(fields: dict[str, Any], words: list[str]) -> Non
 
 def test_messages_are_told_in_words_of_the_form() -> None:
     """A user of the form does not know librdkafka's names; where a name is only part of another it is not meant."""
-    told = in_words_of_the_form("needs sasl.password. And ssl.key.password, not ssl.key.")
+    told = with_field_names("needs sasl.password. And ssl.key.password, not ssl.key.")
     assert told.endswith(
         "In this connection's form, ssl.key.password is the field ssl_key_password, sasl.password is the field password."
     )
-    assert in_words_of_the_form("nothing of it") == "nothing of it"
+    assert with_field_names("nothing of it") == "nothing of it"
 
 
 def test_nothing_secret_is_shown() -> None:

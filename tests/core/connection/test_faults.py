@@ -105,7 +105,7 @@ def test_other_failures_are_no_login_faults(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "passing"),
+    ("text", "transient"),
     [
         ("Failed to acquire SASL OAUTHBEARER token: Failed to connect to 127.0.0.1:1 after 0 ms: Could not connect to server", True),
         ("Failed to acquire SASL OAUTHBEARER token: Could not resolve host: nowhere.invalid", True),
@@ -137,19 +137,19 @@ def test_other_failures_are_no_login_faults(text: str) -> None:
         ("certificate has expired", False),
     ],
 )  # fmt: skip
-def test_who_does_not_answer_may_do_so_later(text: str, passing: bool) -> None:
+def test_who_does_not_answer_may_do_so_later(text: str, transient: bool) -> None:
     """And only that is worth another try."""
     fault = find_login_fault(text)
 
     assert fault is not None
-    assert fault.passing is passing
+    assert fault.transient is transient
 
 
 def test_of_several_errors_the_one_with_a_reason_counts() -> None:
-    vague, clear = "certificate verify failed", "certificate has expired"
+    inconclusive, clear = "certificate verify failed", "certificate has expired"
 
-    assert worst_login_fault(["1/1 brokers are down", vague, clear]) == find_login_fault(clear)
-    assert worst_login_fault([vague, "1/1 brokers are down"]) == find_login_fault(vague)
+    assert worst_login_fault(["1/1 brokers are down", inconclusive, clear]) == find_login_fault(clear)
+    assert worst_login_fault([inconclusive, "1/1 brokers are down"]) == find_login_fault(inconclusive)
     assert worst_login_fault(["1/1 brokers are down"]) is None
 
 

@@ -48,7 +48,7 @@ def test_in_either_clients_words(properties: dict[str, str]) -> None:
 
 
 def test_for_both_clients() -> None:
-    both = _LOGIN.properties(LoginFiles(https_authorities="PEM"))
+    both = _LOGIN.properties(LoginFiles(https_ca_certificates="PEM"))
 
     assert both.librdkafka == {**_LIBRDKAFKA, "https.ca.pem": "PEM"}
     assert both.java["sasl.login.callback.handler.class"].endswith(".oauthbearer.OAuthBearerLoginCallbackHandler")

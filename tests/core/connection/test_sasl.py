@@ -43,8 +43,8 @@ def test_a_delegation_token_is_javas_only() -> None:
 
     assert parse_jaas(both.java["sasl.jaas.config"]).options["tokenauth"] == "true"
     assert both.librdkafka == {}
-    assert both.not_on_worker is not None
-    assert "use_delegation_token=True" in both.not_on_worker
+    assert both.unsupported_by_librdkafka is not None
+    assert "use_delegation_token=True" in both.unsupported_by_librdkafka
 
 
 def test_a_password_is_masked_in_every_form_in_which_it_is_written() -> None:

@@ -24,11 +24,11 @@ def _parse(**properties: Any) -> Tls:
     [
         pytest.param({}, {}, id="the-machines-trust"),
         pytest.param({"ssl__ca__location": "probe"}, {}, id="probed"),
-        pytest.param({"ssl__ca__location": "/ca"}, {"authorities": PemSource("ssl.ca.location", location="/ca")}, id="ca-file"),
-        pytest.param({"ssl__ca__pem": _PEM}, {"authorities": PemSource("ssl.ca.pem", pem=_PEM)}, id="ca-text"),
+        pytest.param({"ssl__ca__location": "/ca"}, {"ca_certificates": PemSource("ssl.ca.location", location="/ca")}, id="ca-file"),
+        pytest.param({"ssl__ca__pem": _PEM}, {"ca_certificates": PemSource("ssl.ca.pem", pem=_PEM)}, id="ca-text"),
         pytest.param(
             {"ssl__truststore__type": "PEM", "ssl__truststore__certificates": _PEM},
-            {"authorities": PemSource("ssl.truststore.certificates", pem=_PEM)},
+            {"ca_certificates": PemSource("ssl.truststore.certificates", pem=_PEM)},
             id="java-ca-text",
         ),
         pytest.param(
@@ -89,7 +89,7 @@ def test_a_java_key_store_needs_pem_for_the_worker() -> None:
         _parse(**store).properties(LoginFiles(jks_trust_store=True))
     assert "hunter2" not in str(raised.value)
 
-    both = _parse(**store, ssl__ca__pem=_PEM).properties(LoginFiles(authorities=_PEM, jks_trust_store=True))
+    both = _parse(**store, ssl__ca__pem=_PEM).properties(LoginFiles(ca_certificates=_PEM, jks_trust_store=True))
     assert both.librdkafka == {"ssl.ca.pem": _PEM}
     assert both.java == {"ssl.truststore.type": "JKS", "ssl.truststore.location": "/t.jks", "ssl.truststore.password": "hunter2"}  # fmt: skip
     assert both.files == ("/t.jks",)
@@ -99,7 +99,7 @@ def test_a_java_key_store_needs_pem_for_the_worker() -> None:
 def test_a_store_that_is_no_jks_may_not_stand_beside_pem() -> None:
     tls = _parse(ssl__truststore__location="/t.p12", ssl__ca__location="/ca.pem")
     with pytest.raises(ConnectionConfigError, match=r"both ssl\.truststore\.location and ssl\.ca\.location"):
-        tls.properties(LoginFiles(authorities=_PEM))
+        tls.properties(LoginFiles(ca_certificates=_PEM))
 
 
 def test_nothing_secret_is_shown() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from airflow_provider_kafka_spark.core.errors import JobFailedError, KafkaSparkError, error_named
 from airflow_provider_kafka_spark.core.job.failure_causes import find_cause
-from airflow_provider_kafka_spark.core.protocol import JobRequest, StreamOrder, Transform
+from airflow_provider_kafka_spark.core.protocol import JobRequest, StreamRequest, Transform
 
 _KNOWN = [
     pytest.param(
@@ -197,7 +197,7 @@ def request(
 ) -> JobRequest:
     topic = None if topic_expr is not None else "copy"
     planned = ("orders:0:0:10", "returns:0:0:10")
-    order = StreamOrder("id", planned, {}, "{}", "file:/c", "", -1, "file:/lock", "task")
+    order = StreamRequest("id", planned, {}, "{}", "file:/c", "", -1, "file:/lock", "task")
     return JobRequest(
         run_id="run",
         plan_digest="digest",

@@ -7,7 +7,7 @@ import pytest
 
 from airflow_provider_kafka_spark.core.client_config import KafkaClientConfig
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError
-from airflow_provider_kafka_spark.core.job.job_credentials import JobLogins
+from airflow_provider_kafka_spark.core.job.job_credentials import JobCredentials
 
 _KEYTAB = "/etc/kafka/copier.keytab"
 _ALLOWED = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
@@ -25,7 +25,7 @@ def store(conn_id: str, path: str) -> KafkaClientConfig:
 
 def test_each_side_has_its_own_login() -> None:
     """Nothing of one login is in the other's options."""
-    logins = JobLogins(store("here", "/a/trust.jks"), config("there", security_protocol="SASL_SSL"))
+    logins = JobCredentials(store("here", "/a/trust.jks"), config("there", security_protocol="SASL_SSL"))
 
     assert logins.source_options() == {
         "kafka.ssl.truststore.location": "/a/trust.jks",
@@ -36,7 +36,7 @@ def test_each_side_has_its_own_login() -> None:
 
 def test_on_this_machine_files_are_where_they_are() -> None:
     """So none has to travel."""
-    logins = JobLogins(store("here", "/a/trust.jks"), store("there", "/b/trust.jks"))
+    logins = JobCredentials(store("here", "/a/trust.jks"), store("there", "/b/trust.jks"))
 
     assert logins.files == ()
     assert logins.sink_options()["kafka.ssl.truststore.location"] == "/b/trust.jks"
@@ -46,7 +46,7 @@ def test_elsewhere_files_have_no_folder() -> None:
     """Each travels once, and is named as it is found there, in a JAAS line too."""
     jaas = f'com.sun.security.auth.module.Krb5LoginModule required useKeyTab="true" keyTab="{_KEYTAB}" principal="c@R";'
     kerberos = config("here", _KEYTAB, "/a/trust.jks", ssl_truststore_location="/a/trust.jks", sasl_jaas_config=jaas)
-    logins = JobLogins(kerberos, store("there", "/a/trust.jks"), by_name=True)
+    logins = JobCredentials(kerberos, store("there", "/a/trust.jks"), by_name=True)
 
     assert logins.files == (_KEYTAB, "/a/trust.jks")
     options = logins.source_options()
@@ -58,7 +58,7 @@ def test_elsewhere_files_have_no_folder() -> None:
 
 def test_two_files_of_one_name_cannot_travel() -> None:
     """One would be taken for the other."""
-    logins = JobLogins(store("here", "/a/trust.jks"), store("there", "/b/trust.jks"), by_name=True)
+    logins = JobCredentials(store("here", "/a/trust.jks"), store("there", "/b/trust.jks"), by_name=True)
 
     with pytest.raises(ConnectionConfigError, match=r"'here' and 'there'.*'/a/trust.jks', '/b/trust.jks'.*Rename one"):
         _ = logins.files
@@ -70,25 +70,25 @@ def test_a_file_cannot_have_the_name_of_one_of_the_jobs_own(name: str) -> None:
     path = f"/etc/kafka/{name}"
 
     with pytest.raises(ConnectionConfigError, match=rf"'here' and 'there'.*{re.escape(name)}.*\['{path}'\]. Rename it"):
-        _ = JobLogins(store("here", path), config("there"), by_name=True).files
+        _ = JobCredentials(store("here", path), config("there"), by_name=True).files
 
-    assert JobLogins(store("here", path), config("there")).files == ()
+    assert JobCredentials(store("here", path), config("there")).files == ()
 
 
 def test_a_jvm_serves_both_logins() -> None:
     """Where both have something to say about one of its properties, it gets both."""
-    logins = JobLogins(config("here", allowed="https://a/token"), config("there", allowed="https://b/token"))
-    same = JobLogins(config("here", allowed="https://a/token"), config("there", allowed="https://a/token"))
+    logins = JobCredentials(config("here", allowed="https://a/token"), config("there", allowed="https://b/token"))
+    same = JobCredentials(config("here", allowed="https://a/token"), config("there", allowed="https://a/token"))
 
     assert logins.system_properties == {_ALLOWED: "https://a/token,https://b/token"}
     assert same.system_properties == {_ALLOWED: "https://a/token"}
-    assert JobLogins(config("here"), config("there")).system_properties == {}
+    assert JobCredentials(config("here"), config("there")).system_properties == {}
 
 
 def test_it_shows_no_login() -> None:
     """Not in a traceback that shows what variables hold, either."""
     jaas = 'x.PlainLoginModule required username="u" password="hunter2";'
-    logins = JobLogins(
+    logins = JobCredentials(
         config("here", sasl_jaas_config=jaas),
         config("there", sasl_jaas_config=jaas),
         spark_settings={"spark.kafka.clusters.here.sasl.token": "hunter2"},

@@ -16,8 +16,8 @@ from airflow_provider_kafka_spark.core.errors import (
 )
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition
 from airflow_provider_kafka_spark.core.resolve import ReadRules
-from airflow_provider_kafka_spark.core.streams.checkpoint import Batch, Binding, Checkpoint, Generation
-from airflow_provider_kafka_spark.core.streams.stream_plan import CatchUp, Reset, resolve_catch_up
+from airflow_provider_kafka_spark.core.streams.checkpoint import Batch, Binding, Checkpoint, StreamManifest
+from airflow_provider_kafka_spark.core.streams.stream_plan import Reset, StreamPlan, resolve_stream
 
 _NOW = 1_795_168_800_000
 _STRICT = ReadRules()
@@ -53,18 +53,18 @@ def _cluster(ids: dict[str, str | None] | None = None, first_at: Any = None, **t
 
 def _checkpoint(
     finished: dict[TopicPartition, int],
-    begun: dict[TopicPartition, int] | None = None,
+    batch: dict[TopicPartition, int] | None = None,
     topic_ids: dict[str, str] | None = None,
-    **record: Any,
+    **manifest: Any,
 ) -> Checkpoint:
-    """Generation 2, whose batch 4 is committed; ``begun`` are the ends of batch 5, which is not."""
+    """Generation 2, whose batch 4 is committed; ``batch`` are the ends of batch 5, which is not."""
     ids = {p.topic: "id-1" for p in finished} if topic_ids is None else topic_ids
-    generation = Generation(_BINDING, _ID, dict.fromkeys(finished, 0), ids)
+    generation = StreamManifest(_BINDING, _ID, dict.fromkeys(finished, 0), ids)
     return Checkpoint(
         2,
-        replace(generation, **record),
+        replace(generation, **manifest),
         Batch(4, finished, 1),
-        None if begun is None else Batch(5, {**finished, **begun}, 2),
+        None if batch is None else Batch(5, {**finished, **batch}, 2),
     )
 
 
@@ -77,13 +77,13 @@ def _resolve(
     selection: Selection = _SELECTION,
     starting: object = None,
     reset: Reset | None = None,
-) -> CatchUp:
+) -> StreamPlan:
     bound: Bound | None = None if starting is None else parse_start(starting, "starting_offsets")
-    return resolve_catch_up(checkpoint, binding, selection, bound, reset, cluster, rules, _NEW_ID)
+    return resolve_stream(checkpoint, binding, selection, bound, reset, cluster, rules, _NEW_ID)
 
 
-def _missing(catch_up: CatchUp) -> list[str]:
-    return [m.offset_range.format() for m in catch_up.resolved.missing]
+def _missing(stream_plan: StreamPlan) -> list[str]:
+    return [m.offset_range.format() for m in stream_plan.resolved.missing]
 
 
 @pytest.mark.parametrize(
@@ -102,12 +102,12 @@ def test_the_first_run_starts_where_it_is_told(starting: object, log: Log, first
     """Generation 0 begins there, and remembers it, and the ids of the topics."""
     found = {(TopicPartition("o", 0), ms): first_at for ms in (0, _NOW)}
 
-    catch_up = _resolve(None, _cluster(first_at=found, o=[log]), starting=starting)
+    stream_plan = _resolve(None, _cluster(first_at=found, o=[log]), starting=starting)
 
     start = int(expected.split(":")[2])
-    assert catch_up.resolved.ranges.format() == [expected]
-    assert (catch_up.generation, catch_up.is_new) == (0, True)
-    assert catch_up.record == Generation(_BINDING, _NEW_ID, _offsets(o0=start), {"o": "id-1"})
+    assert stream_plan.resolved.ranges.format() == [expected]
+    assert (stream_plan.generation, stream_plan.is_new) == (0, True)
+    assert stream_plan.manifest == StreamManifest(_BINDING, _NEW_ID, _offsets(o0=start), {"o": "id-1"})
 
 
 def test_the_first_run_must_be_told() -> None:
@@ -144,11 +144,11 @@ def test_what_a_first_run_wishes_for_must_be_there() -> None:
 
 def test_goes_on_where_the_checkpoint_stands() -> None:
     """From the last commit to the end, whatever starting_offsets says; the stream keeps its id and generation."""
-    catch_up = _resolve(_checkpoint(_offsets(o0=5, o1=7)), _cluster(o=[(0, 10, 10), (0, 7, 7)]), starting="earliest")
+    stream_plan = _resolve(_checkpoint(_offsets(o0=5, o1=7)), _cluster(o=[(0, 10, 10), (0, 7, 7)]), starting="earliest")
 
-    assert catch_up.resolved.ranges.format() == ["o:0:5:10", "o:1:7:7"]
-    assert (catch_up.generation, catch_up.is_new, catch_up.record.stream_id) == (2, False, _ID)
-    assert catch_up.has_work
+    assert stream_plan.resolved.ranges.format() == ["o:0:5:10", "o:1:7:7"]
+    assert (stream_plan.generation, stream_plan.is_new, stream_plan.manifest.stream_id) == (2, False, _ID)
+    assert stream_plan.has_work
 
 
 def test_at_the_end_there_is_nothing_to_do() -> None:
@@ -165,10 +165,10 @@ def test_a_loss_that_is_permitted_is_left_behind() -> None:
 
 def test_an_open_transaction_ends_the_run_before_it() -> None:
     """And a warning says so."""
-    catch_up = _resolve(_checkpoint(_offsets(o0=5)), _cluster(o=[(0, 8, 10)]))
+    stream_plan = _resolve(_checkpoint(_offsets(o0=5)), _cluster(o=[(0, 8, 10)]))
 
-    assert catch_up.resolved.ranges.format() == ["o:0:5:8"]
-    assert "an open transaction hides the last 2 offsets" in catch_up.resolved.warnings[0]
+    assert stream_plan.resolved.ranges.format() == ["o:0:5:8"]
+    assert "an open transaction hides the last 2 offsets" in stream_plan.resolved.warnings[0]
 
 
 def test_a_stream_that_read_uncommitted_records_cannot_go_back() -> None:
@@ -215,40 +215,40 @@ def test_sparks_own_checkpoint_is_refused() -> None:
 
 def test_a_reset_begins_a_generation() -> None:
     """Another folder, another id in the provenance header, and a note of who wished it."""
-    catch_up = _resolve(
-        _checkpoint(_offsets(o0=5), begun=_offsets(o0=8)),
+    stream_plan = _resolve(
+        _checkpoint(_offsets(o0=5), batch=_offsets(o0=8)),
         _cluster(o=[(0, 10, 10)]),
         reset=Reset('{"o": {"0": 2}}', "run-1"),
     )
 
-    assert catch_up.resolved.ranges.format() == ["o:0:2:10"]
-    assert (catch_up.generation, catch_up.is_new) == (3, True)
-    assert catch_up.record == Generation(
+    assert stream_plan.resolved.ranges.format() == ["o:0:2:10"]
+    assert (stream_plan.generation, stream_plan.is_new) == (3, True)
+    assert stream_plan.manifest == StreamManifest(
         _BINDING, _NEW_ID, _offsets(o0=2), {"o": "id-1"}, reset_to='{"o": {"0": 2}}', reset_by="run-1"
     )
-    assert catch_up.unfinished_batch is None
+    assert stream_plan.uncommitted_batch is None
 
 
 def test_a_reset_is_for_a_new_definition_too() -> None:
     """It is how the checkpoint of a job that was changed is used further."""
     binding = replace(_BINDING, where="key is not null")
 
-    catch_up = _resolve(
+    stream_plan = _resolve(
         _checkpoint(_offsets(o0=5)),
         _cluster(o=[(0, 10, 10)]),
         binding=binding,
         reset=Reset("earliest", "run-1"),
     )
 
-    assert catch_up.record.binding == binding
+    assert stream_plan.manifest.binding == binding
 
 
 def test_a_first_run_may_be_a_reset() -> None:
     """It says where to start, and starting_offsets is not looked at."""
-    catch_up = _resolve(None, _cluster(o=[(0, 10, 10)]), starting="latest", reset=Reset("earliest", "run-1"))
+    stream_plan = _resolve(None, _cluster(o=[(0, 10, 10)]), starting="latest", reset=Reset("earliest", "run-1"))
 
-    assert catch_up.resolved.ranges.format() == ["o:0:0:10"]
-    assert (catch_up.generation, catch_up.record.reset_by) == (0, "run-1")
+    assert stream_plan.resolved.ranges.format() == ["o:0:0:10"]
+    assert (stream_plan.generation, stream_plan.manifest.reset_by) == (0, "run-1")
 
 
 _RESET_DONE = {"reset_to": "earliest", "reset_by": "run-1"}
@@ -256,22 +256,22 @@ _RESET_DONE = {"reset_to": "earliest", "reset_by": "run-1"}
 
 def test_a_reset_is_done_once_for_each_dag_run() -> None:
     """A retry of the run that reset goes on where it stands."""
-    catch_up = _resolve(
+    stream_plan = _resolve(
         _checkpoint(_offsets(o0=5), **_RESET_DONE), _cluster(o=[(0, 10, 10)]), reset=Reset("earliest", "run-1")
     )
 
-    assert catch_up.resolved.ranges.format() == ["o:0:5:10"]
-    assert not catch_up.is_new
+    assert stream_plan.resolved.ranges.format() == ["o:0:5:10"]
+    assert not stream_plan.is_new
 
 
 def test_another_spelling_of_a_reset_is_the_same_reset() -> None:
     """A retry whose template spells the same offsets or moment otherwise does not copy everything again."""
     done = {"reset_to": "2026-11-20T10:00:00+00:00", "reset_by": "run-1"}
-    catch_up = _resolve(
+    stream_plan = _resolve(
         _checkpoint(_offsets(o0=5), **done), _cluster(o=[(0, 10, 10)]), reset=Reset("1795168800000", "run-1")
     )
 
-    assert not catch_up.is_new
+    assert not stream_plan.is_new
 
 
 def test_a_reset_that_is_left_in_the_dag_is_refused() -> None:
@@ -288,11 +288,11 @@ def test_a_reset_that_is_left_in_the_dag_is_refused() -> None:
 @pytest.mark.parametrize("by", ["run-1", "run-2"])
 def test_another_reset_begins_another_generation(by: str) -> None:
     """A wish that was not done yet is done, whoever has it."""
-    catch_up = _resolve(
+    stream_plan = _resolve(
         _checkpoint(_offsets(o0=5), **_RESET_DONE), _cluster(o=[(0, 10, 10)]), reset=Reset('{"o": {"0": 2}}', by)
     )
 
-    assert (catch_up.generation, catch_up.resolved.ranges.format()) == (3, ["o:0:2:10"])
+    assert (stream_plan.generation, stream_plan.resolved.ranges.format()) == (3, ["o:0:2:10"])
 
 
 _LOST = [
@@ -347,36 +347,36 @@ def test_what_is_gone_may_be_permitted(
     cluster: ClusterState, ranges: list[str], missing: str, begins_anew: bool
 ) -> None:
     """The gap is reported and the rest is read; where Spark would go on behind an offset of what is gone, a new generation begins without it."""
-    catch_up = _resolve(_checkpoint(_offsets(o0=5, p0=1)), cluster, _PERMISSIVE, selection=_BOTH_TOPICS)
+    stream_plan = _resolve(_checkpoint(_offsets(o0=5, p0=1)), cluster, _PERMISSIVE, selection=_BOTH_TOPICS)
 
-    assert catch_up.resolved.ranges.format() == ranges
-    assert _missing(catch_up) == [missing]
-    assert catch_up.is_new == begins_anew
-    assert (catch_up.generation, catch_up.record.stream_id) == ((3, _NEW_ID) if begins_anew else (2, _ID))
+    assert stream_plan.resolved.ranges.format() == ranges
+    assert _missing(stream_plan) == [missing]
+    assert stream_plan.is_new == begins_anew
+    assert (stream_plan.generation, stream_plan.manifest.stream_id) == ((3, _NEW_ID) if begins_anew else (2, _ID))
     if begins_anew:
-        assert catch_up.record.starting == {r.topic_partition: r.from_offset for r in catch_up.resolved.ranges}
+        assert stream_plan.manifest.starting == {r.topic_partition: r.from_offset for r in stream_plan.resolved.ranges}
 
 
 def test_a_generation_after_a_loss_remembers_the_reset() -> None:
     """Or the retry of the run that reset would reset again."""
-    catch_up = _resolve(
+    stream_plan = _resolve(
         _checkpoint(_offsets(o0=5), **_RESET_DONE),
         _cluster({"o": "id-2"}, o=[(0, 10, 10)]),
         _PERMISSIVE,
         reset=Reset("earliest", "run-1"),
     )
 
-    assert (catch_up.record.reset_to, catch_up.record.reset_by) == ("earliest", "run-1")
-    assert catch_up.record.topic_ids == {"o": "id-2"}
+    assert (stream_plan.manifest.reset_to, stream_plan.manifest.reset_by) == ("earliest", "run-1")
+    assert stream_plan.manifest.topic_ids == {"o": "id-2"}
 
 
 def test_a_topic_that_is_absent_is_left_out_with_a_warning() -> None:
     """Where loss is permitted, in every run; otherwise it is an error that names it."""
     checkpoint, cluster = _checkpoint(_offsets(p0=1)), _cluster(p=[(0, 4, 4)])
 
-    catch_up = _resolve(checkpoint, cluster, _PERMISSIVE, selection=_BOTH_TOPICS)
-    assert catch_up.resolved.ranges.format() == ["p:0:1:4"]
-    assert catch_up.resolved.warnings == ("The topic 'o' does not exist and is left out.",)
+    stream_plan = _resolve(checkpoint, cluster, _PERMISSIVE, selection=_BOTH_TOPICS)
+    assert stream_plan.resolved.ranges.format() == ["p:0:1:4"]
+    assert stream_plan.resolved.warnings == ("The topic 'o' does not exist and is left out.",)
 
     with pytest.raises(UnknownTopicError, match="'o' does not exist"):
         _resolve(checkpoint, cluster, _STRICT, selection=_BOTH_TOPICS)
@@ -398,24 +398,24 @@ def test_a_stream_without_any_topic_left_is_an_error(selection: Selection) -> No
 
 def test_a_deleted_topic_is_left_out_of_an_assignment() -> None:
     """As of a list of topics."""
-    catch_up = _resolve(
+    stream_plan = _resolve(
         _checkpoint(_offsets(o0=5, p1=1)),
         _cluster(p=[(0, 4, 4), (0, 4, 4)]),
         _PERMISSIVE,
         selection=Selection(assign={"o": [0], "p": [1]}),
     )
 
-    assert catch_up.resolved.ranges.format() == ["p:1:1:4"]
+    assert stream_plan.resolved.ranges.format() == ["p:1:1:4"]
 
 
 def test_an_assignment_reads_no_other_partition() -> None:
     """Partitions that are not assigned are neither read nor reported as added."""
-    catch_up = _resolve(
+    stream_plan = _resolve(
         _checkpoint(_offsets(o1=5)), _cluster(o=[(0, 9, 9)] * 3), selection=Selection(assign={"o": [1]})
     )
 
-    assert catch_up.resolved.ranges.format() == ["o:1:5:9"]
-    assert catch_up.added == ()
+    assert stream_plan.resolved.ranges.format() == ["o:1:5:9"]
+    assert stream_plan.added == ()
 
 
 def test_without_ids_a_longer_log_is_taken_for_the_same_topic() -> None:
@@ -427,22 +427,22 @@ def test_without_ids_a_longer_log_is_taken_for_the_same_topic() -> None:
 
 def test_an_id_that_the_broker_tells_later_is_remembered() -> None:
     """From then on a topic that is created again is noticed."""
-    catch_up = _resolve(_checkpoint(_offsets(o0=5), topic_ids={}), _cluster(o=[(0, 10, 10)]))
+    stream_plan = _resolve(_checkpoint(_offsets(o0=5), topic_ids={}), _cluster(o=[(0, 10, 10)]))
 
-    assert catch_up.record.topic_ids == {"o": "id-1"}
+    assert stream_plan.manifest.topic_ids == {"o": "id-1"}
 
 
 def test_partitions_that_were_added_are_read_from_their_beginning() -> None:
     """And named; a topic that a pattern matches later is such a one."""
-    catch_up = _resolve(
+    stream_plan = _resolve(
         _checkpoint(_offsets(o0=5)),
         _cluster(o=[(0, 10, 10), (0, 3, 3)], o_new=[(0, 2, 2)]),
         selection=Selection(pattern="o.*"),
     )
 
-    assert catch_up.resolved.ranges.format() == ["o:0:5:10", "o:1:0:3", "o_new:0:0:2"]
-    assert list(map(str, catch_up.added)) == ["o[1]", "o_new[0]"]
-    assert not catch_up.is_new
+    assert stream_plan.resolved.ranges.format() == ["o:0:5:10", "o:1:0:3", "o_new:0:0:2"]
+    assert list(map(str, stream_plan.added)) == ["o[1]", "o_new[0]"]
+    assert not stream_plan.is_new
 
 
 def test_the_beginning_of_an_added_partition_may_have_aged_out() -> None:
@@ -451,13 +451,13 @@ def test_the_beginning_of_an_added_partition_may_have_aged_out() -> None:
 
     with pytest.raises(DataLossError, match=r"o\[1\] 0 to 2: aged out before it was read"):
         _resolve(checkpoint, cluster)
-    catch_up = _resolve(checkpoint, cluster, _PERMISSIVE)
-    assert catch_up.resolved.ranges.format() == ["o:0:5:10", "o:1:2:3"]
-    assert _missing(catch_up) == ["o:1:0:2"]
+    stream_plan = _resolve(checkpoint, cluster, _PERMISSIVE)
+    assert stream_plan.resolved.ranges.format() == ["o:0:5:10", "o:1:2:3"]
+    assert _missing(stream_plan) == ["o:1:0:2"]
 
 
 @pytest.mark.parametrize(
-    ("begun", "logs", "unfinished"),
+    ("batch", "logs", "uncommitted"),
     [
         pytest.param(_offsets(o0=8), [(0, 10, 10)], ["o:0:5:8"], id="one-partition"),
         pytest.param(_offsets(o0=8, o1=2), [(0, 10, 10), (0, 3, 3)], ["o:0:5:8", "o:1:0:2"], id="and-one-new-in-it"),
@@ -465,55 +465,55 @@ def test_the_beginning_of_an_added_partition_may_have_aged_out() -> None:
     ],
 )
 def test_a_batch_that_was_begun_is_named_with_its_offsets(
-    begun: dict[TopicPartition, int], logs: list[Log], unfinished: list[str]
+    batch: dict[TopicPartition, int], logs: list[Log], uncommitted: list[str]
 ) -> None:
     """It is finished first, exactly; the run as a whole still goes from the last commit to the end."""
-    catch_up = _resolve(_checkpoint(_offsets(o0=5), begun), _cluster(o=logs))
+    stream_plan = _resolve(_checkpoint(_offsets(o0=5), batch), _cluster(o=logs))
 
-    assert catch_up.unfinished.format() == unfinished
-    assert catch_up.unfinished_batch == 5
-    assert catch_up.resolved.ranges.format()[0] == "o:0:5:10"
+    assert stream_plan.uncommitted.format() == uncommitted
+    assert stream_plan.uncommitted_batch == 5
+    assert stream_plan.resolved.ranges.format()[0] == "o:0:5:10"
 
 
 @pytest.mark.parametrize(
-    ("log_start", "unfinished"),
+    ("log_start", "uncommitted"),
     [
         pytest.param(5, "o:0:5:8", id="all-there"),
         pytest.param(6, "o:0:6:8", id="partly-aged-out"),
         pytest.param(9, "o:0:8:8", id="wholly-aged-out"),
     ],
 )
-def test_of_a_batch_that_was_begun_what_is_left_is_finished(log_start: int, unfinished: str) -> None:
+def test_of_a_batch_that_was_begun_what_is_left_is_finished(log_start: int, uncommitted: str) -> None:
     """Where the loss is permitted, which names the gap."""
     cluster = _cluster(o=[(log_start, 10, 10)])
 
-    catch_up = _resolve(_checkpoint(_offsets(o0=5), _offsets(o0=8)), cluster, _PERMISSIVE)
+    stream_plan = _resolve(_checkpoint(_offsets(o0=5), _offsets(o0=8)), cluster, _PERMISSIVE)
 
-    assert catch_up.unfinished.format() == [unfinished]
-    assert _missing(catch_up) == ([] if log_start == 5 else [f"o:0:5:{log_start}"])
+    assert stream_plan.uncommitted.format() == [uncommitted]
+    assert _missing(stream_plan) == ([] if log_start == 5 else [f"o:0:5:{log_start}"])
 
 
 def test_a_batch_that_was_begun_and_a_topic_created_again() -> None:
     """What is left of the batch is finished in the old generation, and the new one begins behind it."""
-    catch_up = _resolve(
+    stream_plan = _resolve(
         _checkpoint(_offsets(o0=5, p0=1), _offsets(o0=8, p0=3)),
         _cluster({"o": "id-2"}, o=[(0, 10, 10)], p=[(0, 4, 4)]),
         _PERMISSIVE,
         selection=_BOTH_TOPICS,
     )
 
-    assert (catch_up.unfinished.format(), catch_up.unfinished_batch) == (["p:0:1:3"], 5)
-    assert catch_up.resolved.ranges.format() == ["o:0:0:10", "p:0:1:4"]
-    assert catch_up.record.starting == _offsets(o0=0, p0=3)
+    assert (stream_plan.uncommitted.format(), stream_plan.uncommitted_batch) == (["p:0:1:3"], 5)
+    assert stream_plan.resolved.ranges.format() == ["o:0:0:10", "p:0:1:4"]
+    assert stream_plan.manifest.starting == _offsets(o0=0, p0=3)
 
 
 def test_a_batch_of_which_nothing_is_left_is_not_finished() -> None:
     """All its topics were created again: there is nothing to copy, and its generation is left behind."""
-    catch_up = _resolve(
+    stream_plan = _resolve(
         _checkpoint(_offsets(o0=5), _offsets(o0=8)), _cluster({"o": "id-2"}, o=[(0, 10, 10)]), _PERMISSIVE
     )
 
-    assert (catch_up.unfinished.format(), catch_up.unfinished_batch, catch_up.is_new) == ([], None, True)
+    assert (stream_plan.uncommitted.format(), stream_plan.uncommitted_batch, stream_plan.is_new) == ([], None, True)
 
 
 def test_a_batch_that_an_open_transaction_hides_waits() -> None:

@@ -82,7 +82,7 @@ def test_a_time_out_is_named_by_what_was_told(
     listener: Listener, told: list[tuple[int, str]], kind: type[BrokerError]
 ) -> None:
     """With the servers, the connection and what was asked."""
-    error = _failures(*told).named(_TIMED_OUT, "reading metadata", 20)
+    error = _failures(*told).to_error(_TIMED_OUT, "reading metadata", 20)
 
     assert type(error) is kind
     for words in ("b:9093", "connection 'my_kafka'", "reading metadata"):
@@ -93,7 +93,7 @@ def test_a_time_out_is_named_by_what_was_told(
 def test_where_the_client_tells_no_reason_the_listener_is_asked(listener: Listener, told: tuple[int, str]) -> None:
     """And what it says counts."""
     listener.fault = SPEAKS_TLS
-    error = _failures(told).named(_TIMED_OUT, "reading metadata", 20)
+    error = _failures(told).to_error(_TIMED_OUT, "reading metadata", 20)
 
     assert type(error) is BrokerTlsError
     assert "speaks TLS" in str(error)
@@ -102,7 +102,7 @@ def test_where_the_client_tells_no_reason_the_listener_is_asked(listener: Listen
 @pytest.mark.parametrize("told", [_EXPIRED, _NO_TOKEN, (KafkaError._RESOLVE, "Failed to resolve 'b:9093'")])
 def test_nobody_is_asked_in_vain(listener: Listener, told: tuple[int, str]) -> None:
     """Where the reason is known, or there is no address to ask at."""
-    _failures(told).named(_TIMED_OUT, "reading metadata", 20)
+    _failures(told).to_error(_TIMED_OUT, "reading metadata", 20)
     assert listener.asked == 0
 
 
@@ -117,7 +117,7 @@ def test_waiting_ends_when_it_is_in_vain(listener: Listener) -> None:
 def test_what_is_forgotten_is_no_cause(listener: Listener) -> None:
     failures = _failures(_EXPIRED)
     failures.forget()
-    assert type(failures.named(_TIMED_OUT, "reading metadata", 20)) is BrokerUnavailableError
+    assert type(failures.to_error(_TIMED_OUT, "reading metadata", 20)) is BrokerUnavailableError
 
 
 @pytest.mark.parametrize(
@@ -133,14 +133,14 @@ def test_what_is_forgotten_is_no_cause(listener: Listener) -> None:
 def test_other_failures_keep_their_names(listener: Listener, code: int, kind: type[Exception]) -> None:
     """Also where one broker of several had a certificate that is not good."""
     told = [] if kind is BrokerAuthenticationError else [_EXPIRED]
-    error = _failures(*told).named(KafkaException(KafkaError(code, "said")), "describing", 20)
+    error = _failures(*told).to_error(KafkaException(KafkaError(code, "said")), "describing", 20)
     assert type(error) is kind
 
 
 def test_a_form_has_its_own_words() -> None:
     failures = BrokerFailures(_CONFIG, lambda message: f"{message} (the field ssl_ca)")
     failures.add(KafkaError(*_EXPIRED))
-    assert str(failures.named(_TIMED_OUT, "reading metadata", 20)).endswith("(the field ssl_ca)")
+    assert str(failures.to_error(_TIMED_OUT, "reading metadata", 20)).endswith("(the field ssl_ca)")
 
 
 def test_listeners_are_not_asked_all_the_time(listener: Listener) -> None:

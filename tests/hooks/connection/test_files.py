@@ -90,7 +90,7 @@ def test_the_end_of_the_clients_certificate_is_known(tmp_path: Path) -> None:
     ends = datetime(2026, 1, 2, tzinfo=timezone.utc)
     config = _configure(**_identity(tmp_path, _AUTHORITY.issue("old", valid_until=ends)))
 
-    assert config.certificate_ends == ends
+    assert config.certificate_expires_at == ends
 
 
 def test_the_clients_own_certificate_comes_first(tmp_path: Path) -> None:
@@ -219,7 +219,7 @@ def test_a_java_key_store_travels_and_its_password_is_checked(tmp_path: Path) ->
 def test_a_file_is_read_once_and_not_at_all_without_tls(tmp_path: Path) -> None:
     """A connection without login or TLS touches no disk."""
     config = configure("my_kafka", {"bootstrap.servers": "b:9093"})
-    assert config.certificate_ends is None
+    assert config.certificate_expires_at is None
 
 
 def test_a_keytab_that_is_none_is_named(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 
-from airflow_provider_kafka_spark.hooks.runtime.child_environment import child_environment, without_the_rest
+from airflow_provider_kafka_spark.hooks.runtime.child_environment import child_environment, unset_airflow_env
 
 SECRET = {
     "AIRFLOW_CONN_KAFKA_DEFAULT": '{"extra": {"sasl.password": "s3cret"}}',
@@ -36,7 +36,7 @@ def test_what_is_airflows_own_stays_with_airflow() -> None:
 def test_a_command_that_leaves_it_out() -> None:
     """Where a process is started by others, it has the same environment."""
     print_names = [sys.executable, "-c", "import os; print(*os.environ)"]
-    command = without_the_rest(print_names, SECRET)
+    command = unset_airflow_env(print_names, SECRET)
 
     done = subprocess.run(command, env={**os.environ, **SECRET}, capture_output=True, text=True, check=True)
 
@@ -46,4 +46,4 @@ def test_a_command_that_leaves_it_out() -> None:
 
 
 def test_a_command_stays_as_it_is_where_there_is_nothing_to_leave_out() -> None:
-    assert without_the_rest(["spark-submit", "--status"], NEEDED) == ["spark-submit", "--status"]
+    assert unset_airflow_env(["spark-submit", "--status"], NEEDED) == ["spark-submit", "--status"]

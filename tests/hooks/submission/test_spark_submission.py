@@ -16,7 +16,7 @@ import pytest
 from airflow_provider_kafka_spark.core.client_config import translate
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError, JobReportMissingError
 from airflow_provider_kafka_spark.core.job.java_properties import parse_properties
-from airflow_provider_kafka_spark.core.job.job_credentials import JobLogins
+from airflow_provider_kafka_spark.core.job.job_credentials import JobCredentials
 from airflow_provider_kafka_spark.core.job.redaction import REDACTION
 from airflow_provider_kafka_spark.core.protocol import JobRequest, Transform
 from airflow_provider_kafka_spark.hooks.runtime.spark_home import find_spark_home
@@ -87,7 +87,7 @@ def submit(
         report_uri="report.json",
     )
     source = replace(translate("k", LOGIN), system_properties=system_properties or {})
-    logins = JobLogins(source, translate("k", LOGIN))
+    logins = JobCredentials(source, translate("k", LOGIN))
     hook = SparkJobHook(report_location=report_location, submit_options=options)
     with pytest.raises(JobReportMissingError):
         hook.run(request, "batch", lambda _: None, logins)

@@ -1,4 +1,4 @@
-"""What is opened on entering a ``with``, and closed behind it."""
+"""The base class of context managers that hold connections, processes or tokens."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-class Opened:
-    """Something that holds connections, processes or tokens inside ``with``, and none behind it; nor if it could not be opened."""
+class ManagedResource:
+    """Opened on entering ``with``, closed on leaving it, and closed as well if opening fails."""
 
     def open(self) -> None:
-        """Nothing that cannot wait until it is needed."""
+        """Acquire what the block needs at once. By default nothing."""
 
     def close(self) -> None:
-        """End what was opened, were it only a part. Calling it again does nothing."""
+        """Release everything, even after an incomplete :meth:`open`. Calling it again does nothing."""
         raise NotImplementedError
 
     def __enter__(self) -> Self:
