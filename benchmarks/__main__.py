@@ -33,7 +33,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             free, needed = shutil.disk_usage(folder).free, max(_LEAST_BYTES, options.records * _BYTES_PER_RECORD)
             if free < needed:
                 emit(
-                    f"At least {needed / 1e9:.0f} GB must be free in {folder.parent}; there are {free / 1e9:.1f}. Set TMPDIR to a folder with more."
+                    f"At least {needed / 1e9:.0f} GB must be free in {folder.parent}; there are {free / 1e9:.1f}. Set "
+                    "TMPDIR to a folder with more."
                 )
                 return 2
             measurements = _measurements(options, folder)
@@ -56,7 +57,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks",
-        description="Measure this package against its peers, side by side, on a Kafka broker of its own. See benchmarks/README.md.",
+        description="Measure this package against its peers, side by side, on a Kafka broker of its own. See "
+        "benchmarks/README.md.",
     )
     parser.add_argument(
         "--only",

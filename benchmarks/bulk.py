@@ -177,9 +177,10 @@ def _section(variants: list[Variant], copies: _Copies, records: int, rounds: int
     fastest = min(others, key=lambda variant: variant.median)
     return Section(
         "Bulk copy",
-        f"{records:,} JSON orders of {mean_value_size():.0f} bytes on average, each with a key and 2 headers, from a topic of {PARTITIONS} partitions "
-        f"into an empty one on the same broker. Median of {rounds_text(rounds)}. The ratio is the speed against the hand-written job, warm against warm and whole "
-        f"against whole. Headers: what a record at the target has.",
+        f"{records:,} JSON orders of {mean_value_size():.0f} bytes on average, each with a key and 2 headers, from a "
+        f"topic of {PARTITIONS} partitions into an empty one on the same broker. Median of {rounds_text(rounds)}. The "
+        "ratio is the speed against the hand-written job, warm against warm and whole against whole. Headers: what a "
+        "record at the target has.",
         ["Variant", "Seconds", "Range", "Records/s", "Ratio", "Headers"],
         rows,
         [

@@ -1,4 +1,6 @@
-"""The environment that Airflow, Spark and their children find: temporary folders and connections of our own, nothing of the user's."""
+"""The environment that Airflow, Spark and their children find: temporary folders and connections of our own, nothing of
+the user's.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """The stream that people write by hand: Spark's Kafka source and sink with Spark's own settings, and availableNow.
 
-``handwritten_stream.py BOOTSTRAP SOURCE TARGET CHECKPOINT``; ``spark-submit`` starts this file, so it imports PySpark only.
+``handwritten_stream.py BOOTSTRAP SOURCE TARGET CHECKPOINT``; ``spark-submit`` starts this file, so it imports PySpark
+only.
 """
 
 from __future__ import annotations

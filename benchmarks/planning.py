@@ -45,7 +45,8 @@ def measure(rounds: int) -> Section:
         alternate(variants, rounds, _LIMIT_SECONDS)
     return Section(
         "Planning",
-        f"Asking the broker and making the plan, without Spark: a new `KafkaHook`, its `state()` of source and target, resolving, and `make_plan`. Median of {rounds_text(rounds)}.",
+        "Asking the broker and making the plan, without Spark: a new `KafkaHook`, its `state()` of source and target, "
+        f"resolving, and `make_plan`. Median of {rounds_text(rounds)}.",
         ["What is planned", "Seconds", "Range"],
         [[v.name, *median_and_range(v)] for v in variants],
     )

@@ -63,8 +63,9 @@ def measure(rounds: int) -> Section:
     contiguous, many, _ = variants
     return Section(
         "Many ranges",
-        f"{COPIED:,} records of a topic of {PARTITIONS} partitions with {held:,} orders, as offset ranges of different shapes: our job, as the replay operator "
-        f"submits it, in a warm session, median of {rounds_text(rounds)}. The ratio is the time against one range of each partition.",
+        f"{COPIED:,} records of a topic of {PARTITIONS} partitions with {held:,} orders, as offset ranges of "
+        "different shapes: our job, as the replay operator submits it, in a warm session, median of "
+        f"{rounds_text(rounds)}. The ratio is the time against one range of each partition.",
         ["Ranges", "Seconds", "Range", "Ratio"],
         [[v.name, *median_and_range(v), ratio_text(v.median, contiguous.median)] for v in variants],
         [Goal("Time of 1,000 ranges against one range of each partition", many.median / contiguous.median, 1.3, False)],

@@ -40,9 +40,10 @@ def measure(rounds: int, folder: Path) -> Section:
     ours, packages = variants[0], variants[1]
     return Section(
         "Small replay",
-        f"{_COPIED:,} records, {_UNTIL - _FROM} of each of {PARTITIONS} partitions: the whole `execute` of the task, median of {rounds_text(rounds)}, each in a "
-        f"process that has Airflow and the operator imported already. All jars are in their caches after the warm-up. The ratio is the time against "
-        f"SparkSubmitOperator with `packages`.",
+        f"{_COPIED:,} records, {_UNTIL - _FROM} of each of {PARTITIONS} partitions: the whole `execute` of the task, "
+        f"median of {rounds_text(rounds)}, each in a process that has Airflow and the operator imported already. All "
+        "jars are in their caches after the warm-up. The ratio is the time against SparkSubmitOperator with "
+        "`packages`.",
         ["Variant", "Seconds", "Range", "Ratio"],
         [[v.name, *median_and_range(v), ratio_text(v.median, packages.median)] for v in variants],
         [

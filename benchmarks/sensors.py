@@ -57,10 +57,15 @@ def measure(sensors: int, folder: Path) -> Section:
     slowest = max(ours.delays) if len(ours.delays) == sensors else float("inf")
     return Section(
         "Sensors",
-        f"{sensors} triggers of deferred sensors in one event loop, as a triggerer runs them, on one connection and one topic of {sensors} partitions; each looks every {INTERVAL:g} s. Clients are "
-        f"librdkafka's main threads; requests are counted on the wire by a relay in front of the broker, over {_WINDOW_SECONDS:g} s of waiting. Then each partition gets a record, and the wake-ups of "
-        f"the next {_WAKE_SECONDS:g} s are timed. All of the Kafka provider's triggers are members of the connection's one group, so each needs a partition of its own.",
-        ["Sensor", "Clients", "Connections", "Threads", "Memory in MB", "Requests per second", "Woken", "Median and slowest wake-up in s"],
+        f"{sensors} triggers of deferred sensors in one event loop, as a triggerer runs them, on one connection and "
+        f"one topic of {sensors} partitions; each looks every {INTERVAL:g} s. Clients are librdkafka's main threads; "
+        f"requests are counted on the wire by a relay in front of the broker, over {_WINDOW_SECONDS:g} s of waiting. "
+        f"Then each partition gets a record, and the wake-ups of the next {_WAKE_SECONDS:g} s are timed. All of the "
+        "Kafka provider's triggers are members of the connection's one group, so each needs a partition of its own.",
+        [
+            "Sensor", "Clients", "Connections", "Threads", "Memory in MB", "Requests per second", "Woken",
+            "Median and slowest wake-up in s",
+        ],
         rows,
         goals=[
             Goal("Clients of all our sensors together", ours.clients, 1, at_least=False),

@@ -119,8 +119,10 @@ def _section(variants: list[Variant], records: int, rounds: int) -> Section:
         rows.append([variant.name, middle, extent, rate, ratio_text(baseline.median, variant.median)])
     return Section(
         "Catching up by availableNow",
-        f"{records:,} JSON orders of {mean_value_size():.0f} bytes on average, each with a key and 2 headers, from a topic of {PARTITIONS} partitions into an empty one on the same broker, as one "
-        f"micro-batch with a new checkpoint. Median of {rounds_text(rounds)}. The ratio is the speed against the hand-written stream, warm against warm and whole against whole.",
+        f"{records:,} JSON orders of {mean_value_size():.0f} bytes on average, each with a key and 2 headers, from a "
+        f"topic of {PARTITIONS} partitions into an empty one on the same broker, as one micro-batch with a new "
+        f"checkpoint. Median of {rounds_text(rounds)}. The ratio is the speed against the hand-written stream, warm "
+        "against warm and whole against whole.",
         ["Variant", "Seconds", "Range", "Records/s", "Ratio"],
         rows,
         [

@@ -1,4 +1,4 @@
-"""The broker that everything is measured on, and its topics: filled once, copied into fresh ones, checked, and removed."""
+"""The broker of all measurements, and its topics: filled once, copied into new ones, checked and removed."""
 
 from __future__ import annotations
 

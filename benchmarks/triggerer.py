@@ -47,8 +47,11 @@ def measure(sensors: int, folder: Path) -> Section:
     slowest = delays[-1] if len(delays) == sensors else float("inf")
     return Section(
         "Sensors through a triggerer",
-        f"{sensors} mapped tasks of one DAG in `airflow standalone`, deferred on one connection with an interval of {INTERVAL:g} s (`poll_interval` of the Kafka provider, whose `poll_timeout` is its default). Then each of the topic's {sensors} partitions gets a record; the time "
-        f"until the trigger fires is read in the triggerer's logs, over {_WAKE_SECONDS:g} s. What the scheduler takes to resume the tasks comes on top, the same for both.",
+        f"{sensors} mapped tasks of one DAG in `airflow standalone`, deferred on one connection with an interval of "
+        f"{INTERVAL:g} s (`poll_interval` of the Kafka provider, whose `poll_timeout` is its default). Then each of "
+        f"the topic's {sensors} partitions gets a record; the time until the trigger fires is read in the triggerer's "
+        f"logs, over {_WAKE_SECONDS:g} s. What the scheduler takes to resume the tasks comes on top, the same for "
+        "both.",
         ["Sensor", "Clients of the triggerer", "Woken", "Median and slowest wake-up in s"],
         rows,
         goals=[
@@ -90,7 +93,8 @@ def _wake(kind: str, sensors: int, folder: Path) -> tuple[int, list[float]]:
                 time.sleep(1.0)
     delays = sorted(max(0.0, moment - produced) for moment in fired)
     emit(
-        f"  {NAMES[kind]}: {clients} clients, {len(delays)} woken, the slowest after {delays[-1] if delays else 0:.1f} s"
+        f"  {NAMES[kind]}: {clients} clients, {len(delays)} woken, the slowest after "
+        f"{delays[-1] if delays else 0:.1f} s"
     )
     return clients, delays
 

@@ -1,4 +1,5 @@
-"""Many triggers in one event loop, as a triggerer runs them. A process of its own, so that its clients and threads can be counted.
+"""Many triggers in one event loop, as a triggerer runs them. A process of its own, so that its clients and threads can
+be counted.
 
 ``python -m benchmarks.waiting KIND COUNT TOPIC RESULT``: RESULT gets a line with the time at which each trigger fired.
 """

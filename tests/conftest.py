@@ -111,7 +111,9 @@ def kafka(kafka_broker: KafkaBroker, connection: Callable[..., None]) -> KafkaBr
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """A local Spark of two cores with the Kafka connector, in the tests' own process: what a driver has, without the start of one for every test."""
+    """A local Spark of two cores with the Kafka connector, in the tests' own process: what a driver has, without the
+    start of one for every test.
+    """
     from pyspark.sql import SparkSession
 
     from airflow_provider_kafka_spark.core.job.tuning import spark_defaults

@@ -13,8 +13,8 @@ import airflow_provider_kafka_spark
 from airflow_provider_kafka_spark.hooks.runtime.class_archive import SWITCH_VARIABLE
 from airflow_provider_kafka_spark.hooks.runtime.spark_home import find_spark_home
 
-#: ``request`` and ``folder`` are the job's; ``emit`` prints an event as a driver does, and ``leave`` writes a text where
-#: the report belongs.
+#: ``request`` and ``folder`` are the job's; ``emit`` prints an event as a driver does, and ``leave`` writes a text
+#: where the report belongs.
 DRIVER = """\
 #!{python}
 import pathlib, sys, time

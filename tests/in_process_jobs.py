@@ -1,4 +1,6 @@
-"""Jobs in a Spark of the tests' own process, in place of ``spark-submit``: the driver's own frame runs each, without the start of a JVM. All else is as it is in production."""
+"""Jobs in a Spark of the tests' own process, in place of ``spark-submit``: the driver's own frame runs each, without
+the start of a JVM. All else is as it is in production.
+"""
 
 from __future__ import annotations
 

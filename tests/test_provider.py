@@ -38,7 +38,8 @@ _NOT_COPIED = shutil.ignore_patterns(".*", "__pycache__", "build", "dist", "*.eg
 _IMPORT_ALL = """
 import importlib, json
 from importlib.metadata import entry_points
-(entry,) = [e for e in entry_points(group="apache_airflow_provider") if e.module.startswith("airflow_provider_kafka_spark")]
+name = "airflow_provider_kafka_spark"
+(entry,) = [e for e in entry_points(group="apache_airflow_provider") if e.module.startswith(name)]
 info = entry.load()()
 imported = []
 for key in ("operators", "sensors", "hooks", "triggers"):
@@ -180,7 +181,9 @@ def test_a_fresh_installation_replays(fresh: Path, kafka_broker: KafkaBroker, to
 
 
 def test_everything_that_the_provider_names_is_there(fresh: Path) -> None:
-    """The modules and classes of the metadata import from the installed wheel, with what the wheel requires and no more."""
+    """The modules and classes of the metadata import from the installed wheel, with what the wheel requires and no
+    more.
+    """
     output = run(fresh, "python", "-c", _IMPORT_ALL)
 
     result: dict[str, Any] = json.loads(output.partition("RESULT")[2])

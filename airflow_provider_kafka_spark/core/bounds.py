@@ -1,7 +1,7 @@
 """Wishes: where a copy should start and end, before anyone asked a broker. No I/O, no clock.
 
-A wish is one of :class:`Earliest`, :class:`Latest`, :class:`AtOffset`, :class:`AtTimestamp`; the plan turns each into an
-offset (``core.plan``). Spark's numbers for the words, -2 and -1, are understood in offsets JSON and nowhere else.
+A wish is one of :class:`Earliest`, :class:`Latest`, :class:`AtOffset`, :class:`AtTimestamp`; the plan turns each into
+an offset (``core.plan``). Spark's numbers for the words, -2 and -1, are understood in offsets JSON and nowhere else.
 """
 
 from __future__ import annotations
@@ -73,9 +73,9 @@ class Bound:
         requested = self.by_partition.get(topic_partition, self.default)
         if requested is None:
             raise BoundError(
-                f"Offsets given by partition must name every partition that is read, as Spark asks; {topic_partition} is "
-                f"missing (named: {', '.join(map(str, sorted(self.by_partition)))}). Add it, with -2 for its earliest "
-                f"or -1 for its latest offset."
+                f"Offsets given by partition must name every partition that is read, as Spark asks; {topic_partition} "
+                f"is missing (named: {', '.join(map(str, sorted(self.by_partition)))}). Add it, with -2 for its "
+                "earliest or -1 for its latest offset."
             )
         return requested
 
@@ -100,7 +100,8 @@ def parse_start(value: object, name: str) -> Bound:
     >>> parse_start("2026-11-20T10:00:00Z", "starting_offsets").default
     AtTimestamp(epoch_ms=1795168800000)
 
-    :param value: as :func:`parse_bound` takes it, where ``"latest"`` and -1 are allowed too, or as :func:`parse_timestamp` does.
+    :param value: as :func:`parse_bound` takes it, where ``"latest"`` and -1 are allowed too, or as
+        :func:`parse_timestamp` does.
     :param name: what the message should call it.
     :raises BoundError: if it is none of them.
     """
@@ -113,7 +114,8 @@ def parse_start(value: object, name: str) -> Bound:
         return Bound.everywhere(AtTimestamp(parse_timestamp(value, name)))
     except BoundError as error:
         raise BoundError(
-            f"{name} must be 'earliest', 'latest', offsets such as {{'orders': {{'0': 23}}}}, or a moment such as '2026-11-20T10:00:00Z'; got {value!r}. As a moment: {error}"
+            f"{name} must be 'earliest', 'latest', offsets such as {{'orders': {{'0': 23}}}}, or a moment such as "
+            f"'2026-11-20T10:00:00Z'; got {value!r}. As a moment: {error}"
         ) from error
 
 
@@ -126,7 +128,8 @@ def parse_bound(value: object, side: Side, name: str | None = None) -> Bound:
     AtOffset(offset=23)
 
     :param value: ``"earliest"``, ``"latest"``, ``{"orders": {"0": 23}}``, or that as JSON text.
-    :param side: which end of the range it is; a batch cannot start at the latest offset or end at the earliest, a stream can start anywhere.
+    :param side: which end of the range it is; a batch cannot start at the latest offset or end at the earliest, a
+        stream can start anywhere.
     :param name: what the message should call it, where it is neither ``starting_offsets`` nor ``ending_offsets``.
     :raises BoundError: if it is anything else, names an offset that is no integer, or a key twice.
     """
@@ -138,8 +141,8 @@ def parse_bound(value: object, side: Side, name: str | None = None) -> Bound:
         word = value.strip().lower()
         if word == "latest" and side == "start":
             raise BoundError(
-                f"{name}='latest' would copy nothing: a bounded copy that starts at the latest offset is empty, and Spark "
-                f"refuses it. Use 'earliest', offsets, or starting_timestamp."
+                f"{name}='latest' would copy nothing: a bounded copy that starts at the latest offset is empty, and "
+                "Spark refuses it. Use 'earliest', offsets, or starting_timestamp."
             )
         if word == "earliest" and side == "end":
             raise BoundError(f"{name}='earliest' would copy nothing. Use 'latest', offsets, or ending_timestamp.")
@@ -149,7 +152,8 @@ def parse_bound(value: object, side: Side, name: str | None = None) -> Bound:
             value = read_json(value, name)
         except (ValueError, RecursionError) as error:
             raise BoundError(
-                f'{name} must be {allowed} or offsets such as \'{{"orders": {{"0": 23}}}}\'; got {value!r}, which is not JSON: {error}.'
+                f'{name} must be {allowed} or offsets such as \'{{"orders": {{"0": 23}}}}\'; got {value!r}, which is '
+                f"not JSON: {error}."
             ) from error
     if not isinstance(value, Mapping) or not value:
         raise BoundError(f"{name} must be {allowed} or offsets such as {{'orders': {{'0': 23}}}}; got {value!r}.")
@@ -174,7 +178,8 @@ def parse_timestamp(value: object, name: str) -> int:
     >>> parse_timestamp("2026-11-20T10:00:00+01:00", "starting_timestamp")
     1795165200000
 
-    :param value: an aware ``datetime``, ISO 8601 text with an offset or ``Z``, or epoch milliseconds as a number or text.
+    :param value: an aware ``datetime``, ISO 8601 text with an offset or ``Z``, or epoch milliseconds as a number or
+        text.
     :param name: what the message should call it.
     :raises BoundError: if it is naive (no time zone), no moment, or a number that is not in milliseconds.
     """
@@ -189,15 +194,15 @@ def parse_timestamp(value: object, name: str) -> int:
                 value = datetime.fromisoformat(text[:-1] + "+00:00" if text[-1:] in ("Z", "z") else text)
             except ValueError as error:
                 raise BoundError(
-                    f"{name} must be ISO 8601 with a time zone, such as '2026-11-20T10:00:00Z', an aware datetime, or epoch "
-                    f"milliseconds; got {text!r}. If it came from a template, the run may have no data interval: "
-                    f"see CronDataIntervalTimetable."
+                    f"{name} must be ISO 8601 with a time zone, such as '2026-11-20T10:00:00Z', an aware datetime, or "
+                    f"epoch milliseconds; got {text!r}. If it came from a template, the run may have no data "
+                    "interval: see CronDataIntervalTimetable."
                 ) from error
     if isinstance(value, datetime):
         if value.utcoffset() is None:
             raise BoundError(
-                f"{name} must have a time zone, such as '2026-11-20T10:00:00Z'; got the naive {value.isoformat()!r}, which "
-                f"could mean any of 26 hours. Add 'Z' for UTC or an offset such as '+01:00'."
+                f"{name} must have a time zone, such as '2026-11-20T10:00:00Z'; got the naive {value.isoformat()!r}, "
+                "which could mean any of 26 hours. Add 'Z' for UTC or an offset such as '+01:00'."
             )
         # Integer arithmetic: a float of epoch seconds loses milliseconds.
         delta = value - datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -208,8 +213,8 @@ def parse_timestamp(value: object, name: str) -> int:
         return epoch_ms
     if isinstance(value, bool) or not isinstance(value, int):
         raise BoundError(
-            f"{name} must be an aware datetime, ISO 8601 text with a time zone, or epoch milliseconds; got {value!r} of type "
-            f"{type(value).__name__}."
+            f"{name} must be an aware datetime, ISO 8601 text with a time zone, or epoch milliseconds; got {value!r} "
+            f"of type {type(value).__name__}."
         )
     if not SMALLEST_EPOCH_MS <= value <= _LARGEST_EPOCH_MS:
         unit = "seconds; multiply by 1000" if value < SMALLEST_EPOCH_MS else "microseconds; divide by 1000"
@@ -234,10 +239,10 @@ class TimeWindow:
             return
         if self.start_ms == self.end_ms:
             raise BoundError(
-                f"The window from starting_timestamp to ending_timestamp has zero width: both are {iso(self.start_ms)}. "
-                f"In Airflow 3 a cron string such as '@hourly' gives runs whose data interval is a single moment. "
-                f"Schedule the DAG with CronDataIntervalTimetable('0 * * * *', timezone='UTC'), or with "
-                f"CronTriggerTimetable(..., interval=timedelta(hours=1)), whose runs have a real data interval."
+                "The window from starting_timestamp to ending_timestamp has zero width: both are "
+                f"{iso(self.start_ms)}. In Airflow 3 a cron string such as '@hourly' gives runs whose data interval "
+                "is a single moment. Schedule the DAG with CronDataIntervalTimetable('0 * * * *', timezone='UTC'), or "
+                "with CronTriggerTimetable(..., interval=timedelta(hours=1)), whose runs have a real data interval."
             )
         raise BoundError(
             f"The window must not be reversed: starting_timestamp {iso(self.start_ms)} lies after ending_timestamp "
@@ -294,6 +299,6 @@ def _parse_offset(value: object, side: Side, name: str, where: TopicPartition) -
             return sentinels[value]
     word = "-1 for the latest" if side == "end" else "-2 for the earliest"
     raise BoundError(
-        f"{name} must give an integer offset >= 0, or {word}, for {where}; got {value!r} of type {type(value).__name__}. "
-        f"Spark would read null as 0."
+        f"{name} must give an integer offset >= 0, or {word}, for {where}; got {value!r} of type "
+        f"{type(value).__name__}. Spark would read null as 0."
     )

@@ -1,7 +1,9 @@
-"""One Kafka connection -> the configurations of two clients: librdkafka on the worker, the Java client in Spark. No I/O.
+"""One Kafka connection -> the configurations of two clients: librdkafka on the worker, the Java client in Spark. No
+I/O.
 
-The Extra of an Airflow connection of type ``kafka`` is a librdkafka configuration; that is how the Kafka provider stores it. Java's names of the same things are understood too. What one of the two
-clients cannot do is an error that names the property and the reason, never dropped in silence.
+The Extra of an Airflow connection of type ``kafka`` is a librdkafka configuration; that is how the Kafka provider
+stores it. Java's names of the same things are understood too. What one of the two clients cannot do is an error that
+names the property and the reason, never dropped in silence.
 """
 
 from __future__ import annotations
@@ -28,22 +30,29 @@ SAME_FOR_BOTH = frozenset(
     "client.id client.dns.lookup connections.max.idle.ms metadata.max.age.ms reconnect.backoff.ms "
     "reconnect.backoff.max.ms retry.backoff.ms retry.backoff.max.ms".split()
 )
-#: How Java spells what librdkafka understands. "Never" is 0 there and negative here, where 0 closes idle connections at once.
+#: How Java spells what librdkafka understands. "Never" is 0 there and negative here, where 0 closes idle connections at
+#: once.
 _JAVA_SPELLING: Mapping[str, Callable[[str], str]] = {
     "connections.max.idle.ms": lambda value: value if value.strip().lstrip("+-0") else "-1",
     "client.dns.lookup": str.lower,
 }
-#: They concern the worker's short look-ups, or consumers that commit; the job has explicit offsets and settings of its own.
+#: They concern the worker's short look-ups, or consumers that commit; the job has explicit offsets and settings of its
+#: own.
 WORKER_ONLY = frozenset(
-    "group.id group.instance.id auto.offset.reset enable.auto.commit enable.auto.offset.store auto.commit.interval.ms session.timeout.ms "
-    "heartbeat.interval.ms max.poll.interval.ms partition.assignment.strategy isolation.level enable.partition.eof debug log_level log.queue "
-    "log.connection.close log.thread.name statistics.interval.ms socket.timeout.ms socket.keepalive.enable socket.nagle.disable "
-    "socket.max.fails socket.connection.setup.timeout.ms broker.address.family broker.address.ttl api.version.request "
-    "api.version.request.timeout.ms api.version.fallback.ms broker.version.fallback message.max.bytes max.in.flight topic.metadata.refresh.interval.ms "
-    "topic.metadata.refresh.fast.interval.ms topic.metadata.propagation.max.ms acks request.required.acks enable.idempotence "
-    "allow.auto.create.topics check.crcs error_cb stats_cb logger".split()
+    (
+        "group.id group.instance.id auto.offset.reset enable.auto.commit enable.auto.offset.store "
+        "auto.commit.interval.ms session.timeout.ms heartbeat.interval.ms max.poll.interval.ms "
+        "partition.assignment.strategy isolation.level enable.partition.eof debug log_level log.queue "
+        "log.connection.close log.thread.name statistics.interval.ms socket.timeout.ms socket.keepalive.enable "
+        "socket.nagle.disable socket.max.fails socket.connection.setup.timeout.ms broker.address.family "
+        "broker.address.ttl api.version.request api.version.request.timeout.ms api.version.fallback.ms "
+        "broker.version.fallback message.max.bytes max.in.flight topic.metadata.refresh.interval.ms "
+        "topic.metadata.refresh.fast.interval.ms topic.metadata.propagation.max.ms acks request.required.acks "
+        "enable.idempotence allow.auto.create.topics check.crcs error_cb stats_cb logger"
+    ).split()
 )
-#: Of those, what would only do harm: the worker joins no group, and writes nothing. librdkafka's idempotent client asks for a permission to write as soon as it is made.
+#: Of those, what would only do harm: the worker joins no group, and writes nothing. librdkafka's idempotent client asks
+#: for a permission to write as soon as it is made.
 _USELESS_ON_WORKER = ("group.id", "session.timeout.ms", "max.poll.interval.ms", "enable.idempotence")
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _TOKEN_MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -62,7 +71,8 @@ class KafkaClientConfig:
     :param protocol: ``PLAINTEXT``, ``SSL``, ``SASL_PLAINTEXT`` or ``SASL_SSL``.
     :param mechanism: of the login, None without one.
     :param user: of the login, for messages, None without one.
-    :param files: local paths that the Java client must find where it runs: a keytab, Java key stores. PEM is no file any more.
+    :param files: local paths that the Java client must find where it runs: a keytab, Java key stores. PEM is no file
+        any more.
     :param system_properties: that a JVM in which the Java client runs must have. Not secret.
     :param token_mechanism: by which a job logs in with a delegation token.
     :param token_max_lifetime_ms: how long renewals can prolong such a token, in ms; the broker's own maximum if None.
@@ -88,7 +98,8 @@ class KafkaClientConfig:
     def spark_options(self, *, by_name: bool = False) -> dict[str, str]:
         """The Java properties as options of Spark's Kafka source or sink.
 
-        :param by_name: name :attr:`files` by their base name, for drivers and executors into whose working directory Spark has put them.
+        :param by_name: name :attr:`files` by their base name, for drivers and executors into whose working directory
+            Spark has put them.
         :raises ConnectionConfigError: if by name two files would be one, or the login cannot leave this machine.
         """
         java = self._java_elsewhere() if by_name else self.java
@@ -111,7 +122,8 @@ class KafkaClientConfig:
         twice = [name for name, count in Counter(names.values()).items() if count > 1]
         if twice:
             raise ConnectionConfigError(
-                f"Files of connection {self.conn_id!r} travel with the job by their base names, which must differ; {sorted(p for p in names if names[p] in twice)} have the same. Rename one."
+                f"Files of connection {self.conn_id!r} travel with the job by their base names, which must differ; "
+                f"{sorted(p for p in names if names[p] in twice)} have the same. Rename one."
             )
         java = {name: names.get(value, value) for name, value in self.java.items()}
         if "sasl.jaas.config" in java:
@@ -182,7 +194,8 @@ def translate(conn_id: str, extra: Mapping[str, Any], files: LoginFiles | None =
 def parse(conn_id: str, properties: Mapping[str, Any]) -> ParsedConnection:
     """Understand a connection's Extra.
 
-    :raises ConnectionConfigError: if it lacks ``bootstrap.servers``, holds something that one of the clients has no counterpart for, contradicts itself, or a login is incomplete.
+    :raises ConnectionConfigError: if it lacks ``bootstrap.servers``, holds something that one of the clients has no
+        counterpart for, contradicts itself, or a login is incomplete.
     """
     extra = ConnectionExtra(conn_id, properties)
     names = sorted(extra.left)
@@ -206,8 +219,9 @@ def parse(conn_id: str, properties: Mapping[str, Any]) -> ParsedConnection:
     both, worker = _taken(extra, sorted(SAME_FOR_BOTH)), _taken(extra, sorted(WORKER_ONLY))
     for name in extra.left:
         raise ConnectionConfigError(
-            f"The connection {conn_id!r} sets {name!r}, for which no counterpart in Spark's Java client is known, so the job could not connect as the "
-            f"worker does. Remove it. A setting that is no login can be given in its Java form, as 'kafka.<property>' in source_options or sink_options."
+            f"The connection {conn_id!r} sets {name!r}, for which no counterpart in Spark's Java client is known, so "
+            "the job could not connect as the worker does. Remove it. A setting that is no login can be given in its "
+            "Java form, as 'kafka.<property>' in source_options or sink_options."
         )
     for name in _USELESS_ON_WORKER:
         worker.pop(name, None)
@@ -235,8 +249,10 @@ def _servers(extra: ConnectionExtra, names: list[str]) -> str:
     servers = next((text.strip() for text in found if isinstance(text, str) and text.strip()), None)
     if servers is None:
         raise ConnectionConfigError(
-            f'The connection {extra.conn_id!r} must have \'bootstrap.servers\' in its Extra, such as {{"bootstrap.servers": "broker-1:9092"}}; '
-            f"its Extra has {names or 'nothing'}. Add it under Admin > Connections, or in AIRFLOW_CONN_{extra.conn_id.upper()}."
+            f"The connection {extra.conn_id!r} must have 'bootstrap.servers' in its Extra, such as "
+            '{"bootstrap.servers": "broker-1:9092"}; '
+            f"its Extra has {names or 'nothing'}. Add it under Admin > Connections, or in "
+            f"AIRFLOW_CONN_{extra.conn_id.upper()}."
         )
     extra.take("bootstrap.servers", "metadata.broker.list")
     try:
@@ -252,13 +268,15 @@ def _token_settings(extra: ConnectionExtra) -> tuple[str, int | None]:
     mechanism = (extra.take(_TOKEN_MECHANISM) or "SCRAM-SHA-512").upper()
     if mechanism not in _TOKEN_MECHANISMS:
         raise extra.error(
-            f"must have one of {', '.join(_TOKEN_MECHANISMS)} for {_TOKEN_MECHANISM}, since brokers take delegation tokens by no other; got {mechanism!r}."
+            f"must have one of {', '.join(_TOKEN_MECHANISMS)} for {_TOKEN_MECHANISM}, since brokers take delegation "
+            f"tokens by no other; got {mechanism!r}."
         )
     given = extra.left.get(_TOKEN_LIFETIME)
     lifetime = extra.take(_TOKEN_LIFETIME)
     if lifetime is not None and (isinstance(given, bool) or not lifetime.isdecimal() or int(lifetime) == 0):
         raise extra.error(
-            f"must have a whole number of milliseconds above 0 for {_TOKEN_LIFETIME}, such as 604800000 for 7 days; got {given!r}."
+            f"must have a whole number of milliseconds above 0 for {_TOKEN_LIFETIME}, such as 604800000 for 7 days; "
+            f"got {given!r}."
         )
     return mechanism, int(lifetime) if lifetime else None
 

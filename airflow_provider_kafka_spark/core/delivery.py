@@ -21,8 +21,8 @@ def check_delivery(report: JobReport, plan: ReplayPlan, run_id: str, transform: 
     """
     if (report.run_id, report.plan_digest) != (run_id, plan.digest):
         raise DeliveryError(
-            f"The report must be of run {run_id!r} and plan {plan.digest!r}; got run {report.run_id!r} and plan {report.plan_digest!r}. "
-            f"It belongs to another run: give each task a report_location of its own."
+            f"The report must be of run {run_id!r} and plan {plan.digest!r}; got run {report.run_id!r} and plan "
+            f"{report.plan_digest!r}. It belongs to another run: give each task a report_location of its own."
         )
     planned = plan.ranges.without_empty()
     try:
@@ -59,9 +59,9 @@ def raise_if_mismatched(faults: list[str], report: JobReport, plan: ReplayPlan) 
         return
     shown = "; ".join(faults[:10]) + (f"; and {len(faults) - 10} more" if len(faults) > 10 else "")
     raise DeliveryError(
-        f"The job's report does not match the plan (application {report.application_id}): {shown}. "
-        f"Planned {plan.planned_records:,} records at most, read {report.records_read:,}, written {report.records_written:,}. "
-        f"A retry of this task writes only what is missing where provenance_headers=True."
+        f"The job's report does not match the plan (application {report.application_id}): {shown}. Planned "
+        f"{plan.planned_records:,} records at most, read {report.records_read:,}, written {report.records_written:,}. "
+        "A retry of this task writes only what is missing where provenance_headers=True."
     )
 
 
@@ -73,12 +73,16 @@ def check_duplicates(report: JobReport, transform: Transform) -> None:
     if report.duplicates:
         what = f"{report.duplicates:,} records of this run are in the target more than once"
     elif report.failed_tasks and not transform.provenance_headers:
-        what = f"{report.failed_tasks} Spark tasks were lost and ran again, so some records may be in the target twice; provenance_headers=True would tell which"
+        what = (
+            f"{report.failed_tasks} Spark tasks were lost and ran again, so some records may be in the target twice; "
+            "provenance_headers=True would tell which"
+        )
     else:
         return
     raise DuplicateRecordsError(
-        f"Every planned record was delivered, and {what} (application {report.application_id}). With delivery='at_least_once' this happens when an executor is lost. Remove the surplus at "
-        f"the consumers by the provenance header, or pass allow_duplicates=True to have it only reported."
+        f"Every planned record was delivered, and {what} (application {report.application_id}). With "
+        "delivery='at_least_once' this happens when an executor is lost. Remove the surplus at the consumers by the "
+        "provenance header, or pass allow_duplicates=True to have it only reported."
     )
 
 
@@ -99,7 +103,8 @@ def check_gaps(report: JobReport, counted: Mapping[OffsetRange, int]) -> None:
     lost = [f"{r}: {read[r]:,} read, {count:,} there" for r, count in counted.items() if count > read[r]]
     if lost:
         raise DeliveryError(
-            f"The job read fewer records than there are (application {report.application_id}): {'; '.join(lost[:10])}. A retry of this task writes what is missing."
+            f"The job read fewer records than there are (application {report.application_id}): "
+            f"{'; '.join(lost[:10])}. A retry of this task writes what is missing."
         )
 
 

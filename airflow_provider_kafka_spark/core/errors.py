@@ -244,13 +244,15 @@ class RunTakenOverError(JobError):
 
 
 class EarlierJobUnknownError(JobError):
-    """Nobody tells whether the job of an earlier try still runs, and a second one beside it would write records twice."""
+    """It is unknown whether the job of an earlier try still runs. A second job beside it would write records twice."""
 
     retriable = True
 
 
 class JobKilledError(JobError):
-    """The task was killed, and the job with it. Whether it is tried again is Airflow's to say: a user's kill is not, an eviction is."""
+    """The task was killed, and the job with it. Whether it is tried again is Airflow's to say: a user's kill is not, an
+    eviction is.
+    """
 
     retriable = True
 

@@ -41,8 +41,9 @@ def check_times(name: str, config: Mapping[str, str], oldest_ms: int, newest_ms:
     # Without a timestamp (-1) there is nothing to keep.
     if oldest_ms >= 0 and now_ms - oldest_ms > retention:
         raise TargetError(
-            f"retention.ms of the target {name!r} must reach back to the oldest planned record, of {_text(oldest_ms)}; it "
-            f"is {retention:,} ms, so the record would be deleted as soon as its segment is closed. Raise it. {_OTHERWISE}"
+            f"retention.ms of the target {name!r} must reach back to the oldest planned record, of "
+            f"{_text(oldest_ms)}; it is {retention:,} ms, so the record would be deleted as soon as its segment is "
+            f"closed. Raise it. {_OTHERWISE}"
         )
     if oldest_ms >= 0 and now_ms - oldest_ms > before:
         raise TargetError(

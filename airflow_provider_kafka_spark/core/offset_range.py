@@ -195,7 +195,8 @@ class OffsetRanges(tuple[OffsetRange, ...]):
         """Read a list of ranges, each as :meth:`OffsetRange.parse` takes it, in any order.
 
         :param values: the ranges; any iterable but a string or a mapping.
-        :param merge_overlaps: unite ranges that overlap or repeat, in place of refusing them. Ranges that only touch stay apart.
+        :param merge_overlaps: unite ranges that overlap or repeat, in place of refusing them. Ranges that only touch
+            stay apart.
         :raises OffsetRangeError: if a range is malformed, or two overlap and ``merge_overlaps`` is false.
         """
         if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
@@ -309,5 +310,6 @@ def _check_integer(name: str, value: object, largest: int, where: str) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= largest:
         raise OffsetRangeError(
             f"{name} must be an integer from 0 to {largest}, such as 100; got {value!r} of type "
-            f"{type(value).__name__} at {where}. Text, null, fractions and Spark's -1 and -2 are not offsets of a range."
+            f"{type(value).__name__} at {where}. Text, null, fractions and Spark's -1 and -2 are not offsets of a "
+            "range."
         )

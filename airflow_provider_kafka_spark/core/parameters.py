@@ -25,7 +25,8 @@ def check_connection_id(value: object, name: str) -> None:
     """:raises InvalidInputError: if it is no text, or blank."""
     if not isinstance(value, str) or not value.strip():
         raise InvalidInputError(
-            f"{name} must be the id of a Kafka connection; got {value!r}. If a template stands there, look at what it rendered to."
+            f"{name} must be the id of a Kafka connection; got {value!r}. If a template stands there, look at what it "
+            "rendered to."
         )
 
 

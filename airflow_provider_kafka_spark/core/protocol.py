@@ -1,6 +1,8 @@
-"""What crosses the border between the Airflow worker and the Spark driver: one request out, one report back, as versioned JSON.
+"""What crosses the border between the Airflow worker and the Spark driver: one request out, one report back, as
+versioned JSON.
 
-Unknown keys and other versions are refused on both sides: a driver that runs other code than the worker must not guess. No I/O.
+Unknown keys and other versions are refused on both sides: a driver that runs other code than the worker must not guess.
+No I/O.
 """
 
 from __future__ import annotations
@@ -40,7 +42,8 @@ class Transform:
     """What happens to a record between source and target.
 
     :param where: an SQL predicate over the source columns; None keeps all.
-    :param columns: SQL expressions for ``key``, ``value``, ``headers``, ``partition``; a column that is left out is unchanged.
+    :param columns: SQL expressions for ``key``, ``value``, ``headers``, ``partition``; a column that is left out is
+        unchanged.
     :param topic: the one target topic, or None.
     :param topic_expr: SQL expression for the target topic, or None.
     :param preserve_partition: write to the source partition's number.
@@ -72,12 +75,14 @@ class StreamRequest:
     """What a stream needs besides: the checkpoint, and what to do with it.
 
     :param stream_id: goes into the provenance header of what the stream writes.
-    :param planned: from where the stream stands to the end of the log at planning time, as ``topic:partition:from:until``.
+    :param planned: from where the stream stands to the end of the log at planning time, as
+        ``topic:partition:from:until``.
     :param source: the option that says what is subscribed to, for Spark's source.
     :param starting_offsets: Spark's JSON; counts only until Spark has written its own.
     :param checkpoint: folder of the generation, as URI.
     :param record: text of our own record of the generation.
-    :param last_batch: number of the last batch that was begun when the worker looked, -1 for none. Another one now means that another run came between.
+    :param last_batch: number of the last batch that was begun when the worker looked, -1 for none. Another one now
+        means that another run came between.
     :param unfinished_batch: number of the batch that ``JobRequest.ranges`` finish first, or None.
     :param unfinished_checkpoint: folder of the generation that it belongs to, as URI.
     :param lock: file that a run holds while it uses the checkpoint, as URI.
@@ -122,7 +127,8 @@ class JobRequest:
         belongs to this plan alone.
     :param source_ids: id of each source topic, as far as brokers tell it.
     :param is_retry: an earlier try of this run may have delivered records.
-    :param audit_from: where to look for them: for each target topic and partition, its end before the run's first submission.
+    :param audit_from: where to look for them: for each target topic and partition, its end before the run's first
+        submission.
     :param audit_since_ms: the same by time, in ms since 1970, where ``topic_expr`` decides on the target.
     :param forbidden_targets: topics that are being read and that ``topic_expr`` must not lead to.
     :param progress_seconds: seconds between two lines of progress.
@@ -131,8 +137,8 @@ class JobRequest:
     :param stream: what a stream needs besides; None for a bounded copy.
     :param report_key: of the MAC by which the worker knows the job's report. **Secret.**
     :param event_token: random value by which the worker knows the driver's own events in its output. **Secret.**
-    :param owner_pid: process on the driver's own machine whose death ends the job, or None in cluster mode. A worker that was killed cannot stop its
-        job, and its task's retry would write beside it.
+    :param owner_pid: process on the driver's own machine whose death ends the job, or None in cluster mode. A worker
+        that was killed cannot stop its job, and its task's retry would write beside it.
     """
 
     run_id: str
@@ -339,8 +345,9 @@ def _load(kind: type[T], text: str) -> dict[str, Any]:
     if not isinstance(value, dict) or type(version) is not int or version != PROTOCOL_VERSION:
         got = value.get("version") if isinstance(value, dict) else type(value).__name__
         raise ProtocolError(
-            f"A {name} must be of version {PROTOCOL_VERSION}; got {reprlib.repr(got)}. Worker and driver run different versions of "
-            f"airflow-provider-kafka-spark: let the operator send its own code, and remove copies installed on the cluster."
+            f"A {name} must be of version {PROTOCOL_VERSION}; got {reprlib.repr(got)}. Worker and driver run "
+            "different versions of airflow-provider-kafka-spark: let the operator send its own code, and remove "
+            "copies installed on the cluster."
         )
     _check_keys(kind, value)
     return value
@@ -373,7 +380,8 @@ def _check_keys(kind: Any, value: Mapping[str, Any]) -> None:
     unknown, missing = sorted(set(value) - {f.name for f in fields}), sorted(required - set(value))
     if unknown or missing:
         raise ProtocolError(
-            f"A {kind.__name__} of version {PROTOCOL_VERSION} has unknown keys {reprlib.repr(unknown)} and lacks {missing}."
+            f"A {kind.__name__} of version {PROTOCOL_VERSION} has unknown keys {reprlib.repr(unknown)} and lacks "
+            f"{missing}."
         )
     for f in fields:
         expected = _PLAIN_TYPES.get(str(f.type))
@@ -385,6 +393,6 @@ def _check_keys(kind: Any, value: Mapping[str, Any]) -> None:
         # NaN is in no range.
         if type(number) in (int, float) and not _SMALLEST.get(f.name, 0) <= number <= MAX_OFFSET:
             raise ProtocolError(
-                f"{f.name!r} of a {kind.__name__} must be from {_SMALLEST.get(f.name, 0)} to {MAX_OFFSET}, such as 100; "
-                f"got {reprlib.repr(number)}. The file is damaged, or not written by this package."
+                f"{f.name!r} of a {kind.__name__} must be from {_SMALLEST.get(f.name, 0)} to {MAX_OFFSET}, such as "
+                f"100; got {reprlib.repr(number)}. The file is damaged, or not written by this package."
             )

@@ -1,7 +1,7 @@
 """Wishes and what the broker holds -> exact offsets, and what of the wish is not there. No I/O.
 
-Resolved once, on the worker, before Spark starts: Spark binds ``latest`` per task and again for each action, and an aged-out timestamp or ``earliest`` is never an
-error there (``KafkaSourceRDD``, ``KafkaOffsetReaderAdmin``).
+Resolved once, on the worker, before Spark starts: Spark binds ``latest`` per task and again for each action, and an
+aged-out timestamp or ``earliest`` is never an error there (``KafkaSourceRDD``, ``KafkaOffsetReaderAdmin``).
 """
 
 from __future__ import annotations
@@ -86,7 +86,8 @@ def resolve_window(
         start, lost = resolve_start(starting.requested_for(partition), partition, state, cluster, rules, end)
         if start > end:
             raise BoundError(
-                f"The start must not lie after the end; {partition} would start at {start} and end at {end}. Correct the offsets of this partition."
+                f"The start must not lie after the end; {partition} would start at {start} and end at {end}. Correct "
+                "the offsets of this partition."
             )
         missing += lost
         ranges.append(OffsetRange(partition.topic, partition.partition, start, end))
@@ -114,8 +115,9 @@ def resolve_window(
         )
     if open_ended:
         warnings.append(
-            f"No record at or after the window's end has arrived yet in {_shortened(tuple(open_ended), str)}, so the window is cut at the end of the log there: late records of this window that arrive "
-            f"before the next one's first record will be in neither."
+            f"No record at or after the window's end has arrived yet in {_shortened(tuple(open_ended), str)}, so the "
+            "window is cut at the end of the log there: late records of this window that arrive before the next one's "
+            "first record will be in neither."
         )
     return ResolvedRanges(OffsetRanges(ranges), raise_on_data_loss(missing, rules), tuple(warnings))
 
@@ -142,23 +144,28 @@ def resolve_replay(wanted: OffsetRanges, cluster: ClusterState, rules: ReadRules
 
 
 def timestamps_in(*bounds: Bound) -> tuple[int, ...]:
-    """Every timestamp, in ms, that the broker must be asked for; 0, for the first record that is left, is among them if there are any."""
+    """Every timestamp, in ms, that the broker must be asked for; 0, for the first record that is left, is among them if
+    there are any.
+    """
     all_requested = [requested for bound in bounds for requested in (bound.default, *bound.by_partition.values())]
     asked = {requested.epoch_ms for requested in all_requested if isinstance(requested, AtTimestamp)}
     return tuple(sorted(asked | {0})) if asked else ()
 
 
 def check_window(window: TimeWindow, now_ms: int) -> None:
-    """:raises BoundError: if the window starts or ends in the future: its records are not all there yet, and a green task would say they were."""
+    """:raises BoundError: if the window starts or ends in the future: its records are not all there yet, and a green
+    task would say they were.
+    """
     if window.start_ms is not None and window.start_ms > now_ms:
         raise BoundError(
-            f"starting_timestamp must not lie in the future; got {iso(window.start_ms)}, and now it is {iso(now_ms)}. A number is read as milliseconds since 1970."
+            f"starting_timestamp must not lie in the future; got {iso(window.start_ms)}, and now it is {iso(now_ms)}. "
+            "A number is read as milliseconds since 1970."
         )
     if window.end_ms is not None and window.end_ms > now_ms:
         raise BoundError(
-            f"ending_timestamp must not lie in the future, or records that arrive until then would be left out of a finished copy; got "
-            f"{iso(window.end_ms)}, and now it is {iso(now_ms)}. Wait for the window to close, as a schedule with a data "
-            f"interval does, or leave ending_timestamp out to copy what is there."
+            "ending_timestamp must not lie in the future, or records that arrive until then would be left out of a "
+            f"finished copy; got {iso(window.end_ms)}, and now it is {iso(now_ms)}. Wait for the window to close, as "
+            "a schedule with a data interval does, or leave ending_timestamp out to copy what is there."
         )
 
 
@@ -250,8 +257,9 @@ def check_end(end: int, partition: TopicPartition, state: PartitionState, rules:
     """:raises PlanError: if an end lies beyond the log, or beyond what an open transaction lets be read."""
     if end > state.high_watermark:
         raise PlanError(
-            f"An offset of a bounded copy must not lie beyond the log; got {end} for {partition}, which ends at {state.high_watermark}. Correct the "
-            f"offset. If the log was longer before, the topic was deleted and created again."
+            f"An offset of a bounded copy must not lie beyond the log; got {end} for {partition}, which ends at "
+            f"{state.high_watermark}. Correct the offset. If the log was longer before, the topic was deleted and "
+            "created again."
         )
     if end > rules.end_of(state):
         raise _beyond_last_stable(end, partition, state)
@@ -259,9 +267,10 @@ def check_end(end: int, partition: TopicPartition, state: PartitionState, rules:
 
 def _beyond_last_stable(end: int, partition: TopicPartition, state: PartitionState) -> PlanError:
     return PlanError(
-        f"The copy of {partition} should reach offset {end}, and an open transaction hides everything from {state.last_stable} on (the last stable "
-        f"offset; the log ends at {state.high_watermark}). Wait until the transaction ends, end the copy before it, or pass "
-        f"isolation_level='read_uncommitted', which also copies aborted records."
+        f"The copy of {partition} should reach offset {end}, and an open transaction hides everything from "
+        f"{state.last_stable} on (the last stable offset; the log ends at {state.high_watermark}). Wait until the "
+        "transaction ends, end the copy before it, or pass isolation_level='read_uncommitted', which also copies "
+        "aborted records."
     )
 
 
@@ -271,7 +280,10 @@ def open_transaction(partition: TopicPartition, state: PartitionState, rules: Re
     if not hidden:
         return []
     return [
-        f"{partition}: an open transaction hides the last {hidden:,} offsets; the copy ends at the last stable offset {state.last_stable}."
+        (
+            f"{partition}: an open transaction hides the last {hidden:,} offsets; the copy ends at the last stable "
+            f"offset {state.last_stable}."
+        )
     ]
 
 

@@ -1,8 +1,8 @@
 """Offset ranges -> what one Spark task reads. No I/O.
 
-A seek costs about as much as reading a few thousand records. So many ranges are first merged into spans, reading through
-a gap where that is cheaper, and the writer drops what lies between. All spans of one Kafka partition are read by one
-Spark task, which keeps their order and costs one producer.
+A seek costs about as much as reading a few thousand records. So many ranges are first merged into spans, reading
+through a gap where that is cheaper, and the writer drops what lies between. All spans of one Kafka partition are read
+by one Spark task, which keeps their order and costs one producer.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ def plan_spans(ranges: OffsetRanges, max_records_per_partition: int | None = Non
     """Cover all ranges that are not empty.
 
     :param ranges: what must be read.
-    :param max_records_per_partition: cut ranges into Spark partitions of at most so many offsets; ranges are then not merged.
+    :param max_records_per_partition: cut ranges into Spark partitions of at most so many offsets; ranges are then not
+        merged.
     """
     wanted = ranges.without_empty()
     if max_records_per_partition is not None:
@@ -63,8 +64,8 @@ def plan_spans(ranges: OffsetRanges, max_records_per_partition: int | None = Non
 def tasks_of(spans: Sequence[Span], *, preserve_order: bool = True) -> tuple[tuple[Span, ...], ...]:
     """What each Spark partition reads, in order.
 
-    :param preserve_order: all spans of one Kafka partition follow each other in one task; otherwise each is a task of its
-        own.
+    :param preserve_order: all spans of one Kafka partition follow each other in one task; otherwise each is a task of
+        its own.
     """
     ordered = sorted(spans)
     if not preserve_order:

@@ -1,4 +1,4 @@
-"""One round of requests to a cluster, however many sensors ask: what they need, fetched at once. Nothing is committed."""
+"""Fetch the answers to the queries of any number of sensors in one round of requests. Nothing is committed."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ def read_checkpoint(location: str) -> Mapping[TopicPartition, int] | KafkaSparkE
 
 
 def fetch_snapshot(hook: KafkaHook, queries: Collection[BrokerQuery]) -> BrokerSnapshot:
-    """Fetch what is needed: one request of each kind for all topics and partitions together, and one for each consumer group.
+    """Fetch what is needed: one request of each kind for all topics and partitions together, and one for each consumer
+    group.
 
     Checkpoints are not read here: see :func:`read_checkpoint`.
 
@@ -67,7 +68,8 @@ def fetch_snapshot(hook: KafkaHook, queries: Collection[BrokerQuery]) -> BrokerS
         for number in sorted(metadata.topics[name].partitions)
     ]
     round_ = _Round(hook, failures)
-    # Commits first: what is asked for later on a live topic is further on, and a commit must not look as if it lay beyond the end. The order of the others is that of KafkaHook.state().
+    # Commits first: what is asked for later on a live topic is further on, and a commit must not look as if it lay
+    # beyond the end. The order of the others is that of KafkaHook.state().
     committed = _commits(hook, chosen, partitions, failures)
     now_ms = int(time.time() * 1000)
     end = round_.list_offsets(partitions, lambda _: [OffsetSpec.latest()])
@@ -182,7 +184,8 @@ def _commits(
         except BrokerAuthenticationError:
             raise
         except (BrokerError, ConsumerGroupError) as error:
-            # A coordinator that is away is the groups' trouble, and waited for once; where all brokers are, the next request tells.
+            # A coordinator that is away is the groups' trouble, and waited for once; where all brokers are, the next
+            # request tells.
             failures[("group", group_id)] = error
             away = error if isinstance(error, BrokerUnavailableError) else None
     return committed

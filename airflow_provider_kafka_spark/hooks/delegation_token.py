@@ -1,4 +1,6 @@
-"""Kafka's delegation tokens: make, describe, renew, expire. Over the Java AdminClient, since no Python client has these requests."""
+"""Kafka's delegation tokens: make, describe, renew, expire. Over the Java AdminClient, since no Python client has these
+requests.
+"""
 
 from __future__ import annotations
 
@@ -42,9 +44,12 @@ _BROKERS_OWN = -1
 
 
 class DelegationTokenHook(ManagedResource, BaseHook):
-    """Ask a Kafka cluster about delegation tokens, with the login of a connection, inside ``with``: one JVM for all calls of the block, ended behind it.
+    """Ask a Kafka cluster about delegation tokens, with the login of a connection, inside ``with``: one JVM for all
+    calls of the block, ended behind it.
 
-    The login needs SASL, or SSL with a client certificate, and must not itself be a token; :meth:`create` needs SASL, by which its token is tried. A token's secret (hmac) is masked in logs before it is used; only :meth:`create` and :meth:`create_unchecked` return it.
+    The login needs SASL, or SSL with a client certificate, and must not itself be a token; :meth:`create` needs SASL,
+    by which its token is tried. A token's secret (hmac) is masked in logs before it is used; only :meth:`create` and
+    :meth:`create_unchecked` return it.
 
     :param conn_id: Kafka connection.
     :param timeout: seconds for each call.
@@ -98,7 +103,9 @@ class DelegationTokenHook(ManagedResource, BaseHook):
 
     @property
     def config(self) -> KafkaClientConfig:
-        """The connection, translated; see :attr:`KafkaHook.config <airflow_provider_kafka_spark.hooks.kafka.KafkaHook.config>`."""
+        """The connection, translated; see :attr:`KafkaHook.config
+        <airflow_provider_kafka_spark.hooks.kafka.KafkaHook.config>`.
+        """
         if self._config is None:
             self._config = KafkaHook(self.conn_id).config
         return self._config
@@ -114,10 +121,13 @@ class DelegationTokenHook(ManagedResource, BaseHook):
     ) -> DelegationToken:
         """Make a token of the login's own, and return it when every broker takes it.
 
-        :param max_lifetime_ms: how long renewals can prolong it; by default what the connection says, or else the broker's own maximum, which also bounds it.
-        :param lease_ms: when it ends unless it is renewed, if that is sooner than the broker's ``delegation.token.expiry.time.ms``.
+        :param max_lifetime_ms: how long renewals can prolong it; by default what the connection says, or else the
+            broker's own maximum, which also bounds it.
+        :param lease_ms: when it ends unless it is renewed, if that is sooner than the broker's
+            ``delegation.token.expiry.time.ms``.
         :param renewers: principals that may renew it besides the owner, such as ``"User:bob"``.
-        :raises DelegationTokenError: if the broker has no tokens, or the login may not ask for one, or no login with one.
+        :raises DelegationTokenError: if the broker has no tokens, or the login may not ask for one, or no login with
+            one.
         :raises DelegationTokenNotUsableError: if the token cannot be used in time.
         :raises BrokerAuthenticationError: if the login is refused.
         :raises BrokerUnavailableError: if no broker answers within the time-out.
@@ -158,7 +168,8 @@ class DelegationTokenHook(ManagedResource, BaseHook):
     def describe(self, owner: str | None = None) -> list[TokenInfo]:
         """The tokens that the login may see: its own, those it may renew, and those it may DESCRIBE.
 
-        Tokens that have ended are listed until the broker removes them (``delegation.token.expiry.check.interval.ms``, 1 hour).
+        Tokens that have ended are listed until the broker removes them (``delegation.token.expiry.check.interval.ms``,
+        1 hour).
 
         :param owner: of one owner only, such as ``"User:alice"``.
         :raises BrokerError: as for :meth:`create`.
@@ -167,18 +178,22 @@ class DelegationTokenHook(ManagedResource, BaseHook):
             return [self._info(token) for token in self._describe(owner)]
 
     def renew(self, selection: TokenSelection, *, period_ms: int | None = None) -> list[TokenInfo]:
-        """Prolong tokens, and return them with their new times. One that is refused does not keep the others from being renewed.
+        """Prolong tokens, and return them with their new times. One that is refused does not keep the others from being
+        renewed.
 
-        A broker prolongs no token beyond its maximum time: look at :attr:`~airflow_provider_kafka_spark.core.tokens.delegation_token.TokenInfo.at_maximum`.
+        A broker prolongs no token beyond its maximum time: look at
+        :attr:`~airflow_provider_kafka_spark.core.tokens.delegation_token.TokenInfo.at_maximum`.
 
-        :param period_ms: the new remaining life, counted from now; the broker's ``delegation.token.expiry.time.ms`` by default, which is also the longest.
+        :param period_ms: the new remaining life, counted from now; the broker's ``delegation.token.expiry.time.ms`` by
+            default, which is also the longest.
         :raises DelegationTokenExpiredError: if one has ended.
         :raises BrokerAuthorizationError: if the login is neither owner nor renewer.
         """
         return self._for_each(selection, lambda info, secret: self._renew(secret, period_ms, f"renewing {info}"))
 
     def expire(self, selection: TokenSelection, *, period_ms: int | None = None) -> list[TokenInfo]:
-        """End tokens, and return them with their new times. One that is refused does not keep the others from being ended.
+        """End tokens, and return them with their new times. One that is refused does not keep the others from being
+        ended.
 
         :param period_ms: from now; at once by default.
         :raises BrokerAuthorizationError: if the login is neither owner nor renewer.
@@ -199,8 +214,9 @@ class DelegationTokenHook(ManagedResource, BaseHook):
     def now_ms(self) -> int:
         """The cluster's clock, in ms since 1970: that of the active controller, which also decides on tokens.
 
-        Kafka has no request for the time, and the quorum's leader tells when it was last up to date, which is now. Where that is refused (it needs DESCRIBE on the cluster) or not known (no KRaft),
-        it is this machine's clock, and the log says so.
+        Kafka has no request for the time, and the quorum's leader tells when it was last up to date, which is now.
+        Where that is refused (it needs DESCRIBE on the cluster) or not known (no KRaft), it is this machine's clock,
+        and the log says so.
 
         :raises BrokerError: if no broker answers, or the login is refused, as for :meth:`create`.
         """
@@ -219,7 +235,8 @@ class DelegationTokenHook(ManagedResource, BaseHook):
             if type(error) not in (BrokerAuthorizationError, BrokerError):
                 raise
             self.log.warning(
-                "The times of tokens are compared with this machine's clock, since the broker does not tell its own: %s",
+                "The times of tokens are compared with this machine's clock, since the broker does not tell its own: "
+                "%s",
                 error,
             )
             return int(time.time() * 1000)
@@ -256,19 +273,24 @@ class DelegationTokenHook(ManagedResource, BaseHook):
                 if fault is None or not fault.by_certificate or not self._has_certificate:
                     raise
                 raise DelegationTokenError(
-                    f"A job on a delegation token gets nothing of the connection's own login, and so no client certificate; the listener of {self.config.bootstrap_servers} must be content "
-                    f"without one (ssl.client.auth=none or requested). Name another listener, or go without use_delegation_token. {error}"
+                    "A job on a delegation token gets nothing of the connection's own login, and so no client "
+                    f"certificate; the listener of {self.config.bootstrap_servers} must be content without one "
+                    "(ssl.client.auth=none or requested). Name another listener, or go without use_delegation_token. "
+                    f"{error}"
                 ) from None
             except BrokerAuthenticationError as error:
                 if re.search("not enabled in the server|it has:", str(error)):
                     raise DelegationTokenError(
-                        f"A login with a delegation token goes by SCRAM, and the listener must have {mechanism}, besides {self.config.mechanism} for the connection itself. Enable it in "
-                        f"sasl.enabled.mechanisms of the broker, or name another in the connection's Extra as 'delegation.token.mechanism'."
+                        f"A login with a delegation token goes by SCRAM, and the listener must have {mechanism}, "
+                        f"besides {self.config.mechanism} for the connection itself. Enable it in "
+                        "sasl.enabled.mechanisms of the broker, or name another in the connection's Extra as "
+                        "'delegation.token.mechanism'."
                     ) from None
                 if time.monotonic() > deadline:
                     raise DelegationTokenNotUsableError(
-                        f"The new delegation token must be usable within {USABLE_SECONDS:.0f} s; at {self.config.bootstrap_servers} its login is still refused. Are all brokers in touch with their "
-                        f"controller? The task may be tried again."
+                        f"The new delegation token must be usable within {USABLE_SECONDS:.0f} s; at "
+                        f"{self.config.bootstrap_servers} its login is still refused. Are all brokers in touch with "
+                        "their controller? The task may be tried again."
                     ) from None
             time.sleep(_AGAIN_SECONDS)
 

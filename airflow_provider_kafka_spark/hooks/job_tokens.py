@@ -1,4 +1,6 @@
-"""The delegation tokens of one Spark job: made before it, renewed while it runs, expired behind it. Spark gets only them, never the login that made them."""
+"""The delegation tokens of one Spark job: made before it, renewed while it runs, expired behind it. Spark gets only
+them, never the login that made them.
+"""
 
 from __future__ import annotations
 
@@ -95,12 +97,16 @@ class JobTokens(ManagedResource):
             renewed_token.start()
 
     def end(self) -> None:
-        """Begin to expire the tokens, all at once, and do not wait: Airflow gives a task that it kills some seconds. :meth:`close` waits for it."""
+        """Begin to expire the tokens, all at once, and do not wait: Airflow gives a task that it kills some seconds.
+        :meth:`close` waits for it.
+        """
         for renewed_token in list(self._tokens.values()):
             renewed_token.end()
 
     def close(self) -> None:
-        """Expire the tokens. What hinders it goes to the log: a job that has delivered does not fail by it. Calling it again does nothing."""
+        """Expire the tokens. What hinders it goes to the log: a job that has delivered does not fail by it. Calling it
+        again does nothing.
+        """
         self.end()
         while self._tokens:
             conn_id, renewed_token = self._tokens.popitem()
@@ -116,7 +122,8 @@ class JobTokens(ManagedResource):
         return config if renewed_token is None else renewed_token.login()
 
     def explain(self, error: KafkaSparkError) -> None:
-        """Name the end of a token as the cause of a failure that came after it; Spark itself speaks of a time-out, or of a login.
+        """Name the end of a token as the cause of a failure that came after it; Spark itself speaks of a time-out, or
+        of a login.
 
         :raises JobTokenEndedError: if a token had ended.
         """
@@ -174,14 +181,16 @@ class _RenewedToken:
         longest = info.max_ms - info.issue_ms
         if min_lifetime_ms is not None and longest < min_lifetime_ms:
             raise DelegationTokenExpiredError(
-                f"min_token_lifetime wants a delegation token that can live for {duration(min_lifetime_ms)}; the broker gives one for {duration(longest)} at most ({info}; "
-                f"connection {self._config.conn_id!r}). Split the job, or raise delegation.token.max.lifetime.ms of the broker, or that of the connection."
+                f"min_token_lifetime wants a delegation token that can live for {duration(min_lifetime_ms)}; the "
+                f"broker gives one for {duration(longest)} at most ({info}; connection {self._config.conn_id!r}). "
+                "Split the job, or raise delegation.token.max.lifetime.ms of the broker, or that of the connection."
             )
 
     def start(self) -> None:
         self._thread.start()
         log.info(
-            "Spark logs in to %s with a delegation token of its own: %s. It is renewed while the job runs, and expired behind it.",
+            "Spark logs in to %s with a delegation token of its own: %s. It is renewed while the job runs, and "
+            "expired behind it.",
             self._config.bootstrap_servers,
             self._token.info,
         )
@@ -221,7 +230,8 @@ class _RenewedToken:
         self._ended = True
 
     def explain(self, error: KafkaSparkError) -> None:
-        # A lost login looks like a broker's answer, or like something that a retry may mend. What is final by itself stays it.
+        # A lost login looks like a broker's answer, or like something that a retry may mend. What is final by itself
+        # stays it.
         if not error.retriable and not isinstance(error, BrokerError):
             return
         info = self._token.info
@@ -236,8 +246,9 @@ class _RenewedToken:
         else:
             return
         raise JobTokenEndedError(
-            f"The delegation token with which Spark logs in to {self._config.bootstrap_servers} {when}: {reason} ({info}; "
-            f"connection {self._config.conn_id!r}). A retry has a token of its own and writes only what is missing; for a job that takes longer than {duration(info.max_ms - info.issue_ms)} raise "
+            f"The delegation token with which Spark logs in to {self._config.bootstrap_servers} {when}: {reason} "
+            f"({info}; connection {self._config.conn_id!r}). A retry has a token of its own and writes only what is "
+            f"missing; for a job that takes longer than {duration(info.max_ms - info.issue_ms)} raise "
             f"delegation.token.max.lifetime.ms, or split it. The job's own failure: {error}"
         ) from error
 

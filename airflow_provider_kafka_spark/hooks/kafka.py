@@ -1,4 +1,4 @@
-"""What brokers hold, asked over confluent-kafka: offsets, timestamps, topic ids, configurations. Nothing is committed."""
+"""Offsets, timestamps, topic ids and configurations of a cluster, by confluent-kafka. Nothing is committed."""
 
 from __future__ import annotations
 
@@ -46,8 +46,10 @@ class KafkaHook(ManagedResource, BaseHook):
 
     Use it as a context manager, inside ``execute``: a librdkafka client does not survive a fork.
 
-    :param conn_id: an Airflow connection of the type ``kafka_spark``, or of any other type whose Extra is a librdkafka configuration.
-    :param timeout: seconds for each call; a broker that does not answer is an error within it. A login that is refused is an error long before it.
+    :param conn_id: an Airflow connection of the type ``kafka_spark``, or of any other type whose Extra is a librdkafka
+        configuration.
+    :param timeout: seconds for each call; a broker that does not answer is an error within it. A login that is refused
+        is an error long before it.
     """
 
     conn_name_attr = "conn_id"
@@ -100,7 +102,8 @@ class KafkaHook(ManagedResource, BaseHook):
         return BrokerFailures(self.config, self.with_field_names)
 
     def test_connection(self) -> tuple[bool, str]:
-        """What Airflow's button "Test" asks: whether name, port, TLS, login and permissions are right, and if not, which of them; within 30 s.
+        """What Airflow's button "Test" asks: whether name, port, TLS, login and permissions are right, and if not,
+        which of them; within 30 s.
 
         :return: whether all is well, and a sentence for the user, without secrets.
         """
@@ -143,9 +146,10 @@ class KafkaHook(ManagedResource, BaseHook):
                     KafkaException(topic.error), f"describing topic {name!r}", f"{operation} on topic {name!r}"
                 )
         partitions = [TopicPartition(name, number) for name, topic in wanted.items() for number in topic.partitions]
-        # The order matters on a live topic, where what is asked for later is further on. A window that is closed now stays closed. A record behind the window that arrives after the end was
-        # asked for must not be counted into it. A last stable offset that is asked for after all ends does not look like an open transaction. And what retention deletes
-        # meanwhile must show, so the log's start comes last.
+        # The order matters on a live topic, where what is asked for later is further on. A window that is closed now
+        # stays closed. A record behind the window that arrives after the end was asked for must not be counted into it.
+        # A last stable offset that is asked for after all ends does not look like an open transaction. And what
+        # retention deletes meanwhile must show, so the log's start comes last.
         now_ms = int(time.time() * 1000)
         end = self._list_offsets(partitions, OffsetSpec.latest())
         first_at: dict[tuple[TopicPartition, int], int | None] = {}
@@ -215,14 +219,15 @@ class KafkaHook(ManagedResource, BaseHook):
                 return count
             if time.monotonic() > deadline:
                 raise BrokerUnavailableError(
-                    f"Counting records of {r} came to a stop at offset {position.offset} for {self.timeout:.0f} s (connection "
-                    f"{self.conn_id!r}, {self.config.bootstrap_servers}). Is the partition's leader up?"
+                    f"Counting records of {r} came to a stop at offset {position.offset} for {self.timeout:.0f} s "
+                    f"(connection {self.conn_id!r}, {self.config.bootstrap_servers}). Is the partition's leader up?"
                 )
 
     def group_consumer(self, group_id: str) -> confluent_kafka.Consumer:
         """A consumer that knows a group and never joins it: the way to its committed offsets.
 
-        The AdminClient's own request for them ends the whole process by a segmentation fault when the group's coordinator has moved, or is being set up (librdkafka issue 5040, seen with 2.16).
+        The AdminClient's own request for them ends the whole process by a segmentation fault when the group's
+        coordinator has moved, or is being set up (librdkafka issue 5040, seen with 2.16).
         """
         if group_id not in self._group_consumers:
             self._group_consumers[group_id] = self._consumer(group_id)
@@ -286,7 +291,8 @@ class KafkaHook(ManagedResource, BaseHook):
         if self.config.unsupported_by_librdkafka:
             raise ConnectionConfigError(
                 self.with_field_names(
-                    f"The connection {self.conn_id!r} cannot be used by the worker, which asks for offsets: {self.config.unsupported_by_librdkafka}."
+                    f"The connection {self.conn_id!r} cannot be used by the worker, which asks for offsets: "
+                    f"{self.config.unsupported_by_librdkafka}."
                 )
             )
         try:
@@ -297,12 +303,15 @@ class KafkaHook(ManagedResource, BaseHook):
             reason = f"{fault} ({said})" if fault else f"{said}. Correct the property it names."
             raise ConnectionConfigError(
                 self.with_field_names(
-                    f"The Extra of connection {self.conn_id!r} must be a configuration that librdkafka takes; it refused it: {reason}"
+                    f"The Extra of connection {self.conn_id!r} must be a configuration that librdkafka takes; it "
+                    f"refused it: {reason}"
                 )
             ) from error
 
     def forget_errors(self) -> None:
-        """What went wrong with the client before is not the cause of what goes wrong from now on. For a client that lives long."""
+        """What went wrong with the client before is not the cause of what goes wrong from now on. For a client that
+        lives long.
+        """
         self.client.poll(0)
         self.failures.forget()
         self._answered = False
@@ -334,7 +343,7 @@ class KafkaHook(ManagedResource, BaseHook):
                 return metadata
 
     def _raise_if_unauthorized(self, names: Collection[str], operation: str) -> None:
-        """Brokers leave what a login may not see out of their lists, as if it did not exist; asked by name, they tell."""
+        """Brokers omit topics from their lists that the login may not see; a request by name returns the refusal."""
         for refusal in self.unauthorized_topics(names, operation).values():
             raise refusal
 
@@ -355,7 +364,8 @@ class KafkaHook(ManagedResource, BaseHook):
                 # The caller says so in its own words.
                 continue
             except BrokerError as error:
-                # So it does of a name that can be none of a topic's. An outage or a refused login says nothing about the topic.
+                # So it does of a name that can be none of a topic's. An outage or a refused login says nothing about
+                # the topic.
                 if type(error) is not BrokerError:
                     raise
         return refusals
@@ -451,5 +461,7 @@ class KafkaHook(ManagedResource, BaseHook):
 
 
 def is_transient(error: BrokerError) -> bool:
-    """Whether brokers only have no leader for it at the moment, as in a rolling restart or just after a topic was created."""
+    """Whether brokers only have no leader for it at the moment, as in a rolling restart or just after a topic was
+    created.
+    """
     return code_of(error.__cause__) in LEADER_ELECTION_ERRORS

@@ -1,4 +1,6 @@
-"""Kafka's Java AdminClient, called from Python: for what no Python client has. One JVM for a sequence of calls, and always ended."""
+"""Kafka's Java AdminClient, called from Python: for what no Python client has. One JVM for a sequence of calls, and
+always ended.
+"""
 
 from __future__ import annotations
 
@@ -48,27 +50,37 @@ _MEANINGS: Mapping[str, tuple[type[KafkaSparkError], str]] = {
     "SaslAuthenticationException": (BrokerAuthenticationError, "Correct the login of the connection."),
     "UnsupportedSaslMechanismException": (BrokerAuthenticationError, "Choose a mechanism that the listener has."),
     "IllegalSaslStateException": (BrokerAuthenticationError, "Is the listener a SASL listener?"),
-    "SslAuthenticationException": (BrokerAuthenticationError, "Check the CA, the host names and the dates of the certificates."),
+    "SslAuthenticationException": (
+        BrokerAuthenticationError, "Check the CA, the host names and the dates of the certificates.",
+    ),
     "LoginException": (BrokerAuthenticationError, "Correct the login of the connection."),
     "TimeoutException": (BrokerUnavailableError, "Is the broker up, and reachable from this machine?"),
     "DisconnectException": (BrokerUnavailableError, "Is the broker up, and the protocol the listener's?"),
     "ClusterAuthorizationException": (BrokerAuthorizationError, "Grant the login what it lacks."),
     "DelegationTokenAuthorizationException": (
         BrokerAuthorizationError,
-        "Only the owner and the renewers of a token may renew or expire it, and only they and those with DESCRIBE on the token may see it.",
+        "Only the owner and the renewers of a token may renew or expire it, and only they and those with DESCRIBE on "
+        "the token may see it.",
     ),
-    "DelegationTokenOwnerMismatchException": (BrokerAuthorizationError, "Only the owner and the renewers of a token may renew or expire it."),
+    "DelegationTokenOwnerMismatchException": (
+        BrokerAuthorizationError, "Only the owner and the renewers of a token may renew or expire it.",
+    ),
     "DelegationTokenNotFoundException": (DelegationTokenExpiredError, "It has ended and been removed, or was expired."),
-    "DelegationTokenExpiredException": (DelegationTokenExpiredError, "A token that has ended cannot be renewed; make a new one."),
+    "DelegationTokenExpiredException": (
+        DelegationTokenExpiredError, "A token that has ended cannot be renewed; make a new one.",
+    ),
     "DelegationTokenDisabledException": (
         DelegationTokenError,
         "This broker has no delegation tokens: it needs delegation.token.secret.key in its properties.",
     ),
     "UnsupportedByAuthenticationException": (
         DelegationTokenError,
-        "Token requests need a connection with a login (SASL, or SSL with a client certificate) that is not itself a delegation token.",
+        "Token requests need a connection with a login (SASL, or SSL with a client certificate) that is not itself a "
+        "delegation token.",
     ),
-    "InvalidPrincipalTypeException": (DelegationTokenError, "Owners and renewers are of the type User, such as 'User:alice'."),
+    "InvalidPrincipalTypeException": (
+        DelegationTokenError, "Owners and renewers are of the type User, such as 'User:alice'.",
+    ),
     "UnsupportedVersionException": (BrokerError, "The broker is too old for this request."),
 }  # fmt: skip
 
@@ -76,7 +88,8 @@ _MEANINGS: Mapping[str, tuple[type[KafkaSparkError], str]] = {
 class KafkaJvm(ManagedResource):
     """A JVM with an AdminClient, inside ``with``. It ends with this process too, even if that is ended by SIGKILL.
 
-    :param properties: of the Java client. **Secret**; they go through an authenticated socket on the loopback interface, not by argv.
+    :param properties: of the Java client. **Secret**; they go through an authenticated socket on the loopback
+        interface, not by argv.
     :param described: what it talks to, for messages, such as ``"connection 'kafka_default', broker-1:9092"``.
     :param timeout: seconds for each call.
     :param system_properties: of the JVM. Not secret.
@@ -236,7 +249,10 @@ class KafkaJvm(ManagedResource):
                 advice += " With Kerberos, check the keytab, its principal, and the clocks."
         elif kind is BrokerUnavailableError and properties.get("sasl.mechanism") == "GSSAPI":
             # Kafka's client tries such a login again and again, and says nothing of it.
-            advice += " With Kerberos, also compare the clocks of all machines, and sasl.kerberos.service.name with the broker's principal."
+            advice += (
+                " With Kerberos, also compare the clocks of all machines, and sasl.kerberos.service.name with the "
+                "broker's principal."
+            )
         return kind(f"{_sentence(action)} failed ({self._described}): {_ended(reason)} {advice}".rstrip())
 
     def open(self) -> None:
@@ -253,7 +269,8 @@ class KafkaJvm(ManagedResource):
         jars = list(self._jars) if self._jars is not None else client_jars(None)
         if not any("kafka-clients" in jar.name for jar in jars):
             raise JarError(
-                f"Delegation tokens need the kafka-clients jar that comes with Spark's Kafka connector; got {[jar.name for jar in jars]}."
+                "Delegation tokens need the kafka-clients jar that comes with Spark's Kafka connector; got "
+                f"{[jar.name for jar in jars]}."
             )
         class_path = os.pathsep.join([find_jar_path(), *map(str, jars)])
         defined = [f"-D{name}={value}" for name, value in self._system_properties.items()]
@@ -297,7 +314,9 @@ class KafkaJvm(ManagedResource):
             character = os.read(ready[0].fileno(), 1) if ready else b""
             if not character:
                 raise JavaStartError(
-                    f"A JVM for Kafka's Java client must start within {START_SECONDS:.0f} s; it {'ended' if ready else 'did not'}. Run `java -version` on this worker; is there memory left? The task may be tried again."
+                    f"A JVM for Kafka's Java client must start within {START_SECONDS:.0f} s; it "
+                    f"{'ended' if ready else 'did not'}. Run `java -version` on this worker; is there memory left? "
+                    "The task may be tried again."
                 )
             line += character
         return line.decode().strip()
@@ -306,14 +325,16 @@ class KafkaJvm(ManagedResource):
 def _thrown(error: BaseException | None, earlier: BaseException | None) -> Any:
     """The Java exception behind an error, if there is one.
 
-    Where PySpark runs in the same process, it has replaced how py4j raises, for every gateway, and asks its own JVM about exceptions of ours.
+    Where PySpark runs in the same process, it has replaced how py4j raises, for every gateway, and asks its own JVM
+    about exceptions of ours.
 
     :param earlier: what was being handled when the call began, which is not behind it.
     """
     while error is not None and error is not earlier:
         if isinstance(error, Py4JJavaError):
             thrown = error.java_exception
-            # Its text is asked of the JVM whenever it is logged. py4j logs what is being handled when a call fails, and so, of a JVM that is gone, without end.
+            # Its text is asked of the JVM whenever it is logged. py4j logs what is being handled when a call fails, and
+            # so, of a JVM that is gone, without end.
             error.java_exception = None
             return thrown
         error = error.__context__

@@ -39,6 +39,7 @@ def check_operations(hook: KafkaHook, resource: str, permitted: Collection[Enum]
     lacking = [operation for operation in operations if operation not in names]
     if names and lacking:
         raise BrokerAuthorizationError(
-            f"The login of {hook.config.bootstrap_servers} (connection {hook.conn_id!r}) lacks a permission: it needs {' and '.join(lacking)} on {resource}, and has only "
-            f"{', '.join(sorted(names))}. Grant it; docs/permissions.md lists what each task needs."
+            f"The login of {hook.config.bootstrap_servers} (connection {hook.conn_id!r}) lacks a permission: it needs "
+            f"{' and '.join(lacking)} on {resource}, and has only {', '.join(sorted(names))}. Grant it; "
+            "docs/permissions.md lists what each task needs."
         )

@@ -118,8 +118,10 @@ class RunState:
     :param plan: of the try before, or None if this one has to plan.
     :param target_ends: ends of the target's partitions before the run's first submission; empty if there was none.
     :param application_id: of the latest try that was seen to start.
-    :param submitted_at_ms: when the run's first submission was about to start, in ms since 1970; None if there was none.
-    :param fingerprint: from what and by what its records come, over all submissions; see :meth:`~airflow_provider_kafka_spark.core.plan.ReplayPlan.fingerprint`.
+    :param submitted_at_ms: when the run's first submission was about to start, in ms since 1970; None if there was
+        none.
+    :param fingerprint: from what and by what its records come, over all submissions; see
+        :meth:`~airflow_provider_kafka_spark.core.plan.ReplayPlan.fingerprint`.
     :param result: of the try that delivered all, if this one is a retry of it.
     """
 
@@ -176,7 +178,8 @@ class RunStateStore:
     def for_plan(self, state: RunState, plan: ReplayPlan, transform: Transform) -> tuple[RunState, ReplayPlan]:
         """The state to carry out this plan with; and the plan, with a warning if nothing that was delivered counts.
 
-        What came from another source, or by other expressions, stands for nothing of this plan: taken for delivered, it would hide records of the same offsets.
+        What came from another source, or by other expressions, stands for nothing of this plan: taken for delivered, it
+        would hide records of the same offsets.
 
         :param transform: what is to be made of each record.
         """
@@ -187,8 +190,9 @@ class RunStateStore:
         # Its application is still to be waited for.
         fresh = replace(_fresh(), application_id=state.application_id, fingerprint=fingerprint)
         warning = (
-            f"Changed since an earlier try of this run: {shortened(changed)}. So nothing that it delivered (run_id {state.run_id}) is taken for delivered: all is copied under a new run_id, "
-            f"{fresh.run_id}, and what the target has of the earlier try stays there besides."
+            f"Changed since an earlier try of this run: {shortened(changed)}. So nothing that it delivered (run_id "
+            f"{state.run_id}) is taken for delivered: all is copied under a new run_id, {fresh.run_id}, and what the "
+            "target has of the earlier try stays there besides."
         )
         return fresh, replace(plan, warnings=(*plan.warnings, warning))
 
@@ -316,7 +320,9 @@ def _fresh() -> RunState:
 
 
 def _packed(result: Mapping[str, Any]) -> dict[str, Any]:
-    """A result may have thousands of ranges, and Airflow warns of values of more than 64 KiB: their keys are stored once."""
+    """A result may have thousands of ranges, and Airflow warns of values of more than 64 KiB: their keys are stored
+    once.
+    """
     ranges = result["ranges"]
     names = list(ranges[0]) if ranges else []
     return {**result, "ranges": [names, *([r[name] for name in names] for r in ranges)]}

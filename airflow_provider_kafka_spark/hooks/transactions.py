@@ -1,4 +1,4 @@
-"""Whether a login may write exactly once on the target's brokers, asked before anything is started; and what is left."""
+"""Check before a job starts that the login may write transactions, and remove what finished runs leave."""
 
 from __future__ import annotations
 

@@ -2,11 +2,14 @@
 
 ``spark-submit`` starts this file with the path of a request as its only argument.
 
-Spark's availableNow stream decides the offsets of each batch and keeps them in the checkpoint; the copy itself is that of :mod:`jobs.batch <airflow_provider_kafka_spark.jobs.batch>`, for exactly
-these offsets. So a batch is committed only when its records were counted and seen to arrive, which Spark's own streaming sink does not wait for, and there is one way of copying.
+Spark's availableNow stream decides the offsets of each batch and keeps them in the checkpoint; the copy itself is that
+of :mod:`jobs.batch <airflow_provider_kafka_spark.jobs.batch>`, for exactly these offsets. So a batch is committed only
+when its records were counted and seen to arrive, which Spark's own streaming sink does not wait for, and there is one
+way of copying.
 
-A batch that an earlier run began and did not finish is not left to Spark, which would write all of it again, and in some versions fail at it (``core.streams.spark_faults``): it is finished first, without
-what is at the target already, and committed in Spark's own way.
+A batch that an earlier run began and did not finish is not left to Spark, which would write all of it again, and in
+some versions fail at it (``core.streams.spark_faults``): it is finished first, without what is at the target already,
+and committed in Spark's own way.
 """
 
 from __future__ import annotations
@@ -129,7 +132,8 @@ def _refuse_moved(spark: SparkSession, stream: StreamRequest) -> None:
     offsets = batch_numbers(hadoop_files.names(spark, f"{began}/offsets"))
     if max(offsets, default=-1) != stream.last_batch:
         raise CheckpointInUseError(
-            f"Another run has moved the checkpoint on since this one was planned (from batch {stream.last_batch} to {max(offsets, default=-1)}); a retry makes a new plan. Set max_active_runs=1 for the DAG."
+            f"Another run has moved the checkpoint on since this one was planned (from batch {stream.last_batch} to "
+            f"{max(offsets, default=-1)}); a retry makes a new plan. Set max_active_runs=1 for the DAG."
         )
 
 
@@ -148,7 +152,8 @@ def _write_manifest(spark: SparkSession, stream: StreamRequest) -> None:
         hadoop_files.write_whole(spark, uri, stream.record)
     elif StreamManifest.from_json(before, uri).stream_id != stream.stream_id:
         raise CheckpointInUseError(
-            f"Another run has begun {stream.checkpoint} since this one was planned; a retry makes a new plan. Set max_active_runs=1 for the DAG."
+            f"Another run has begun {stream.checkpoint} since this one was planned; a retry makes a new plan. Set "
+            "max_active_runs=1 for the DAG."
         )
     elif before != stream.record:
         hadoop_files.overwrite(spark, uri, stream.record)

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 #: Executors stamp what they write by their own clocks.
 _CLOCK_SKEW_MS = 10 * 60 * 1000
 _COMPACTED = (
-    "This is a retry, and the target is compacted ({}): what an earlier try delivered may be gone from it, so whole ranges "
-    "are written again, in order."
+    "This is a retry, and the target is compacted ({}): what an earlier try delivered may be gone from it, so whole "
+    "ranges are written again, in order."
 )
 
 

@@ -77,7 +77,9 @@ def run_job(
 
 
 def _properties_of(path: str) -> Mapping[str, str]:
-    """What a file has that options refer to. One that cannot be read here cannot be read by Kafka's clients either, which then have no secret to tell."""
+    """What a file has that options refer to. One that cannot be read here cannot be read by Kafka's clients either,
+    which then have no secret to tell.
+    """
     try:
         return parse_properties(Path(path).read_text(errors="replace"))
     except OSError:

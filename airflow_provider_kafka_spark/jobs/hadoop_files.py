@@ -33,7 +33,8 @@ def write_whole(spark: SparkSession, uri: str, text: str) -> None:
 
 
 def overwrite(spark: SparkSession, uri: str, text: str) -> None:
-    """Write a file in place of what is there, in one step where the file system can: HDFS, local disks and the object stores of Amazon and Google do.
+    """Write a file in place of what is there, in one step where the file system can: HDFS, local disks and the object
+    stores of Amazon and Google do.
 
     :raises OSError: if it cannot be written.
     """
@@ -99,7 +100,9 @@ def create(spark: SparkSession, uri: str, text: str) -> bool:
 
 
 def _claim(spark: SparkSession, path: Any) -> None:
-    """Make an empty file on the local disk, or fail. (Hadoop's ``create`` only looks first: of eight at once, eight were told that the file is theirs.)"""
+    """Make an empty file on the local disk, or fail. (Hadoop's ``create`` only looks first: of eight at once, eight
+    were told that the file is theirs.)
+    """
     gateway, jvm = spark.sparkContext._gateway, spark.sparkContext._jvm
     files: Any = jvm.java.nio.file  # type: ignore[union-attr]
     attributes = gateway.new_array(files.attribute.FileAttribute, 0)  # type: ignore[union-attr]

@@ -52,22 +52,30 @@ Start = str | int | datetime | dict[str, Any]
 
 
 class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
-    """Copy everything that is in topics when the run starts, in micro-batches, and stop. The next run goes on where this one stopped.
+    """Copy everything that is in topics when the run starts, in micro-batches, and stop. The next run goes on where
+    this one stopped.
 
-    The driver decides the offsets and keeps them in a checkpoint, executors follow, and nothing is read back from Kafka. A batch that a crash left unfinished is finished first, with exactly its
-    offsets; by the provenance header only what is not yet at the target is written.
+    The driver decides the offsets and keeps them in a checkpoint, executors follow, and nothing is read back from
+    Kafka. A batch that a crash left unfinished is finished first, with exactly its offsets; by the provenance header
+    only what is not yet at the target is written.
 
     .. warning::
-        One checkpoint is for one job and one run at a time. A job that differs in topics, clusters, target or expressions is refused; so is a second run while one is at work. Use ``max_active_runs=1``.
+        A checkpoint belongs to one job, and one run uses it at a time. A job with other topics, clusters, target or
+        expressions is refused, and so is a second run while one is active. Use ``max_active_runs=1``.
 
     :param topics: names of topics. (templated)
-    :param topic_pattern: a regular expression that matches whole names; topics that match later are taken in. (templated)
+    :param topic_pattern: a regular expression that matches whole names; topics that match later are taken in.
+        (templated)
     :param assign: partitions by topic, ``{"orders": [0, 1]}``; exactly one of the three. (templated)
-    :param checkpoint_location: a folder of this task alone: an absolute path, or a URI that both Hadoop's file systems and Airflow's ``ObjectStoragePath`` reach. (templated)
-    :param starting_offsets: where the very first run starts: ``"earliest"``, ``"latest"``, offsets as ``{"orders": {"0": 23}}``, or a moment. Later runs have the checkpoint. (templated)
+    :param checkpoint_location: a folder of this task alone: an absolute path, or a URI that both Hadoop's file systems
+        and Airflow's ``ObjectStoragePath`` reach. (templated)
+    :param starting_offsets: where the very first run starts: ``"earliest"``, ``"latest"``, offsets as
+        ``{"orders": {"0": 23}}``, or a moment. Later runs have the checkpoint. (templated)
     :param max_offsets_per_trigger: offsets of one micro-batch at most, over all partitions; all in one batch when None.
-    :param commit_group_id: a consumer group without members to which the finished offsets are committed after success, forwards only, for lag monitors. It is never read back. (templated)
-    :param reset_checkpoint_to: start again, from offsets or a moment as in ``starting_offsets``, with a new generation of the checkpoint; the old one is kept. Done once for each DAG run. (templated)
+    :param commit_group_id: a consumer group without members to which the finished offsets are committed after success,
+        forwards only, for lag monitors. It is never read back. (templated)
+    :param reset_checkpoint_to: start again, from offsets or a moment as in ``starting_offsets``, with a new generation
+        of the checkpoint; the old one is kept. Done once for each DAG run. (templated)
 
     Further parameters: :class:`~airflow_provider_kafka_spark.operators.kafka_to_kafka.KafkaToKafkaOperator`.
     """
@@ -207,7 +215,8 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         spark.check()
         if spark.cluster.is_cluster_mode and folder.is_local and "file:" not in folder.location:
             raise CheckpointError(
-                f"In cluster mode the driver runs on another machine, so checkpoint_location must be a URI that both sides reach, such as 's3a://bucket/checkpoints/orders'; got {folder.location!r}."
+                "In cluster mode the driver runs on another machine, so checkpoint_location must be a URI that both "
+                f"sides reach, such as 's3a://bucket/checkpoints/orders'; got {folder.location!r}."
             )
         if not spark.cluster.is_cluster_mode:
             folder.check_writable()
@@ -310,12 +319,14 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
             )
         if stream_plan.uncommitted and checkpoint is not None and checkpoint.uncommitted is not None:
             self.log.warning(
-                "Batch %s was begun by an earlier run and not finished: %s. It is finished first, with exactly these offsets; %s.",
+                "Batch %s was begun by an earlier run and not finished: %s. It is finished first, with exactly these "
+                "offsets; %s.",
                 checkpoint.uncommitted.number,
                 ", ".join(stream_plan.uncommitted.format()),
                 "what is at the target already is not written again"
                 if self.provenance_headers or self.delivery == EXACTLY_ONCE
-                else "all of it is written again, since provenance_headers=False leaves no way to tell what is at the target already",
+                else "all of it is written again, since provenance_headers=False leaves no way to tell what is at the "
+                "target already",
             )
         if stream_plan.added:
             self.log.info(
@@ -411,6 +422,8 @@ def _owner(context: Context) -> str:
 
 
 def _starting_json(stream_plan: StreamPlan, plan: ReplayPlan) -> str:
-    """Where Spark begins if it has not begun yet; a partition that came after this was decided begins at its earliest offset, -2."""
+    """Where Spark begins if it has not begun yet; a partition that came after this was decided begins at its earliest
+    offset, -2.
+    """
     starting = stream_plan.manifest.starting
     return json.dumps(by_topic({p: starting.get(p, -2) for p in plan.ranges.topic_partitions}))

@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 class BoundedCopyOperator(KafkaToKafkaOperator):
     """Copy from a start to an end. Use one of the subclasses, which say what is read.
 
-    :param max_records_per_partition: cut ranges into Spark partitions of at most so many offsets; needs ``preserve_order=False``.
+    :param max_records_per_partition: cut ranges into Spark partitions of at most so many offsets; needs
+        ``preserve_order=False``.
     :param preserve_order: keep the order of each range.
 
     Further parameters: :class:`~airflow_provider_kafka_spark.operators.kafka_to_kafka.KafkaToKafkaOperator`.
@@ -126,8 +127,9 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         checked = super()._check_parameters()
         if self.max_records_per_partition is not None and self.preserve_order:
             raise OptionError(
-                f"max_records_per_partition={self.max_records_per_partition!r} splits a partition over several Spark tasks, which write at the same time, so the order of its records is lost. "
-                f"Pass preserve_order=False if that is right for the target."
+                f"max_records_per_partition={self.max_records_per_partition!r} splits a partition over several Spark "
+                "tasks, which write at the same time, so the order of its records is lost. Pass preserve_order=False "
+                "if that is right for the target."
             )
         return checked
 
@@ -196,7 +198,8 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
             )
         else:
             self.log.warning(
-                "An earlier try of this run may have delivered records, and provenance_headers=False leaves no way to tell which: they are written again."
+                "An earlier try of this run may have delivered records, and provenance_headers=False leaves no way to "
+                "tell which: they are written again."
             )
 
     def _target_ends(self, sink: KafkaHook, state: RunState) -> dict[str, dict[str, int]]:

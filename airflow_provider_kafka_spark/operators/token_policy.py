@@ -27,7 +27,8 @@ _MOST_SECONDS = 20.0
 class DelegationTokenPolicy:
     """The delegation tokens of an operator's job.
 
-    :param use: as ``use_delegation_token`` of :class:`~airflow_provider_kafka_spark.operators.kafka_to_kafka.KafkaToKafkaOperator`.
+    :param use: as ``use_delegation_token`` of
+        :class:`~airflow_provider_kafka_spark.operators.kafka_to_kafka.KafkaToKafkaOperator`.
     :param min_lifetime: as its ``min_token_lifetime``.
     :param timeout: seconds for each call to a broker.
     :raises OptionError: if they cannot be meant.
@@ -43,11 +44,13 @@ class DelegationTokenPolicy:
         self._min_lifetime_ms = None if min_lifetime is None else milliseconds(min_lifetime, "min_token_lifetime")
         if min_lifetime is not None and use == _BY_SPARK:
             raise OptionError(
-                "min_token_lifetime is about tokens that the worker makes; those of use_delegation_token='spark' come to be when the job has started, and Spark renews them. Leave it out."
+                "min_token_lifetime is about tokens that the worker makes; those of use_delegation_token='spark' come "
+                "to be when the job has started, and Spark renews them. Leave it out."
             )
         if min_lifetime is not None and not use:
             raise OptionError(
-                "min_token_lifetime is about the token that use_delegation_token=True makes. For tokens that others make, put a DelegationTokenExpirySensor(mode='valid') before the task."
+                "min_token_lifetime is about the token that use_delegation_token=True makes. For tokens that others "
+                "make, put a DelegationTokenExpirySensor(mode='valid') before the task."
             )
         self._made: JobTokens | None = None
 
@@ -66,8 +69,9 @@ class DelegationTokenPolicy:
         for config in self._configs(source, sink):
             if not config.protocol.startswith("SASL_"):
                 raise ConnectionConfigError(
-                    f"use_delegation_token is for connections with a login: a delegation token logs in by SASL/SCRAM. The security.protocol of connection {config.conn_id!r} is {config.protocol}. Name "
-                    f"a SASL listener, or say 'source' or 'target' for the other cluster alone."
+                    "use_delegation_token is for connections with a login: a delegation token logs in by SASL/SCRAM. "
+                    f"The security.protocol of connection {config.conn_id!r} is {config.protocol}. Name a SASL "
+                    "listener, or say 'source' or 'target' for the other cluster alone."
                 )
             if makes_them:
                 cluster.client_jars  # noqa: B018 - they are fetched here

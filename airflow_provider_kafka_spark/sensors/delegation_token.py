@@ -38,20 +38,28 @@ _MARGIN = timedelta(milliseconds=500)
 
 
 class DelegationTokenExpirySensor(TokenFields, BaseSensorOperator):
-    """Wait until delegation tokens come to their end, to renew them, or until all live long enough, as a gate before a long job.
+    """Wait until delegation tokens come to their end, to renew them, or until all live long enough, as a gate before a
+    long job.
 
-    It looks, and then sleeps until the moment that matters: when the first token will be within ``min_remaining`` of its end. Deferred, that costs neither a worker nor a JVM meanwhile. What only somebody's
-    doing can change (a renewal in mode ``valid``, a first token) is looked at every ``poke_interval``. Times are compared with the broker's clock where it tells it.
+    It looks, and then sleeps until the moment that matters: when the first token will be within ``min_remaining`` of
+    its end. Deferred, that costs neither a worker nor a JVM meanwhile. What only somebody's doing can change (a renewal
+    in mode ``valid``, a first token) is looked at every ``poke_interval``. Times are compared with the broker's clock
+    where it tells it.
 
-    The task returns the tokens it found, as ``{"tokens": [{"token_id", "owner", "renewers", "issue_timestamp_ms", "expiry_timestamp_ms", "max_timestamp_ms"}], "now_ms": ...}``: in mode ``expiring`` those at
-    their end, in mode ``valid`` all. It never holds a secret.
+    The task returns the tokens it found, as ``{"tokens": [{"token_id", "owner", "renewers", "issue_timestamp_ms",
+    "expiry_timestamp_ms", "max_timestamp_ms"}], "now_ms":
+    ...}``: in mode ``expiring`` those at their end, in mode ``valid`` all. It never holds a secret.
 
     :param conn_id: Kafka connection. (templated)
-    :param token_owner: principal whose tokens are meant, such as ``"User:alice"``; all that the login may see by default. Given as ``owner``, it needs its type: any other ``owner`` is Airflow's own, which is often in ``default_args``. (templated)
+    :param token_owner: principal whose tokens are meant, such as ``"User:alice"``; all that the login may see by
+        default. Given as ``owner``, it needs its type: any other ``owner`` is Airflow's own, which is often in
+        ``default_args``. (templated)
     :param token_ids: ids of the tokens that are meant. One that does not exist fails the task. (templated)
     :param min_remaining: timedelta, or seconds.
-    :param mode: what is waited for, as ``wait_for``; or Airflow's own, ``"poke"`` or ``"reschedule"``, which is often in ``default_args``. Rescheduled, it looks every ``poke_interval``, by a JVM each time.
-    :param wait_for: ``"expiring"`` (default): a token is within ``min_remaining`` of its end. ``"valid"``: every one lives for that long.
+    :param mode: what is waited for, as ``wait_for``; or Airflow's own, ``"poke"`` or ``"reschedule"``, which is often
+        in ``default_args``. Rescheduled, it looks every ``poke_interval``, by a JVM each time.
+    :param wait_for: ``"expiring"`` (default): a token is within ``min_remaining`` of its end. ``"valid"``: every one
+        lives for that long.
     :param kafka_timeout: seconds for each call.
     :param kafka_connector: where Kafka's Java client comes from, as for the operators on tokens. (templated)
     :param deferrable: wait in the triggerer.
@@ -138,7 +146,8 @@ class DelegationTokenExpirySensor(TokenFields, BaseSensorOperator):
         selection, min_remaining_ms = self._check_parameters()
         try:
             with DelegationTokenHook.of_connector(self.conn_id, self.kafka_timeout, self.kafka_connector) as hook:
-                # The clock first: in doubt a token is taken to live a moment longer, and the gate to be a moment narrower.
+                # The clock first: in doubt a token is taken to live a moment longer, and the gate to be a moment
+                # narrower.
                 now_ms = hook.now_ms()
                 result = judge(hook.describe(selection.owner), selection, min_remaining_ms, self.wait_for, now_ms)
         except (BrokerUnavailableError, JavaStartError) as error:

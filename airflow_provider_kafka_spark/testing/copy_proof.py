@@ -1,4 +1,4 @@
-"""Compare what a task says it copied with what two topics really hold: every planned record there, once, byte for byte."""
+"""Compare a task's result with two topics: every planned record was copied once, byte for byte."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ class PartitionProof:
 
     :param expected: records of the planned ranges that the source holds and that were to be copied.
     :param once: of these, how many are in the target exactly once.
-    :param identical: of these, how many have the same key, value and headers, and their timestamp in the provenance header.
+    :param identical: of these, how many have the same key, value and headers, and their timestamp in the provenance
+        header.
     :param unexpected: records of this run in the target that were not to be copied.
     """
 
@@ -41,7 +42,8 @@ def prove_copy(
 ) -> list[PartitionProof]:
     """Return one proof for each source partition in a task's result, sorted.
 
-    :param result: what the task returned (its XCom); only its ``run_id`` and the bounds of its ranges are used, no count.
+    :param result: what the task returned (its XCom); only its ``run_id`` and the bounds of its ranges are used, no
+        count.
     :param sources: all records of each source topic.
     :param target: all records of the target topic, of other runs too.
     :param keep: the same rule as the task's ``where``, in Python.

@@ -1,6 +1,8 @@
-"""The main job on real parts, from nothing: Airflow replays offset ranges of a Kafka topic through Spark into another, with the proof that every record arrived.
+"""The main job on real parts, from nothing: Airflow replays offset ranges of a Kafka topic through Spark into another,
+with the proof that every record arrived.
 
-``make demo``, or ``python -m airflow_provider_kafka_spark.testing.demo`` in a checkout. Ctrl-C ends it at any moment, with all its processes.
+``make demo``, or ``python -m airflow_provider_kafka_spark.testing.demo`` in a checkout. Ctrl-C ends it at any moment,
+with all its processes.
 """
 
 from __future__ import annotations
@@ -173,7 +175,8 @@ class Demo:
                 self.emit(f"Kafka        {broker.bootstrap_servers}")
                 self.emit(f"log          {airflow.log}")
                 self.emit(
-                    "Trigger one of the DAGs; hourly_window_copy also runs by itself, each hour. Ctrl-C ends everything."
+                    "Trigger one of the DAGs; hourly_window_copy also runs by itself, each hour. Ctrl-C ends "
+                    "everything."
                 )
                 while airflow.running and broker.running:
                     time.sleep(0.2)
@@ -213,8 +216,8 @@ class Demo:
         length = timedelta(hours=HOURS)
         broker.produce("orders", orders(self.records, PARTITIONS, end - length, length))
         self.emit(
-            f"Kafka: {self.records:,} orders of {end - length:%d %B %H:%M} to {end:%d %B %H:%M} UTC in {PARTITIONS} partitions of 'orders' "
-            f"at {broker.bootstrap_servers} ({time.monotonic() - started:.1f} s)."
+            f"Kafka: {self.records:,} orders of {end - length:%d %B %H:%M} to {end:%d %B %H:%M} UTC in {PARTITIONS} "
+            f"partitions of 'orders' at {broker.bootstrap_servers} ({time.monotonic() - started:.1f} s)."
         )
 
     def _show(

@@ -55,8 +55,8 @@ DEFAULT_JVM_OPTIONS = ("-Xms256m", "-Xmx768m", *SHORT_LIVED)
 class KafkaBroker(BrokerClient, ManagedServer):
     """One Kafka broker in KRaft mode, which is ready inside ``with`` and gone behind it, with all its data.
 
-    It ends with this process, even if that is ended by SIGKILL. It listens on the loopback interface only, on ports that
-    were free, and creates no topic that was not asked for.
+    It ends with this process, even if that is ended by SIGKILL. It listens on the loopback interface only, on ports
+    that were free, and creates no topic that was not asked for.
 
     Its first listener is PLAINTEXT, without a login, and is always there: it is the test's own door, and whoever comes
     by it is a super user. Others come with what they need: SASL_PLAINTEXT with ``sasl_users``, ``kerberos`` or an
@@ -315,8 +315,8 @@ class KafkaBroker(BrokerClient, ManagedServer):
         }[listener]
         if not servers:
             raise OptionError(
-                f"Expected a running broker with a listener {listener}; there is none. SASL_PLAINTEXT needs sasl_users, "
-                "kerberos or an identity_provider, SSL needs tls, and SASL_SSL both."
+                f"Expected a running broker with a listener {listener}; there is none. SASL_PLAINTEXT needs "
+                "sasl_users, kerberos or an identity_provider, SSL needs tls, and SASL_SSL both."
             )
         config = {"bootstrap.servers": servers, "security.protocol": listener}
         return config | {"ssl.ca.pem": self.tls.ca_pem} if self.tls and listener.endswith("SSL") else config

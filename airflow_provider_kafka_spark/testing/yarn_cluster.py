@@ -24,8 +24,8 @@ from airflow_provider_kafka_spark.testing.ports import LOOPBACK, free_ports, sta
 from airflow_provider_kafka_spark.testing.short_lived_jvm import OPTIONS_VARIABLE, SHORT_LIVED
 
 HADOOP_VERSION = "3.4.1"
-# Not the one-jar hadoop-client-minicluster: its relocated classes break YARN's REST API, which then lists an application
-# without its id.
+# Not the one-jar hadoop-client-minicluster: its relocated classes break YARN's REST API, which then lists an
+# application without its id.
 COORDINATES = (
     f"org.apache.hadoop:hadoop-yarn-server-resourcemanager:{HADOOP_VERSION}",
     f"org.apache.hadoop:hadoop-yarn-server-nodemanager:{HADOOP_VERSION}",

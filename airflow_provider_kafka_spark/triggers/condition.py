@@ -21,8 +21,9 @@ _SETTLE_SECONDS = 2.0
 class KafkaConditionTrigger(BaseTrigger):
     """Fires one event when a condition holds, or when it never can.
 
-    However many of these wait, those with one connection share one client, and those with equal intervals one round of requests per interval. Nothing is committed, nothing runs elsewhere, so
-    there is nothing to do in ``on_kill``; a trigger that ends or is cancelled leaves the others as they are.
+    However many of these wait, those with one connection share one client, and those with equal intervals one round of
+    requests per interval. Nothing is committed, nothing runs elsewhere, so there is nothing to do in ``on_kill``; a
+    trigger that ends or is cancelled leaves the others as they are.
 
     :param conn_id: Kafka connection; its secrets stay there.
     :param condition: as its ``to_json`` gives it.
@@ -108,5 +109,6 @@ def result_of_event(event: object) -> ConditionResult:
 
 def _unknown(event: object) -> ProtocolError:
     return ProtocolError(
-        f"The trigger must send an event with the status 'met' or 'error'; got {event!r}. Were worker and triggerer upgraded together?"
+        f"The trigger must send an event with the status 'met' or 'error'; got {event!r}. Were worker and triggerer "
+        "upgraded together?"
     )

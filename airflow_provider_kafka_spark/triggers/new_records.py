@@ -31,21 +31,28 @@ class KafkaNewRecordsTrigger(BaseEventTrigger):
 
     .. code-block:: python
 
-        ORDERS = Asset("orders", watchers=[AssetWatcher(name="orders", trigger=KafkaNewRecordsTrigger(topics=["orders"]))])
+        TRIGGER = KafkaNewRecordsTrigger(topics=["orders"])
+        ORDERS = Asset("orders", watchers=[AssetWatcher(name="orders", trigger=TRIGGER)])
 
-    Each event's payload is ``{"version": 1, "number": 7, "ranges": [...], "warnings": [...]}``; :func:`announced_ranges` reads the ranges out of a run's
-    ``triggering_asset_events``. How far it is stands in the asset's state store, so a restart of the triggerer continues where it was: no range is lost, and consecutive ones never overlap.
+    Each event's payload is ``{"version": 1, "number": 7, "ranges": [...], "warnings": [...]}``;
+    :func:`announced_ranges` reads the ranges out of a run's ``triggering_asset_events``. How far it is stands in the
+    asset's state store, so a restart of the triggerer continues where it was: no range is lost, and consecutive ones
+    never overlap.
 
     .. warning::
-        An event and the note that it was kept are two writes of Airflow's. If the triggerer ends in the second or two in between, the same event, with the same number, is made again.
+        Airflow stores an event and its acknowledgement in two writes. If the triggerer ends between them, within a
+        second or two, the same event is sent again with the same number.
 
-    A broker that does not answer, or that refuses the login, is asked again at the next interval, since there is no task that could fail: the triggerer's log has it.
+    A broker that does not answer, or that refuses the login, is asked again at the next interval, since there is no
+    task that could fail: the triggerer's log has it.
 
     :param topics: names of topics; one that does not exist yet, or that the login may not see, is waited for.
     :param topic_pattern: a regular expression that matches whole names; exactly one of the two.
-    :param since: where the very first start begins: ``"latest"``, or as :class:`~airflow_provider_kafka_spark.sensors.offsets.KafkaNewRecordsSensor` takes it.
+    :param since: where the very first start begins: ``"latest"``, or as
+        :class:`~airflow_provider_kafka_spark.sensors.offsets.KafkaNewRecordsSensor` takes it.
     :param min_records: how many are announced at least.
-    :param max_wait_for_min: seconds after the timestamp of the first new record, or a timedelta, after which fewer are announced.
+    :param max_wait_for_min: seconds after the timestamp of the first new record, or a timedelta, after which fewer are
+        announced.
     :param poll_interval: seconds between two looks.
     :param source_conn_id: Kafka connection; all triggers with one connection share one client.
     :param isolation_level: as the sensors have it.
@@ -114,7 +121,8 @@ class KafkaNewRecordsTrigger(BaseEventTrigger):
         store = _STORES.pop(_key(kwargs), None)
         if store is None:
             raise InvalidInputError(
-                f"A {cls.__name__} must belong to an AssetWatcher, whose asset keeps how far it is; this one has no asset. To wait in a task, use KafkaNewRecordsSensor."
+                f"A {cls.__name__} must belong to an AssetWatcher, whose asset keeps how far it is; this one has no "
+                "asset. To wait in a task, use KafkaNewRecordsSensor."
             )
         return cls(**kwargs)._producer(store)
 
@@ -127,7 +135,8 @@ class KafkaNewRecordsTrigger(BaseEventTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         raise InvalidInputError(
-            f"A {type(self).__name__} must be run by a triggerer as the trigger of an AssetWatcher. To wait in a task, use KafkaNewRecordsSensor."
+            f"A {type(self).__name__} must be run by a triggerer as the trigger of an AssetWatcher. To wait in a "
+            "task, use KafkaNewRecordsSensor."
         )
         yield
 

@@ -1,7 +1,8 @@
-"""One Kafka client for all triggers of a process that use one connection, and one round of requests for all that ask at the same time.
+"""One Kafka client for all triggers of a process that use one connection, and one round of requests for all that ask at
+the same time.
 
-The triggers of a process run in one event loop. A :class:`Poller` belongs to a loop and a connection, lives as long as a trigger uses it, and makes its client anew after a failure, so that
-what breaks one round breaks nothing else.
+The triggers of a process run in one event loop. A :class:`Poller` belongs to a loop and a connection, lives as long as
+a trigger uses it, and makes its client anew after a failure, so that what breaks one round breaks nothing else.
 """
 
 from __future__ import annotations
@@ -57,7 +58,8 @@ def open_pollers() -> dict[str, Poller]:
 
 
 async def until_next_tick(interval: float, *, at_least: float = 0.0) -> None:
-    """Sleep until the clock is at a multiple of the interval: those that wait with equal intervals wake together, whenever they began.
+    """Sleep until the clock is at a multiple of the interval: those that wait with equal intervals wake together,
+    whenever they began.
 
     :param interval: in seconds.
     :param at_least: a tick that comes sooner, in seconds, is passed over.
@@ -116,7 +118,8 @@ class Poller:
         future: asyncio.Future[BrokerSnapshot] = asyncio.get_running_loop().create_future()
         self._waiting.append((query, future))
         if self._rounds is None:
-            # In a context of its own, or what is logged in it would go to the log of the task that happened to come first.
+            # In a context of its own, or what is logged in it would go to the log of the task that happened to come
+            # first.
             self._rounds = contextvars.Context().run(asyncio.create_task, self._make_rounds())
         return await future
 
@@ -154,7 +157,8 @@ class Poller:
                 if not future.done():
                     future.set_result(snapshot)
                 if number % _AT_ONCE == 0:
-                    # Those that were woken think for a moment each; everything else in the triggerer has its turn in between.
+                    # Those that were woken think for a moment each; everything else in the triggerer has its turn in
+                    # between.
                     await asyncio.sleep(0)
 
     async def _ask(self, queries: set[BrokerQuery]) -> BrokerSnapshot:
@@ -177,7 +181,7 @@ class Poller:
 
 
 def _forget_frames(error: BaseException | None) -> None:
-    """The frames of a failure hold the client, which is to be closed now, and not when the garbage collector comes by."""
+    """The frames of a failure hold a reference to the client, which must be closed now."""
     while isinstance(error, (KafkaSparkError, KafkaException)):
         error.__traceback__ = None
         error = error.__cause__ or error.__context__

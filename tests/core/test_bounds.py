@@ -274,7 +274,9 @@ _REFUSED = [
 
 @pytest.mark.parametrize(("value", "side", "fragments"), _REFUSED)
 def test_refuses_what_is_no_bound(value: object, side: Side, fragments: list[str]) -> None:
-    """Sentinels at the wrong end, null, text, fractions and keys given twice are errors that name the parameter and the place."""
+    """Sentinels at the wrong end, null, text, fractions and keys given twice are errors that name the parameter and the
+    place.
+    """
     with pytest.raises(BoundError) as error:
         parse_bound(value, side)
 

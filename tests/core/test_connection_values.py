@@ -137,7 +137,10 @@ _FORM: tuple[dict[str, Any], ...] = (
     },
 )
 _HOSTILE = (
-    *('"', "'", "\\", "`", "\n", "\r\n", "\t", "\0", "\x7f", "\u00a0", "\u2003", "\u2028", "\u3000", "\ufeff", "\ud800"),
+    *(
+        '"', "'", "\\", "`", "\n", "\r\n", "\t", "\0", "\x7f", "\u00a0", "\u2003", "\u2028", "\u3000", "\ufeff",
+        "\ud800",
+    ),
     '" -agentlib:jdwp=transport=dt_socket,server=y,address=5005 "',
     "\u2003-XX:OnError=id",
     "$(id)",

@@ -248,7 +248,9 @@ _AGED_OUT = [
 def test_aged_out_records_are_an_error(
     starting: RequestedOffset, ending: RequestedOffset, log: Log, found: Found, _range: str, gone: list[str]
 ) -> None:
-    """What retention took from the wish fails the plan: where, which offsets, where the log starts, what would permit it."""
+    """What retention took from the wish fails the plan: where, which offsets, where the log starts, what would permit
+    it.
+    """
     with pytest.raises(DataLossError) as error:
         _resolve(starting, ending, _cluster(log, found=found))
 
@@ -433,7 +435,9 @@ _BEYOND = [
 def test_refuses_offsets_that_cannot_be_read(
     starting: RequestedOffset, ending: RequestedOffset, log: Log, found: Found, fragments: list[str]
 ) -> None:
-    """Beyond the log, or hidden by an open transaction: a plan error with the offsets and what to do, whatever loss is permitted."""
+    """Beyond the log, or hidden by an open transaction: a plan error with the offsets and what to do, whatever loss is
+    permitted.
+    """
     for rules in (_STRICT, _PERMISSIVE):
         with pytest.raises(PlanError) as error:
             _resolve(starting, ending, _cluster(log, found=found), rules)
@@ -466,7 +470,7 @@ def test_an_end_at_the_last_stable_offset_can_be_read(ending: RequestedOffset, f
 def test_read_uncommitted_reads_to_the_end_of_the_log(
     starting: RequestedOffset, ending: RequestedOffset, found: Found, expected: str
 ) -> None:
-    """An open transaction hides nothing from a reader that takes aborted records too, and there is nothing to warn of."""
+    """A reader that also takes aborted records sees all of an open transaction, and there is no warning."""
     resolved = _resolve(starting, ending, _cluster((0, 90, 100), found=found), _UNCOMMITTED)
 
     assert resolved.ranges.format() == [expected]
@@ -495,7 +499,9 @@ def test_latest_stops_before_an_open_transaction_and_says_so() -> None:
 def test_late_records_that_arrive_while_the_broker_is_asked_are_copied(
     rules: ReadRules, found: Found, expected: str
 ) -> None:
-    """The log's end is asked for first, so a first record beyond it has just arrived, and what lies before it belongs to the window."""
+    """The log's end is asked for first, so a first record beyond it has just arrived, and what lies before it belongs
+    to the window.
+    """
     resolved = _resolve(AtTimestamp(_T1), AtTimestamp(_T2), _cluster((0, 106, 100), found=found), rules)
 
     assert resolved.ranges.format() == [expected]
@@ -679,7 +685,9 @@ def test_a_replay_without_commit_reads_beyond_the_last_stable_offset() -> None:
 
 
 def test_an_end_in_the_future_is_an_error() -> None:
-    """Records that arrive until then would be missing from a finished copy; the message shows both moments and what to do."""
+    """Records that arrive until then would be missing from a finished copy; the message shows both moments and what to
+    do.
+    """
     with pytest.raises(BoundError) as error:
         check_window(TimeWindow(_T1, _T2), _T2 - 1)
 
@@ -731,7 +739,7 @@ def test_a_start_in_the_future_is_an_error(window: TimeWindow, shown: str) -> No
 
 
 def test_lists_each_timestamp_to_ask_for_once() -> None:
-    """One round to the broker per moment, however many partitions share it, and one for the first record that is left."""
+    """One request to the broker per timestamp, shared by all partitions, and one for the first record that is left."""
     starting = Bound(AtTimestamp(_T2), {TopicPartition("o", 0): AtTimestamp(_T1), TopicPartition("o", 1): AtOffset(3)})
     ending = Bound(None, {TopicPartition("o", 0): AtTimestamp(_T2), TopicPartition("o", 1): Latest()})
 

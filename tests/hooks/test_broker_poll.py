@@ -1,4 +1,6 @@
-"""Promises of :mod:`~airflow_provider_kafka_spark.hooks.broker_poll`: one round of requests for everybody, where one's trouble is not another's."""
+"""Promises of :mod:`~airflow_provider_kafka_spark.hooks.broker_poll`: one round of requests for everybody, where one's
+trouble is not another's.
+"""
 
 from __future__ import annotations
 

@@ -39,7 +39,9 @@ def _batch(folder: Path, number: int, end: int, *, commit: bool = True) -> None:
 
 @pytest.fixture
 def generation(tmp_path: Path) -> Path:
-    """The folder of generation 0 at the location ``tmp_path``, as a run of three batches leaves it, of which the last has no commit."""
+    """The folder of generation 0 at the location ``tmp_path``, as a run of three batches leaves it, of which the last
+    has no commit.
+    """
     folder = tmp_path / "generation-0"
     _write(folder / "stream.json", _manifest().to_json())
     _write(folder / "metadata", '{"id":"6d9f1c5e-2c0a-4b4e-9d5e-0c8a7c3b2a1f"}')

@@ -1,4 +1,4 @@
-"""Promises of Airflow's button "Test" on a connection of the type ``kafka_spark``: which step failed, and what to do."""
+"""Airflow's button "Test" on a connection of the type ``kafka_spark`` says which step failed, and what to do."""
 
 from __future__ import annotations
 
@@ -48,7 +48,9 @@ def closed_port() -> Iterator[int]:
         yield taken.getsockname()[1]
 
 
-def press_test(host: str, extra: dict[str, Any] | None = None, user: str | None = None, **fields: Any) -> tuple[bool, str]:  # fmt: skip
+def press_test(
+    host: str, extra: dict[str, Any] | None = None, user: str | None = None, **fields: Any
+) -> tuple[bool, str]:
     """What Airflow does when the button is pressed; it must be soon, and tell no secret."""
     secret = {"login": user, "password": _PASSWORD} if user else {}
     fields = {"conn_type": CONN_TYPE, "host": host, "extra": json.dumps(extra or {}), **secret, **fields}
@@ -304,7 +306,9 @@ def test_a_step_that_hangs(broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch,
     assert "Passed before: DNS" in message
 
 
-def test_a_client_that_does_not_close(broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch, never: Callable[..., object]) -> None:  # fmt: skip
+def test_a_client_that_does_not_close(
+    broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch, never: Callable[..., object]
+) -> None:
     """What was found is told all the same."""
     monkeypatch.setattr(KafkaHook, "close", never)
     began = time.monotonic()

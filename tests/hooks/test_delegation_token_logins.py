@@ -1,4 +1,4 @@
-"""Tokens by every login that can ask for one, and what is said of a login or a broker by which they are not to be had."""
+"""Tokens by every login that can request one, and the errors for logins and brokers that cannot."""
 
 from __future__ import annotations
 

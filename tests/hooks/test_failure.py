@@ -1,4 +1,6 @@
-"""Promises of :func:`~airflow_provider_kafka_spark.hooks.failure.no_retry_on_permanent_error`: only what a retry can mend is tried again."""
+"""Promises of :func:`~airflow_provider_kafka_spark.hooks.failure.no_retry_on_permanent_error`: only what a retry can
+mend is tried again.
+"""
 
 from __future__ import annotations
 

@@ -150,7 +150,9 @@ def test_expired_at_once(made: Made, hooks: Hooks) -> None:
 
 
 def test_a_further_try_ends_what_an_earlier_one_left(made: Made, hooks: Hooks) -> None:
-    """The one that it had ended is gone from the broker's list by then. An id that was never there is an error, and keeps none alive."""
+    """The one that it had ended is gone from the broker's list by then. An id that was never there is an error, and
+    keeps none alive.
+    """
     first, other, last = made(None, None, None)
     store = TaskStateStore()
 

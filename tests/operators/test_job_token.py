@@ -1,6 +1,7 @@
 """Spark jobs that log in with a delegation token of their own.
 
-They run in the tests' own Spark; that a driver of its own logs in so is shown with the other logins, and here that a kill ends both it and its tokens.
+They run in the tests' own Spark; that a driver of its own logs in so is shown with the other logins, and here that a
+kill ends both it and its tokens.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
 #: A second for each record of the topic "slow": a broker waits so long for more, then hands out a batch of one record.
 SLOW = {"kafka.fetch.min.bytes": 1_000_000, "kafka.fetch.max.wait.ms": 1_000, "kafka.max.partition.fetch.bytes": 1}
-#: How long such a copy takes, and how long a token lives that ends before it: a busy machine may take some seconds for each login.
+#: How long such a copy takes, and how long a token lives that ends before it: a busy machine may take some seconds for
+#: each login.
 SECONDS, SHORT_MS = 20, 15_000
 
 

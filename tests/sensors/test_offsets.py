@@ -1,4 +1,6 @@
-"""Promises of the sensors in :mod:`~airflow_provider_kafka_spark.sensors.offsets`: the same answer by poking and deferred, and one clear error for each bad input."""
+"""Promises of the sensors in :mod:`~airflow_provider_kafka_spark.sensors.offsets`: the same answer by poking and
+deferred, and one clear error for each bad input.
+"""
 
 from __future__ import annotations
 
@@ -244,20 +246,44 @@ _LAG = {"topics": ["orders"], "group_id": "copy", "max_lag": 0}
     ("kind", "parameters", "fragment"),
     [
         pytest.param(KafkaNewRecordsSensor, {**_RECORDS, "topics": None}, "got none", id="nothing-to-wait-for"),
-        pytest.param(KafkaNewRecordsSensor, {**_RECORDS, "topic_pattern": "o.*"}, "exactly one", id="topics-and-pattern"),
-        pytest.param(KafkaNewRecordsSensor, {"topic_pattern": "nothing-.*", "since": "earliest"}, "matches none", id="pattern-matches-nothing"),
-        pytest.param(KafkaNewRecordsSensor, {**_RECORDS, "topics": ["no-such-topic"]}, "'no-such-topic' does not exist", id="no-such-topic"),
+        pytest.param(
+            KafkaNewRecordsSensor, {**_RECORDS, "topic_pattern": "o.*"}, "exactly one", id="topics-and-pattern",
+        ),
+        pytest.param(
+            KafkaNewRecordsSensor, {"topic_pattern": "nothing-.*", "since": "earliest"}, "matches none",
+            id="pattern-matches-nothing",
+        ),
+        pytest.param(
+            KafkaNewRecordsSensor, {**_RECORDS, "topics": ["no-such-topic"]}, "'no-such-topic' does not exist",
+            id="no-such-topic",
+        ),
         pytest.param(KafkaNewRecordsSensor, {**_RECORDS, "since": None}, "since must be", id="no-since"),
-        pytest.param(KafkaNewRecordsSensor, {**_RECORDS, "since": "/no/such/checkpoint"}, "CheckpointMissingError", id="no-such-checkpoint"),
+        pytest.param(
+            KafkaNewRecordsSensor, {**_RECORDS, "since": "/no/such/checkpoint"}, "CheckpointMissingError",
+            id="no-such-checkpoint",
+        ),
         pytest.param(KafkaNewRecordsSensor, {**_RECORDS, "min_records": 0}, "min_records", id="min-records-0"),
         pytest.param(KafkaNewRecordsSensor, {**_RECORDS, "max_wait_for_min": 0}, "max_wait_for_min", id="max-wait-0"),
-        pytest.param(KafkaNewRecordsSensor, {**_RECORDS, "missing_topic": "ignore"}, "missing_topic", id="missing-topic"),
-        pytest.param(KafkaNewRecordsSensor, {**_RECORDS, "isolation_level": "serializable"}, "isolation_level", id="isolation-level"),
+        pytest.param(
+            KafkaNewRecordsSensor, {**_RECORDS, "missing_topic": "ignore"}, "missing_topic", id="missing-topic",
+        ),
+        pytest.param(
+            KafkaNewRecordsSensor, {**_RECORDS, "isolation_level": "serializable"}, "isolation_level",
+            id="isolation-level",
+        ),
         pytest.param(KafkaNewRecordsSensor, {**_RECORDS, "poke_interval": 0}, "poke_interval", id="poke-interval-0"),
         pytest.param(KafkaNewRecordsSensor, {**_RECORDS, "kafka_timeout": 0}, "kafka_timeout", id="kafka-timeout-0"),
-        pytest.param(KafkaNewRecordsSensor, {**_RECORDS, "source_conn_id": " "}, "source_conn_id", id="blank-connection"),
-        pytest.param(KafkaNewRecordsSensor, {**_RECORDS, "source_conn_id": "nowhere"}, "'nowhere' does not exist", id="no-such-connection"),
-        pytest.param(KafkaTimestampReachedSensor, {**_REACHED, "timestamp": "yesterday"}, "timestamp must be ISO", id="timestamp"),
+        pytest.param(
+            KafkaNewRecordsSensor, {**_RECORDS, "source_conn_id": " "}, "source_conn_id", id="blank-connection",
+        ),
+        pytest.param(
+            KafkaNewRecordsSensor, {**_RECORDS, "source_conn_id": "nowhere"}, "'nowhere' does not exist",
+            id="no-such-connection",
+        ),
+        pytest.param(
+            KafkaTimestampReachedSensor, {**_REACHED, "timestamp": "yesterday"}, "timestamp must be ISO",
+            id="timestamp",
+        ),
         pytest.param(KafkaTimestampReachedSensor, {**_REACHED, "idle_after": -1}, "idle_after", id="idle-negative"),
         pytest.param(ConsumerGroupLagSensor, {**_LAG, "max_lag": -1}, "max_lag", id="negative-lag"),
         pytest.param(ConsumerGroupLagSensor, {**_LAG, "group_id": ""}, "group_id", id="no-group"),

@@ -28,7 +28,8 @@ _REGISTERED = re.compile(r"Successfully registered with master (spark://\S+)")
 
 
 class StandaloneCluster(ManagedServer):
-    """A standalone cluster with one worker, which takes applications inside ``with`` and is gone behind it, with its files.
+    """A standalone cluster with one worker, which takes applications inside ``with`` and is gone behind it, with its
+    files.
 
     It listens on ports of the loopback interface that the system chooses.
 

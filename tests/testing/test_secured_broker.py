@@ -1,4 +1,6 @@
-"""Promises of the broker's listeners that ask something of their clients, kept by librdkafka and by Kafka's Java client."""
+"""Promises of the broker's listeners that ask something of their clients, kept by librdkafka and by Kafka's Java
+client.
+"""
 
 from __future__ import annotations
 

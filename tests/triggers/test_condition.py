@@ -1,4 +1,6 @@
-"""Promises of :class:`~airflow_provider_kafka_spark.triggers.condition.KafkaConditionTrigger`: many wait as one, and one's end is not another's."""
+"""Promises of :class:`~airflow_provider_kafka_spark.triggers.condition.KafkaConditionTrigger`: many wait as one, and
+one's end is not another's.
+"""
 
 from __future__ import annotations
 
@@ -351,7 +353,18 @@ def test_an_error_travels_as_an_event() -> None:
         result_of_event({"status": "error", "error": "NoSuchError", "message": "odd"})
 
 
-@pytest.mark.parametrize("event", [None, {}, True, "met", {"status": "odd"}, {"status": "met"}, {"status": "met", "text": "", "value": 1, "xcoms": {}, "warnings": None}])  # fmt: skip
+@pytest.mark.parametrize(
+    "event",
+    [
+        None,
+        {},
+        True,
+        "met",
+        {"status": "odd"},
+        {"status": "met"},
+        {"status": "met", "text": "", "value": 1, "xcoms": {}, "warnings": None},
+    ],
+)
 def test_any_other_event_is_an_error(event: Any) -> None:
     with pytest.raises(ProtocolError, match="upgraded together"):
         result_of_event(event)

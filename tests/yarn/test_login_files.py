@@ -49,7 +49,9 @@ def test_a_keytab_and_a_trust_store_reach_driver_and_executors(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
-    """They travel with the job and are found by their base names; their paths on the worker are nowhere in what the job is told."""
+    """They travel with the job and are found by their base names; their paths on the worker are nowhere in what the job
+    is told.
+    """
     for name, value in {**yarn_cluster.environment(), "PYSPARK_PYTHON": sys.executable}.items():
         monkeypatch.setenv(name, value)
     reports, secrets = tmp_path / "reports", tmp_path / "secrets"

@@ -1,4 +1,6 @@
-"""What sensors ask of a cluster, and what it answered: one round of requests serves any number of them. No I/O, no clock."""
+"""What sensors ask of a cluster, and what it answered: one round of requests serves any number of them. No I/O, no
+clock.
+"""
 
 from __future__ import annotations
 

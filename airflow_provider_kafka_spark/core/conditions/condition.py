@@ -1,6 +1,8 @@
-"""What sensors wait for, as rules over facts of the broker: the same in a worker and in the triggerer. No I/O, no clock.
+"""What sensors wait for, as rules over facts of the broker: the same in a worker and in the triggerer. No I/O, no
+clock.
 
-Nothing is kept between two looks: each judges by what the broker tells then, so that poking, rescheduling and deferring give the same answer.
+Nothing is kept between two looks: each judges by what the broker tells then, so that poking, rescheduling and deferring
+give the same answer.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ def parse_condition(value: Mapping[str, Any]) -> Condition:
     kind = parameters.pop("kind", None)
     if not isinstance(kind, str) or kind not in _KINDS:
         raise ProtocolError(
-            f"A condition must be of one of the kinds {', '.join(_KINDS)}; got {kind!r}. Were worker and triggerer upgraded together?"
+            f"A condition must be of one of the kinds {', '.join(_KINDS)}; got {kind!r}. Were worker and triggerer "
+            "upgraded together?"
         )
     try:
         return _KINDS[kind](**parameters)

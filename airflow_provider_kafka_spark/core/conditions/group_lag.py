@@ -71,8 +71,9 @@ class GroupLag:
             at = committed.get(p, state.log_start)
             if at > state.high_watermark:
                 raise PlanError(
-                    f"The commits of group {self.group_id!r} must not lie beyond the log; it has committed {at} of {p}, which ends at {state.high_watermark} (connection {snapshot.cluster.conn_id!r}). The topic was deleted and "
-                    f"created again: reset the group's offsets."
+                    f"The commits of group {self.group_id!r} must not lie beyond the log; it has committed {at} of "
+                    f"{p}, which ends at {state.high_watermark} (connection {snapshot.cluster.conn_id!r}). The topic "
+                    "was deleted and created again: reset the group's offsets."
                 )
             lags[p] = max(0, self.scope.rules.end_of(state) - max(at, state.log_start))
         total, largest = sum(lags.values()), max(lags.values(), default=0)

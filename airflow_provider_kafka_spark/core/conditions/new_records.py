@@ -30,8 +30,8 @@ class NewRecords:
 
     Records are counted by offsets: markers of transactions, aborted and compacted records count.
 
-    :param max_wait_ms: so long after the timestamp of the first new record fewer than ``min_records`` are enough. By the record's own timestamp, which the broker knows, so that nothing needs to be
-        kept between two looks.
+    :param max_wait_ms: so long after the timestamp of the first new record fewer than ``min_records`` are enough. By
+        the record's own timestamp, which the broker knows, so that nothing needs to be kept between two looks.
     """
 
     scope: TopicScope
@@ -65,7 +65,8 @@ class NewRecords:
             unread = sorted({p.topic for p in condition.since.bound.by_partition} - set(named))
             if unread:
                 raise BoundError(
-                    f"since must name only topics that are waited for; {', '.join(unread)} is not among {', '.join(named)}. Correct it, or add it to topics."
+                    f"since must name only topics that are waited for; {', '.join(unread)} is not among "
+                    f"{', '.join(named)}. Correct it, or add it to topics."
                 )
         return condition
 
@@ -143,7 +144,9 @@ class NewRecords:
         return None if self.max_wait_ms is None else max(0, now_ms // 1000 * 1000 - self.max_wait_ms)
 
     def _waited_long(self, fresh: list[OffsetRange], snapshot: BrokerSnapshot, now_ms: int) -> bool:
-        """Whether a first new record is older than the longest wait: then the first one that is younger comes behind it."""
+        """Whether a first new record is older than the longest wait: then the first one that is younger comes behind
+        it.
+        """
         cutoff = self._cutoff(now_ms)
         if cutoff is None:
             return False
@@ -160,8 +163,10 @@ class NewRecords:
             unknown = sorted(set(since.bound.by_partition) - set(partitions))
             if unknown:
                 raise UnknownTopicError(
-                    f"since must name only partitions that exist and are waited for; {', '.join(map(str, unknown[:8]))} is not among the {len(partitions)} partitions of "
-                    f"{', '.join(sorted({p.topic for p in partitions}))} (connection {snapshot.cluster.conn_id!r}). Correct it. If there were more partitions before, the topic was deleted and created again."
+                    "since must name only partitions that exist and are waited for; "
+                    f"{', '.join(map(str, unknown[:8]))} is not among the {len(partitions)} partitions of "
+                    f"{', '.join(sorted({p.topic for p in partitions}))} (connection {snapshot.cluster.conn_id!r}). "
+                    "Correct it. If there were more partitions before, the topic was deleted and created again."
                 )
             return {p: since.bound.requested_for(p) for p in partitions}
         known = self._known(snapshot)
@@ -189,8 +194,10 @@ class NewRecords:
             return min(state.log_start, end), []
         if requested.offset > state.high_watermark:
             raise PlanError(
-                f"since must not lie beyond the end of the log; {_where(self.since)} says {requested.offset} for {p}, which ends at {state.high_watermark} (connection {snapshot.cluster.conn_id!r}). Correct it. If the "
-                f"log was longer before, the topic was deleted and created again, and what was read of the old one says nothing about the new one."
+                f"since must not lie beyond the end of the log; {_where(self.since)} says {requested.offset} for {p}, "
+                f"which ends at {state.high_watermark} (connection {snapshot.cluster.conn_id!r}). Correct it. If the "
+                "log was longer before, the topic was deleted and created again, and what was read of the old one "
+                "says nothing about the new one."
             )
         start = max(requested.offset, min(state.log_start, end))
         if start == requested.offset:

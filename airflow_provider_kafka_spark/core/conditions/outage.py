@@ -4,11 +4,13 @@ from __future__ import annotations
 
 
 class Outage:
-    """Whether the broker is away, as seen by one who keeps asking.
+    """Whether the broker is unavailable, as a repeated request sees it.
 
     >>> outage = Outage()
-    >>> outage.began(OSError("no answer")), outage.began(OSError("no answer")), outage.ended(), outage.ended()
-    (['The broker does not answer; it is asked again at every interval. no answer'], [], ['The broker answers again.'], [])
+    >>> outage.began(OSError("no answer")), outage.began(OSError("no answer"))
+    (['The broker does not answer; it is asked again at every interval. no answer'], [])
+    >>> outage.ended(), outage.ended()
+    (['The broker answers again.'], [])
     """
 
     def __init__(self) -> None:

@@ -1,7 +1,8 @@
 """What ``since`` means to a sensor: from where on records are new. No I/O, no clock.
 
-A parsed ``since`` is one of :class:`SinceOffsets`, :class:`SinceTimestamp`, :class:`SinceGroup`, :class:`SinceCheckpoint`. Each has the JSON form that :func:`parse_since`
-reads back, so that it can travel to the triggerer.
+A parsed ``since`` is one of :class:`SinceOffsets`, :class:`SinceTimestamp`, :class:`SinceGroup`,
+:class:`SinceCheckpoint`. Each has the JSON form that :func:`parse_since` reads back, so that it can travel to the
+triggerer.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from airflow_provider_kafka_spark.core.parameters import check_group_id
 
 _GROUP_PREFIX = "group:"
 _EXAMPLE = (
-    "{'offsets': {'orders': {'0': 23}}}, the result of another task, {'checkpoint_location': '/data/checkpoints/orders'}, {'group_id': 'copy-of-orders'} or "
-    "{'timestamp': '2026-11-20T10:00:00Z'}"
+    "{'offsets': {'orders': {'0': 23}}}, the result of another task, {'checkpoint_location': "
+    "'/data/checkpoints/orders'}, {'group_id': 'copy-of-orders'} or {'timestamp': '2026-11-20T10:00:00Z'}"
 )
 
 
@@ -62,7 +63,8 @@ class SinceGroup:
 
 @dataclass(frozen=True, slots=True)
 class SinceCheckpoint:
-    """From where the stream with this checkpoint is done on; a partition that it does not know counts from its beginning.
+    """From where the stream with this checkpoint is done on; a partition that it does not know counts from its
+    beginning.
 
     :param missing_is_earliest: a checkpoint that does not exist yet knows no partition, in place of being an error.
     """
@@ -88,15 +90,18 @@ def parse_since(value: object) -> Since:
     >>> parse_since([{"topic": "orders", "partition": 0, "from_offset": 10, "until_offset": 23}]).to_json()
     {'offsets': {'orders': {'0': 23}}}
 
-    :param value: a mapping with one of the keys ``offsets``, ``timestamp``, ``group_id``, ``checkpoint_location``; offsets as Spark has them; a list of ranges or the whole result of a task, whose
-        ``until_offset``\\ s are where new records start; any of these as JSON text; ``"earliest"``; ``"group:NAME"``; the location of a checkpoint; or a moment.
+    :param value: a mapping with one of the keys ``offsets``, ``timestamp``, ``group_id``, ``checkpoint_location``;
+        offsets as Spark has them; a list of ranges or the whole result of a task, whose ``until_offset``\\ s are where
+        new records start; any of these as JSON text; ``"earliest"``; ``"group:NAME"``; the location of a checkpoint; or
+        a moment.
     :raises BoundError: if it is none of them.
     """
     try:
         return _parse(value)
     except KafkaSparkError as error:
         raise BoundError(
-            f"since must be {_EXAMPLE}; got {value!r}: {error} If a template stands there, look at what it rendered to; for an XCom, pass the task's output itself."
+            f"since must be {_EXAMPLE}; got {value!r}: {error} If a template stands there, look at what it rendered "
+            "to; for an XCom, pass the task's output itself."
         ) from error
 
 

@@ -16,8 +16,9 @@ from airflow_provider_kafka_spark.core.parameters import milliseconds
 class TimestampReached:
     """Every partition has a record at or after a moment, so that what lies before it is complete.
 
-    A partition where no record came for so long counts as complete: its newest record, by timestamp, and the moment itself are both older than ``idle_ms``. An empty partition counts from
-    the moment. Under ``read_committed`` no open transaction may lie before the moment's record, or anywhere in an idle partition.
+    A partition where no record came for so long counts as complete: its newest record, by timestamp, and the moment
+    itself are both older than ``idle_ms``. An empty partition counts from the moment. Under ``read_committed`` no open
+    transaction may lie before the moment's record, or anywhere in an idle partition.
     """
 
     scope: TopicScope
@@ -79,7 +80,8 @@ class TimestampReached:
             f"All {len(ends)} partitions have reached {iso(self.epoch_ms)}",
             value=by_topic(ends),
             warnings=tuple(
-                f"{text} is idle for {(self.idle_ms or 0) / 1000:g} s and counts as complete; a record before {iso(self.epoch_ms)} that arrives there later is late."
+                f"{text} is idle for {(self.idle_ms or 0) / 1000:g} s and counts as complete; a record before "
+                f"{iso(self.epoch_ms)} that arrives there later is late."
                 for text in idle
             ),
         )

@@ -43,7 +43,8 @@ class TopicScope:
         """
         if missing_topic not in MISSING_TOPIC:
             raise InvalidInputError(
-                f"missing_topic must be 'fail' or 'wait'; got {missing_topic!r}. With 'wait' a topic that does not exist yet is waited for."
+                f"missing_topic must be 'fail' or 'wait'; got {missing_topic!r}. With 'wait' a topic that does not "
+                "exist yet is waited for."
             )
         rules = ReadRules(is_read_committed(isolation_level), fail_on_data_loss)
         return cls(_select(topics, topic_pattern), rules, missing_topic)
@@ -65,7 +66,8 @@ class TopicScope:
     def present_topics(self, snapshot: BrokerSnapshot) -> tuple[str, ...] | str:
         """The topics to look at, or in words what is being waited for.
 
-        :raises UnknownTopicError: if a topic does not exist, or a pattern matches none, and that is not to be waited for.
+        :raises UnknownTopicError: if a topic does not exist, or a pattern matches none, and that is not to be waited
+            for.
         """
         # A topic that failed is known to exist, or hidden; asking about it tells.
         failed = {name for kind, name in snapshot.failures if kind == "topic"}
@@ -75,7 +77,8 @@ class TopicScope:
             if self.missing_topic == "wait":
                 return str(error)
             raise UnknownTopicError(
-                f"{error} (connection {snapshot.cluster.conn_id!r}) Create it, or pass missing_topic='wait' to wait until it is there."
+                f"{error} (connection {snapshot.cluster.conn_id!r}) Create it, or pass missing_topic='wait' to wait "
+                "until it is there."
             ) from error
 
 

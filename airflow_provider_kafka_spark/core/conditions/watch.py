@@ -1,7 +1,7 @@
 """What a watcher has announced, and what it announces next: every new record once, over restarts. No I/O, no clock.
 
-The state is written down before an announcement is made and again when it is known to have been kept. After a crash in between the very same announcement, with its number, is made again: never
-another one that overlaps it.
+The state is written down before an announcement is made and again when it is known to have been kept. After a crash in
+between the very same announcement, with its number, is made again: never another one that overlaps it.
 """
 
 from __future__ import annotations
@@ -66,7 +66,8 @@ class WatchState:
             )
         except (KeyError, TypeError, ValueError, KafkaSparkError) as error:
             raise ProtocolError(
-                f"The state of a watcher in the asset state store must be of version {STATE_VERSION}; got {value!r}: {error!r}. Delete it to start the watch anew, from its 'since' on."
+                f"The state of a watcher in the asset state store must be of version {STATE_VERSION}; got {value!r}: "
+                f"{error!r}. Delete it to start the watch anew, from its 'since' on."
             ) from error
 
     def acknowledged(self) -> WatchState:
@@ -128,7 +129,8 @@ class Watch:
     ) -> tuple[WatchState, tuple[str, ...]]:
         """The state to write down: with an announcement pending, if there is something to announce.
 
-        A topic that does not exist is waited for. One that was created again, and partitions that were added, count from their beginning. Records that have aged out are named in the announcement.
+        A topic that does not exist is waited for. One that was created again, and partitions that were added, count
+        from their beginning. Records that have aged out are named in the announcement.
 
         :param state: the last one, without anything pending; None at the very first look.
         :return: and what is to be said about it.
@@ -142,7 +144,8 @@ class Watch:
         notes: list[str] = []
         if state is not None and not is_same_watch:
             notes.append(
-                f"What is watched has changed, from {dict(before.selection)} to {selection}. (Two watchers of one asset need two names.)"
+                f"What is watched has changed, from {dict(before.selection)} to {selection}. (Two watchers of one "
+                "asset need two names.)"
             )
         offsets = {p: offset for p, offset in before.offsets.items() if p.topic not in topics}
         for topic in sorted(topics):

@@ -30,9 +30,11 @@ class ClientProperties:
 
 @dataclass(frozen=True, slots=True)
 class LoginFiles:
-    """What a connection's files and PEM texts hold, as :mod:`~airflow_provider_kafka_spark.hooks.connection.files` reads them on the worker, in the form that both clients take.
+    """What a connection's files and PEM texts hold, as :mod:`~airflow_provider_kafka_spark.hooks.connection.files`
+    reads them on the worker, in the form that both clients take.
 
-    :param ca_certificates: certificates (PEM) of those whom brokers must be certified by; empty for the machine's own trust.
+    :param ca_certificates: certificates (PEM) of those whom brokers must be certified by; empty for the machine's own
+        trust.
     :param chain: the client's certificate (PEM) and those up to its authority.
     :param key: its private key: PKCS#8, PEM, not encrypted, the only form that every Java reads. **Secret.**
     :param certificate_expires_at: when the client's certificate expires.

@@ -60,14 +60,16 @@ class ConnectionExtra:
         return value or other
 
     def take_pem(self, name: str) -> str | None:
-        """A PEM text. One whose line ends were lost, or spelt out as ``\\n``, when it was pasted into a single line, is mended."""
+        """A PEM text. One whose line ends were lost, or spelt out as ``\\n``, when it was pasted into a single line, is
+        mended.
+        """
         text = self.take(name, rule=SECRET)
         if text is None:
             return None
         if "-----BEGIN" not in text:
             raise self.error(
-                f"must have a PEM text in {name}, which begins with '-----BEGIN'; got {len(text)} characters without it. Paste the file's content, or name the file by the property "
-                f"that ends in 'location'."
+                f"must have a PEM text in {name}, which begins with '-----BEGIN'; got {len(text)} characters without "
+                "it. Paste the file's content, or name the file by the property that ends in 'location'."
             )
         if "\n" not in text.strip():
             text = text.replace("\\n", "\n")
@@ -102,7 +104,8 @@ class ConnectionExtra:
     def without_counterpart(self, name: str, reason: str) -> ConnectionConfigError:
         """To be raised for a property that only one of the two clients can follow."""
         return self.error(
-            f"sets {name!r}, which has no counterpart in Spark's Java client or none on the worker: {reason}. Remove it."
+            f"sets {name!r}, which has no counterpart in Spark's Java client or none on the worker: {reason}. Remove "
+            "it."
         )
 
     def _text(self, name: str) -> str:

@@ -1,4 +1,4 @@
-"""Our own connection type, whose settings are fields of a form: written as the Extra that every other type has. No I/O."""
+"""The connection type ``kafka_spark``: the fields of its form become the Extra that other types have. No I/O."""
 
 from __future__ import annotations
 
@@ -80,7 +80,8 @@ def extra_of_form(form: FormFields) -> dict[str, Any]:
     twice = sorted(name for name in found.keys() & further.keys() if str(found[name]) != str(further[name]))
     if twice:
         raise ConnectionConfigError(
-            f"The connection {form.conn_id!r} sets {twice} both in a field of its form and in its librdkafka properties, to different values. Keep one of them."
+            f"The connection {form.conn_id!r} sets {twice} both in a field of its form and in its librdkafka "
+            "properties, to different values. Keep one of them."
         )
     return {**further, **found}
 
@@ -111,7 +112,8 @@ def _refuse_unknown(conn_id: str, typed: Mapping[str, Any]) -> None:
         if name not in FIELDS:
             near = difflib.get_close_matches(name, FIELDS, 1)
             raise ConnectionConfigError(
-                f"The Extra of connection {conn_id!r} (type {CONN_TYPE!r}) must have only {', '.join(sorted(FIELDS))}, and librdkafka's properties by their own names; got {name!r}."
+                f"The Extra of connection {conn_id!r} (type {CONN_TYPE!r}) must have only "
+                f"{', '.join(sorted(FIELDS))}, and librdkafka's properties by their own names; got {name!r}."
                 + (f" Did you mean {near[0]!r}?" if near else " Remove it.")
             )
 
@@ -121,12 +123,14 @@ def _servers(form: FormFields, field_value: Any) -> dict[str, str]:
         host = ",".join(str(server) for server in parse_servers(form.host or "", form.port or DEFAULT_PORT))
     except ValueError as error:
         raise ConnectionConfigError(
-            f"The host of connection {form.conn_id!r} must be a broker's name, or some of them as 'broker-1:9092,broker-2:9092'; {error}. Correct it."
+            f"The host of connection {form.conn_id!r} must be a broker's name, or some of them as "
+            f"'broker-1:9092,broker-2:9092'; {error}. Correct it."
         ) from None
     servers = str(field_value).strip() if field_value else ""
     if host and servers and host != servers:
         raise ConnectionConfigError(
-            f"The connection {form.conn_id!r} has the brokers {host!r} as its host and {servers!r} as its bootstrap_servers. Keep one of them."
+            f"The connection {form.conn_id!r} has the brokers {host!r} as its host and {servers!r} as its "
+            "bootstrap_servers. Keep one of them."
         )
     return {"bootstrap.servers": servers or host} if servers or host else {}
 
@@ -139,7 +143,8 @@ def _login(form: FormFields, mechanism: str) -> dict[str, str]:
     user, password = names.get(mechanism, ("sasl.username", "sasl.password"))
     if form.password and password is None:
         raise ConnectionConfigError(
-            f"The connection {form.conn_id!r} has a password, which Kerberos (GSSAPI) does not use. Name the principal's keytab in kerberos_keytab, and remove the password."
+            f"The connection {form.conn_id!r} has a password, which Kerberos (GSSAPI) does not use. Name the "
+            "principal's keytab in kerberos_keytab, and remove the password."
         )
     found = {user: form.login} if form.login else {}
     found |= {password: form.password} if form.password and password else {}
@@ -152,12 +157,14 @@ def _further(conn_id: str, value: Any) -> dict[str, Any]:
         found = json.loads(value) if isinstance(value, str) else value
     except ValueError as error:
         raise ConnectionConfigError(
-            f'The field librdkafka of connection {conn_id!r} must be a JSON object of properties, such as {{"client.id": "copy"}}; it is no JSON: {error}. Correct it.'
+            f"The field librdkafka of connection {conn_id!r} must be a JSON object of properties, such as "
+            f'{{"client.id": "copy"}}; it is no JSON: {error}. Correct it.'
         ) from None
     if found in (None, {}):
         return {}
     if not isinstance(found, dict):
         raise ConnectionConfigError(
-            f'The field librdkafka of connection {conn_id!r} must be a JSON object of properties, such as {{"client.id": "copy"}}; got a {type(found).__name__}. Correct it.'
+            f"The field librdkafka of connection {conn_id!r} must be a JSON object of properties, such as "
+            f'{{"client.id": "copy"}}; got a {type(found).__name__}. Correct it.'
         )
     return {str(name).strip(): value for name, value in found.items() if value is not None}

@@ -1,4 +1,4 @@
-"""What the words of OpenSSL, librdkafka, Java and Kerberos about a failed login mean, and what to do about it. No I/O."""
+"""Error messages of OpenSSL, librdkafka, Java and Kerberos, with the cause and what to do about it. No I/O."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ class LoginFault:
 
 
 _CA = "Name the authority that signed it in ssl.ca.location (or ssl.ca.pem)"
-_CLIENT = "Check ssl.certificate.location and ssl.key.location (or ..pem), and that the broker trusts the authority that signed the certificate"
+_CLIENT = (
+    "Check ssl.certificate.location and ssl.key.location (or ..pem), and that the broker trusts the authority that "
+    "signed the certificate"
+)
 _CLOCKS = "Set the clocks of worker, broker and KDC by NTP"
 _PROVIDER = "sasl.oauthbearer.token.endpoint.url"
 SPEAKS_HTTP = LoginFault(
@@ -70,9 +73,11 @@ _NO_KEY = LoginFault(
 _NO_TICKET = LoginFault(
     LOGIN,
     "There is no valid Kerberos ticket.",
-    "Run kinit for the worker's user, as sasl.kerberos.principal if that is named, or give sasl.kerberos.keytab and sasl.kerberos.principal.",
+    "Run kinit for the worker's user, as sasl.kerberos.principal if that is named, or give sasl.kerberos.keytab and "
+    "sasl.kerberos.principal.",
 )
-#: (pattern, fault); the first that matches is the cause. Of one cause, the words of OpenSSL and librdkafka come before those of Java.
+#: (pattern, fault); the first that matches is the cause. Of one cause, the words of OpenSSL and librdkafka come before
+#: those of Java.
 _FAULTS: tuple[tuple[str, LoginFault], ...] = (
     # The first four bytes of "HTTP/1.1 400" or of "<!DOCTYPE", read as a number.
     (r"Invalid (response size|receive \(size =) (1213486160|1008813135)\b", SPEAKS_HTTP),
@@ -85,7 +90,8 @@ _FAULTS: tuple[tuple[str, LoginFault], ...] = (
         ),
     ),
     (
-        r"OAUTHBEARER token: .{0,200}(Failed to connect|Could ?n.t connect|Could not (connect|resolve)|[Tt]imed out|[Tt]imeout)",
+        r"OAUTHBEARER token: .{0,200}(Failed to connect|Could ?n.t connect|Could not (connect|resolve)|[Tt]imed out|"
+        r"[Tt]imeout)",
         LoginFault(
             IDENTITY_PROVIDER,
             "The identity provider does not answer.",
@@ -98,14 +104,17 @@ _FAULTS: tuple[tuple[str, LoginFault], ...] = (
         LoginFault(
             IDENTITY_PROVIDER,
             "The identity provider does not answer, or not as it should, and Java's client does not tell more.",
-            f"Check {_PROVIDER}, that the worker and Spark reach the provider, that Java trusts its certificate, and the provider's own log.",
+            f"Check {_PROVIDER}, that the worker and Spark reach the provider, that Java trusts its certificate, and "
+            "the provider's own log.",
             transient=True,
         ),
     ),
     (
-        # librdkafka tells the answer and not its status; one to ask again after (429, 5xx) it tells as often as it got it.
-        r"OAUTHBEARER token: ([\s\S]{0,400}?(?i:\"error\" ?: ?\"(server_error|temporarily_unavailable|slow_down)\"|Internal Server Error|Bad Gateway|Service (Temporarily )?Unavailable|Too Many Requests)"
-        r"|(?P<answer>[\s\S]{8,}?)(?P=answer){3,}$)|\bresponse code (429|5\d\d)\b",
+        # librdkafka tells the answer and not its status; one to ask again after (429, 5xx) it tells as often as it got
+        # it.
+        r"OAUTHBEARER token: ([\s\S]{0,400}?(?i:\"error\" ?: ?\"(server_error|temporarily_unavailable|slow_down)\"|"
+        r"Internal Server Error|Bad Gateway|Service (Temporarily )?Unavailable|Too Many Requests)|"
+        r"(?P<answer>[\s\S]{8,}?)(?P=answer){3,}$)|\bresponse code (429|5\d\d)\b",
         LoginFault(
             IDENTITY_PROVIDER,
             "The identity provider cannot give a token now.",
@@ -118,7 +127,8 @@ _FAULTS: tuple[tuple[str, LoginFault], ...] = (
         LoginFault(
             LOGIN,
             "The broker refused the token that the identity provider gave.",
-            "Compare audience, issuer and scope of the tokens with what the broker expects (sasl.oauthbearer.expected.audience, ...issuer), and the clocks.",
+            "Compare audience, issuer and scope of the tokens with what the broker expects "
+            "(sasl.oauthbearer.expected.audience, ...issuer), and the clocks.",
         ),
     ),
     (
@@ -126,33 +136,42 @@ _FAULTS: tuple[tuple[str, LoginFault], ...] = (
         LoginFault(
             SETUP,
             "The confluent-kafka of this worker cannot log in by {0}: the wheels on PyPI are built without Kerberos.",
-            "Install libsasl2-dev, libkrb5-dev, libsasl2-modules-gssapi-mit and krb5-user, a librdkafka of the same version built with them, and then: pip install --no-binary confluent-kafka "
-            "confluent-kafka.",
+            "Install libsasl2-dev, libkrb5-dev, libsasl2-modules-gssapi-mit and krb5-user, a librdkafka of the same "
+            "version built with them, and then: pip install --no-binary confluent-kafka confluent-kafka.",
         ),
     ),
     (
         r"certificate has expired|CertificateExpiredException|NotAfter: ",
-        LoginFault(TLS, "The certificate that the broker shows, or that of its authority, has expired.", "Renew it on the broker."),
-    ),
-    (
-        r"certificate is not yet valid|CertificateNotYetValidException",
-        LoginFault(TLS, "The certificate that the broker shows is not yet valid.", "Compare its dates with the worker's clock."),
-    ),
-    (
-        r"Hostname mismatch|hostname mismatch|IP address mismatch|No subject alternative|No name matching|doesn't match the (host|common)",
         LoginFault(
-            TLS,
-            "The certificate that the broker shows is of another host than the one that was asked for.",
-            "Use the host name of the certificate in bootstrap.servers and in the broker's advertised.listeners, have the certificate made for this one, or set "
-            "ssl.endpoint.identification.algorithm to none.",
+            TLS, "The certificate that the broker shows, or that of its authority, has expired.",
+            "Renew it on the broker.",
         ),
     ),
     (
-        r"self[- ]signed certificate|unable to get (local )?issuer certificate|unable to find valid certification path|Path does not chain with any of the trust anchors",
+        r"certificate is not yet valid|CertificateNotYetValidException",
+        LoginFault(
+            TLS, "The certificate that the broker shows is not yet valid.",
+            "Compare its dates with the worker's clock.",
+        ),
+    ),
+    (
+        r"Hostname mismatch|hostname mismatch|IP address mismatch|No subject alternative|No name matching|doesn't "
+        r"match the (host|common)",
+        LoginFault(
+            TLS,
+            "The certificate that the broker shows is of another host than the one that was asked for.",
+            "Use the host name of the certificate in bootstrap.servers and in the broker's advertised.listeners, have "
+            "the certificate made for this one, or set ssl.endpoint.identification.algorithm to none.",
+        ),
+    ),
+    (
+        r"self[- ]signed certificate|unable to get (local )?issuer certificate|unable to find valid certification "
+        r"path|Path does not chain with any of the trust anchors",
         LoginFault(TLS, "The certificate that the broker shows is signed by an unknown authority (CA).", f"{_CA}."),
     ),
     (
-        r"certificate required|CERTIFICATE_REQUIRED|client SSL authentication might be required|Received fatal alert: (certificate_required|bad_certificate)|alert bad certificate|ALERT_BAD_CERTIFICATE",
+        r"certificate required|CERTIFICATE_REQUIRED|client SSL authentication might be required|Received fatal alert: "
+        r"(certificate_required|bad_certificate)|alert bad certificate|ALERT_BAD_CERTIFICATE",
         LoginFault(
             TLS,
             "The broker asks for a certificate of the client, and got none that it takes.",
@@ -163,11 +182,13 @@ _FAULTS: tuple[tuple[str, LoginFault], ...] = (
     (
         r"alert unknown ca|ALERT_UNKNOWN_CA|Received fatal alert: unknown_ca",
         LoginFault(
-            TLS, "The broker does not trust the authority of the client's certificate.", f"{_CLIENT}.", by_certificate=True
+            TLS, "The broker does not trust the authority of the client's certificate.", f"{_CLIENT}.",
+            by_certificate=True,
         ),
     ),
     (
-        r"alert certificate (unknown|expired|revoked)|ALERT_CERTIFICATE_(UNKNOWN|EXPIRED|REVOKED)|Received fatal alert: certificate_(unknown|expired|revoked)",
+        r"alert certificate (unknown|expired|revoked)|ALERT_CERTIFICATE_(UNKNOWN|EXPIRED|REVOKED)|Received fatal "
+        r"alert: certificate_(unknown|expired|revoked)",
         LoginFault(
             TLS,
             "The broker refused the client's certificate: it has expired, or the broker does not trust who signed it.",
@@ -176,36 +197,50 @@ _FAULTS: tuple[tuple[str, LoginFault], ...] = (
         ),
     ),
     (
-        r"certificate verify failed|certificate could not be verified|CERTIFICATE_VERIFY_FAILED|CertPathValidatorException",
-        LoginFault(TLS, "The certificate that the broker shows cannot be verified.", f"{_CA}, and look at its dates and host names.", inconclusive=True),
-    ),
-    (
-        r"no protocols available|unsupported protocol|alert protocol version|ALERT_PROTOCOL_VERSION|alert handshake failure|ALERT_HANDSHAKE_FAILURE|no shared cipher|Received fatal alert: (handshake_failure|protocol_version)",
+        r"certificate verify failed|certificate could not be verified|CERTIFICATE_VERIFY_FAILED|"
+        r"CertPathValidatorException",
         LoginFault(
-            TLS, "The client and the broker have no version or cipher of TLS in common.", "Allow TLS 1.2 or 1.3 on the broker's listener (ssl.enabled.protocols)."
+            TLS, "The certificate that the broker shows cannot be verified.",
+            f"{_CA}, and look at its dates and host names.", inconclusive=True,
         ),
     ),
     (
-        r"wrong version number|packet length too long|record layer failure|WRONG_VERSION_NUMBER|RECORD_LAYER_FAILURE|Unsupported or unrecognized SSL message",
+        r"no protocols available|unsupported protocol|alert protocol version|ALERT_PROTOCOL_VERSION|alert handshake "
+        r"failure|ALERT_HANDSHAKE_FAILURE|no shared cipher|Received fatal alert: (handshake_failure|protocol_version)",
+        LoginFault(
+            TLS, "The client and the broker have no version or cipher of TLS in common.",
+            "Allow TLS 1.2 or 1.3 on the broker's listener (ssl.enabled.protocols).",
+        ),
+    ),
+    (
+        r"wrong version number|packet length too long|record layer failure|WRONG_VERSION_NUMBER|RECORD_LAYER_FAILURE|"
+        r"Unsupported or unrecognized SSL message",
         SPEAKS_NO_TLS,
     ),
     (r"connecting to a PLAINTEXT broker", replace(SPEAKS_NO_TLS, inconclusive=True)),
     (r"connecting to a SSL listener", replace(SPEAKS_TLS, inconclusive=True)),
     (r"Request not valid in current SASL state|IllegalSaslStateException|ILLEGAL_SASL_STATE", ASKS_FOR_NO_LOGIN),
     (
-        r"Unsupported SASL mechanism: broker's supported mechanisms: ?(?P<has>[\w, -]*)|not enabled in the server, enabled mechanisms are \[(?P<have>[^\]]*)\]",
+        r"Unsupported SASL mechanism: broker's supported mechanisms: ?(?P<has>[\w, -]*)|not enabled in the server, "
+        r"enabled mechanisms are \[(?P<have>[^\]]*)\]",
         _OTHER_MECHANISMS,
     ),
     (
         r"Clock skew too great|clock skew|KRB_AP_ERR_SKEW|Ticket not yet valid",
-        LoginFault(LOGIN, "The clocks of this machine and of the Kerberos servers differ by more than Kerberos permits (5 minutes, clock skew).", f"{_CLOCKS}."),
+        LoginFault(
+            LOGIN,
+            "The clocks of this machine and of the Kerberos servers differ by more than Kerberos permits (5 minutes, "
+            "clock skew).",
+            f"{_CLOCKS}.",
+        ),
     ),
     (
         r"Server (\S+ )?not found in Kerberos database|SERVER_NOT_FOUND|not found in Kerberos database.{0,20}server",
         LoginFault(
             LOGIN,
             "Kerberos does not know the broker under the name that was asked for.",
-            "sasl.kerberos.service.name must be the first part of the broker's principal, and the host in bootstrap.servers the second, to the letter: a name, not an address.",
+            "sasl.kerberos.service.name must be the first part of the broker's principal, and the host in "
+            "bootstrap.servers the second, to the letter: a name, not an address.",
         ),
     ),
     (
@@ -213,7 +248,8 @@ _FAULTS: tuple[tuple[str, LoginFault], ...] = (
         LoginFault(LOGIN, "Kerberos does not know the principal.", "Correct sasl.kerberos.principal."),
     ),
     (
-        r"Integrity check on decrypted field failed|Checksum failed|Preauthentication failed|Pre-authentication information was invalid|PREAUTH_FAILED|Password incorrect",
+        r"Integrity check on decrypted field failed|Checksum failed|Preauthentication failed|Pre-authentication "
+        r"information was invalid|PREAUTH_FAILED|Password incorrect",
         LoginFault(
             LOGIN,
             "The keys in the keytab are not those of the principal (any more).",
@@ -221,7 +257,8 @@ _FAULTS: tuple[tuple[str, LoginFault], ...] = (
         ),
     ),
     (
-        r"Unable to obtain password|Key table entry not found|No key to store|Keytab contains no suitable keys|no suitable keys for",
+        r"Unable to obtain password|Key table entry not found|No key to store|Keytab contains no suitable keys|no "
+        r"suitable keys for",
         _NO_KEY,
     ),
     (
@@ -229,54 +266,73 @@ _FAULTS: tuple[tuple[str, LoginFault], ...] = (
         LoginFault(
             LOGIN,
             "Kerberos gives no ticket for the broker.",
-            "Look whether krb5.conf of this machine leads from the broker's host to its realm ([domain_realm], [realms]), whether the realms trust each other, and whether "
-            "sasl.kerberos.service.name is the first part of the broker's principal.",
+            "Look whether krb5.conf of this machine leads from the broker's host to its realm ([domain_realm], "
+            "[realms]), whether the realms trust each other, and whether sasl.kerberos.service.name is the first part "
+            "of the broker's principal.",
         ),
     ),
     (
         # Without a principal that is named, Java knows nobody but the owner of a ticket.
-        r"Unable to obtain Principal Name|Ticket expired|Ticket is expired|Credentials? cache .{0,80}not found|No Kerberos credentials available|no credentials cache"
-        r"|No credentials were supplied|Unable to obtain.{0,40}ticket|Failed to find any Kerberos tgt",
+        r"Unable to obtain Principal Name|Ticket expired|Ticket is expired|Credentials? cache .{0,80}not found|No "
+        r"Kerberos credentials available|no credentials cache|No credentials were supplied|Unable to "
+        r"obtain.{0,40}ticket|Failed to find any Kerberos tgt",
         _NO_TICKET,
     ),
     (
         r"KDC has no support for",
-        LoginFault(LOGIN, "The Kerberos server (KDC) has none of the encryption types that it was asked for.", "Compare those of the keytab (`klist -ke`) with those of the KDC and of krb5.conf."),
+        LoginFault(
+            LOGIN, "The Kerberos server (KDC) has none of the encryption types that it was asked for.",
+            "Compare those of the keytab (`klist -ke`) with those of the KDC and of krb5.conf.",
+        ),
     ),
     (
         r"Cannot locate default realm",
-        LoginFault(LOGIN, "Kerberos has no realm to ask in.", "Set default_realm in krb5.conf of this machine (KRB5_CONFIG)."),
+        LoginFault(
+            LOGIN, "Kerberos has no realm to ask in.", "Set default_realm in krb5.conf of this machine (KRB5_CONFIG).",
+        ),
     ),
     (
         # Java's login says nothing of Kerberos where no KDC answers: the cause is that of a connection.
-        r"Cannot (contact|find|locate) (any )?KDC|Cannot get kdc for realm|ICMP Port Unreachable|Receive timed out.{0,60}(kdc|krb)"
-        r"|\bLoginException(: [^\n]*)?\n(ConnectException|NoRouteToHostException|PortUnreachableException|SocketException|SocketTimeoutException|UnknownHostException)\b"
-        r"|Mechanism level: [^)\n]{0,200}(Connection refused|timed out|Port Unreachable|No route to host|Network is unreachable|Name or service not known)",
-        LoginFault(LOGIN, "The Kerberos server (KDC) of the realm is not known or does not answer.", "Look at krb5.conf of this machine (KRB5_CONFIG), and whether the KDC is up.", transient=True),
+        r"Cannot (contact|find|locate) (any )?KDC|Cannot get kdc for realm|ICMP Port Unreachable|Receive timed "
+        r"out.{0,60}(kdc|krb)|\bLoginException(: [^\n]*)?\n(ConnectException|NoRouteToHostException|"
+        r"PortUnreachableException|SocketException|SocketTimeoutException|UnknownHostException)\b|Mechanism level: "
+        r"[^)\n]{0,200}(Connection refused|timed out|Port Unreachable|No route to host|Network is unreachable|Name or "
+        r"service not known)",
+        LoginFault(
+            LOGIN, "The Kerberos server (KDC) of the realm is not known or does not answer.",
+            "Look at krb5.conf of this machine (KRB5_CONFIG), and whether the KDC is up.", transient=True,
+        ),
     ),
     (
-        r"(Failed to|Couldn't) (retrieve|acquire|obtain|get).{0,200}(token|OIDC)|token endpoint|OIDC|invalid_client|unauthorized_client|Could not retrieve.{0,40}token|OAuth",
+        r"(Failed to|Couldn't) (retrieve|acquire|obtain|get).{0,200}(token|OIDC)|token endpoint|OIDC|invalid_client|"
+        r"unauthorized_client|Could not retrieve.{0,40}token|OAuth",
         LoginFault(
             IDENTITY_PROVIDER,
             "The identity provider gave no token.",
-            "Check sasl.oauthbearer.token.endpoint.url, sasl.oauthbearer.client.id and sasl.oauthbearer.client.secret, and that the worker and Spark reach the provider.",
+            "Check sasl.oauthbearer.token.endpoint.url, sasl.oauthbearer.client.id and "
+            "sasl.oauthbearer.client.secret, and that the worker and Spark reach the provider.",
         ),
     ),
     (
         r"Keystore was tampered with|keystore password was incorrect|Cannot recover key",
-        LoginFault(SETUP, "The password of a key store is wrong.", "Correct ssl.keystore.password, ssl.truststore.password or ssl.key.password."),
+        LoginFault(
+            SETUP, "The password of a key store is wrong.",
+            "Correct ssl.keystore.password, ssl.truststore.password or ssl.key.password.",
+        ),
     ),
     (
         r"SASL mechanism GSSAPI",
         LoginFault(
             LOGIN,
             "The broker refused the Kerberos login.",
-            "It does not tell why: compare the clocks of worker, broker and KDC (they may differ by 5 minutes), and look at `klist` and `kinit` as the worker's user, at the broker's "
+            "It does not tell why: compare the clocks of worker, broker and KDC (they may differ by 5 minutes), and "
+            "look at `klist` and `kinit` as the worker's user, at the broker's "
             "sasl.kerberos.principal.to.local.rules, and at its log.",
         ),
     ),
     (
-        r"(?i)invalid credentials|authentication failed|SASL authentication error|invalid username or password|SaslAuthenticationException",
+        r"(?i)invalid credentials|authentication failed|SASL authentication error|invalid username or password|"
+        r"SaslAuthenticationException",
         LoginFault(LOGIN, "The broker refused the user or the password.", "Correct sasl.username and sasl.password."),
     ),
 )  # fmt: skip
@@ -315,8 +371,10 @@ def asks_for_login(enabled: Iterable[str]) -> LoginFault:
     """
     return LoginFault(
         LOGIN,
-        f"The broker's listener asks for a login, and the connection has none; its mechanisms are: {', '.join(sorted(enabled)) or 'none'}.",
-        "Set security.protocol to SASL_SSL or SASL_PLAINTEXT, with sasl.mechanism and its login, or name the port of another listener.",
+        "The broker's listener asks for a login, and the connection has none; its mechanisms are: "
+        f"{', '.join(sorted(enabled)) or 'none'}.",
+        "Set security.protocol to SASL_SSL or SASL_PLAINTEXT, with sasl.mechanism and its login, or name the port of "
+        "another listener.",
     )
 
 

@@ -85,8 +85,9 @@ def jaas_elsewhere(conn_id: str, line: str, names: Mapping[str, str]) -> str:
     jaas = parse_jaas(line)
     if jaas.options.get("useTicketCache") == "true":
         raise ConnectionConfigError(
-            f"The connection {conn_id!r} cannot be used by a driver or executors on other machines: its Kerberos tickets are this worker's, and soon end. Give sasl.kerberos.keytab and "
-            f"sasl.kerberos.principal, or let the job use a delegation token by use_delegation_token=True."
+            f"The connection {conn_id!r} cannot be used by a driver or executors on other machines: its Kerberos "
+            "tickets are this worker's, and soon end. Give sasl.kerberos.keytab and sasl.kerberos.principal, or let "
+            "the job use a delegation token by use_delegation_token=True."
         )
     keytab = jaas.options.get("keyTab")
     if keytab is None or keytab not in names:
@@ -98,7 +99,8 @@ def parse_kerberos(extra: ConnectionExtra, options: dict[str, str]) -> KerberosL
     """Read a Kerberos login.
 
     :param options: of the JAAS line; what is understood is taken out.
-    :raises ConnectionConfigError: if a keytab stands there without the principal whose keys it has, or is wanted and not named.
+    :raises ConnectionConfigError: if a keytab stands there without the principal whose keys it has, or is wanted and
+        not named.
     """
     if extra.left.pop(_COMMAND, None):
         raise extra.without_counterpart(_COMMAND, "librdkafka runs it in a shell on the worker")
@@ -112,14 +114,17 @@ def parse_kerberos(extra: ConnectionExtra, options: dict[str, str]) -> KerberosL
         extra.check(f"ticketCache (in {jaas})", ticket_cache, PATH)
     if options.get("useKeyTab", "").lower() == "true" and not keytab:
         raise extra.error(
-            "has useKeyTab=true in sasl.jaas.config and no keyTab, which means the default keytab of the machine; librdkafka knows none, and it does not travel with a job. Name "
-            'the keytab, as keyTab="/path" there or as sasl.kerberos.keytab; or remove useKeyTab to log in with the worker\'s tickets.'
+            "has useKeyTab=true in sasl.jaas.config and no keyTab, which means the default keytab of the machine; "
+            "librdkafka knows none, and it does not travel with a job. Name "
+            'the keytab, as keyTab="/path" there or as sasl.kerberos.keytab; or remove useKeyTab to log in with the '
+            "worker's tickets."
         )
     for name in _IMPLIED:
         options.pop(name, None)
     if keytab and not principal:
         raise extra.error(
-            f"needs sasl.kerberos.principal, such as 'copier@EXAMPLE.COM', for the keys in sasl.kerberos.keytab ({keytab}). `klist -k {keytab}` lists whose they are."
+            "needs sasl.kerberos.principal, such as 'copier@EXAMPLE.COM', for the keys in sasl.kerberos.keytab "
+            f"({keytab}). `klist -k {keytab}` lists whose they are."
         )
     if keytab and ticket_cache:
         raise extra.error("has both a keytab and ticketCache in its Kerberos login. Keep one of them.")
@@ -147,8 +152,9 @@ def ticket_cache_path(conn_id: str, variable: str | None, user_id: int) -> str:
     kind, colon, path = variable.partition(":")
     if colon and "/" not in kind and kind != "FILE":
         raise ConnectionConfigError(
-            f"The Kerberos login of connection {conn_id!r} must have its tickets in a file, since Java reads no other cache; KRB5CCNAME of this worker is {variable!r}. Set "
-            f"KRB5CCNAME=FILE:/path for the worker and kinit, or give sasl.kerberos.keytab and sasl.kerberos.principal."
+            f"The Kerberos login of connection {conn_id!r} must have its tickets in a file, since Java reads no other "
+            f"cache; KRB5CCNAME of this worker is {variable!r}. Set KRB5CCNAME=FILE:/path for the worker and kinit, "
+            "or give sasl.kerberos.keytab and sasl.kerberos.principal."
         )
     return path if kind == "FILE" else variable
 
@@ -163,8 +169,10 @@ def refuse_other_tickets(conn_id: str, ticket_cache: str | None, variable: str |
     """
     if ticket_cache is not None and ticket_cache != path:
         raise ConnectionConfigError(
-            f"ticketCache in sasl.jaas.config of connection {conn_id!r} must be the file of this worker's own tickets, {path} (KRB5CCNAME is {_shown(variable)}), since librdkafka knows no "
-            f"others, and worker and Spark could be different principals; got {ticket_cache}. Remove ticketCache, or set KRB5CCNAME=FILE:{ticket_cache} for the worker."
+            f"ticketCache in sasl.jaas.config of connection {conn_id!r} must be the file of this worker's own "
+            f"tickets, {path} (KRB5CCNAME is {_shown(variable)}), since librdkafka knows no others, and worker and "
+            f"Spark could be different principals; got {ticket_cache}. Remove ticketCache, or set "
+            f"KRB5CCNAME=FILE:{ticket_cache} for the worker."
         )
 
 
@@ -177,12 +185,15 @@ def no_tickets(conn_id: str, variable: str | None, path: str, where: str) -> Con
     elsewhere = (
         ""
         if variable
-        else " Tickets that `klist` shows all the same are where default_ccache_name in krb5.conf says, such as KEYRING: or KCM:, which Java does not read."
+        else " Tickets that `klist` shows all the same are where default_ccache_name in krb5.conf says, such as "
+        "KEYRING: "
+        "or KCM:, which Java does not read."
     )
     return ConnectionConfigError(
-        f"The Kerberos login of connection {conn_id!r} has no sasl.kerberos.keytab, so its ticket cache must be a file that is there {where}; KRB5CCNAME is {_shown(variable)}, and "
-        f"{path} does not exist.{elsewhere} Put tickets into a file: run kinit -c FILE:/path, and set KRB5CCNAME=FILE:/path for the worker; or give sasl.kerberos.keytab and "
-        f"sasl.kerberos.principal."
+        f"The Kerberos login of connection {conn_id!r} has no sasl.kerberos.keytab, so its ticket cache must be a "
+        f"file that is there {where}; KRB5CCNAME is {_shown(variable)}, and {path} does not exist.{elsewhere} Put "
+        "tickets into a file: run kinit -c FILE:/path, and set KRB5CCNAME=FILE:/path for the worker; or give "
+        "sasl.kerberos.keytab and sasl.kerberos.principal."
     )
 
 
@@ -200,13 +211,14 @@ def refuse_other_principals(conn_id: str, principal: str, keytab: str, content: 
         owners = keytab_principals(content)
     except ValueError as error:
         raise ConnectionConfigError(
-            f"sasl.kerberos.keytab of connection {conn_id!r} must be a keytab as `ktutil` or `kadmin ktadd` writes it; {keytab} is none: {error}. Copy it again; it is binary."
+            f"sasl.kerberos.keytab of connection {conn_id!r} must be a keytab as `ktutil` or `kadmin ktadd` writes "
+            f"it; {keytab} is none: {error}. Copy it again; it is binary."
         ) from None
     # Without a realm Kerberos takes the default one of this machine.
     if not any(owner == principal or owner.rpartition("@")[0] == principal for owner in owners):
         raise ConnectionConfigError(
-            f"sasl.kerberos.keytab of connection {conn_id!r} must hold keys of {principal!r}; {keytab} holds keys of {', '.join(owners) or 'nobody'}. Correct "
-            f"sasl.kerberos.principal, or name the keytab of that principal."
+            f"sasl.kerberos.keytab of connection {conn_id!r} must hold keys of {principal!r}; {keytab} holds keys of "
+            f"{', '.join(owners) or 'nobody'}. Correct sasl.kerberos.principal, or name the keytab of that principal."
         )
 
 

@@ -119,8 +119,8 @@ def parse_oidc(extra: ConnectionExtra, options: dict[str, str]) -> OidcLogin:
         )
     if (method or ("oidc" if handler else "default")).lower() != "oidc":
         raise extra.error(
-            f"must have sasl.oauthbearer.method 'oidc' for sasl.mechanism OAUTHBEARER; got {method or 'none'!r}. Add it, with {_URL}, sasl.oauthbearer.client.id and "
-            f"sasl.oauthbearer.client.secret."
+            f"must have sasl.oauthbearer.method 'oidc' for sasl.mechanism OAUTHBEARER; got {method or 'none'!r}. Add "
+            f"it, with {_URL}, sasl.oauthbearer.client.id and sasl.oauthbearer.client.secret."
         )
     jaas, prefix = "sasl.jaas.config", "sasl.oauthbearer.client"
     url = extra.take(_URL, rule=URL)

@@ -37,7 +37,9 @@ _WITHOUT_COUNTERPART = {
     "sasl.login.class": _CODE,
     "sasl.client.callback.handler.class": _CODE,
     "oauth_cb": f"{_CODE}; for OAUTHBEARER give sasl.oauthbearer.method=oidc with the endpoint, id and secret",
-    "oauthbearer_token_refresh_cb": f"{_CODE}; for OAUTHBEARER give sasl.oauthbearer.method=oidc with the endpoint, id and secret",
+    "oauthbearer_token_refresh_cb": (
+        f"{_CODE}; for OAUTHBEARER give sasl.oauthbearer.method=oidc with the endpoint, id and secret"
+    ),
 }
 
 
@@ -76,8 +78,9 @@ class PasswordLogin:
         java = {"sasl.mechanism": self.mechanism, "sasl.jaas.config": line}
         if self.is_token:
             reason = (
-                "its login is a delegation token (tokenauth), with which librdkafka cannot log in. Give the connection the login of the token's owner; a job then uses a token of that "
-                "login by use_delegation_token=True"
+                "its login is a delegation token (tokenauth), with which librdkafka cannot log in. Give the "
+                "connection the login of the token's owner; a job then uses a token of that login by "
+                "use_delegation_token=True"
             )
             return ClientProperties(java=java, secrets=secrets, unsupported_by_librdkafka=reason)
         librdkafka = {"sasl.mechanism": self.mechanism, "sasl.username": self.user, "sasl.password": self.password}
@@ -87,7 +90,8 @@ class PasswordLogin:
 def parse_sasl(extra: ConnectionExtra) -> Login:
     """Read the login of a connection, whichever client's properties it is written in.
 
-    :raises ConnectionConfigError: if it is incomplete, contradicts itself, or is one that only one of the two clients can do.
+    :raises ConnectionConfigError: if it is incomplete, contradicts itself, or is one that only one of the two clients
+        can do.
     """
     for name, reason in _WITHOUT_COUNTERPART.items():
         if name in extra.left:
@@ -105,12 +109,14 @@ def parse_sasl(extra: ConnectionExtra) -> Login:
         login = _parse_password(extra, mechanism, options)
     if options:
         raise extra.error(
-            f"has {sorted(options)} in sasl.jaas.config, which has no counterpart on the worker or is not known for {mechanism}. Remove it."
+            f"has {sorted(options)} in sasl.jaas.config, which has no counterpart on the worker or is not known for "
+            f"{mechanism}. Remove it."
         )
     without_effect = sorted(name for name in extra.left if name.startswith(("sasl.", "enable.sasl.", "https.")))
     if without_effect:
         raise extra.error(
-            f"sets {without_effect}, which has no effect with sasl.mechanism {mechanism}, or is not known. Remove it, or name another mechanism."
+            f"sets {without_effect}, which has no effect with sasl.mechanism {mechanism}, or is not known. Remove it, "
+            "or name another mechanism."
         )
     return login
 
@@ -124,11 +130,13 @@ def _jaas_options(extra: ConnectionExtra, mechanism: str) -> dict[str, str]:
         line = parse_jaas(text)
     except ValueError as error:
         raise extra.error(
-            f"must have one login module in sasl.jaas.config, such as '{MODULES[mechanism]} required ... ;', and {error}. Correct it."
+            f"must have one login module in sasl.jaas.config, such as '{MODULES[mechanism]} required ... ;', and "
+            f"{error}. Correct it."
         ) from None
     if line.module != MODULES[mechanism]:
         raise extra.error(
-            f"has {line.short_name} in sasl.jaas.config, and {mechanism} as sasl.mechanism, which takes {MODULES[mechanism]}. Correct one of them."
+            f"has {line.short_name} in sasl.jaas.config, and {mechanism} as sasl.mechanism, which takes "
+            f"{MODULES[mechanism]}. Correct one of them."
         )
     return dict(line.options)
 
@@ -142,6 +150,7 @@ def _parse_password(extra: ConnectionExtra, mechanism: str, options: dict[str, s
     is_token = options.pop("tokenauth", "false").lower() == "true"
     if is_token and mechanism == "PLAIN":
         raise extra.error(
-            "has tokenauth in sasl.jaas.config, and brokers take delegation tokens only by SCRAM-SHA-256 or SCRAM-SHA-512."
+            "has tokenauth in sasl.jaas.config, and brokers take delegation tokens only by SCRAM-SHA-256 or "
+            "SCRAM-SHA-512."
         )
     return PasswordLogin(mechanism, user, password, is_token)

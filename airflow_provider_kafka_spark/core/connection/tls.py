@@ -1,6 +1,7 @@
 """TLS: whom to trust and who one is, in librdkafka's properties or in Java's, written for both clients. No I/O.
 
-Whatever PEM or PKCS#12 a connection names is read on the worker and given to both clients as text, so that no such file needs to travel. Only a Java key store (JKS) stays a file, and only Java reads it.
+Whatever PEM or PKCS#12 a connection names is read on the worker and given to both clients as text, so that no such file
+needs to travel. Only a Java key store (JKS) stays a file, and only Java reads it.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ _WORKER_ONLY = ("ssl.providers",)
 _WHOLE_JVM = "in Java it is a setting of the whole JVM, not of a client; limit it at the broker's listener"
 _CODE = "it names code that only one of the two clients can run"
 _WITHOUT_COUNTERPART = {
-    "ssl.cipher.suites": "one client takes OpenSSL's names of ciphers and the other Java's; limit them at the broker's listener",
+    "ssl.cipher.suites": (
+        "one client takes OpenSSL's names of ciphers and the other Java's; limit them at the broker's listener"
+    ),
     "ssl.curves.list": _WHOLE_JVM,
     "ssl.sigalgs.list": _WHOLE_JVM,
     "ssl.crl.location": "Java's client reads no list of revoked certificates",
@@ -93,7 +96,8 @@ class Tls:
         """For both clients.
 
         :param files: what the sources hold.
-        :raises ConnectionConfigError: if one of the clients would have none of it, or the two sources of one thing are not of different kinds.
+        :raises ConnectionConfigError: if one of the clients would have none of it, or the two sources of one thing are
+            not of different kinds.
         """
         java: dict[str, str] = {}
         librdkafka: dict[str, Any] = dict(self.worker)
@@ -136,13 +140,14 @@ class Tls:
     def _refuse_both(self, store: StoreSource, pem: PemSource | None, is_jks: bool, advice: str) -> None:
         if is_jks and pem is None:
             raise ConnectionConfigError(
-                f"The connection {self.conn_id!r} has a Java key store (JKS) in {store.name}, which librdkafka on the worker cannot read. Convert it to PKCS#12: keytool -importkeystore "
-                f"-srckeystore {store.location} -destkeystore store.p12 -deststoretype PKCS12; or add {advice} for the worker."
+                f"The connection {self.conn_id!r} has a Java key store (JKS) in {store.name}, which librdkafka on the "
+                f"worker cannot read. Convert it to PKCS#12: keytool -importkeystore -srckeystore {store.location} "
+                f"-destkeystore store.p12 -deststoretype PKCS12; or add {advice} for the worker."
             )
         if not is_jks and pem is not None and pem.location != store.location:
             raise ConnectionConfigError(
-                f"The connection {self.conn_id!r} sets both {store.name} and {pem.name}, which are one setting; only a Java key store (JKS) may stand beside the worker's own file. Keep one of "
-                f"them."
+                f"The connection {self.conn_id!r} sets both {store.name} and {pem.name}, which are one setting; only "
+                "a Java key store (JKS) may stand beside the worker's own file. Keep one of them."
             )
 
     def _secrets(self, files: LoginFiles) -> tuple[str, ...]:
@@ -163,7 +168,8 @@ def parse_tls(extra: ConnectionExtra) -> Tls:
     if extra.take_flag("enable.ssl.certificate.verification") is False:
         raise extra.without_counterpart(
             "enable.ssl.certificate.verification",
-            "Java verifies every certificate. Trust the brokers' authority by ssl.ca.location; if only their host names differ, set ssl.endpoint.identification.algorithm to none",
+            "Java verifies every certificate. Trust the brokers' authority by ssl.ca.location; if only their host "
+            "names differ, set ssl.endpoint.identification.algorithm to none",
         )
     check_host_names = _host_names(extra)
     ca_certificates = _pem(extra, "ssl.ca.location", "ssl.ca.pem")
@@ -188,7 +194,8 @@ def parse_tls(extra: ConnectionExtra) -> Tls:
     if (certificate is None) != (key is None):
         there, absent = ("the client's certificate", "its key") if certificate else ("a key", "its certificate")
         raise extra.error(
-            f"has {there} and not {absent}: it needs both ssl.certificate.location (or .pem) and ssl.key.location (or .pem)."
+            f"has {there} and not {absent}: it needs both ssl.certificate.location (or .pem) and ssl.key.location (or "
+            ".pem)."
         )
     key_password = extra.take("ssl.key.password", rule=SECRET)
     if key_password and key is None and key_store is None:

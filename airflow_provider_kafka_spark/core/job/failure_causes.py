@@ -10,7 +10,8 @@ import re
 from airflow_provider_kafka_spark.core.job.shown_text import shown_lines
 from airflow_provider_kafka_spark.core.protocol import JobFailure, JobRequest
 
-#: What Kafka's Java client says when a permission lacks. It names topics and groups, and never what it wanted to do with them.
+#: What Kafka's Java client says when a permission lacks. It names topics and groups, and never what it wanted to do
+#: with them.
 _REFUSED_TOPICS = re.compile(r"Not authorized to access topics: \[([^\]\n]*)\]")
 _REFUSED_GROUP = re.compile(r"Not authorized to access group: (\S+)")
 #: All that Python learns when the JVM behind it is gone; what Java itself says of a connection stands in more lines.
@@ -37,33 +38,38 @@ _CAUSES = (
     (
         _DATA_EXCEPTION,
         "ExpressionError",
-        "An expression in where, columns or target_topic_expr fails on the data of a record, and would fail again: use try_cast, get or coalesce, or leave such records out with where.",
+        "An expression in where, columns or target_topic_expr fails on the data of a record, and would fail again: "
+        "use try_cast, get or coalesce, or leave such records out with where.",
     ),
     (
         r"RUN_TAKEN_OVER|ProducerFencedException|InvalidProducerEpochException",
         "RunTakenOverError",
-        "A later try of this run writes in its place, so brokers take nothing more from this one. Nothing is written twice.",
+        "A later try of this run writes in its place, so brokers take nothing more from this one. Nothing is written "
+        "twice.",
     ),
     (
         r"Some data may have been lost|OffsetOutOfRangeException|offset.{0,40}out of range",
         "DataLossError",
-        "Offsets of the plan vanished while the job ran: retention deleted them, or the topic was re-created. Compare the plan with the topic's present offsets; "
-        "fail_on_data_loss=False copies what is left.",
+        "Offsets of the plan vanished while the job ran: retention deleted them, or the topic was re-created. Compare "
+        "the plan with the topic's present offsets; fail_on_data_loss=False copies what is left.",
     ),
     (
         r"Partition \d+ of topic \S+ with partition count \d+ is not present in metadata after",
         "TargetError",
-        "The target topic has too few partitions for preserve_partition or columns['partition']. Part of the records was written.",
+        "The target topic has too few partitions for preserve_partition or columns['partition']. Part of the records "
+        "was written.",
     ),
     (
         r"not present in metadata after",
         "BrokerUnavailableError",
-        "The target's brokers did not tell the job of the topic in time: they did not answer, did not take its login, or the topic was deleted meanwhile. Part of the records may be written.",
+        "The target's brokers did not tell the job of the topic in time: they did not answer, did not take its login, "
+        "or the topic was deleted meanwhile. Part of the records may be written.",
     ),
     (
         r"RecordTooLargeException|larger than .{0,40}max\.request\.size|MESSAGE_TOO_LARGE",
         "TargetError",
-        "A record is larger than the target takes: raise max.message.bytes of the target topic, and kafka.max.request.size in sink_options.",
+        "A record is larger than the target takes: raise max.message.bytes of the target topic, and "
+        "kafka.max.request.size in sink_options.",
     ),
     (
         r"InvalidTimestampException|INVALID_TIMESTAMP",
@@ -78,7 +84,8 @@ _CAUSES = (
     (
         r"SaslAuthenticationException|SslAuthenticationException|Authentication failed|SSL handshake failed",
         "BrokerAuthenticationError",
-        "The brokers refused the job's login, although the worker could log in: check that the driver and executors reach the same listener with the same credentials.",
+        "The brokers refused the job's login, although the worker could log in: check that the driver and executors "
+        "reach the same listener with the same credentials.",
     ),
     (
         r"AuthorizationException|Not authorized to access",
@@ -86,15 +93,17 @@ _CAUSES = (
         "A login lacks a permission; docs/permissions.md lists what is needed.",
     ),
     (
-        r"Failed to find data source: kafka|ClassNotFoundException: .{0,60}kafka010|NoClassDefFoundError: org/apache/kafka",
+        r"Failed to find data source: kafka|ClassNotFoundException: .{0,60}kafka010|NoClassDefFoundError: "
+        r"org/apache/kafka",
         "JarError",
-        "Spark has no Kafka connector of its own version on its class path: leave kafka_connector out to have it fetched, or name its jars.",
+        "Spark has no Kafka connector of its own version on its class path: leave kafka_connector out to have it "
+        "fetched, or name its jars.",
     ),
     (
         r"StackOverflowError",
         "ExpressionError",
-        "An expression in where, columns or target_topic_expr is too deep, or a regular expression in it needs too much "
-        "stack for the value of a record: simplify it, or leave such records out with where.",
+        "An expression in where, columns or target_topic_expr is too deep, or a regular expression in it needs too "
+        "much stack for the value of a record: simplify it, or leave such records out with where.",
     ),
     (
         r"The headers of record \S+ have a null key",
@@ -148,7 +157,10 @@ def _lacking_permissions(error_text: str, request: JobRequest | None) -> str:
             f"The login of the target needs WRITE on topic {target!r}."
             if target is not None
             else "The login of the target needs WRITE on every topic that target_topic_expr leads to.",
-            "(Brokers refuse an idempotent producer as a whole, in the name of the cluster, while it may write to no topic at all.)",
+            (
+                "(Brokers refuse an idempotent producer as a whole, in the name of the cluster, while it may write to "
+                "no topic at all.)"
+            ),
         ]
     return " ".join(required_acls)
 
@@ -162,13 +174,22 @@ def _required_acls_on_topic(topic: str, request: JobRequest | None) -> str:
     if is_source and not is_target:
         return f"The login of the source needs READ on topic {topic!r}."
     if is_source:
-        return f"Topic {topic!r} is read and written: the login of the source needs READ on topic {topic!r}, that of the target WRITE."
+        return (
+            f"Topic {topic!r} is read and written: the login of the source needs READ on topic {topic!r}, that of the "
+            "target WRITE."
+        )
     required_acls = f"The login of the target needs WRITE on topic {topic!r}"
     if not request.transform.provenance_headers:
         return f"{required_acls}."
     if request.is_retry:
-        return f"{required_acls}, and READ, since this is a retry, which first looks there for what an earlier try has delivered."
-    return f"{required_acls}. If it has that, it needs READ too: a Spark task failed, and the job looks there for what it had written."
+        return (
+            f"{required_acls}, and READ, since this is a retry, which first looks there for what an earlier try has "
+            "delivered."
+        )
+    return (
+        f"{required_acls}. If it has that, it needs READ too: a Spark task failed, and the job looks there for what "
+        "it had written."
+    )
 
 
 def _summary(error_text: str) -> str:

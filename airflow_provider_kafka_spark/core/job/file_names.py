@@ -1,4 +1,6 @@
-"""Names of the files that we put beside a job, in its folder and in the working directory of its driver and executors. No I/O."""
+"""Names of the files that we put beside a job, in its folder and in the working directory of its driver and executors.
+No I/O.
+"""
 
 from __future__ import annotations
 

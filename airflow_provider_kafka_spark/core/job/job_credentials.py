@@ -36,19 +36,23 @@ class JobCredentials:
     def files(self) -> tuple[str, ...]:
         """Local paths of the files that both logins need, where they are not found by these paths.
 
-        :raises ConnectionConfigError: if two would be one by their base names, or one has the name of a file of the job itself.
+        :raises ConnectionConfigError: if two would be one by their base names, or one has the name of a file of the job
+            itself.
         """
         if not self.by_name:
             return ()
         paths = tuple(dict.fromkeys((*self.source.files, *self.target.files)))
         if len({PurePath(path).name for path in paths}) < len(paths):
             raise ConnectionConfigError(
-                f"The files of connections {self.source.conn_id!r} and {self.target.conn_id!r} travel with the job by their base names, which must differ; got {list(paths)}. Rename one."
+                f"The files of connections {self.source.conn_id!r} and {self.target.conn_id!r} travel with the job by "
+                f"their base names, which must differ; got {list(paths)}. Rename one."
             )
         taken = [path for path in paths if PurePath(path).name in RESERVED]
         if taken:
             raise ConnectionConfigError(
-                f"The files of connections {self.source.conn_id!r} and {self.target.conn_id!r} travel with the job by their base names, which must not be those of its own files ({', '.join(sorted(RESERVED))}); got {taken}. Rename it."
+                f"The files of connections {self.source.conn_id!r} and {self.target.conn_id!r} travel with the job by "
+                f"their base names, which must not be those of its own files ({', '.join(sorted(RESERVED))}); got "
+                f"{taken}. Rename it."
             )
         return paths
 

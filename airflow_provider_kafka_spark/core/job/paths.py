@@ -8,7 +8,15 @@ from pathlib import PurePath
 from typing import Any
 
 #: Options that name files on the worker, with what stands between two of them.
-_SEPARATORS = {"files": ",", "py_files": ",", "jars": ",", "archives": ",", "driver_class_path": ":", "keytab": ",", "properties_file": ","}  # fmt: skip
+_SEPARATORS = {
+    "files": ",",
+    "py_files": ",",
+    "jars": ",",
+    "archives": ",",
+    "driver_class_path": ":",
+    "keytab": ",",
+    "properties_file": ",",
+}
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 

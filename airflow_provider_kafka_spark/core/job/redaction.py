@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 
 from airflow_provider_kafka_spark.core.secret_names import SECRET_NAMES, holds_secret, secrets_in_url
 
-#: What Spark's properties have besides. Spark's own pattern (``secret|password|token|access[.]?key``, and ``url`` for options) leaves out Kafka's logins.
+#: What Spark's properties have besides. Spark's own pattern (``secret|password|token|access[.]?key``, and ``url`` for
+#: options) leaves out Kafka's logins.
 _SPARKS_WORDS = (
     *(r"[._-]pwd\b", "token", "credential", "keystore", "authorization"),
     # Values are searched too, and containers are given that file.
@@ -19,9 +20,13 @@ _SPARKS_WORDS = (
 )
 _NAMES = f"(?i){'|'.join((SECRET_NAMES, *_SPARKS_WORDS))}"
 #: Secrets inside of texts: a JAAS line, a PEM key.
-_TEXTS = r"""(?is)(password|clientSecret|keyTab)\s*=\s*"(\\.|[^"\\])*"|-----BEGIN [A-Z ]*PRIVATE KEY-----.*?-----END [A-Z ]*PRIVATE KEY-----"""
+_TEXTS = (
+    r'(?is)(password|clientSecret|keyTab)\s*=\s*"(\\.|[^"\\])*"'
+    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----.*?-----END [A-Z ]*PRIVATE KEY-----"
+)
 
-#: Spark settings, by which its UI, event log and plan descriptions show none. An author who sets one of them replaces it.
+#: Spark settings, by which its UI, event log and plan descriptions show none. An author who sets one of them replaces
+#: it.
 REDACTION: Mapping[str, str] = {
     "spark.redaction.regex": _NAMES,
     "spark.redaction.string.regex": _TEXTS,
@@ -31,7 +36,9 @@ REDACTION: Mapping[str, str] = {
 
 
 def is_secret(name: str, value: str) -> bool:
-    """Whether a Spark property is to be kept from everybody's eyes: by its name, or, as Spark has it, by what its value speaks of."""
+    """Whether a Spark property is to be kept from everybody's eyes: by its name, or, as Spark has it, by what its value
+    speaks of.
+    """
     if name in REDACTION:
         return False
     return any(re.search(pattern, text) for pattern in (_NAMES, _TEXTS) for text in (name, value))
@@ -42,7 +49,9 @@ _SHORTEST_SECRET = 3
 
 
 def redact(text: str, options: Iterable[Mapping[str, str]]) -> str:
-    """Take the values of secret options, and what is secret within an address, out of a text that goes to a log or a report."""
+    """Take the values of secret options, and what is secret within an address, out of a text that goes to a log or a
+    report.
+    """
     named = [(name, value) for mapping in options for name, value in mapping.items() if value]
     secrets = {value for name, value in named if holds_secret(name)}
     in_jaas = [

@@ -12,7 +12,8 @@ from airflow_provider_kafka_spark.core.job.failure_causes import find_cause
 from airflow_provider_kafka_spark.core.protocol import JobFailure, JobRequest
 
 _REFUSED = re.compile(
-    r"IllegalStateException: Record (?P<record>\S+\[\d+\]@\d+) of (?P<size>\d+) bytes was not written to (?P<target>\S+): (?P<reason>.+)"
+    r"IllegalStateException: Record (?P<record>\S+\[\d+\]@\d+) of (?P<size>\d+) bytes was not written to "
+    r"(?P<target>\S+): (?P<reason>.+)"
 )
 _TOO_LARGE = re.compile(r"RecordTooLargeException|MESSAGE_TOO_LARGE")
 _LIMIT_OF_PRODUCER = re.compile(r"larger than (\d+), which is the value of the max\.request\.size")

@@ -1,4 +1,5 @@
-"""Kafka options without their secrets, which a file has instead: Spark writes the options of a sink into its UI and event log as they are. No I/O.
+"""Kafka options without their secrets, which a file has instead: Spark writes the options of a sink into its UI and
+event log as they are. No I/O.
 
 Kafka's Java clients themselves replace ``${file:PATH:NAME}`` by what the file at PATH has under NAME.
 """
@@ -46,7 +47,8 @@ def by_reference(options: Mapping[str, str], path: str, owner: str) -> tuple[dic
 def dereferenced(options: Mapping[str, str], properties_of: Callable[[str], Mapping[str, str]]) -> dict[str, str]:
     """The options with what they refer to, as Kafka's Java clients have it.
 
-    >>> dereferenced({"kafka.sasl.jaas.config": "${file:logins:source.kafka.sasl.jaas.config}"}, lambda path: {"source.kafka.sasl.jaas.config": "x"})
+    >>> files = {"logins": {"source.kafka.sasl.jaas.config": "x"}}
+    >>> dereferenced({"kafka.sasl.jaas.config": "${file:logins:source.kafka.sasl.jaas.config}"}, files.__getitem__)
     {'kafka.sasl.jaas.config': 'x'}
 
     :param properties_of: what the file at a path has; what it has not stays a reference.

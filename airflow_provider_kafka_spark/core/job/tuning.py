@@ -1,7 +1,7 @@
 """Client settings that fit the plan. No I/O.
 
-Measured on realistic records (docs/performance.md): big fetches win on long ranges, and waste time and memory on many short ones, because each seek throws the rest of a fetch away
-and each cached consumer keeps its buffer.
+Measured on realistic records (docs/performance.md): big fetches win on long ranges, and waste time and memory on many
+short ones, because each seek throws the rest of a fetch away and each cached consumer keeps its buffer.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ def spark_defaults() -> dict[str, str]:
 
     The UI has no login, so nobody ends a job there.
 
-    Every offset is read once, so that fetched records kept for another reader only fill the memory: a plan of 200 short spans ran out of a 3 GB heap with the defaults (64 consumers, 5 min).
+    Every offset is read once, so that fetched records kept for another reader only fill the memory: a plan of 200 short
+    spans ran out of a 3 GB heap with the defaults (64 consumers, 5 min).
     """
     return {
         "spark.ui.killEnabled": "false",
@@ -39,14 +40,15 @@ def spark_defaults() -> dict[str, str]:
 def local_defaults(job_folder: str) -> dict[str, str]:
     """What Spark needs besides on a local master, before the author's own.
 
-    :param job_folder: that only the worker's user can read. Spark makes its folder of blocks, which hold records, readable for
-        everybody.
+    :param job_folder: that only the worker's user can read. Spark makes its folder of blocks, which hold records,
+        readable for everybody.
     """
     return {
         # On one machine heartbeats cost nothing, and progress is known by them.
         "spark.executor.heartbeatInterval": "2s",
         "spark.local.dir": job_folder,
-        # Everybody on the machine reaches the ports. Spark makes a secret of its own, which stays in the driver's memory.
+        # Everybody on the machine reaches the ports. Spark makes a secret of its own, which stays in the driver's
+        # memory.
         "spark.authenticate": "true",
     }
 

@@ -1,10 +1,12 @@
 """What a stream's checkpoint says: what it is for, how far it got, and which batch was begun and not finished. No I/O.
 
-Spark keeps a numbered file per micro-batch in ``offsets`` (written before the batch; exclusive ends) and in ``commits`` (written after it), and where it began in
-``sources/0/0`` (``OffsetSeqLog``, ``CommitLog``, ``KafkaSourceInitialOffsetWriter``). So what is finished are the offsets of the last *commit*; a batch in ``offsets`` without a commit
-may have written some of its records, or all, or none.
+Spark keeps a numbered file per micro-batch in ``offsets`` (written before the batch; exclusive ends) and in ``commits``
+(written after it), and where it began in ``sources/0/0`` (``OffsetSeqLog``, ``CommitLog``,
+``KafkaSourceInitialOffsetWriter``). So what is finished are the offsets of the last *commit*; a batch in ``offsets``
+without a commit may have written some of its records, or all, or none.
 
-Beside them lies our own record of what the checkpoint is for. A reset begins a new generation: a folder of its own, and the old one stays.
+Beside them lies our own record of what the checkpoint is for. A reset begins a new generation: a folder of its own, and
+the old one stays.
 """
 
 from __future__ import annotations
@@ -38,7 +40,8 @@ Offsets = Mapping[TopicPartition, int]
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """What a checkpoint is for. A job that differs in any of it would, with Spark alone, copy nothing or the wrong records and succeed.
+    """What a checkpoint is for. A job that differs in any of it would, with Spark alone, copy nothing or the wrong
+    records and succeed.
 
     :param selection: the topics, the pattern or the assignment, as text.
     :param target_topic: or None, when ``target_topic_expr`` decides.
@@ -100,7 +103,8 @@ class StreamManifest:
             version = content.pop("version")
             if version != MANIFEST_VERSION:
                 raise CheckpointError(
-                    f"{name} must be of version {MANIFEST_VERSION}; got {version!r}. It was written by another version of airflow-provider-kafka-spark: use that one, or another checkpoint_location."
+                    f"{name} must be of version {MANIFEST_VERSION}; got {version!r}. It was written by another "
+                    "version of airflow-provider-kafka-spark: use that one, or another checkpoint_location."
                 )
             read = cls(
                 **{
@@ -227,7 +231,8 @@ def check_metadata(text: str, name: str) -> None:
 
 
 def parse_offsets(value: Any, name: str) -> dict[TopicPartition, int]:
-    """Read Spark's offsets by topic and partition, as :func:`~airflow_provider_kafka_spark.core.offset_range.by_topic` gives them.
+    """Read Spark's offsets by topic and partition, as :func:`~airflow_provider_kafka_spark.core.offset_range.by_topic`
+    gives them.
 
     >>> parse_offsets({"orders": {"0": 23}}, "offsets/0")
     {TopicPartition(topic='orders', partition=0): 23}
@@ -276,13 +281,15 @@ def _check_object(content: str, text: str, name: str) -> None:
 def _check_log_version(version: str, name: str) -> None:
     if version.strip() != _LOG_VERSION:
         raise CheckpointError(
-            f"The checkpoint file {name} must begin with {_LOG_VERSION!r}; got {version[:20]!r}. It is damaged, or written by a Spark version whose checkpoints this package does not know. "
-            f"Restore it from a backup, or pass another checkpoint_location with starting_offsets."
+            f"The checkpoint file {name} must begin with {_LOG_VERSION!r}; got {version[:20]!r}. It is damaged, or "
+            "written by a Spark version whose checkpoints this package does not know. Restore it from a backup, or "
+            "pass another checkpoint_location with starting_offsets."
         )
 
 
 def _damaged(name: str, text: str, why: object) -> CheckpointError:
     return CheckpointError(
-        f"The checkpoint file {name} must be whole; its {len(text):,} characters do not make sense: {str(why)[:_LONGEST_REASON]}. It may be cut off. Restore it from a backup, or pass reset_checkpoint_to= with the "
-        f"offsets to go on from (the results of former runs name them)."
+        f"The checkpoint file {name} must be whole; its {len(text):,} characters do not make sense: "
+        f"{str(why)[:_LONGEST_REASON]}. It may be cut off. Restore it from a backup, or pass reset_checkpoint_to= "
+        "with the offsets to go on from (the results of former runs name them)."
     )

@@ -14,7 +14,8 @@ LOCK_NAME = "lock.json"
 LARGEST_FILE = 16 * 1024 * 1024
 #: Between two beats of a lock, in seconds.
 BEAT_SECONDS = 2.0
-#: A driver that could not renew its lock for so long ends itself: in time before others take the lock over, as a JVM needs some seconds to end.
+#: A driver that could not renew its lock for so long ends itself: in time before others take the lock over, as a JVM
+#: needs some seconds to end.
 LEASE_SECONDS = 20.0
 #: A lock that did not change for so long has no living owner.
 STALE_SECONDS = 30.0

@@ -29,14 +29,16 @@ def check_stream(
     finished: Mapping[TopicPartition, int],
     transform: Transform,
 ) -> None:
-    """Pass only a report that proves that the stream read at least to the planned ends, wrote all that was kept, and has committed just that.
+    """Pass only a report that proves that the stream read at least to the planned ends, wrote all that was kept, and
+    has committed just that.
 
     :param finished: what the checkpoint says after the run, read by the worker.
     :raises DeliveryError: naming each partition that falls short.
     """
     if (report.run_id, report.plan_digest) != (stream_id, plan.digest):
         raise DeliveryError(
-            f"The report must be of stream {stream_id!r} and plan {plan.digest!r}; got stream {report.run_id!r} and plan {report.plan_digest!r}. It belongs to another run."
+            f"The report must be of stream {stream_id!r} and plan {plan.digest!r}; got stream {report.run_id!r} and "
+            f"plan {report.plan_digest!r}. It belongs to another run."
         )
     try:
         reported = {TopicPartition(r.topic, r.partition): r for r in report.ranges}
@@ -71,7 +73,9 @@ def check_stream(
 def behind(
     finished: Mapping[TopicPartition, int], cluster: ClusterState, rules: ReadRules
 ) -> dict[TopicPartition, int]:
-    """Offsets between where a stream stands and the real end of each partition now. (Spark's own ``OffsetsBehindLatest`` count to the end fixed at the start.)"""
+    """Offsets between where a stream stands and the real end of each partition now. (Spark's own
+    ``OffsetsBehindLatest`` count to the end fixed at the start.)
+    """
     lags = {}
     for p, offset in sorted(finished.items()):
         topic = cluster.topics.get(p.topic)

@@ -1,7 +1,7 @@
 """A checkpoint and what the broker holds -> where a stream's next run goes from and to, or why it may not go. No I/O.
 
-Spark alone would go on in silence where it should not: with the checkpoint of another job it copies nothing, and of a topic that was created again it reads what lies behind the
-old offset (3 of 40 records, tried).
+Spark alone would go on in silence where it should not: with the checkpoint of another job it copies nothing, and of a
+topic that was created again it reads what lies behind the old offset (3 of 40 records, tried).
 """
 
 from __future__ import annotations
@@ -60,7 +60,9 @@ class StreamPlan:
 
     @property
     def has_work(self) -> bool:
-        """Whether Spark must run: also a first run that finds nothing has to write down where it stands, and a loss that was permitted must be left behind, or each run would report it again."""
+        """Whether Spark must run: also a first run that finds nothing has to write down where it stands, and a loss
+        that was permitted must be left behind, or each run would report it again.
+        """
         return self.is_new or self.resolved.ranges.total > 0 or any(m.offset_range.size for m in self.resolved.missing)
 
 
@@ -77,7 +79,8 @@ def resolve_stream(
     """Where the next run goes from and to.
 
     :param starting: where the very first run starts.
-    :param cluster: state of all topics that are selected or in the checkpoint, as far as they exist; with the timestamps of whichever bound is used.
+    :param cluster: state of all topics that are selected or in the checkpoint, as far as they exist; with the
+        timestamps of whichever bound is used.
     :param new_stream_id: for the case that a generation begins.
     :raises BoundError: if this is the first run and ``starting`` is None, or a reset was done already by another run.
     :raises CheckpointError: if the checkpoint is not this job's.
@@ -88,15 +91,17 @@ def resolve_stream(
     manifest = checkpoint.manifest if checkpoint is not None else None
     if checkpoint is not None and manifest is None:
         raise CheckpointError(
-            "checkpoint_location must be empty, or hold a checkpoint of this operator; it holds one of another Spark stream. Name another folder; to go on where that stream stands, give its "
-            f"offsets: starting_offsets={by_topic(checkpoint.finished)!r}."
+            "checkpoint_location must be empty, or hold a checkpoint of this operator; it holds one of another Spark "
+            "stream. Name another folder; to go on where that stream stands, give its offsets: "
+            f"starting_offsets={by_topic(checkpoint.finished)!r}."
         )
     if checkpoint is None or manifest is None:
         bound = starting if reset is None else _reset_bound(reset)
         if bound is None:
             raise BoundError(
-                "This is the first run with this checkpoint_location, so starting_offsets must say where to start: 'earliest', 'latest', offsets such as {'orders': {'0': 23}}, or a moment; got None. "
-                "(Spark would start at the latest offset and skip what is there.)"
+                "This is the first run with this checkpoint_location, so starting_offsets must say where to start: "
+                "'earliest', 'latest', offsets such as {'orders': {'0': 23}}, or a moment; got None. (Spark would "
+                "start at the latest offset and skip what is there.)"
             )
         return _begin(0, bound, reset, binding, selection, cluster, rules, new_stream_id)
     if reset is not None and not _is_done(reset, manifest):
@@ -106,7 +111,8 @@ def resolve_stream(
     differences = manifest.binding.differences(binding)
     if differences:
         raise CheckpointError(
-            f"The checkpoint belongs to another job: {'; '.join(differences)}. Pass a checkpoint_location of its own. If this is the same job with a new definition, it goes on where it stands with "
+            f"The checkpoint belongs to another job: {'; '.join(differences)}. Pass a checkpoint_location of its own. "
+            "If this is the same job with a new definition, it goes on where it stands with "
             f"reset_checkpoint_to={by_topic(checkpoint.finished)!r}."
         )
     return _go_on(checkpoint, manifest, selection, cluster, rules, new_stream_id)
@@ -123,8 +129,9 @@ def _is_done(reset: Reset, manifest: StreamManifest) -> bool:
     if manifest.reset_by == reset.by:
         return True
     raise BoundError(
-        f"reset_checkpoint_to={reset.to!r} was done already, by the DAG run {manifest.reset_by!r}; left in the DAG, it would copy everything again at each run. Take it out. To start again at the same "
-        f"place, pass another checkpoint_location."
+        f"reset_checkpoint_to={reset.to!r} was done already, by the DAG run {manifest.reset_by!r}; left in the DAG, "
+        "it would copy everything again at each run. Take it out. To start again at the same place, pass another "
+        "checkpoint_location."
     )
 
 
@@ -160,8 +167,8 @@ def _refuse_future(starting: Bound, reset: Reset | None, cluster: ClusterState) 
     ]
     if future:
         raise BoundError(
-            f"{'starting_offsets' if reset is None else 'reset_checkpoint_to'} must not lie in the future, where it would be the same as 'latest'; got {iso(future[0])}, and now it is "
-            f"{iso(cluster.now_ms)}."
+            f"{'starting_offsets' if reset is None else 'reset_checkpoint_to'} must not lie in the future, where it "
+            f"would be the same as 'latest'; got {iso(future[0])}, and now it is {iso(cluster.now_ms)}."
         )
 
 
@@ -242,7 +249,8 @@ def _start_of(
         return state.log_start, [
             MissingRange(
                 unknown,
-                f"the topic was deleted and created again (id {topic_id}, now {topic.topic_id}); the stream had read the old one up to offset {finished}",
+                f"the topic was deleted and created again (id {topic_id}, now {topic.topic_id}); the stream had read "
+                f"the old one up to offset {finished}",
             )
         ]
     if finished > state.high_watermark:
@@ -251,7 +259,8 @@ def _start_of(
         return start, [
             MissingRange(
                 unknown,
-                f"the log ends at {state.high_watermark}, and the stream had read it up to {finished}: it was cut short, or the topic was created again",
+                f"the log ends at {state.high_watermark}, and the stream had read it up to {finished}: it was cut "
+                "short, or the topic was created again",
             )
         ]
     if finished < state.log_start:

@@ -1,6 +1,7 @@
 """Delegation tokens (KIP-48): which are meant, when they end, and when to look again. No I/O.
 
-A token ends at its expiry time unless it is renewed; no renewal goes beyond its maximum time. All times are in ms since 1970, by the broker's clock.
+A token ends at its expiry time unless it is renewed; no renewal goes beyond its maximum time. All times are in ms since
+1970, by the broker's clock.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from airflow_provider_kafka_spark.core.errors import (
 EXPIRING = "expiring"
 VALID = "valid"
 MODES = (EXPIRING, VALID)
-#: Kafka's clients log in again at 85 to 95 % of a token's life (``sasl.login.refresh.window.factor``), so it must have been renewed before.
+#: Kafka's clients log in again at 85 to 95 % of a token's life (``sasl.login.refresh.window.factor``), so it must have
+#: been renewed before.
 RENEW_AT = 0.7
 _LONG_LIVED = ("sasl.", "ssl.key")
 
@@ -92,7 +94,8 @@ class DelegationToken:
         protocol = properties.get("security.protocol", "PLAINTEXT")
         if not protocol.startswith("SASL_"):
             raise ConnectionConfigError(
-                f"A login with a delegation token goes by SASL/SCRAM, so the connection must lead to a SASL_SSL or SASL_PLAINTEXT listener; its security.protocol is {protocol}."
+                "A login with a delegation token goes by SASL/SCRAM, so the connection must lead to a SASL_SSL or "
+                f"SASL_PLAINTEXT listener; its security.protocol is {protocol}."
             )
         login = PasswordLogin(mechanism, self.info.token_id, self.hmac, is_token=True).properties(LoginFiles())
         kept = {name: value for name, value in properties.items() if not name.startswith(_LONG_LIVED)}
@@ -122,8 +125,8 @@ class TokenSelection:
             texts = [token_ids] if isinstance(token_ids, str) else token_ids
             if not isinstance(texts, (list, tuple)) or not texts or not all(isinstance(i, str) and i for i in texts):
                 raise InvalidInputError(
-                    f"token_ids must be a list of one or more ids of tokens, such as ['Fnb0YrRxQ8C0YjWbl0aMsA']; got {token_ids!r}. If a template stands there, look at "
-                    f"what it rendered to."
+                    "token_ids must be a list of one or more ids of tokens, such as ['Fnb0YrRxQ8C0YjWbl0aMsA']; got "
+                    f"{token_ids!r}. If a template stands there, look at what it rendered to."
                 )
             ids = tuple(dict.fromkeys(texts))
         return cls(principal(owner) if owner is not None else None, ids)
@@ -138,8 +141,10 @@ class TokenSelection:
             missing = sorted(set(self.token_ids) - {t.token_id for t in seen})
             if missing:
                 raise DelegationTokenError(
-                    f"The delegation tokens {missing} must exist{f' and belong to {self.owner}' if self.owner else ''}, and be visible to the login (its owner, a renewer, or one with "
-                    f"DESCRIBE on the token); the broker tells of none. They may have ended and been removed, or been expired."
+                    f"The delegation tokens {missing} must "
+                    f"exist{f' and belong to {self.owner}' if self.owner else ''}, and be visible to the login (its "
+                    "owner, a renewer, or one with DESCRIBE on the token); the broker tells of none. They may have "
+                    "ended and been removed, or been expired."
                 )
             seen = [t for t in seen if t.token_id in self.token_ids]
         return sorted(seen, key=lambda t: (t.expiry_ms, t.token_id))
@@ -176,7 +181,8 @@ def judge(
 ) -> TokenCheckResult:
     """Say whether a token comes to its end (``expiring``), or all live long enough (``valid``).
 
-    Brokers list tokens that have ended until their next clean-up, up to an hour. Of an owner's tokens those do not count, as nothing can be done about them; a token that is meant by its id does.
+    Brokers list tokens that have ended until their next clean-up, up to an hour. Of an owner's tokens those do not
+    count, as nothing can be done about them; a token that is meant by its id does.
 
     :param tokens: all that the broker tells of.
     :param min_remaining_ms: how long is long enough.
@@ -200,10 +206,19 @@ def judge(
         if soon:
             return TokenCheckResult(True, tuple(soon), f"Within {span} of its end: {named}.{left_out}")
         wait_ms = counted[0].remaining_ms(now_ms) - min_remaining_ms
-        return TokenCheckResult(False, tuple(counted), f"First to end: {named}, in {duration(counted[0].remaining_ms(now_ms))}.{left_out}", wait_ms)  # fmt: skip
+        return TokenCheckResult(
+            False,
+            tuple(counted),
+            f"First to end: {named}, in {duration(counted[0].remaining_ms(now_ms))}.{left_out}",
+            wait_ms,
+        )
     if soon:
-        return TokenCheckResult(False, tuple(counted), f"Not valid for {span} any more: {named}. Somebody must renew them.{left_out}")  # fmt: skip
-    return TokenCheckResult(True, tuple(counted), f"All {len(counted)} are valid for {span} at least; first to end: {named}.{left_out}")  # fmt: skip
+        return TokenCheckResult(
+            False, tuple(counted), f"Not valid for {span} any more: {named}. Somebody must renew them.{left_out}"
+        )
+    return TokenCheckResult(
+        True, tuple(counted), f"All {len(counted)} are valid for {span} at least; first to end: {named}.{left_out}"
+    )
 
 
 def principal(name: str) -> str:
@@ -220,7 +235,8 @@ def principal(name: str) -> str:
 
 
 def meant_owner(token_owner: str | None, airflow_owner: str) -> str | None:
-    """Whose tokens a task means. ``owner`` is Airflow's own parameter, often a team in ``default_args``; written as a principal, it is meant as one.
+    """Whose tokens a task means. ``owner`` is Airflow's own parameter, often a team in ``default_args``; written as a
+    principal, it is meant as one.
 
     >>> meant_owner(None, "User:alice"), meant_owner(None, "data-team"), meant_owner("bob", "data-team")
     ('User:alice', None, 'bob')

@@ -1,6 +1,7 @@
 """The settings by which Spark itself obtains Kafka's delegation tokens: on YARN and Kubernetes, with Kerberos. No I/O.
 
-Rules: ``KafkaTokenSparkConf``, ``KafkaTokenUtil`` and ``KafkaConfigUpdater`` of Spark's ``spark-token-provider-kafka-0-10``.
+Rules: ``KafkaTokenSparkConf``, ``KafkaTokenUtil`` and ``KafkaConfigUpdater`` of Spark's
+``spark-token-provider-kafka-0-10``.
 """
 
 from __future__ import annotations
@@ -23,35 +24,40 @@ def obtained_by_spark(configs: Iterable[KafkaClientConfig]) -> list[KafkaClientC
     """Those of a job's connections for which Spark can obtain a token: that log in by Kerberos.
 
     :raises OptionError: if none does.
-    :raises ConnectionConfigError: if Spark could not tell two of them apart, or one needs a file that only this worker has.
+    :raises ConnectionConfigError: if Spark could not tell two of them apart, or one needs a file that only this worker
+        has.
     """
     distinct = {config.conn_id: config for config in configs}
     found = [config for config in distinct.values() if config.mechanism == "GSSAPI"]
     if not found:
         raise OptionError(
-            f"use_delegation_token='spark' is for connections that log in by Kerberos (GSSAPI), since Spark asks for tokens with its own Kerberos login; "
-            f"{', '.join(f'{c.conn_id!r} has {c.mechanism or c.protocol}' for c in distinct.values())}. Use True: then the worker makes a token with the connection's login."
+            "use_delegation_token='spark' is for connections that log in by Kerberos (GSSAPI), since Spark asks for "
+            "tokens with its own Kerberos login; "
+            f"{', '.join(f'{c.conn_id!r} has {c.mechanism or c.protocol}' for c in distinct.values())}. Use True: "
+            "then the worker makes a token with the connection's login."
         )
     for one, other in ((one, other) for one in found for other in distinct.values() if other is not one):
         # Spark's token takes the place of whatever login stands in the options for these brokers.
         shared = sorted(_servers(one) & _servers(other))
         if shared:
             raise ConnectionConfigError(
-                f"Connections {one.conn_id!r} and {other.conn_id!r} both lead to {', '.join(shared)}, and Spark has one token for each cluster. Use one of them for source and target, or "
-                f"use_delegation_token=True."
+                f"Connections {one.conn_id!r} and {other.conn_id!r} both lead to {', '.join(shared)}, and Spark has "
+                "one token for each cluster. Use one of them for source and target, or use_delegation_token=True."
             )
     for config in found:
         stores = [name for name in ("ssl.truststore.location", "ssl.keystore.location") if name in config.java]
         if stores:
             raise ConnectionConfigError(
-                f"use_delegation_token='spark' needs what the connection {config.conn_id!r} has in {stores[0]} here and on the cluster, at the same path. Convert the Java key store to PKCS#12 or "
-                f"PEM, which travel inside of the settings."
+                f"use_delegation_token='spark' needs what the connection {config.conn_id!r} has in {stores[0]} here "
+                "and on the cluster, at the same path. Convert the Java key store to PKCS#12 or PEM, which travel "
+                "inside of the settings."
             )
     return found
 
 
 def cluster_settings(configs: Iterable[KafkaClientConfig]) -> dict[str, str]:
-    """``spark.kafka.clusters.<id>.*`` for each connection, with a pattern that matches its own servers and no others. **Secret**, if a connection has a client certificate.
+    """``spark.kafka.clusters.<id>.*`` for each connection, with a pattern that matches its own servers and no others.
+    **Secret**, if a connection has a client certificate.
 
     :param configs: as :func:`obtained_by_spark` gives them.
     """
@@ -73,7 +79,9 @@ def cluster_settings(configs: Iterable[KafkaClientConfig]) -> dict[str, str]:
 
 
 def without_login(config: KafkaClientConfig) -> KafkaClientConfig:
-    """The connection as Spark's source or sink gets it: Spark adds the token where none of its options says how to log in."""
+    """The connection as Spark's source or sink gets it: Spark adds the token where none of its options says how to log
+    in.
+    """
     return config.with_java({name: value for name, value in config.java.items() if not name.startswith(_LOGIN)})
 
 

@@ -1,4 +1,6 @@
-"""A Kafka connection as Airflow has it -> the configurations of both clients. Its secrets are masked in logs from here on."""
+"""A Kafka connection as Airflow has it -> the configurations of both clients. Its secrets are masked in logs from here
+on.
+"""
 
 from __future__ import annotations
 
@@ -111,7 +113,8 @@ def _missing(conn_id: str) -> ConnectionConfigError:
     return ConnectionConfigError(
         f"The Kafka connection {conn_id!r} does not exist, or Airflow cannot read it (a deeply nested Extra). "
         "Add it under Admin > Connections (type 'kafka_spark' or 'kafka'), or set "
-        f'AIRFLOW_CONN_{conn_id.upper()}=\'{{"conn_type": "kafka", "extra": {{"bootstrap.servers": "broker-1:9092"}}}}\'.'
+        f'AIRFLOW_CONN_{conn_id.upper()}=\'{{"conn_type": "kafka", "extra": {{"bootstrap.servers": '
+        '"broker-1:9092"}}\'.'
     )
 
 
@@ -119,7 +122,8 @@ def _translated(connection: Connection, extra: Any) -> KafkaConnection:
     conn_id = connection.conn_id
     if not isinstance(extra, dict):
         raise ConnectionConfigError(
-            f'The Extra of connection {conn_id!r} must be a JSON object such as {{"bootstrap.servers": "broker-1:9092"}}; got a {type(extra).__name__}. Correct it.'
+            f'The Extra of connection {conn_id!r} must be a JSON object such as {{"bootstrap.servers": '
+            f'"broker-1:9092"}}; got a {type(extra).__name__}. Correct it.'
         )
     if connection.conn_type != CONN_TYPE:
         return KafkaConnection(configure(conn_id, extra), has_form=False)

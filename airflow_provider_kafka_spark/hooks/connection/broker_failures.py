@@ -69,7 +69,8 @@ _PROBE_AGAIN_SECONDS = 2.0
 
 
 class BrokerFailures:
-    """What librdkafka tells in the background of one connection's clients, and what a failure is called in the light of it.
+    """What librdkafka tells in the background of one connection's clients, and what a failure is called in the light of
+    it.
 
     :param config: the connection.
     :param with_field_names: puts a message that names properties into words that the user knows.
@@ -117,18 +118,21 @@ class BrokerFailures:
             return self._fault_to_error(fault, f"{where} while {action}: {said}")
         if code in _AUTHORIZATION:
             return BrokerAuthorizationError(
-                f"The login of {where} lacks a permission while {action}: {said}. {f'It needs {required_acl}. ' if required_acl else ''}docs/permissions.md lists what each task needs."
+                f"The login of {where} lacks a permission while {action}: {said}. "
+                f"{f'It needs {required_acl}. ' if required_acl else ''}docs/permissions.md lists what each task "
+                "needs."
             )
         if code == KafkaError.UNKNOWN_TOPIC_OR_PART:
             return UnknownTopicError(f"A topic vanished from {where} while {action}: {said}.")
         if code in _UNREACHABLE:
             return BrokerUnavailableError(
-                f"No broker of {where} answered within {timeout:.0f} s while {action}: {said}. Check that the brokers are up and reachable from "
-                f"the worker, and that security.protocol matches their listener."
+                f"No broker of {where} answered within {timeout:.0f} s while {action}: {said}. Check that the brokers "
+                "are up and reachable from the worker, and that security.protocol matches their listener."
             )
         if code in LEADER_ELECTION_ERRORS:
             return BrokerUnavailableError(
-                f"{where} had no leader for it within {timeout:.0f} s while {action}: {said}. Check that the brokers are up; the task may be tried again."
+                f"{where} had no leader for it within {timeout:.0f} s while {action}: {said}. Check that the brokers "
+                "are up; the task may be tried again."
             )
         return BrokerError(f"{where} failed while {action}: {said}.")
 

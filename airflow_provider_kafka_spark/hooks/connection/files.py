@@ -1,4 +1,6 @@
-"""What a connection's login needs from this worker's disk: certificates, keys, key stores, a keytab, tickets. Read before anything is submitted."""
+"""What a connection's login needs from this worker's disk: certificates, keys, key stores, a keytab, tickets. Read
+before anything is submitted.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,8 @@ def configure(conn_id: str, extra: Mapping[str, Any]) -> KafkaClientConfig:
     """The configurations of both clients, with everything that the connection's files hold.
 
     :param extra: a librdkafka configuration, or one with Java's names.
-    :raises ConnectionConfigError: if the connection cannot be translated, or one of its files is missing, unreadable, damaged, or not what the property says.
+    :raises ConnectionConfigError: if the connection cannot be translated, or one of its files is missing, unreadable,
+        damaged, or not what the property says.
     """
     parsed = parse(conn_id, extra)
     return parsed.config(read_login_files(parsed))
@@ -157,8 +160,9 @@ class _Reader:
         own = [certificate for certificate in chain if _public(certificate.public_key()) == _public(key.public_key())]
         if not own:
             raise ConnectionConfigError(
-                f"{key_name} of connection {self._conn_id!r} must be the key of the certificate in {chain_name} ({chain[0].subject.rfc4514_string()}); it is the key of another one. Give the "
-                f"two that were made together."
+                f"{key_name} of connection {self._conn_id!r} must be the key of the certificate in {chain_name} "
+                f"({chain[0].subject.rfc4514_string()}); it is the key of another one. Give the two that were made "
+                "together."
             )
         ends: datetime = own[0].not_valid_after_utc
         pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
@@ -176,8 +180,9 @@ class _Reader:
             got = "it has none that can be read" if b"-----BEGIN" in pem else f"it {what}"
             raise self._error(
                 name,
-                f"certificates in PEM ('-----BEGIN CERTIFICATE-----'); {got if b'-----' in pem or not _is_text(pem) else 'it has none'}. Convert it: openssl x509 -inform der, or keytool "
-                f"-exportcert -rfc.",
+                "certificates in PEM ('-----BEGIN CERTIFICATE-----'); "
+                f"{got if b'-----' in pem or not _is_text(pem) else 'it has none'}. Convert it: openssl x509 -inform "
+                "der, or keytool -exportcert -rfc.",
             ) from None
 
     def _key(self, name: str, pem: bytes, password: str | None) -> _Key:
@@ -227,7 +232,8 @@ class _Reader:
             name = f"{store.name.removesuffix('.location')}.password"
             raise self._error(
                 store.name,
-                f"a PKCS#12 store that {name} opens; {store.location} does not open: the password is {'wrong' if password else 'missing'}, or the file is damaged or of an old kind "
+                f"a PKCS#12 store that {name} opens; {store.location} does not open: the password is "
+                f"{'wrong' if password else 'missing'}, or the file is damaged or of an old kind "
                 f"({type(error).__name__}).",
             ) from None
 

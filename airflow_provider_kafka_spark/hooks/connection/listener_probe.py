@@ -1,4 +1,6 @@
-"""What a broker's listener speaks, asked by hand: librdkafka only tells that it was disconnected, or that a certificate is not good."""
+"""What a broker's listener speaks, asked by hand: librdkafka only tells that it was disconnected, or that a certificate
+is not good.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +69,8 @@ def ask_each(
 ) -> Iterator[tuple[Server, T | Exception]]:
     """Ask all at once, each once; who does not answer in time is left out.
 
-    Looking up a name cannot be stopped, so a thread may live on for the resolver's own time-out. It does not keep the process.
+    Looking up a name cannot be stopped, so a thread may live on for the resolver's own time-out. It does not keep the
+    process.
     """
     answers: SimpleQueue[tuple[Server, T | Exception]] = SimpleQueue()
 

@@ -1,11 +1,14 @@
-"""What a process that this package starts inherits of a worker's environment: all but Airflow's own settings, connections and variables, in which secrets are."""
+"""What a process that this package starts inherits of a worker's environment: all but Airflow's own settings,
+connections and variables, in which secrets are.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
 
-#: Connections, variables, settings (the key of the database among them), and what Airflow tells its own processes. ``AIRFLOW_HOME`` and ``AIRFLOW_CTX_*`` stay.
+#: Connections, variables, settings (the key of the database among them), and what Airflow tells its own processes.
+#: ``AIRFLOW_HOME`` and ``AIRFLOW_CTX_*`` stay.
 _AIRFLOWS_OWN = ("AIRFLOW_CONN_", "AIRFLOW_VAR_", "AIRFLOW__", "_AIRFLOW_")
 
 

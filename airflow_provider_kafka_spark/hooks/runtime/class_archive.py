@@ -1,7 +1,11 @@
-"""A class data archive for the driver's JVM: parsed classes, mapped into memory in place of being read from 280 jars at every start.
+"""A class data archive for the driver's JVM: parsed classes, mapped into memory in place of being read from 280 jars at
+every start.
 
-It saves about a fifth of the time of a small job on a local master. The JVM makes it when a job ends (``-XX:ArchiveClassesAtExit``, since Java 13), which takes some 15 s once, so
-the second job of a machine makes it, every later one uses it, and a worker that runs one job only never pays for it. An archive of another JVM or class path is ignored by the JVM; a truncated one would crash it, so an archive appears whole, tried and with its size noted, or not at all.
+It saves about a fifth of the time of a small job on a local master. The JVM makes it when a job ends
+(``-XX:ArchiveClassesAtExit``, since Java 13), which takes some 15 s once, so the second job of a machine makes it,
+every later one uses it, and a worker that runs one job only never pays for it. An archive of another JVM or class path
+is ignored by the JVM; a truncated one would crash it, so an archive appears whole, tried and with its size noted, or
+not at all.
 """
 
 from __future__ import annotations
@@ -73,7 +77,9 @@ class ClassArchive:
             return False
 
     def jvm_options(self, folder: Path) -> str:
-        """The options by which a driver uses the archive, or makes it in ``folder``, as Spark's launcher splits them; none for the first job of a machine."""
+        """The options by which a driver uses the archive, or makes it in ``folder``, as Spark's launcher splits them;
+        none for the first job of a machine.
+        """
         try:
             check_private(cache_root())
             check_private(self.path.parent)
@@ -129,7 +135,9 @@ class ClassArchive:
         return self.path.with_suffix(".size")
 
     def _try(self, made: Path) -> None:
-        """:raises subprocess.SubprocessError: if a JVM does not start with it, as with one that was cut off by a full disk."""
+        """:raises subprocess.SubprocessError: if a JVM does not start with it, as with one that was cut off by a full
+        disk.
+        """
         subprocess.run(
             [str(self.home.submit), "--driver-class-path", self.class_path, "--version"],
             env={

@@ -1,4 +1,6 @@
-"""Where Spark's Kafka connector comes from: fetched and kept, a folder of jars, a Maven coordinate, or the cluster's own."""
+"""Where Spark's Kafka connector comes from: fetched and kept, a folder of jars, a Maven coordinate, or the cluster's
+own.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,8 @@ _COORDINATE = re.compile(r"[^:/\s]+:[^:/\s]+:[^:/\s]+")
 def connector_jars(wanted: str | None, home: Callable[[], SparkHome] = find_spark_home) -> list[Path]:
     """The connector's jars, kafka-clients among them.
 
-    :param wanted: None for those of the Spark in use, which are fetched once and kept; a folder or glob of jars; or a Maven coordinate.
+    :param wanted: None for those of the Spark in use, which are fetched once and kept; a folder or glob of jars; or a
+        Maven coordinate.
     :param home: the Spark in use, which is asked for only if its version matters.
     :raises SparkSubmitNotFoundError: if there is no Spark to tell the version.
     :raises JarError: if they are not to be had, or not to be read.
@@ -32,9 +35,11 @@ def connector_jars(wanted: str | None, home: Callable[[], SparkHome] = find_spar
 
 
 def client_jars(wanted: str | None, home: Callable[[], SparkHome] = find_spark_home) -> list[Path]:
-    """What Kafka's Java client needs on this machine: the connector's jars, and of Spark's own those that a login by OAUTHBEARER needs.
+    """What Kafka's Java client needs on this machine: the connector's jars, and of Spark's own those that a login by
+    OAUTHBEARER needs.
 
-    :param wanted: as for :func:`connector_jars`; or ``"provided"``, where the cluster has its own: then those of the Spark in use are fetched.
+    :param wanted: as for :func:`connector_jars`; or ``"provided"``, where the cluster has its own: then those of the
+        Spark in use are fetched.
     :raises SparkSubmitNotFoundError: if there is no Spark whose they are.
     :raises JarError: as :func:`connector_jars`.
     """
@@ -53,11 +58,13 @@ def _readable_jars(wanted: str) -> list[Path]:
     unreadable = [str(jar) for jar in jars if not os.access(jar, os.R_OK)]
     if unreadable:
         raise JarError(
-            f"The Kafka connector's jars must be readable by the worker; these are not: {unreadable}. Correct their permissions."
+            f"The Kafka connector's jars must be readable by the worker; these are not: {unreadable}. Correct their "
+            "permissions."
         )
     if not any("spark-sql-kafka" in jar.name for jar in jars):
         raise JarError(
-            f"kafka_connector must be a folder or glob of jars with a spark-sql-kafka-0-10 jar among them, a Maven coordinate such as "
-            f"'org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0', or 'provided'; got {wanted!r}, where there are {[jar.name for jar in jars]}."
+            "kafka_connector must be a folder or glob of jars with a spark-sql-kafka-0-10 jar among them, a Maven "
+            f"coordinate such as 'org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0', or 'provided'; got {wanted!r}, "
+            f"where there are {[jar.name for jar in jars]}."
         )
     return jars

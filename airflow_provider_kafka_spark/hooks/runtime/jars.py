@@ -222,7 +222,8 @@ def _fetch(
 
 
 def _ivy_module(modules: Sequence[tuple[str, ...]], excluded: Sequence[tuple[str, ...]]) -> str:
-    # "default" of a Maven module is its own jar and what it needs at run time; (default) is for modules with an ivy.xml.
+    # "default" of a Maven module is its own jar and what it needs at run time; (default) is for modules with an
+    # ivy.xml.
     wanted = [
         f"<dependency org={quoteattr(group)} name={quoteattr(artifact)} rev={quoteattr(version)} "
         'conf="default->default" />'
@@ -276,14 +277,16 @@ def _run(
         output = error.stdout or b""
         text = output.decode(errors="replace") if isinstance(output, bytes) else output
         raise JarError(
-            f"Expected {_names(modules)} {where} in time; Ivy was still busy and was ended. {_advice(store)}\n{_tail(text)}"
+            f"Expected {_names(modules)} {where} in time; Ivy was still busy and was ended. "
+            f"{_advice(store)}\n{_tail(text)}"
         ) from error
     missing = [":".join(match.groups()) for match in map(_NOT_FOUND.fullmatch, done.stdout.splitlines()) if match]
     if missing:
         raise JarError(
             f"A Maven repository must have every module that is needed; {where.removeprefix('from ')} has no "
-            f"{', '.join(missing)} (not found), needed for {_names(modules)}. Check the version; set {REPOSITORY_VARIABLE} to the "
-            f"URL of a repository that has it; or use a Spark whose Kafka connector is there, such as {REQUIRED_SPARK}."
+            f"{', '.join(missing)} (not found), needed for {_names(modules)}. Check the version; set "
+            f"{REPOSITORY_VARIABLE} to the URL of a repository that has it; or use a Spark whose Kafka connector is "
+            f"there, such as {REQUIRED_SPARK}."
         )
     if done.returncode != 0:
         raise JarError(

@@ -33,7 +33,9 @@ def _signal(group: int, number: signal.Signals) -> bool:
 
 
 def _is_alive(group: int) -> bool:
-    """Whether the group has a member that is no zombie: spark-submit's shell leaves one, and in a container nobody may reap it."""
+    """Whether the group has a member that is no zombie: spark-submit's shell leaves one, and in a container nobody may
+    reap it.
+    """
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             # The name in brackets may hold anything, spaces and brackets too.

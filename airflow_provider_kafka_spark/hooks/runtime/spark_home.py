@@ -1,4 +1,4 @@
-"""Which ``spark-submit`` runs, and of which Spark: the connector's version follows from that. Nothing is started here."""
+"""Find ``spark-submit`` and its Spark version, which decides the connector's version. Nothing is started here."""
 
 from __future__ import annotations
 
@@ -55,7 +55,8 @@ class SparkHome:
 def find_spark_home(binary: str = "spark-submit", environ: Mapping[str, str] | None = None) -> SparkHome:
     """Find ``spark-submit`` on the PATH, in SPARK_HOME, or in the installed ``pyspark``, and tell its version.
 
-    Airflow's worker often runs without its environment's ``bin`` on the PATH, so the folder of this Python is looked at too.
+    Airflow's worker often runs without its environment's ``bin`` on the PATH, so the folder of this Python is looked at
+    too.
 
     :param binary: the name that the Spark connection gives.
     :param environ: the environment to look in, this process's own by default.
@@ -73,8 +74,9 @@ def find_spark_home(binary: str = "spark-submit", environ: Mapping[str, str] | N
     submit = next((folder / binary for folder in folders if os.access(folder / binary, os.X_OK)), None)
     if submit is None:
         raise SparkSubmitNotFoundError(
-            f"{binary!r} must be on the worker's PATH, in SPARK_HOME/bin, or come with the Python package pyspark; looked in "
-            f"{[str(folder) for folder in folders]}. Install pyspark in Airflow's environment (not only pyspark-client), or set SPARK_HOME."
+            f"{binary!r} must be on the worker's PATH, in SPARK_HOME/bin, or come with the Python package pyspark; "
+            f"looked in {[str(folder) for folder in folders]}. Install pyspark in Airflow's environment (not only "
+            "pyspark-client), or set SPARK_HOME."
         )
     candidates = [Path(home)] if home else [submit.resolve().parent.parent, *_pyspark_folders()]
     for folder in candidates:
@@ -84,13 +86,14 @@ def find_spark_home(binary: str = "spark-submit", environ: Mapping[str, str] | N
                     _check_pyspark()
                 return SparkHome(submit, folder / "jars", match["spark"], match["scala"])
     raise JarError(
-        f"The Spark version of {submit} must be told by a spark-core jar in one of {[str(folder / 'jars') for folder in candidates]}; there is none. "
-        f"Set SPARK_HOME to the distribution, or name the connector yourself with kafka_connector=."
+        f"The Spark version of {submit} must be told by a spark-core jar in one of "
+        f"{[str(folder / 'jars') for folder in candidates]}; there is none. Set SPARK_HOME to the distribution, or "
+        "name the connector yourself with kafka_connector=."
     )
 
 
 def _check_pyspark() -> None:
-    """The Spark provider brings ``pyspark-client``, which installs hundreds of files at the same paths as ``pyspark``."""
+    """The Spark provider requires ``pyspark-client``, which installs hundreds of files at the paths of ``pyspark``."""
     found = {}
     for name in ("pyspark", "pyspark-client"):
         # Either may be missing: a distribution has its own pyspark.

@@ -1,4 +1,6 @@
-"""The files that travel with a job: its request, and our own Python code, so that a driver needs nothing installed but Spark."""
+"""The files that travel with a job: its request, and our own Python code, so that a driver needs nothing installed but
+Spark.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,9 @@ def remove_stale_folders() -> list[Path]:
 
 
 def _started(pid: int) -> str:
-    """When a process was started, in clock ticks since boot, as numbers of processes are used again; ``"0"`` where the system does not tell, ``""`` for none."""
+    """When a process was started, in clock ticks since boot, as numbers of processes are used again; ``"0"`` where the
+    system does not tell, ``""`` for none.
+    """
     try:
         # The second field, the command, is in brackets and may hold anything.
         state, *more = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
@@ -104,8 +108,8 @@ def _named_if_unwritable() -> Iterator[None]:
     except OSError as error:
         raise JobFolderError(
             f"The worker's temporary folder must take the files of a job, some MB in mode 0600; got {error}. Nothing "
-            "was written to Kafka. Free space there, or set TMPDIR to another folder, such as '/var/tmp'; a retry submits "
-            "the job."
+            "was written to Kafka. Free space there, or set TMPDIR to another folder, such as '/var/tmp'; a retry "
+            "submits the job."
         ) from error
 
 

@@ -1,4 +1,6 @@
-"""One run of ``spark-submit``, ready to start: the author's submit options with ours, and the files that travel with the job."""
+"""One run of ``spark-submit``, ready to start: the author's submit options with ours, and the files that travel with
+the job.
+"""
 
 from __future__ import annotations
 
@@ -162,7 +164,9 @@ def _joined(*lists: str | None, separator: str = ",") -> str:
 
 
 def _java_options(cluster: SparkCluster, options: Mapping[str, Any], defined: str) -> dict[str, str]:
-    """Settings by which driver and executors elsewhere have what is ``defined``, beside all that ``conf`` and Spark's properties file give them."""
+    """Settings by which driver and executors elsewhere have what is ``defined``, beside all that ``conf`` and Spark's
+    properties file give them.
+    """
     conf, settings = options["conf"], {}
     in_file = properties_of(options.get("properties_file"), cluster.spark_home, os.environ)
     for role in ("driver", "executor"):
@@ -197,7 +201,8 @@ def _working_folder(
 def _jvm_environment(
     cluster: SparkCluster, request: JobRequest, archive: ClassArchive | None, folder: Path, logins: JobCredentials
 ) -> dict[str, str]:
-    """What a JVM on this machine needs for the logins, and what makes it start faster, for the environment of ``spark-submit``.
+    """What a JVM on this machine needs for the logins, and what makes it start faster, for the environment of
+    ``spark-submit``.
 
     Spark's launcher reads it beside ``spark.driver.extraJavaOptions``, which stays the author's.
     """

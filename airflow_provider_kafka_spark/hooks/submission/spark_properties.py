@@ -21,7 +21,8 @@ _LARGEST = 16 * 1024 * 1024
 
 
 def secrets_by_file(arguments: Sequence[str], folder: Path, home: SparkHome, environ: Mapping[str, str]) -> list[str]:
-    """The same arguments of ``spark-submit`` without secret ``--conf`` values, which a ``--properties-file`` in ``folder`` has then.
+    """The same arguments of ``spark-submit`` without secret ``--conf`` values, which a ``--properties-file`` in
+    ``folder`` has then.
 
     A file that the arguments name already, or ``spark-defaults.conf`` if they name none, counts as before.
 

@@ -1,4 +1,6 @@
-"""Promises of :mod:`~airflow_provider_kafka_spark.core.conditions.broker_snapshot`: what failed for one who asks is told to him alone."""
+"""Promises of :mod:`~airflow_provider_kafka_spark.core.conditions.broker_snapshot`: what failed for one who asks is
+told to him alone.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Promises of :mod:`~airflow_provider_kafka_spark.core.conditions.condition`: what holds for every rule that a sensor waits for."""
+"""Promises of :mod:`~airflow_provider_kafka_spark.core.conditions.condition`: what holds for every rule that a sensor
+waits for.
+"""
 
 from __future__ import annotations
 
@@ -51,19 +53,30 @@ _GOOD_LAG = {"topics": ["orders"], "group_id": "copy", "max_lag": 0}
         pytest.param(NewRecords, {"since": "earliest"}, InvalidInputError, "got none", id="neither"),
         pytest.param(NewRecords, {**_GOOD_NEW, "topics": "orders"}, InvalidInputError, "list of names", id="text"),
         pytest.param(NewRecords, {**_GOOD_NEW, "topics": []}, InvalidInputError, "list of names", id="no-topics"),
-        pytest.param(NewRecords, {"topic_pattern": "(", "since": "earliest"}, InvalidInputError, "regular", id="pattern"),
+        pytest.param(
+            NewRecords, {"topic_pattern": "(", "since": "earliest"}, InvalidInputError, "regular", id="pattern",
+        ),
         pytest.param(NewRecords, {**_GOOD_NEW, "since": None}, BoundError, "since must be", id="no-since"),
         pytest.param(NewRecords, {**_GOOD_NEW, "min_records": 0}, OptionError, "at least 1; got 0", id="min-0"),
         pytest.param(NewRecords, {**_GOOD_NEW, "min_records": 1.5}, OptionError, "min_records", id="min-fraction"),
         pytest.param(NewRecords, {**_GOOD_NEW, "min_records": True}, OptionError, "min_records", id="min-boolean"),
         pytest.param(NewRecords, {**_GOOD_NEW, "max_wait_for_min": 0}, OptionError, "max_wait_for_min", id="wait-0"),
-        pytest.param(NewRecords, {**_GOOD_NEW, "max_wait_for_min": -1}, OptionError, "max_wait_for_min", id="wait-negative"),
-        pytest.param(NewRecords, {**_GOOD_NEW, "max_wait_for_min": "5"}, OptionError, "max_wait_for_min", id="wait-text"),
+        pytest.param(
+            NewRecords, {**_GOOD_NEW, "max_wait_for_min": -1}, OptionError, "max_wait_for_min", id="wait-negative",
+        ),
+        pytest.param(
+            NewRecords, {**_GOOD_NEW, "max_wait_for_min": "5"}, OptionError, "max_wait_for_min", id="wait-text",
+        ),
         pytest.param(NewRecords, {**_GOOD_NEW, "isolation_level": "x"}, OptionError, "isolation_level", id="isolation"),
         pytest.param(NewRecords, {**_GOOD_NEW, "missing_topic": "x"}, InvalidInputError, "missing_topic", id="missing"),
         pytest.param(TimestampReached, {**_GOOD_REACHED, "idle_after": 0}, OptionError, "idle_after", id="idle-0"),
-        pytest.param(TimestampReached, {**_GOOD_REACHED, "idle_after": timedelta(0)}, OptionError, "idle_after", id="idle-timedelta-0"),
-        pytest.param(TimestampReached, {**_GOOD_REACHED, "timestamp": "2026-11-20T12:00"}, BoundError, "time zone", id="naive"),
+        pytest.param(
+            TimestampReached, {**_GOOD_REACHED, "idle_after": timedelta(0)}, OptionError, "idle_after",
+            id="idle-timedelta-0",
+        ),
+        pytest.param(
+            TimestampReached, {**_GOOD_REACHED, "timestamp": "2026-11-20T12:00"}, BoundError, "time zone", id="naive",
+        ),
         pytest.param(GroupLag, {**_GOOD_LAG, "max_lag": -1}, OptionError, "at least 0; got -1", id="lag-negative"),
         pytest.param(GroupLag, {**_GOOD_LAG, "max_lag": None}, OptionError, "max_lag", id="lag-none"),
         pytest.param(GroupLag, {**_GOOD_LAG, "group_id": " "}, InvalidInputError, "group_id", id="group-blank"),
@@ -96,11 +109,20 @@ def test_its_json_form_is_read_back(condition: Any) -> None:
         pytest.param(
             NewRecords,
             {**_GOOD_NEW, "min_records": 7, "max_wait_for_min": 2.5},
-            {"kind": "new_records", "topic_pattern": None, "since": {"offsets": "earliest"}, "min_records": 7, "max_wait_for_min": 2.5, "fail_on_data_loss": True},
+            {
+                "kind": "new_records", "topic_pattern": None, "since": {"offsets": "earliest"}, "min_records": 7,
+                "max_wait_for_min": 2.5, "fail_on_data_loss": True,
+            },
             id="new-records",
         ),
-        pytest.param(TimestampReached, _GOOD_REACHED, {"kind": "timestamp_reached", "timestamp": NOW, "idle_after": None}, id="timestamp-reached"),
-        pytest.param(GroupLag, _GOOD_LAG, {"kind": "group_lag", "group_id": "copy", "max_lag": 0, "per_partition": False}, id="group-lag"),
+        pytest.param(
+            TimestampReached, _GOOD_REACHED, {"kind": "timestamp_reached", "timestamp": NOW, "idle_after": None},
+            id="timestamp-reached",
+        ),
+        pytest.param(
+            GroupLag, _GOOD_LAG, {"kind": "group_lag", "group_id": "copy", "max_lag": 0, "per_partition": False},
+            id="group-lag",
+        ),
     ],
 )  # fmt: skip
 def test_its_json_form_is_that_of_earlier_versions(kind: Any, parameters: Any, own: Any) -> None:

@@ -35,10 +35,16 @@ def new(held: BrokerSnapshot, **parameters: Any) -> ConditionResult:
     ("since", "expected"),
     [
         pytest.param({"orders": {"0": 10, "1": 30}}, ["orders:0:10:20"], id="offsets"),
-        pytest.param({"orders": {"0": 10}}, ["orders:0:10:20", "orders:1:5:30"], id="a-partition-not-named-counts-from-its-beginning"),
+        pytest.param(
+            {"orders": {"0": 10}}, ["orders:0:10:20", "orders:1:5:30"],
+            id="a-partition-not-named-counts-from-its-beginning",
+        ),
         pytest.param({"orders": {"0": -2, "1": 30}}, ["orders:0:0:20"], id="minus-two-is-earliest"),
         pytest.param("earliest", ["orders:0:0:20", "orders:1:5:30"], id="earliest"),
-        pytest.param("group:copy", ["orders:0:19:20", "orders:1:5:30"], id="a-partition-without-commit-counts-from-its-beginning"),
+        pytest.param(
+            "group:copy", ["orders:0:19:20", "orders:1:5:30"],
+            id="a-partition-without-commit-counts-from-its-beginning",
+        ),
         pytest.param("/checkpoint", ["orders:1:7:30"], id="checkpoint"),
     ],
 )  # fmt: skip
@@ -96,7 +102,9 @@ def test_min_records_counts_all_partitions(least: int, met: bool) -> None:
     ],
 )
 def test_fewer_are_enough_when_the_first_has_waited(first_younger: int | None, met: bool) -> None:
-    """The broker tells which record is the first that is younger than the longest wait; the first new one is older if it comes before that."""
+    """The broker tells which record is the first that is younger than the longest wait; the first new one is older if
+    it comes before that.
+    """
     cutoff = NOW - 60_000
     held = snapshot({"orders": [state(0, 12)]}, first_at={("orders", 0, cutoff): first_younger})
     condition = NewRecords.parse(

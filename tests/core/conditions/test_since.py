@@ -1,4 +1,6 @@
-"""Promises of :mod:`~airflow_provider_kafka_spark.core.conditions.since`: every form that an author may write, and one clear error for every other."""
+"""Promises of :mod:`~airflow_provider_kafka_spark.core.conditions.since`: every form that an author may write, and one
+clear error for every other.
+"""
 
 from __future__ import annotations
 
@@ -44,20 +46,30 @@ FORMS = [
     pytest.param({"offsets": {"orders": {"0": 23}}}, offsets(orders_0=23), id="named-offsets"),
     pytest.param({"offsets": RANGES}, offsets(orders_0=23, orders_1=5), id="named-ranges"),
     pytest.param({"offsets": {"0": 23}}, offsets(offsets_0=23), id="a-topic-called-offsets"),
-    pytest.param({"group_id": {"0": 23}}, SinceOffsets(Bound(Earliest(), {TopicPartition("group_id", 0): AtOffset(23)})), id="a-topic-called-group_id"),
+    pytest.param(
+        {"group_id": {"0": 23}}, SinceOffsets(Bound(Earliest(), {TopicPartition("group_id", 0): AtOffset(23)})),
+        id="a-topic-called-group_id",
+    ),
     pytest.param(RANGES, offsets(orders_0=23, orders_1=5), id="ranges"),
     pytest.param(json.dumps(RANGES), offsets(orders_0=23, orders_1=5), id="ranges-as-text"),
     pytest.param(["orders:0:0:23"], offsets(orders_0=23), id="ranges-in-short"),
-    pytest.param({"version": 1, "run_id": "r", "ranges": [{**RANGES[0], "records_read": 13, "records_written": 13}]}, offsets(orders_0=23), id="a-result"),
+    pytest.param(
+        {"version": 1, "run_id": "r", "ranges": [{**RANGES[0], "records_read": 13, "records_written": 13}]},
+        offsets(orders_0=23), id="a-result",
+    ),
     pytest.param("earliest", SinceOffsets(Bound(Earliest(), {})), id="earliest"),
     pytest.param('"earliest"', SinceOffsets(Bound(Earliest(), {})), id="earliest-as-json"),
     pytest.param({"group_id": "copy"}, SinceGroup("copy"), id="named-group"),
     pytest.param("group:copy", SinceGroup("copy"), id="group"),
     pytest.param({"checkpoint_location": "/data/c"}, SinceCheckpoint("/data/c"), id="named-checkpoint"),
     pytest.param("/data/c", SinceCheckpoint("/data/c"), id="checkpoint-path"),
-    pytest.param({"checkpoint_location": "/data/c", "if_missing": "fail"}, SinceCheckpoint("/data/c"), id="checkpoint-or-fail"),
     pytest.param(
-        {"checkpoint_location": "/data/c", "if_missing": "earliest"}, SinceCheckpoint("/data/c", True), id="checkpoint-or-earliest"
+        {"checkpoint_location": "/data/c", "if_missing": "fail"}, SinceCheckpoint("/data/c"), id="checkpoint-or-fail",
+    ),
+    pytest.param(
+        {
+            "checkpoint_location": "/data/c", "if_missing": "earliest",
+        }, SinceCheckpoint("/data/c", True), id="checkpoint-or-earliest"
     ),
     pytest.param(" s3a://bucket/c ", SinceCheckpoint("s3a://bucket/c"), id="checkpoint-uri"),
     pytest.param({"timestamp": "2026-11-20T12:00:00Z"}, SinceTimestamp(NOON), id="named-timestamp"),

@@ -1,4 +1,6 @@
-"""Promises of :mod:`~airflow_provider_kafka_spark.core.conditions.watch`: every record announced once, told from facts alone."""
+"""Promises of :mod:`~airflow_provider_kafka_spark.core.conditions.watch`: every record announced once, told from facts
+alone.
+"""
 
 from __future__ import annotations
 

@@ -24,8 +24,14 @@ def test_what_is_written_is_read_back(options: dict[str, str]) -> None:
     ("text", "options"),
     [
         pytest.param(f"{_MODULE} required;", {}, id="no-options"),
-        pytest.param(f'  {_MODULE}\n  required\n  username="ann"\n  password=secret ;\n', {"username": "ann", "password": "secret"}, id="lines"),
-        pytest.param(f"{_MODULE} optional useKeyTab=true keyTab='/etc/a b.keytab';", {"useKeyTab": "true", "keyTab": "/etc/a b.keytab"}, id="single-quotes"),
+        pytest.param(
+            f'  {_MODULE}\n  required\n  username="ann"\n  password=secret ;\n',
+            {"username": "ann", "password": "secret"}, id="lines",
+        ),
+        pytest.param(
+            f"{_MODULE} optional useKeyTab=true keyTab='/etc/a b.keytab';",
+            {"useKeyTab": "true", "keyTab": "/etc/a b.keytab"}, id="single-quotes",
+        ),
         pytest.param(f"{_MODULE} Required a=b;", {"a": "b"}, id="flag-in-any-case"),
         pytest.param(rf'{_MODULE} required password="a\"b\\c\101\n";', {"password": 'a"b\\cA\n'}, id="escapes"),
         pytest.param(f'{_MODULE} required password="; x=\'y\'";', {"password": "; x='y'"}, id="signs-in-quotes"),

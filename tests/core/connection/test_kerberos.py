@@ -96,10 +96,20 @@ def test_the_workers_ticket() -> None:
     ("properties", "words"),
     [
         pytest.param({"sasl.kerberos.keytab": "/k"}, "needs sasl.kerberos.principal", id="no-principal"),
-        pytest.param({**_KEYTAB, "sasl.jaas.config": _JAAS.replace("copier@", "other@")}, "different values", id="contradiction"),
-        pytest.param({"sasl.jaas.config": _JAAS.replace(";", ' ticketCache="/t";')}, "both a keytab and ticketCache", id="two-ways"),
-        pytest.param({"sasl.jaas.config": _NO_KEYTAB}, "useKeyTab=true in sasl.jaas.config and no keyTab", id="default-keytab"),
-        pytest.param({"sasl.jaas.config": _NO_KEYTAB}, 'Name the keytab, as keyTab="/path" there or as sasl.kerberos.keytab', id="default-keytab-what-to-do"),
+        pytest.param(
+            {**_KEYTAB, "sasl.jaas.config": _JAAS.replace("copier@", "other@")}, "different values", id="contradiction",
+        ),
+        pytest.param(
+            {"sasl.jaas.config": _JAAS.replace(";", ' ticketCache="/t";')}, "both a keytab and ticketCache",
+            id="two-ways",
+        ),
+        pytest.param(
+            {"sasl.jaas.config": _NO_KEYTAB}, "useKeyTab=true in sasl.jaas.config and no keyTab", id="default-keytab",
+        ),
+        pytest.param(
+            {"sasl.jaas.config": _NO_KEYTAB}, 'Name the keytab, as keyTab="/path" there or as sasl.kerberos.keytab',
+            id="default-keytab-what-to-do",
+        ),
         pytest.param({**_KEYTAB, "sasl.username": "ann"}, "['sasl.username'], which has no effect", id="user"),
     ],
 )  # fmt: skip

@@ -24,9 +24,14 @@ _LIBRDKAFKA = {
 _MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
 _JAVA = {
     "sasl.mechanism": "OAUTHBEARER",
-    "sasl.login.callback.handler.class": "org.apache.kafka.common.security.oauthbearer.secured.OAuthBearerLoginCallbackHandler",
+    "sasl.login.callback.handler.class": (
+        "org.apache.kafka.common.security.oauthbearer.secured.OAuthBearerLoginCallbackHandler"
+    ),
     "sasl.oauthbearer.token.endpoint.url": _URL,
-    "sasl.jaas.config": f'{_MODULE} required clientId="copier" clientSecret="hunter2" scope="kafka" extension_cluster="a" extension_pool="b";',
+    "sasl.jaas.config": (
+        f'{_MODULE} required clientId="copier" clientSecret="hunter2" scope="kafka" extension_cluster="a" '
+        'extension_pool="b";'
+    ),
 }
 _LOGIN = OidcLogin(_URL, "copier", "hunter2", "kafka", {"cluster": "a", "pool": "b"})
 
@@ -73,17 +78,38 @@ def test_the_jvm_must_allow_the_endpoint() -> None:
     ("change", "words"),
     [
         pytest.param({"sasl.oauthbearer.method": None}, "sasl.oauthbearer.method 'oidc'", id="no-method"),
-        pytest.param({"sasl.oauthbearer.token.endpoint.url": None, "sasl.oauthbearer.client.secret": ""}, "needs sasl.oauthbearer.token.endpoint.url and sasl.oauthbearer.client.secret", id="incomplete"),
-        pytest.param({"sasl.oauthbearer.token.endpoint.url": "id.example.com"}, "'https://id.example.com/token'", id="no-address"),
-        pytest.param({"sasl.oauthbearer.token.endpoint.url": "https://u:hunter2@id.example.com/t"}, "'@' (U+0040)", id="password-in-address"),
-        pytest.param({"sasl.oauthbearer.token.endpoint.url": "https://id.example.com/t?client_secret=hunter2"}, "no secret in sasl.oauthbearer.token.endpoint.url", id="secret-in-address"),
+        pytest.param(
+            {"sasl.oauthbearer.token.endpoint.url": None, "sasl.oauthbearer.client.secret": ""},
+            "needs sasl.oauthbearer.token.endpoint.url and sasl.oauthbearer.client.secret", id="incomplete",
+        ),
+        pytest.param(
+            {"sasl.oauthbearer.token.endpoint.url": "id.example.com"}, "'https://id.example.com/token'",
+            id="no-address",
+        ),
+        pytest.param(
+            {"sasl.oauthbearer.token.endpoint.url": "https://u:hunter2@id.example.com/t"}, "'@' (U+0040)",
+            id="password-in-address",
+        ),
+        pytest.param(
+            {"sasl.oauthbearer.token.endpoint.url": "https://id.example.com/t?client_secret=hunter2"},
+            "no secret in sasl.oauthbearer.token.endpoint.url", id="secret-in-address",
+        ),
         pytest.param({"sasl.oauthbearer.grant.type": "urn:jwt-bearer"}, "by 'client_credentials' only", id="grant"),
-        pytest.param({"sasl.oauthbearer.assertion.file": "/jwt"}, "'sasl.oauthbearer.assertion.file', which has no counterpart", id="assertion"),
+        pytest.param(
+            {"sasl.oauthbearer.assertion.file": "/jwt"}, "'sasl.oauthbearer.assertion.file', which has no counterpart",
+            id="assertion",
+        ),
         pytest.param({"enable.sasl.oauthbearer.unsecure.jwt": True}, "tokens that nobody signed", id="unsecured"),
         pytest.param({"sasl.login.callback.handler.class": "my.Code"}, "names code", id="handler"),
         pytest.param({"sasl.oauthbearer.extensions": "cluster"}, "'name=value,name=value'", id="extensions"),
-        pytest.param({"https.ca.location": "/a", "https.ca.pem": "-----BEGIN"}, "both https.ca.location and https.ca.pem", id="two-authorities"),
-        pytest.param({"sasl.jaas.config": f'{_MODULE} required clientId="another";'}, "sasl.oauthbearer.client.id and sasl.jaas.config to different values", id="contradiction"),
+        pytest.param(
+            {"https.ca.location": "/a", "https.ca.pem": "-----BEGIN"}, "both https.ca.location and https.ca.pem",
+            id="two-authorities",
+        ),
+        pytest.param(
+            {"sasl.jaas.config": f'{_MODULE} required clientId="another";'},
+            "sasl.oauthbearer.client.id and sasl.jaas.config to different values", id="contradiction",
+        ),
     ],
 )  # fmt: skip
 def test_refuses_what_is_incomplete_or_only_one_clients(change: dict[str, Any], words: str) -> None:

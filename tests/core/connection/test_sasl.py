@@ -58,14 +58,47 @@ def test_a_password_is_masked_in_every_form_in_which_it_is_written() -> None:
     [
         pytest.param({"sasl.mechanism": "PLAIN", "sasl.username": "a"}, "needs sasl.password", id="no-password"),
         pytest.param({"sasl.mechanism": "DIGEST-MD5"}, "got 'DIGEST-MD5'", id="mechanism"),
-        pytest.param({"sasl.mechanism": "PLAIN", "sasl.jaas.config": _jaas("SCRAM-SHA-256", username="a", password="hunter2")}, "ScramLoginModule in sasl.jaas.config, and PLAIN", id="module"),
-        pytest.param({"sasl.mechanism": "PLAIN", "sasl.jaas.config": 'x required password="hunter2'}, "a quote may be missing", id="jaas"),
-        pytest.param({"sasl.mechanism": "PLAIN", "sasl.username": "b", "sasl.jaas.config": _jaas("PLAIN", username="a", password="hunter2")}, "sasl.username and sasl.jaas.config to different values", id="contradiction"),
-        pytest.param({"sasl.mechanism": "PLAIN", "sasl.jaas.config": _jaas("PLAIN", username="a", password="hunter2", serviceName="k")}, "['serviceName'] in sasl.jaas.config", id="unknown-option"),
-        pytest.param({"sasl.mechanism": "PLAIN", "sasl.jaas.config": _jaas("PLAIN", username="a", password="hunter2", tokenauth="true")}, "brokers take delegation tokens only by SCRAM", id="token-by-plain"),
-        pytest.param({"sasl.mechanism": "PLAIN", "sasl.username": "a", "sasl.password": "hunter2", "sasl.kerberos.keytab": "/k"}, "['sasl.kerberos.keytab'], which has no effect with sasl.mechanism PLAIN", id="no-effect"),
-        pytest.param({"sasl.mechanism": "OAUTHBEARER", "oauth_cb": "my.code"}, "'oauth_cb', which has no counterpart", id="callback"),
-        pytest.param({"sasl.mechanism": "PLAIN", "sasl.login.class": "my.Code"}, "'sasl.login.class', which has no counterpart", id="class"),
+        pytest.param(
+            {"sasl.mechanism": "PLAIN", "sasl.jaas.config": _jaas("SCRAM-SHA-256", username="a", password="hunter2")},
+            "ScramLoginModule in sasl.jaas.config, and PLAIN", id="module",
+        ),
+        pytest.param(
+            {"sasl.mechanism": "PLAIN", "sasl.jaas.config": 'x required password="hunter2'}, "a quote may be missing",
+            id="jaas",
+        ),
+        pytest.param(
+            {
+                "sasl.mechanism": "PLAIN", "sasl.username": "b",
+                "sasl.jaas.config": _jaas("PLAIN", username="a", password="hunter2"),
+            },
+            "sasl.username and sasl.jaas.config to different values", id="contradiction",
+        ),
+        pytest.param(
+            {
+                "sasl.mechanism": "PLAIN",
+                "sasl.jaas.config": _jaas("PLAIN", username="a", password="hunter2", serviceName="k"),
+            },
+            "['serviceName'] in sasl.jaas.config", id="unknown-option",
+        ),
+        pytest.param(
+            {
+                "sasl.mechanism": "PLAIN",
+                "sasl.jaas.config": _jaas("PLAIN", username="a", password="hunter2", tokenauth="true"),
+            },
+            "brokers take delegation tokens only by SCRAM", id="token-by-plain",
+        ),
+        pytest.param(
+            {"sasl.mechanism": "PLAIN", "sasl.username": "a", "sasl.password": "hunter2", "sasl.kerberos.keytab": "/k"},
+            "['sasl.kerberos.keytab'], which has no effect with sasl.mechanism PLAIN", id="no-effect",
+        ),
+        pytest.param(
+            {"sasl.mechanism": "OAUTHBEARER", "oauth_cb": "my.code"}, "'oauth_cb', which has no counterpart",
+            id="callback",
+        ),
+        pytest.param(
+            {"sasl.mechanism": "PLAIN", "sasl.login.class": "my.Code"}, "'sasl.login.class', which has no counterpart",
+            id="class",
+        ),
     ],
 )  # fmt: skip
 def test_refuses_what_is_no_login(properties: dict[str, Any], words: str) -> None:

@@ -24,7 +24,10 @@ def _parse(**properties: Any) -> Tls:
     [
         pytest.param({}, {}, id="the-machines-trust"),
         pytest.param({"ssl__ca__location": "probe"}, {}, id="probed"),
-        pytest.param({"ssl__ca__location": "/ca"}, {"ca_certificates": PemSource("ssl.ca.location", location="/ca")}, id="ca-file"),
+        pytest.param(
+            {"ssl__ca__location": "/ca"}, {"ca_certificates": PemSource("ssl.ca.location", location="/ca")},
+            id="ca-file",
+        ),
         pytest.param({"ssl__ca__pem": _PEM}, {"ca_certificates": PemSource("ssl.ca.pem", pem=_PEM)}, id="ca-text"),
         pytest.param(
             {"ssl__truststore__type": "PEM", "ssl__truststore__certificates": _PEM},
@@ -38,7 +41,10 @@ def _parse(**properties: Any) -> Tls:
         ),
         pytest.param(
             {"ssl__certificate__location": "/c", "ssl__key__pem": _PEM, "ssl__key__password": "p"},
-            {"certificate": PemSource("ssl.certificate.location", location="/c"), "key": PemSource("ssl.key.pem", pem=_PEM), "key_password": "p"},
+            {
+                "certificate": PemSource("ssl.certificate.location", location="/c"),
+                "key": PemSource("ssl.key.pem", pem=_PEM), "key_password": "p",
+            },
             id="client-certificate",
         ),
         pytest.param(
@@ -46,10 +52,17 @@ def _parse(**properties: Any) -> Tls:
             {"key_store": StoreSource("ssl.keystore.location", "/k", None, "s"), "key_password": "p"},
             id="java-key-store",
         ),
-        pytest.param({"ssl__endpoint__identification__algorithm": "NONE"}, {"check_host_names": False}, id="librdkafka-host-names"),
-        pytest.param({"ssl__endpoint__identification__algorithm": ""}, {"check_host_names": False}, id="java-host-names"),
+        pytest.param(
+            {"ssl__endpoint__identification__algorithm": "NONE"}, {"check_host_names": False},
+            id="librdkafka-host-names",
+        ),
+        pytest.param(
+            {"ssl__endpoint__identification__algorithm": ""}, {"check_host_names": False}, id="java-host-names",
+        ),
         pytest.param({"enable__ssl__certificate__verification": True}, {}, id="verification"),
-        pytest.param({"ssl__providers": "default,legacy"}, {"worker": {"ssl.providers": "default,legacy"}}, id="worker-only"),
+        pytest.param(
+            {"ssl__providers": "default,legacy"}, {"worker": {"ssl.providers": "default,legacy"}}, id="worker-only",
+        ),
     ],
 )  # fmt: skip
 def test_both_clients_names_are_read(properties: dict[str, Any], expected: dict[str, Any]) -> None:
@@ -59,16 +72,31 @@ def test_both_clients_names_are_read(properties: dict[str, Any], expected: dict[
 @pytest.mark.parametrize(
     ("properties", "words"),
     [
-        pytest.param({"ssl__ca__location": "/a", "ssl__ca__pem": _PEM}, "both ssl.ca.location and ssl.ca.pem", id="two-authorities"),
-        pytest.param({"ssl__ca__location": "/a", "ssl__truststore__certificates": _PEM}, "both ssl.truststore.certificates and ssl.ca.location", id="both-clients-authorities"),
+        pytest.param(
+            {"ssl__ca__location": "/a", "ssl__ca__pem": _PEM}, "both ssl.ca.location and ssl.ca.pem",
+            id="two-authorities",
+        ),
+        pytest.param(
+            {"ssl__ca__location": "/a", "ssl__truststore__certificates": _PEM},
+            "both ssl.truststore.certificates and ssl.ca.location", id="both-clients-authorities",
+        ),
         pytest.param({"ssl__ca__location": _PEM}, "Put it into ssl.ca.pem", id="text-for-a-path"),
         pytest.param({"ssl__key__location": "/k"}, "a key and not its certificate", id="key-alone"),
-        pytest.param({"ssl__certificate__pem": _PEM}, "the client's certificate and not its key", id="certificate-alone"),
+        pytest.param(
+            {"ssl__certificate__pem": _PEM}, "the client's certificate and not its key", id="certificate-alone",
+        ),
         pytest.param({"ssl__truststore__password": "hunter2"}, "no ssl.truststore.location", id="password-alone"),
-        pytest.param({"ssl__keystore__location": "/k", "ssl__keystore__type": "BKS"}, "PEM, PKCS12, JKS for ssl.keystore.type; got 'BKS'", id="store-type"),
+        pytest.param(
+            {"ssl__keystore__location": "/k", "ssl__keystore__type": "BKS"},
+            "PEM, PKCS12, JKS for ssl.keystore.type; got 'BKS'", id="store-type",
+        ),
         pytest.param({"ssl__endpoint__identification__algorithm": "http"}, "'https' or 'none'", id="algorithm"),
-        pytest.param({"enable__ssl__certificate__verification": False}, "Java verifies every certificate", id="no-verification"),
-        pytest.param({"ssl__crl__location": "/crl"}, "'ssl.crl.location', which has no counterpart", id="revocation-list"),
+        pytest.param(
+            {"enable__ssl__certificate__verification": False}, "Java verifies every certificate", id="no-verification",
+        ),
+        pytest.param(
+            {"ssl__crl__location": "/crl"}, "'ssl.crl.location', which has no counterpart", id="revocation-list",
+        ),
         pytest.param({"ssl__cipher__suites": "x"}, "OpenSSL's names of ciphers", id="ciphers"),
         pytest.param({"ssl__engine__location": "x"}, "OpenSSL's engine", id="engine"),
         pytest.param({"ssl__engine__factory__class": "x"}, "names code", id="code"),
@@ -91,7 +119,11 @@ def test_a_java_key_store_needs_pem_for_the_worker() -> None:
 
     both = _parse(**store, ssl__ca__pem=_PEM).properties(LoginFiles(ca_certificates=_PEM, jks_trust_store=True))
     assert both.librdkafka == {"ssl.ca.pem": _PEM}
-    assert both.java == {"ssl.truststore.type": "JKS", "ssl.truststore.location": "/t.jks", "ssl.truststore.password": "hunter2"}  # fmt: skip
+    assert both.java == {
+        "ssl.truststore.type": "JKS",
+        "ssl.truststore.location": "/t.jks",
+        "ssl.truststore.password": "hunter2",
+    }
     assert both.files == ("/t.jks",)
     assert both.secrets == ("hunter2",)
 

@@ -11,13 +11,15 @@ from airflow_provider_kafka_spark.core.protocol import JobRequest, StreamRequest
 
 _KNOWN = [
     pytest.param(
-        "org.apache.spark.SparkNumberFormatException: [CAST_INVALID_INPUT] The value 'x' of the type \"STRING\" cannot be cast",
+        "org.apache.spark.SparkNumberFormatException: [CAST_INVALID_INPUT] The value 'x' of the type \"STRING\" "
+        "cannot be cast",
         "ExpressionError",
         "try_cast",
         id="expression-fails-on-the-data",
     ),
     pytest.param(
-        "java.lang.IllegalStateException: Cannot fetch offset 5. Some data may have been lost because they are not available in Kafka any more",
+        "java.lang.IllegalStateException: Cannot fetch offset 5. Some data may have been lost because they are not "
+        "available in Kafka any more",
         "DataLossError",
         "fail_on_data_loss=False",
         id="data-loss",
@@ -29,7 +31,8 @@ _KNOWN = [
         id="offset-out-of-range",
     ),
     pytest.param(
-        "org.apache.kafka.common.errors.TimeoutException: Partition 7 of topic copy-3 with partition count 3 is not present in metadata after 60000 ms.",
+        "org.apache.kafka.common.errors.TimeoutException: Partition 7 of topic copy-3 with partition count 3 is not "
+        "present in metadata after 60000 ms.",
         "TargetError",
         "too few partitions",
         id="partition-missing-in-target",
@@ -41,7 +44,8 @@ _KNOWN = [
         id="silent-target",
     ),
     pytest.param(
-        "org.apache.kafka.common.errors.RecordTooLargeException: The message is 9000000 bytes when serialized which is larger than 8388608, which is the value of the max.request.size",
+        "org.apache.kafka.common.errors.RecordTooLargeException: The message is 9000000 bytes when serialized which "
+        "is larger than 8388608, which is the value of the max.request.size",
         "TargetError",
         "max.message.bytes",
         id="record-too-large",
@@ -59,7 +63,8 @@ _KNOWN = [
         id="record-refused",
     ),
     pytest.param(
-        "org.apache.kafka.common.errors.SaslAuthenticationException: Authentication failed: Invalid username or password",
+        "org.apache.kafka.common.errors.SaslAuthenticationException: Authentication failed: Invalid username or "
+        "password",
         "BrokerAuthenticationError",
         "credentials",
         id="login-refused",
@@ -215,20 +220,26 @@ def request(
 @pytest.mark.parametrize(
     ("said", "asked", "needs"),
     [
-        pytest.param(_TOPIC.format("orders"), request(), "The login of the source needs READ on topic 'orders'.", id="source"),
         pytest.param(
-            _TOPIC.format("orders"), request(stream=True), "The login of the source needs READ on topic 'orders'.", id="stream"
+            _TOPIC.format("orders"), request(), "The login of the source needs READ on topic 'orders'.", id="source",
+        ),
+        pytest.param(
+            _TOPIC.format(
+                "orders"
+            ), request(stream=True), "The login of the source needs READ on topic 'orders'.", id="stream"
         ),
         pytest.param(
             _TOPIC.format("orders, returns"),
             request(),
-            "The login of the source needs READ on topic 'orders'. The login of the source needs READ on topic 'returns'.",
+            "The login of the source needs READ on topic 'orders'. The login of the source needs READ on topic "
+            "'returns'.",
             id="two-topics",
         ),
         pytest.param(
             _TOPIC.format("copy"),
             request(),
-            "The login of the target needs WRITE on topic 'copy'. If it has that, it needs READ too: a Spark task failed",
+            "The login of the target needs WRITE on topic 'copy'. If it has that, it needs READ too: a Spark task "
+            "failed",
             id="target",
         ),
         pytest.param(
@@ -249,10 +260,18 @@ def request(
             "The login of the target needs WRITE on topic 'orders_copy'.",
             id="target-by-expression",
         ),
-        pytest.param(_CLUSTER, request(), "The login of the target needs WRITE on topic 'copy'.", id="no-topic-to-write-to"),
-        pytest.param(_CLUSTER, request(topic_expr="x"), "WRITE on every topic that target_topic_expr leads to", id="none-by-expression"),
+        pytest.param(
+            _CLUSTER, request(), "The login of the target needs WRITE on topic 'copy'.", id="no-topic-to-write-to",
+        ),
+        pytest.param(
+            _CLUSTER, request(topic_expr="x"), "WRITE on every topic that target_topic_expr leads to",
+            id="none-by-expression",
+        ),
         pytest.param(_GROUP, request(), "The login of the source needs READ on group 'mine'.", id="group"),
-        pytest.param(_TOPIC.format("t"), None, "READ (if it is the source's) or WRITE (if it is the target's) on topic 't'", id="unknown-job"),
+        pytest.param(
+            _TOPIC.format("t"), None, "READ (if it is the source's) or WRITE (if it is the target's) on topic 't'",
+            id="unknown-job",
+        ),
     ],
 )  # fmt: skip
 def test_a_lacking_permission_is_named(said: str, asked: JobRequest | None, needs: str) -> None:

@@ -55,7 +55,10 @@ def test_values_of_these_are_not(setting: str, name: str) -> None:
 
 
 def test_texts_lose_their_secrets_only() -> None:
-    text = 'x PlainLoginModule required username="alice" password="a\\"b"; y -----BEGIN PRIVATE KEY-----\nMII\n-----END PRIVATE KEY----- z'
+    text = (
+        'x PlainLoginModule required username="alice" password="a\\"b"; y -----BEGIN PRIVATE KEY-----\nMII\n-----END '
+        "PRIVATE KEY----- z"
+    )
     for setting in ("spark.redaction.string.regex", "spark.sql.redaction.string.regex"):
         assert re.sub(REDACTION[setting], "*", text) == 'x PlainLoginModule required username="alice" *; y * z'
 

@@ -83,7 +83,7 @@ def _first(until: int = 10, read: int = 10, written: int = 10, start: int = 0) -
 def test_passes_a_report_that_proves_delivery(
     report: JobReport, finished: dict[TopicPartition, int], transform: Transform
 ) -> None:
-    """Every partition was read at least to its planned end, all that was kept was written, and just that is committed."""
+    """Every partition was read at least to its planned end, all kept records were written, and that is committed."""
     check_stream(report, _PLAN, _STREAM, finished, transform)
 
 
@@ -187,7 +187,9 @@ def _stream_plan() -> StreamPlan:
 
 
 def test_the_result_tells_all_of_a_run() -> None:
-    """Plain JSON: the shape of a batch's result, and batches, lag, generation and what was committed for lag monitors besides."""
+    """Plain JSON: the shape of a batch's result, and batches, lag, generation and what was committed for lag monitors
+    besides.
+    """
     report = _report(_first(10, 8, 6), _BOTH[1], delivered_before=1, duplicates=2, warnings=("the job says",))
 
     result = result_of_stream(report, _PLAN, _stream_plan(), _offsets(5, 0), _offsets(10), ("and this",))

@@ -157,7 +157,7 @@ def test_at_the_end_there_is_nothing_to_do() -> None:
 
 
 def test_a_loss_that_is_permitted_is_left_behind() -> None:
-    """Also where nothing is left to be read: the checkpoint must move on, or each run would report the same gap again."""
+    """Also if nothing is left to read: the checkpoint must move on, or each run would report the same gap again."""
     checkpoint, cluster = _checkpoint(_offsets(o0=5)), _cluster(o=[(10, 10, 10)])
 
     assert _resolve(checkpoint, cluster, _PERMISSIVE).has_work
@@ -346,7 +346,9 @@ def test_what_is_gone_is_an_error(cluster: ClusterState, says: str) -> None:
 def test_what_is_gone_may_be_permitted(
     cluster: ClusterState, ranges: list[str], missing: str, begins_anew: bool
 ) -> None:
-    """The gap is reported and the rest is read; where Spark would go on behind an offset of what is gone, a new generation begins without it."""
+    """The gap is reported and the rest is read; where Spark would go on behind an offset of what is gone, a new
+    generation begins without it.
+    """
     stream_plan = _resolve(_checkpoint(_offsets(o0=5, p0=1)), cluster, _PERMISSIVE, selection=_BOTH_TOPICS)
 
     assert stream_plan.resolved.ranges.format() == ranges

@@ -103,7 +103,10 @@ def test_a_login_with_a_token_has_nothing_of_the_long_lived_one() -> None:
         "security.protocol": "SASL_SSL",
         "ssl.truststore.certificates": "CA",
         "sasl.mechanism": "SCRAM-SHA-256",
-        "sasl.jaas.config": 'org.apache.kafka.common.security.scram.ScramLoginModule required username="late" password="aG1hYw==" tokenauth="true";',
+        "sasl.jaas.config": (
+            'org.apache.kafka.common.security.scram.ScramLoginModule required username="late" password="aG1hYw==" '
+            'tokenauth="true";'
+        ),
     }
     assert "aG1hYw" not in repr(secret)
 

@@ -17,7 +17,9 @@ def kerberos(conn_id: str, servers: str = "broker-1:9093,broker-2:9093", **extra
         "sasl.kerberos.principal": "copier@EXAMPLE.COM",
         "sasl.kerberos.keytab": "/etc/copier.keytab",
     }
-    return translate(conn_id, {"bootstrap.servers": servers, **login, **{k.replace("_", "."): v for k, v in extra.items()}})  # fmt: skip
+    return translate(
+        conn_id, {"bootstrap.servers": servers, **login, **{k.replace("_", "."): v for k, v in extra.items()}}
+    )
 
 
 PLAIN = translate(
@@ -51,7 +53,9 @@ def test_one_cluster_for_each_connection() -> None:
 
 @pytest.mark.parametrize("other", ["broker-1x9093", "abroker-1:9093", "broker-1:90930", "broker-11:9093", "broker"])
 def test_the_pattern_matches_no_other_server(other: str) -> None:
-    pattern = cluster_settings([kerberos("c", "broker-1:9093,b.x:1")])["spark.kafka.clusters.c-0.target.bootstrap.servers.regex"]  # fmt: skip
+    pattern = cluster_settings([kerberos("c", "broker-1:9093,b.x:1")])[
+        "spark.kafka.clusters.c-0.target.bootstrap.servers.regex"
+    ]
     assert re.fullmatch(pattern, "broker-1:9093")
     assert re.fullmatch(pattern, "b.x:1")
     assert not re.fullmatch(pattern, other)

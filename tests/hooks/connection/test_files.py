@@ -130,21 +130,37 @@ _ED25519 = ed25519.Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, Priv
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        pytest.param(lambda f: {"ssl__ca__location": str(f / "no.pem")}, ["ssl.ca.location", "no.pem does not exist", "on this worker"], id="missing"),
-        pytest.param(lambda f: {"ssl__ca__location": str(f)}, ["ssl.ca.location", "has none in its 0 files"], id="empty-folder"),
-        pytest.param(lambda f: {**_identity(f), "ssl__key__location": str(f)}, ["ssl.key.location", "is a folder"], id="folder"),
+        pytest.param(
+            lambda f: {"ssl__ca__location": str(f / "no.pem")},
+            ["ssl.ca.location", "no.pem does not exist", "on this worker"], id="missing",
+        ),
+        pytest.param(
+            lambda f: {"ssl__ca__location": str(f)}, ["ssl.ca.location", "has none in its 0 files"], id="empty-folder",
+        ),
+        pytest.param(
+            lambda f: {**_identity(f), "ssl__key__location": str(f)}, ["ssl.key.location", "is a folder"], id="folder",
+        ),
         pytest.param(_pipe, ["ssl.ca.location", "no regular file"], id="pipe-would-wait-for-ever"),
         pytest.param(lambda _: {"ssl__ca__location": "/dev/zero"}, ["no regular file"], id="device"),
         pytest.param(_with_ca(b""), ["certificates in PEM", "it has none"], id="empty"),
         pytest.param(_with_ca(b"\x30\x82\x01\x00\0\0"), ["is binary (DER or PKCS#12)", "openssl x509"], id="der"),
         pytest.param(_with_ca(b"\xfe\xed\xfe\xed\0\0"), ["is a Java key store"], id="jks-for-pem"),
-        pytest.param(_with_ca(b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"), ["none that can be read"], id="damaged-certificate"),
+        pytest.param(
+            _with_ca(b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"), ["none that can be read"],
+            id="damaged-certificate",
+        ),
         pytest.param(_with_key("no key"), ["ssl.key.location", "private key in PEM", "it has none"], id="no-key"),
         pytest.param(_with_key(_DAMAGED), ["ssl.key.location", "damaged"], id="damaged-key"),
-        pytest.param(_with_key(_AUTHORITY.issue("x").key_pem), ["must be the key of the certificate", "CN=writer", "key of another one"], id="key-of-another"),
+        pytest.param(
+            _with_key(_AUTHORITY.issue("x").key_pem),
+            ["must be the key of the certificate", "CN=writer", "key of another one"], id="key-of-another",
+        ),
         pytest.param(_with_key(_ED25519.decode()), ["RSA, EC or DSA", "got Ed25519"], id="key-that-java-does-not-read"),
         pytest.param(lambda f: _identity(f, _ENCRYPTED), ["it is encrypted", "ssl.key.password"], id="no-key-password"),
-        pytest.param(lambda f: {**_identity(f, _ENCRYPTED), "ssl__key__password": "other-pass"}, ["the password is wrong"], id="wrong-key-password"),
+        pytest.param(
+            lambda f: {**_identity(f, _ENCRYPTED), "ssl__key__password": "other-pass"}, ["the password is wrong"],
+            id="wrong-key-password",
+        ),
     ],
 )  # fmt: skip
 def test_a_file_that_is_not_good_is_named(tmp_path: Path, change: Callable[[Path], Extra], words: list[str]) -> None:
@@ -224,7 +240,11 @@ def test_a_file_is_read_once_and_not_at_all_without_tls(tmp_path: Path) -> None:
 
 def test_a_keytab_that_is_none_is_named(tmp_path: Path) -> None:
     keytab = tmp_path / "copier.keytab"
-    login = {"security__protocol": "SASL_PLAINTEXT", "sasl__kerberos__principal": "copier@R", "sasl__kerberos__keytab": str(keytab)}  # fmt: skip
+    login = {
+        "security__protocol": "SASL_PLAINTEXT",
+        "sasl__kerberos__principal": "copier@R",
+        "sasl__kerberos__keytab": str(keytab),
+    }
     assert "does not exist" in _error(**login)
     keytab.write_text("copier")
     assert "Copy it again" in _error(**login)

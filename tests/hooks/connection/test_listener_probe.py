@@ -1,4 +1,6 @@
-"""Promises of asking a listener by hand: no fault is made up of what is no answer, and the time is bounded. Faults of real brokers are in ``test_logins.py``."""
+"""Promises of asking a listener by hand: no fault is made up of what is no answer, and the time is bounded. Faults of
+real brokers are in ``test_logins.py``.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +67,10 @@ def _config(port: int, **extra: Any) -> KafkaClientConfig:
         pytest.param({}, _answer(_UNSUPPORTED, "PLAIN"), "mechanisms are: PLAIN.", id="login-wanted"),
         pytest.param({}, _answer(0), None, id="of-another-make"),
         pytest.param(_PLAIN, _answer(0, "PLAIN"), None, id="login-given"),
-        pytest.param(_PLAIN, _answer(_UNSUPPORTED, "SCRAM-SHA-512", "GSSAPI"), "has: GSSAPI, SCRAM-SHA-512.", id="other-mechanisms"),
+        pytest.param(
+            _PLAIN, _answer(_UNSUPPORTED, "SCRAM-SHA-512", "GSSAPI"), "has: GSSAPI, SCRAM-SHA-512.",
+            id="other-mechanisms",
+        ),
         pytest.param(_PLAIN, _answer(_ILLEGAL_STATE), ASKS_FOR_NO_LOGIN.what, id="login-given-in-vain"),
         pytest.param({}, b"", None, id="a-broker-that-is-just-stopping"),
         pytest.param({}, b"HTTP/1.1 400 Bad Request\r\n\r\n", SPEAKS_HTTP.what, id="a-web-server"),

@@ -1,4 +1,6 @@
-"""Promises of :mod:`airflow_provider_kafka_spark.hooks.runtime.jars`: fetched once, whole or not at all, and not silently."""
+"""Promises of :mod:`airflow_provider_kafka_spark.hooks.runtime.jars`: fetched once, whole or not at all, and not
+silently.
+"""
 
 from __future__ import annotations
 

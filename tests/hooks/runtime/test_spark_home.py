@@ -1,4 +1,6 @@
-"""Promises of :mod:`airflow_provider_kafka_spark.hooks.runtime.spark_home`: the ``spark-submit`` that runs, and its Spark's version."""
+"""Promises of :mod:`airflow_provider_kafka_spark.hooks.runtime.spark_home`: the ``spark-submit`` that runs, and its
+Spark's version.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Promises of :mod:`airflow_provider_kafka_spark.hooks.submission.job_files`: what travels with a job, and that nothing stays behind."""
+"""Promises of :mod:`airflow_provider_kafka_spark.hooks.submission.job_files`: what travels with a job, and that nothing
+stays behind.
+"""
 
 from __future__ import annotations
 
@@ -92,7 +94,9 @@ def test_only_rules_and_jobs_travel(tmp_path: Path) -> None:
 
 
 def test_the_code_runs_from_the_archive_alone(tmp_path: Path) -> None:
-    """A Python without this package imports every rule from the archive, and neither Airflow nor a Kafka client with it."""
+    """A Python without this package imports every rule from the archive, and neither Airflow nor a Kafka client with
+    it.
+    """
     archive = write_code(tmp_path)
     with zipfile.ZipFile(archive) as content:
         modules = sorted(
@@ -134,7 +138,9 @@ def test_a_private_file_is_copied_with_mode_0600(tmp_path: Path) -> None:
 
 
 def test_what_a_killed_worker_left_is_removed_by_the_next(temporary: Path) -> None:
-    """A worker that is ended by SIGKILL removes nothing; the next job on the machine does it, with all that is in the folder."""
+    """A worker that is ended by SIGKILL removes nothing; the next job on the machine does it, with all that is in the
+    folder.
+    """
     with worker() as (process, left):
         process.kill()
         process.wait()
