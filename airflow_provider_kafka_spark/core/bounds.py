@@ -1,7 +1,7 @@
-"""Wishes: where a copy should start and end, before anyone asked a broker. No I/O, no clock.
+"""Requested bounds: where a copy starts and ends, before a broker resolves them. No I/O, no clock.
 
-A wish is one of :class:`Earliest`, :class:`Latest`, :class:`AtOffset`, :class:`AtTimestamp`; the plan turns each into
-an offset (``core.plan``). Spark's numbers for the words, -2 and -1, are understood in offsets JSON and nowhere else.
+A requested offset is one of :class:`Earliest`, :class:`Latest`, :class:`AtOffset` and :class:`AtTimestamp`;
+``core.resolve`` turns each into an offset. Spark's numbers for the words, -2 and -1, are accepted in offsets JSON only.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Literal
 from airflow_provider_kafka_spark.core.errors import BoundError
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition, by_topic
 
-#: Below this, a number meant as milliseconds since 1970 lies before 1973-03-03 and is most likely seconds.
+#: A smaller number, read as milliseconds since 1970, lies before 1973-03-03 and is most likely in seconds.
 SMALLEST_EPOCH_MS = 10**11
 #: Beyond this (the year 5138) it is most likely microseconds.
 _LARGEST_EPOCH_MS = 10**14
@@ -55,10 +55,11 @@ RequestedOffset = Earliest | Latest | AtOffset | AtTimestamp
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """One wish for all partitions, or one wish for each.
+    """One requested offset for all partitions, or one for each.
 
     :param default: what holds for every partition that is not named.
-    :param by_partition: wishes of single partitions; when there is no default, every selected partition must be named.
+    :param by_partition: requested offsets of single partitions; without a default, every selected partition must be
+        named.
     """
 
     default: RequestedOffset | None
@@ -264,7 +265,7 @@ def read_json(text: str, name: str) -> object:
     """
 
     def refuse_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        # Both Python and Spark would take the last one, in silence.
+        # Both Python and Spark would silently take the last one.
         keys = [key for key, _ in pairs]
         repeated = sorted({key for key in keys if keys.count(key) > 1})
         if repeated:

@@ -1,4 +1,4 @@
-"""What brokers hold, as plain data: the facts that a plan is made from. ``hooks.kafka`` fetches them. No I/O here."""
+"""The state of a cluster's topics as plain data, from which plans are made. ``hooks.kafka`` fetches it. No I/O."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class PartitionState:
 class TopicState:
     """One topic at one moment.
 
-    :param topic_id: the id that Kafka gave it at its creation (KIP-516), or None where the broker tells none. A topic
-        deleted and created again has another.
+    :param topic_id: the id that Kafka gave it at its creation (KIP-516), or None if the broker does not return it. A
+        topic that was deleted and created again has another id.
     :param config: the topic's effective configuration; empty if the login may not read it.
     """
 
@@ -74,7 +74,7 @@ class ClusterState:
         if state is None:
             raise UnknownTopicError(
                 f"{topic_partition} does not exist on the cluster of connection {self.conn_id!r}: the topic has "
-                f"{len(topic.partitions)} partitions, numbered from 0. Spark would drop it without a word."
+                f"{len(topic.partitions)} partitions, numbered from 0. Spark would drop it silently."
             )
         return state
 
@@ -180,7 +180,7 @@ class Selection:
     def partitions(self, cluster: ClusterState) -> tuple[TopicPartition, ...]:
         """Every partition to read, sorted.
 
-        :raises UnknownTopicError: if one does not exist; Spark's ``assign`` would leave it out in silence.
+        :raises UnknownTopicError: if one does not exist; Spark's ``assign`` would silently leave it out.
         """
         if self.assign is not None:
             chosen = [TopicPartition(topic, number) for topic, numbers in self.assign.items() for number in numbers]

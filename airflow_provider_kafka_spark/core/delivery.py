@@ -1,4 +1,4 @@
-"""The job's report against the plan: the rule that decides whether a task is green. No I/O."""
+"""Check the job's report against the plan: this decides whether a task succeeds. No I/O."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ RESULT_VERSION = 1
 
 
 def check_delivery(report: JobReport, plan: ReplayPlan, run_id: str, transform: Transform) -> None:
-    """Pass only a report that proves that every planned range was read to its end and all that was kept was written.
+    """Check that the report proves that every planned range was read to its end and all kept records were written.
 
-    :raises DeliveryError: naming each range that falls short, and by how much.
+    :raises DeliveryError: naming each incomplete range, with its counts.
     """
     if (report.run_id, report.plan_digest) != (run_id, plan.digest):
         raise DeliveryError(
@@ -42,7 +42,7 @@ def check_delivery(report: JobReport, plan: ReplayPlan, run_id: str, transform: 
 
 
 def faults_of_counts(reported: Mapping[OffsetRange, RangeReport], transform: Transform) -> list[str]:
-    """Ranges whose counts cannot be those of a whole copy, in words."""
+    """Descriptions of the ranges whose counts are not those of a complete copy."""
     faults = []
     for r, counts in sorted(reported.items()):
         read, written, skipped = counts.records_read, counts.records_written, counts.records_skipped
@@ -68,14 +68,14 @@ def raise_if_mismatched(faults: list[str], report: JobReport, plan: ReplayPlan) 
 def check_duplicates(report: JobReport, transform: Transform) -> None:
     """Pass only a report without records that are, or may be, in the target more than once.
 
-    :raises DuplicateRecordsError: saying how many, as far as that can be told.
+    :raises DuplicateRecordsError: with the number of duplicates, as far as it is known.
     """
     if report.duplicates:
         what = f"{report.duplicates:,} records of this run are in the target more than once"
     elif report.failed_tasks and not transform.provenance_headers:
         what = (
             f"{report.failed_tasks} Spark tasks were lost and ran again, so some records may be in the target twice; "
-            "provenance_headers=True would tell which"
+            "provenance_headers=True would show which"
         )
     else:
         return
@@ -94,7 +94,7 @@ def ranges_with_gaps(report: JobReport) -> OffsetRanges:
 
 
 def check_gaps(report: JobReport, counted: Mapping[OffsetRange, int]) -> None:
-    """Hold the job's counts against those of a second client.
+    """Compare the job's counts with those of a second client.
 
     :param counted: records that are really in ranges.
     :raises DeliveryError: if the job read fewer than there are.
@@ -131,7 +131,7 @@ def result_of_run(report: JobReport, plan: ReplayPlan, warnings: tuple[str, ...]
 
 
 def result_of_empty_plan(plan: ReplayPlan, run_id: str) -> dict[str, Any]:
-    """A report of zeros: there was nothing to do, and no Spark was started."""
+    """A result with zeros: there was nothing to copy, and Spark was not started."""
     nothing = JobReport(
         run_id=run_id,
         plan_digest=plan.digest,
@@ -161,7 +161,7 @@ def result_of_plan(plan: ReplayPlan, run_id: str) -> dict[str, Any]:
 
 
 def missing_result(plan: ReplayPlan) -> list[dict[str, Any]]:
-    """What the broker no longer had, for a result."""
+    """The ranges that the broker no longer had, for a result."""
     return [{**m.offset_range.to_dict(), "reason": m.reason} for m in plan.missing]
 
 

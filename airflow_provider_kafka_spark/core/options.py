@@ -1,7 +1,7 @@
 """Spark's Kafka options: which there are, which Spark refuses or ignores, and which this package sets itself.
 
-Spark reads options without regard to case and ignores the ones it does not know, so a typo changes nothing and says
-nothing (``KafkaSourceProvider``). Here every option is looked up before Spark starts. No I/O.
+Spark reads options without regard to case and ignores the ones it does not know, so a typo has no effect and causes no
+error (``KafkaSourceProvider``). This module checks every option before Spark starts. No I/O.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from airflow_provider_kafka_spark.core.errors import OptionError
 
-#: Kafka's Java client replaces ``${file:PATH:NAME}`` in its properties by what a file of its machine has.
+#: Kafka's Java client replaces ``${file:PATH:NAME}`` in its properties by a value from a file on its machine.
 REFERENCE = "${"
 
 _OURS = "the plan sets it"
@@ -54,7 +54,7 @@ _SOURCE_REFUSED = {
     "kafka.enable.auto.commit": "Spark refuses it: nobody commits to Kafka",
     "kafka.interceptor.classes": "Spark refuses it",
 }
-#: What is otherwise for a stream.
+#: Differences for a stream.
 _STREAM_REFUSED = {
     **_SOURCE_REFUSED,
     "endingOffsets": "Spark refuses it: a run ends where the topics end when it starts",
@@ -171,11 +171,11 @@ def _unknown(parameter: str, given: object, spellings: Mapping[str, str], reason
     close = close or difflib.get_close_matches(str(given).lower(), spellings, n=1)
     hint = f"Did you mean {spellings[close[0]]!r}?" if close else "Kafka's own properties start with 'kafka.'."
     reason = f" It must not be set either: {reasons[close[0]]}." if close and close[0] in reasons else ""
-    return f"{parameter} has no option {given!r}; Spark would ignore it in silence. {hint}{reason}"
+    return f"{parameter} has no option {given!r}; Spark would silently ignore it. {hint}{reason}"
 
 
 def check_plain(name: str, value: str) -> None:
-    """:raises OptionError: if the value has a reference, by which a client would read a file of its machine."""
+    """:raises OptionError: if the value has a reference that makes a client read a file on its machine."""
     if REFERENCE in value:
         raise OptionError(_reference(name, value))
 

@@ -1,4 +1,4 @@
-"""The plan: exactly what a run will read, where it goes, and what the author should know before it starts. No I/O."""
+"""The plan: the offsets that a run reads, the target, and warnings for the author. No I/O."""
 
 from __future__ import annotations
 
@@ -50,12 +50,11 @@ class Target:
 class ReplayPlan:
     """What a run will read, frozen. A retry of a task uses the plan of its first try, although ``latest`` has moved on.
 
-    :param ranges: what is read, sorted; empty ranges stand for partitions without records in the wish.
-    :param missing: what of the wish the broker no longer has.
-    :param topic_ids: id of each source topic (KIP-516), where the broker tells it.
+    :param ranges: what is read, sorted; empty ranges stand for partitions without requested records.
+    :param missing: requested offsets that the broker no longer has.
+    :param topic_ids: id of each source topic (KIP-516), if the broker returns it.
     :param partition_counts: number of partitions of each source topic at planning time.
-    :param target_ends: end offset of each target partition at planning time: what lies behind it was there before this
-        run.
+    :param target_ends: end offset of each target partition at planning time. Earlier records are not from this run.
     :param spark_partitions: number of Spark tasks that read.
     :param warnings: what the author should know.
     """
@@ -92,11 +91,12 @@ class ReplayPlan:
         return _digest(content)
 
     def fingerprint(self, transform: Mapping[str, Any]) -> dict[str, str]:
-        """From what, by what and to where records come: names, each with an id or a digest, as far as it is known.
+        """What identifies the source, the transformation and the target: names, each with an id or a digest, as far as
+        known.
 
-        A record that was delivered before stands for a planned one only where all of this is the same.
+        A record that was delivered before counts for a planned one only if all of these are equal.
 
-        :param transform: the expressions and options that make a record of another.
+        :param transform: the expressions and options by which a record is changed.
         """
         known = {
             "the source cluster": self.source_cluster_id,
@@ -107,7 +107,7 @@ class ReplayPlan:
         return {name: value for name, value in known.items() if value}
 
     def changes_of_source(self, cluster: ClusterState) -> dict[str, str]:
-        """The topics whose offsets hold other records than when this plan was made, and why, in words."""
+        """The topics whose offsets hold other records than when this plan was made, each with the reason."""
         if self.source_cluster_id and cluster.cluster_id and self.source_cluster_id != cluster.cluster_id:
             reason = (
                 f"the connection {cluster.conn_id!r} leads to another cluster (id {self.source_cluster_id}, now "
@@ -147,7 +147,7 @@ class ReplayPlan:
         )
 
     def partitions_added(self, cluster: ClusterState) -> tuple[str, ...]:
-        """What appeared after planning and is therefore not covered, in words."""
+        """Descriptions of the partitions that were added after planning, which the plan does not cover."""
         grown = {name: len(cluster.topic(name).partitions) for name in self.partition_counts if name in cluster.topics}
         return tuple(
             f"{name}: partitions {self.partition_counts[name]} to {count - 1} were added after planning and are not "
@@ -234,7 +234,7 @@ def origin_of_transform(transform: Mapping[str, Any]) -> dict[str, str]:
 
 
 def fingerprint_changes(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """The names of what is another than before; what is not known on both sides is taken for the same.
+    """The names of what differs. A name that one side does not have counts as equal.
 
     >>> fingerprint_changes({"where": "a", "columns": "b"}, {"where": "c", "the topic 'new'": "d"})
     ['where']
@@ -243,7 +243,7 @@ def fingerprint_changes(before: Mapping[str, str], now: Mapping[str, str]) -> li
 
 
 def shortened(names: Sequence[str]) -> str:
-    """A list in words that is not too long for a message.
+    """The names joined for a message, limited to five.
 
     >>> shortened([f"t{i}" for i in range(7)])
     't0, t1, t2, t3, t4 and 2 more'
@@ -293,9 +293,9 @@ def make_plan(
 def check_target(
     name: str, target: Target, ranges: OffsetRanges, source: ClusterState, target_cluster: ClusterState
 ) -> list[str]:
-    """Refuse a topic that cannot take the records.
+    """Check that a topic can take the records.
 
-    :return: what could still go wrong, in words.
+    :return: warnings about what can still fail.
     :raises TargetError: if it does not exist, has too few partitions for ``preserve_partition``, or is being read.
     """
     where = f"the cluster of connection {target_cluster.conn_id!r}"

@@ -1,9 +1,8 @@
 """The header that says where a copied record came from. No I/O.
 
 One header, added last, whose value is text: ``run_id|topic|partition|offset|timestamp``, the timestamp in ms since
-1970. A topic's name cannot hold a ``|``. The writer of the job adds it, and an SQL expression reads it back, to find
-  out
-what an earlier try delivered.
+1970. A topic's name cannot contain ``|``. The job's writer adds the header, and an SQL expression reads it to find what
+  an earlier try delivered.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ class Provenance:
     def parse(cls, value: bytes) -> Provenance:
         """Read a header's value.
 
-        :raises ValueError: if it is none of ours.
+        :raises ValueError: if this package did not write it.
         """
         run_id, topic, partition, offset, timestamp_ms = value.decode().split(_SEPARATOR)
         return cls(run_id, topic, int(partition), int(offset), int(timestamp_ms))

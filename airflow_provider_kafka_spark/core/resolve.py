@@ -1,7 +1,7 @@
-"""Wishes and what the broker holds -> exact offsets, and what of the wish is not there. No I/O.
+"""Requested bounds and the state of the cluster -> exact offsets, and the missing ranges. No I/O.
 
-Resolved once, on the worker, before Spark starts: Spark binds ``latest`` per task and again for each action, and an
-aged-out timestamp or ``earliest`` is never an error there (``KafkaSourceRDD``, ``KafkaOffsetReaderAdmin``).
+The worker resolves them once, before Spark starts. Spark alone resolves ``latest`` per task and again for each action,
+and an aged-out timestamp or ``earliest`` is never an error (``KafkaSourceRDD``, ``KafkaOffsetReaderAdmin``).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PERMIT_LOSS = "Pass fail_on_data_loss=False to copy what is left; the report the
 
 @dataclass(frozen=True, order=True, slots=True)
 class MissingRange:
-    """Offsets that the wish covers and the broker no longer has.
+    """Requested offsets that the broker no longer has.
 
     :param reason: why, in words.
     """
@@ -39,7 +39,7 @@ class MissingRange:
 
 @dataclass(frozen=True, slots=True)
 class ResolvedRanges:
-    """What can be read, what of the wish cannot, and what the author should know."""
+    """The ranges to read, the missing ranges, and warnings for the author."""
 
     ranges: OffsetRanges
     missing: tuple[MissingRange, ...] = ()
@@ -48,7 +48,7 @@ class ResolvedRanges:
 
 @dataclass(frozen=True, slots=True)
 class ReadRules:
-    """How strict to be.
+    """How to read.
 
     :param read_committed: end at the last stable offset and leave out aborted records.
     :param fail_on_data_loss: aged-out offsets are an error.
@@ -58,18 +58,19 @@ class ReadRules:
     fail_on_data_loss: bool = True
 
     def end_of(self, state: PartitionState) -> int:
-        # Asked for one after the other on a live topic, the last stable offset may be ahead of the high watermark.
+        # The two are fetched one after the other, so on a live topic the last stable offset may exceed the high
+        # watermark.
         return min(state.last_stable, state.high_watermark) if self.read_committed else state.high_watermark
 
 
 def resolve_window(
     selection: Selection, starting: Bound, ending: Bound, cluster: ClusterState, rules: ReadRules
 ) -> ResolvedRanges:
-    """One range for every selected partition; a partition without records in the wish gets an empty one.
+    """One range for every selected partition; a partition without requested records gets an empty one.
 
     :raises BoundError: if an end lies in the future, or a partition has no bound or an unknown one has.
     :raises UnknownTopicError: if a topic or partition does not exist.
-    :raises DataLossError: if records of the wish have aged out and ``rules.fail_on_data_loss`` holds.
+    :raises DataLossError: if requested records have aged out and ``rules.fail_on_data_loss`` is set.
     :raises PlanError: if an offset lies beyond the log.
     """
     partitions = selection.partitions(cluster)

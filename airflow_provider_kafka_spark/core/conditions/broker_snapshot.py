@@ -1,4 +1,4 @@
-"""What sensors ask of a cluster, and what it answered: one round of requests serves any number of them. No I/O, no
+"""Queries of sensors to a cluster, and the answers: one round of requests serves any number of sensors. No I/O, no
 clock.
 """
 
@@ -15,16 +15,16 @@ from airflow_provider_kafka_spark.core.offset_range import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class BrokerQuery:
-    """What one sensor needs to know. Equal needs are asked for once.
+    """What one sensor queries. Equal queries are sent once.
 
     :param topics: names of topics; None where there is a pattern.
     :param pattern: a regular expression of whole names.
-    :param timestamps: in ms; the first offset at or after each is wanted for every partition.
-    :param newest: the largest timestamp of every partition is wanted.
-    :param retention: what retention may have deleted is wanted: the topics' configurations.
-    :param identity: the ids of the topics are wanted.
-    :param group_id: a consumer group whose commits are wanted.
-    :param checkpoint_location: a checkpoint whose finished offsets are wanted.
+    :param timestamps: in ms; the first offset at or after each, for every partition.
+    :param newest: include the largest timestamp of every partition.
+    :param retention: include the topics' configurations, which show what retention may have deleted.
+    :param identity: include the ids of the topics.
+    :param group_id: include the commits of this consumer group.
+    :param checkpoint_location: include the finished offsets of this checkpoint.
     """
 
     topics: tuple[str, ...] | None = None
@@ -43,15 +43,15 @@ class BrokerQuery:
 
 @dataclass(frozen=True, slots=True)
 class BrokerSnapshot:
-    """What a cluster held at one moment, of all that was asked for.
+    """The state of a cluster at one moment, for a set of queries.
 
-    What failed for one topic, group or checkpoint fails only who asks about it.
+    A failure for one topic, group or checkpoint affects only the queries for it.
 
     :param names: all topics that the login may see.
     :param newest: the largest timestamp in a partition, in ms; None if it is empty.
     :param committed: by group.
     :param finished: by checkpoint location.
-    :param failures: by what was asked about: ``("topic", "orders")``, ``("group", ...)``, ``("checkpoint", ...)``.
+    :param failures: by the object of the request: ``("topic", "orders")``, ``("group", ...)``, ``("checkpoint", ...)``.
     """
 
     cluster: ClusterState
@@ -60,7 +60,7 @@ class BrokerSnapshot:
     committed: Mapping[str, Mapping[TopicPartition, int]] = field(default_factory=dict)
     finished: Mapping[str, Mapping[TopicPartition, int]] = field(default_factory=dict)
     failures: Mapping[tuple[str, str], KafkaSparkError] = field(default_factory=dict)
-    # Made once for all who ask: a thousand sensors look at the same partitions.
+    # Computed once for all sensors: a thousand of them may read the same partitions.
     _partitions: dict[str, dict[TopicPartition, PartitionState]] = field(
         default_factory=dict, compare=False, repr=False
     )
@@ -70,12 +70,12 @@ class BrokerSnapshot:
         return self.cluster.now_ms
 
     def topic(self, name: str) -> TopicState:
-        """:raises KafkaSparkError: what failed when it was asked about."""
+        """:raises KafkaSparkError: if its request failed."""
         self._raise_failure("topic", name)
         return self.cluster.topic(name)
 
     def partitions(self, names: Collection[str]) -> dict[TopicPartition, PartitionState]:
-        """:raises KafkaSparkError: what failed when one of them was asked about."""
+        """:raises KafkaSparkError: if the request for one of them failed."""
         found: dict[TopicPartition, PartitionState] = {}
         for name in sorted(names):
             topic = self.topic(name)
@@ -87,19 +87,19 @@ class BrokerSnapshot:
         return found
 
     def group(self, group_id: str) -> Mapping[TopicPartition, int]:
-        """:raises KafkaSparkError: what failed when it was asked about."""
+        """:raises KafkaSparkError: if its request failed."""
         self._raise_failure("group", group_id)
         return self.committed[group_id]
 
     def checkpoint(self, location: str) -> Mapping[TopicPartition, int]:
-        """:raises KafkaSparkError: what failed when it was asked about."""
+        """:raises KafkaSparkError: if its request failed."""
         self._raise_failure("checkpoint", location)
         return self.finished[location]
 
     def with_checkpoint(
         self, location: str, finished: Mapping[TopicPartition, int] | KafkaSparkError
     ) -> BrokerSnapshot:
-        """These facts, and how far the stream with that checkpoint is done, or why that cannot be told."""
+        """This snapshot with the finished offsets of a checkpoint, or with the reason why they are unknown."""
         if isinstance(finished, KafkaSparkError):
             return replace(self, failures={**self.failures, ("checkpoint", location): finished})
         return replace(self, finished={**self.finished, location: finished})
@@ -107,16 +107,16 @@ class BrokerSnapshot:
     def _raise_failure(self, kind: str, name: str) -> None:
         failure = self.failures.get((kind, name))
         if failure is not None:
-            # It may be raised by many, and would gather a traceback of each.
+            # Many sensors may raise it, and it would collect the traceback of each.
             raise failure.with_traceback(None)
 
 
 @dataclass(frozen=True, slots=True)
 class ConditionResult:
-    """What one look at a condition gave.
+    """The result of one evaluation of a condition.
 
     :param met: whether it holds.
-    :param text: what was seen, for the log.
+    :param text: a description for the log.
     :param value: what the task returns.
     :param xcoms: what else it pushes, by key.
     :param warnings: what the author should know.

@@ -1,8 +1,8 @@
-"""What sensors wait for, as rules over facts of the broker: the same in a worker and in the triggerer. No I/O, no
+"""The conditions of sensors, as rules over a broker snapshot: the same on a worker and in the triggerer. No I/O, no
 clock.
 
-Nothing is kept between two looks: each judges by what the broker tells then, so that poking, rescheduling and deferring
-give the same answer.
+No state is kept between two evaluations: each uses a new snapshot, so that poking, rescheduling and deferring give the
+same result.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _KINDS: Mapping[str, Callable[..., Condition]] = {
 def parse_condition(value: Mapping[str, Any]) -> Condition:
     """Read back what ``to_json`` gave.
 
-    :raises ProtocolError: if it is of no kind that is known here.
+    :raises ProtocolError: if its kind is unknown.
     """
     parameters = dict(value)
     kind = parameters.pop("kind", None)

@@ -1,4 +1,4 @@
-"""The rule of when a consumer group has caught up. No I/O, no clock."""
+"""The condition that a consumer group has caught up. No I/O, no clock."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from airflow_provider_kafka_spark.core.parameters import check_group_id, whole_n
 
 @dataclass(frozen=True, slots=True)
 class GroupLag:
-    """A consumer group is at most so many offsets behind the end.
+    """The lag of a consumer group is at most ``max_lag`` offsets.
 
-    A partition without a commit counts from the start of its log, as does one whose commit has aged out.
+    A partition without a commit, or with an aged-out commit, counts from the start of its log.
 
-    :param per_partition: every partition, in place of all of them together.
+    :param per_partition: compare every partition alone, not the sum.
     """
 
     scope: TopicScope

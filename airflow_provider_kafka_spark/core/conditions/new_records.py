@@ -1,4 +1,4 @@
-"""The rule of when there are new records, and where they are. No I/O, no clock."""
+"""The condition that there are new records, and where they are. No I/O, no clock."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from airflow_provider_kafka_spark.core.resolve import MissingRange, raise_on_dat
 
 @dataclass(frozen=True, slots=True)
 class NewRecords:
-    """There are records that are new since some point.
+    """There are new records since a given position.
 
-    Records are counted by offsets: markers of transactions, aborted and compacted records count.
+    Records are counted by offsets, including transaction markers, aborted and compacted records.
 
-    :param max_wait_ms: so long after the timestamp of the first new record fewer than ``min_records`` are enough. By
-        the record's own timestamp, which the broker knows, so that nothing needs to be kept between two looks.
+    :param max_wait_ms: the time after the timestamp of the first new record when fewer than ``min_records`` are enough.
+        It uses the record's timestamp, so that no state is kept between two evaluations.
     """
 
     scope: TopicScope
@@ -94,11 +94,11 @@ class NewRecords:
         )
 
     def check(self, snapshot: BrokerSnapshot, now_ms: int) -> ConditionResult:
-        """:param now_ms: the time that the needs were told for.
+        """:param now_ms: the time for which the query was made.
         :raises DataLossError: if records since then have aged out, and that is not permitted.
         :raises PlanError: if since lies beyond the end, or names what does not exist.
         """
-        # Before any topic is waited for: what is wrong with the group or the checkpoint will not mend meanwhile.
+        # Check the group or the checkpoint before waiting for a topic: waiting does not correct an error there.
         self._known(snapshot)
         topics = self.scope.present_topics(snapshot)
         if isinstance(topics, str):
@@ -128,7 +128,7 @@ class NewRecords:
     def starts(
         self, snapshot: BrokerSnapshot, partitions: Mapping[TopicPartition, PartitionState]
     ) -> tuple[dict[TopicPartition, int], list[MissingRange]]:
-        """Where new records of every partition start, and what of them has aged out.
+        """Where new records of every partition start, and which have aged out.
 
         :raises PlanError: as :meth:`check`.
         """
@@ -140,13 +140,11 @@ class NewRecords:
         return starts, missing
 
     def _cutoff(self, now_ms: int) -> int | None:
-        # Whole seconds, so that sensors with the same wait ask the same.
+        # Whole seconds, so that sensors with the same wait send the same query.
         return None if self.max_wait_ms is None else max(0, now_ms // 1000 * 1000 - self.max_wait_ms)
 
     def _waited_long(self, fresh: list[OffsetRange], snapshot: BrokerSnapshot, now_ms: int) -> bool:
-        """Whether a first new record is older than the longest wait: then the first one that is younger comes behind
-        it.
-        """
+        """Whether a first new record is older than the longest wait: then the first younger record comes after it."""
         cutoff = self._cutoff(now_ms)
         if cutoff is None:
             return False
@@ -196,8 +194,8 @@ class NewRecords:
             raise PlanError(
                 f"since must not lie beyond the end of the log; {_where(self.since)} says {requested.offset} for {p}, "
                 f"which ends at {state.high_watermark} (connection {snapshot.cluster.conn_id!r}). Correct it. If the "
-                "log was longer before, the topic was deleted and created again, and what was read of the old one "
-                "says nothing about the new one."
+                "log was longer before, the topic was deleted and created again, and the offsets of the old topic do "
+                "not apply to the new one."
             )
         start = max(requested.offset, min(state.log_start, end))
         if start == requested.offset:

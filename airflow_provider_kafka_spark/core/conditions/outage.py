@@ -1,4 +1,4 @@
-"""One line for each outage of a broker, however often it is asked meanwhile. No I/O."""
+"""One log line for each outage of a broker, however many requests fail. No I/O."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ class Outage:
         self._is_out = False
 
     def began(self, error: Exception) -> list[str]:
-        """What is to be said about a failed attempt: nothing but the first time."""
+        """Lines to log about a failed attempt: only for the first one."""
         if self._is_out:
             return []
         self._is_out = True
         return [f"The broker does not answer; it is asked again at every interval. {error}"]
 
     def ended(self) -> list[str]:
-        """What is to be said about an attempt that succeeded: nothing but after a failed one."""
+        """Lines to log about a successful attempt: only after a failed one."""
         if not self._is_out:
             return []
         self._is_out = False

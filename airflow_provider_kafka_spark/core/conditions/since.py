@@ -1,8 +1,7 @@
-"""What ``since`` means to a sensor: from where on records are new. No I/O, no clock.
+"""The parameter ``since`` of sensors: the position from which records are new. No I/O, no clock.
 
 A parsed ``since`` is one of :class:`SinceOffsets`, :class:`SinceTimestamp`, :class:`SinceGroup`,
-:class:`SinceCheckpoint`. Each has the JSON form that :func:`parse_since` reads back, so that it can travel to the
-triggerer.
+:class:`SinceCheckpoint`. Each has the JSON form that :func:`parse_since` reads back, to send it to the triggerer.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ class SinceCheckpoint:
     """From where the stream with this checkpoint is done on; a partition that it does not know counts from its
     beginning.
 
-    :param missing_is_earliest: a checkpoint that does not exist yet knows no partition, in place of being an error.
+    :param missing_is_earliest: count everything if the checkpoint does not exist yet, instead of raising an error.
     """
 
     location: str
@@ -100,8 +99,8 @@ def parse_since(value: object) -> Since:
         return _parse(value)
     except KafkaSparkError as error:
         raise BoundError(
-            f"since must be {_EXAMPLE}; got {value!r}: {error} If a template stands there, look at what it rendered "
-            "to; for an XCom, pass the task's output itself."
+            f"since must be {_EXAMPLE}; got {value!r}: {error} If it is a template, check what it rendered to; for an "
+            "XCom, pass the task's output itself."
         ) from error
 
 
@@ -139,7 +138,7 @@ def _parse_mapping(value: Mapping[Any, Any]) -> Since:
         return replace(_checkpoint(value["checkpoint_location"]), missing_is_earliest=value["if_missing"] == "earliest")
     if len(value) == 1:
         ((key, inner),) = value.items()
-        # A topic may have one of these names; its offsets are a mapping.
+        # A topic may have one of these names; the value is then a mapping.
         if key == "offsets" and isinstance(inner, Mapping) and all(isinstance(v, Mapping) for v in inner.values()):
             return _offsets(inner)
         if not isinstance(inner, Mapping):
@@ -168,7 +167,7 @@ def _after_ranges(values: Iterable[object]) -> SinceOffsets:
         r = OffsetRange.parse(value)
         ends[r.topic_partition] = max(r.until_offset, ends.get(r.topic_partition, 0))
     if not ends:
-        # Every partition would count from its beginning, which nobody meant who passed on what a task returned.
+        # Every partition would count from its beginning, which is never intended for a task's result.
         raise BoundError("A list of ranges must name at least one; 'earliest' is everything that is there.")
     return SinceOffsets(Bound(Earliest(), {partition: AtOffset(end) for partition, end in ends.items()}))
 

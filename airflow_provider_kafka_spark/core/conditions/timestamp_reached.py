@@ -1,4 +1,4 @@
-"""The rule of when a window of timestamps is complete. No I/O, no clock."""
+"""The condition that a window of timestamps is complete. No I/O, no clock."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from airflow_provider_kafka_spark.core.parameters import milliseconds
 
 @dataclass(frozen=True, slots=True)
 class TimestampReached:
-    """Every partition has a record at or after a moment, so that what lies before it is complete.
+    """Every partition has a record at or after a moment, so that the window before it is complete.
 
-    A partition where no record came for so long counts as complete: its newest record, by timestamp, and the moment
-    itself are both older than ``idle_ms``. An empty partition counts from the moment. Under ``read_committed`` no open
-    transaction may lie before the moment's record, or anywhere in an idle partition.
+    An idle partition counts as complete: its newest record, by timestamp, and the moment itself are both older than
+    ``idle_ms``. An empty partition counts from the moment. Under ``read_committed`` no open transaction may lie before
+    the moment's record, or anywhere in an idle partition.
     """
 
     scope: TopicScope
@@ -70,7 +70,7 @@ class TimestampReached:
                     f"{p} ({'empty' if newest is None else f'newest record {iso(newest)}'}, ends at {stable:,})"
                 )
             else:
-                hidden = "" if stable >= state.high_watermark else f", behind an open transaction at {stable:,}"
+                hidden = "" if stable >= state.high_watermark else f", with an open transaction at {stable:,}"
                 waiting.append(f"{p}{hidden}")
         if waiting:
             shown = ", ".join(waiting[:8]) + (f" and {len(waiting) - 8} more" if len(waiting) > 8 else "")

@@ -1,4 +1,4 @@
-"""What all conditions have in common: which topics they look at, and how. No I/O, no clock."""
+"""The common part of all conditions: which topics they read, and how. No I/O, no clock."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MISSING_TOPIC = ("fail", "wait")
 
 @dataclass(frozen=True, slots=True)
 class TopicScope:
-    """Which topics are looked at, and how.
+    """Which topics a condition reads, and how.
 
     :param selection: of topics or by a pattern.
     :param missing_topic: ``"fail"``, or ``"wait"`` until every topic exists.
@@ -37,7 +37,8 @@ class TopicScope:
         isolation_level: Any = "read_committed",
         missing_topic: Any = "fail",
     ) -> TopicScope:
-        """What every condition takes is by name; what only some do is by position, so that the others refuse its name.
+        """Parameters of every condition are passed by name. Those of some conditions are passed by position, so that
+        the others refuse the name.
 
         :raises InvalidInputError: naming the parameter that cannot be right.
         """
@@ -50,7 +51,7 @@ class TopicScope:
         return cls(_select(topics, topic_pattern), rules, missing_topic)
 
     def to_json(self) -> dict[str, Any]:
-        """What every condition takes, by name."""
+        """The parameters of every condition, by name."""
         return {
             "topics": None if self.selection.topics is None else list(self.selection.topics),
             "isolation_level": "read_committed" if self.rules.read_committed else "read_uncommitted",
@@ -59,17 +60,17 @@ class TopicScope:
 
     @property
     def topics_or_pattern(self) -> tuple[tuple[str, ...] | None, str | None]:
-        """One of the two, for the needs."""
+        """One of the two, for the query."""
         topics = self.selection.topics
         return None if topics is None else tuple(topics), self.selection.pattern
 
     def present_topics(self, snapshot: BrokerSnapshot) -> tuple[str, ...] | str:
-        """The topics to look at, or in words what is being waited for.
+        """The topics to read, or a description of the topics to wait for.
 
         :raises UnknownTopicError: if a topic does not exist, or a pattern matches none, and that is not to be waited
             for.
         """
-        # A topic that failed is known to exist, or hidden; asking about it tells.
+        # A topic with a failed request exists or is not visible to the login; reading it raises the failure.
         failed = {name for kind, name in snapshot.failures if kind == "topic"}
         try:
             return self.selection.topic_names(snapshot.names | failed)

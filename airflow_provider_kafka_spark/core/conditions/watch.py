@@ -1,7 +1,7 @@
-"""What a watcher has announced, and what it announces next: every new record once, over restarts. No I/O, no clock.
+"""Which records a watcher has announced and announces next: every new record once, over restarts. No I/O, no clock.
 
-The state is written down before an announcement is made and again when it is known to have been kept. After a crash in
-between the very same announcement, with its number, is made again: never another one that overlaps it.
+The state is stored before an event is sent, and again when the event is acknowledged. After a crash in between, the
+same event is sent again with the same number; no other event overlaps it.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ LATEST = "latest"
 
 @dataclass(frozen=True, slots=True)
 class WatchState:
-    """How far a watcher is.
+    """The progress of a watcher.
 
-    :param number: how many announcements were kept.
-    :param offsets: up to where records were announced, or where the watch began.
+    :param number: how many events were acknowledged.
+    :param offsets: end of the announced records, or the start of the watch.
     :param topic_ids: of the topics at that time.
     :param selection: what was watched.
-    :param pending: an announcement that was begun, and is not known to have been kept.
+    :param pending: an event that is sent and not acknowledged.
     """
 
     number: int
@@ -53,7 +53,7 @@ class WatchState:
 
     @classmethod
     def from_json(cls, value: object) -> WatchState:
-        """:raises ProtocolError: if it is none of ours."""
+        """:raises ProtocolError: if this package did not write it."""
         try:
             if not isinstance(value, Mapping) or value["version"] != STATE_VERSION:
                 raise KeyError("version")
@@ -67,11 +67,11 @@ class WatchState:
         except (KeyError, TypeError, ValueError, KafkaSparkError) as error:
             raise ProtocolError(
                 f"The state of a watcher in the asset state store must be of version {STATE_VERSION}; got {value!r}: "
-                f"{error!r}. Delete it to start the watch anew, from its 'since' on."
+                f"{error!r}. Delete it to start the watch again from its 'since'."
             ) from error
 
     def acknowledged(self) -> WatchState:
-        """The state when the pending announcement is known to have been kept."""
+        """The state after the pending event is acknowledged."""
         if self.pending is None:
             return self
         return replace(
@@ -82,7 +82,7 @@ class WatchState:
         )
 
     def event(self) -> dict[str, Any] | None:
-        """What is pending, as it stands in the asset event."""
+        """The pending event, as it is in the asset event."""
         if self.pending is None:
             return None
         return {key: value for key, value in self.pending.items() if key != "offsets"}
@@ -90,9 +90,9 @@ class WatchState:
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """What a watcher looks for.
+    """What a watcher waits for.
 
-    :param since: where the very first look begins; None for the end of the log at that time.
+    :param since: where the first evaluation starts; None for the end of the log at that time.
     """
 
     scope: TopicScope
@@ -127,14 +127,14 @@ class Watch:
     def evaluate(
         self, state: WatchState | None, snapshot: BrokerSnapshot, now_ms: int
     ) -> tuple[WatchState, tuple[str, ...]]:
-        """The state to write down: with an announcement pending, if there is something to announce.
+        """The next state, with a pending event if there are new records.
 
         A topic that does not exist is waited for. One that was created again, and partitions that were added, count
-        from their beginning. Records that have aged out are named in the announcement.
+        from their beginning. The event names records that have aged out.
 
-        :param state: the last one, without anything pending; None at the very first look.
-        :return: and what is to be said about it.
-        :raises PlanError: if the first look begins beyond the end of the log.
+        :param state: the last state, without a pending event; None at the first evaluation.
+        :return: the state, and warnings to log.
+        :raises PlanError: if the first evaluation starts beyond the end of the log.
         """
         topics = self.scope.selection.matching(snapshot.names)
         ids = {name: topic_id for name in topics if (topic_id := snapshot.topic(name).topic_id) is not None}
@@ -203,7 +203,7 @@ def announced_ranges(events: Iterable[Any]) -> list[dict[str, Any]]:
     """The offset ranges of a run's asset events, ready for ``ReplayOffsetRangesOperator``.
 
     A watcher's event has the ranges that it saw arrive in the watched topic. An operator's event has the ranges of the
-    target that it wrote. A range that two events have counts once.
+    target that it wrote. A range of two events counts once.
 
     :param events: ``triggering_asset_events[asset]``, or what is in their ``extra``.
     :raises BoundError: if one of them is not from a watcher or an operator of this package.

@@ -1,1 +1,1 @@
-"""What goes to Spark with a job, and what comes back from it besides the report."""
+"""What crosses to the driver in addition to request and report: events, failures, files and secrets."""

@@ -1,4 +1,4 @@
-"""What a failure of Spark's Kafka connector means, and what to do about it. No I/O.
+"""The causes of failures in Spark's Kafka connector, and what to do about them. No I/O.
 
 The messages are Spark's and Kafka's own (KafkaExceptions, KafkaDataConsumer, the clients' error classes), read in 4.0.
 """
@@ -10,24 +10,24 @@ import re
 from airflow_provider_kafka_spark.core.job.shown_text import shown_lines
 from airflow_provider_kafka_spark.core.protocol import JobFailure, JobRequest
 
-#: What Kafka's Java client says when a permission lacks. It names topics and groups, and never what it wanted to do
-#: with them.
+#: Messages of Kafka's Java client about a missing permission. They name topics and groups, but not the operation.
 _REFUSED_TOPICS = re.compile(r"Not authorized to access topics: \[([^\]\n]*)\]")
 _REFUSED_GROUP = re.compile(r"Not authorized to access group: (\S+)")
-#: All that Python learns when the JVM behind it is gone; what Java itself says of a connection stands in more lines.
+#: The error in Python when its JVM is gone. Java's own errors about a connection have more lines.
 _NO_JVM = (
     r"\A(\[Errno \d+\] (Connection refused|Connection reset by peer|Broken pipe)|Answer from Java side is empty"
     r"|An error occurred while calling [^\s:]+|Py4J\w*Error)\s*\Z"
 )
-#: Spark's names for what an expression makes of data; all but those of lost data are of the SQL standard's class 22.
+#: Spark's error classes for expressions that fail on data. Except for lost data, they are in class 22 of the SQL
+#: standard.
 _DATA_EXCEPTION = (
     r"\[(CAST_INVALID_INPUT|CAST_OVERFLOW|INVALID_ARRAY_INDEX|DIVIDE_BY_ZERO|ARITHMETIC_OVERFLOW"
     r"|USER_RAISED_EXCEPTION)|SQLSTATE: 22(?!000)\w{3}"
 )
-#: What is looked at and shown of an error, which may quote megabytes of a record: lines, and characters of each.
+#: Limits for an error, which may quote megabytes of a record: lines, and characters of each line.
 _MOST_LINES, _LONGEST_LINE = 600, 4_000
-#: (pattern, name in the error tree, what to do); the first that matches is the cause. What quotes records comes
-#: first: a record may have the words of any other.
+#: (pattern, name in the error tree, what to do). The first match is the cause. Patterns of errors that quote records
+#: come first: a record may contain the words of any other.
 _CAUSES = (
     (
         _NO_JVM,
@@ -62,7 +62,7 @@ _CAUSES = (
     (
         r"not present in metadata after",
         "BrokerUnavailableError",
-        "The target's brokers did not tell the job of the topic in time: they did not answer, did not take its login, "
+        "The target's brokers did not return the topic's metadata in time: they did not answer, refused the login, "
         "or the topic was deleted meanwhile. Part of the records may be written.",
     ),
     (
@@ -133,7 +133,7 @@ def find_cause(error_text: str, request: JobRequest | None = None) -> JobFailure
     """Name the failure.
 
     :param error_text: the message and stack trace of what Spark threw.
-    :param request: what the job was to do; by it a lacking permission gets its name.
+    :param request: of the job, used to name a missing permission.
     """
     error_text = shown_lines(error_text, _MOST_LINES, _LONGEST_LINE)
     summary = _summary(error_text)
@@ -145,7 +145,7 @@ def find_cause(error_text: str, request: JobRequest | None = None) -> JobFailure
 
 
 def _lacking_permissions(error_text: str, request: JobRequest | None) -> str:
-    """Which permissions the logins need, in words; empty if that cannot be told."""
+    """The permissions that the logins need, as sentences; empty if they are unknown."""
     topics = {topic.strip() for found in _REFUSED_TOPICS.findall(error_text) for topic in found.split(",")}
     required_acls = [_required_acls_on_topic(topic, request) for topic in sorted(topics) if topic]
     required_acls += [
@@ -193,7 +193,7 @@ def _required_acls_on_topic(topic: str, request: JobRequest | None) -> str:
 
 
 def _summary(error_text: str) -> str:
-    """The innermost causes' own words, without the stack."""
+    """The messages of the innermost causes, without the stack."""
     causes = re.findall(r"^Caused by: (.+)$", error_text, re.MULTILINE)
     lines = [
         line.strip()

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 
-#: Neither a blank, nor a sign to Spark or to a shell that starts an executor.
+#: Characters without a meaning to Spark or to a shell that starts an executor.
 _PLAIN = re.compile(r"[A-Za-z0-9._~:/?&=%@+,-]+")
 
 
 def java_option(option: str) -> str:
-    r"""One option, whatever it holds.
+    r"""One option, quoted if necessary.
 
     >>> java_option("-Da=b"), java_option('-Da=b "c')
     ('-Da=b', '"-Da=b \\"c"')

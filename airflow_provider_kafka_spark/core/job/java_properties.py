@@ -35,7 +35,7 @@ def _unicode(character: str) -> str:
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """What the file says, as Java reads it: the last one of a name counts.
+    """The properties of the file, as Java reads it: the last value of a name counts.
 
     >>> parse_properties("# a comment\\na: 1\\nb  2 \\\\\\n   3\\na=4")
     {'a': '4', 'b': '2 3'}

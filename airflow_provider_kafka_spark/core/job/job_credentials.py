@@ -1,4 +1,4 @@
-"""What a Spark job logs in with at its two clusters, and what has to travel with it for that. No I/O."""
+"""The logins of a Spark job at its two clusters, and the files and properties that they need. No I/O."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from airflow_provider_kafka_spark.core.job.file_names import RESERVED
 
 @dataclass(frozen=True, slots=True)
 class JobCredentials:
-    """The logins of a job at source and target; they may differ in everything.
+    """The logins of a job at source and target.
 
     :param by_name: driver or executors run elsewhere, and find files by their base name in their working directory.
-    :param spark_settings: by which Spark obtains tokens itself. **Secret.**
+    :param spark_settings: settings with which Spark obtains tokens itself. **Secret.**
     """
 
     source: KafkaClientConfig = field(repr=False)
@@ -34,10 +34,9 @@ class JobCredentials:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """Local paths of the files that both logins need, where they are not found by these paths.
+        """Local paths of the files that both logins need, if the job's machines do not have them at these paths.
 
-        :raises ConnectionConfigError: if two would be one by their base names, or one has the name of a file of the job
-            itself.
+        :raises ConnectionConfigError: if two have the same base name, or one has the name of the job's own file.
         """
         if not self.by_name:
             return ()
@@ -58,5 +57,5 @@ class JobCredentials:
 
     @property
     def system_properties(self) -> Mapping[str, str]:
-        """What the job's JVMs must have."""
+        """The system properties of the job's JVMs."""
         return joined_system_properties((self.source, self.target))

@@ -1,7 +1,7 @@
-"""What a running job says on its standard output, one line an event. No I/O.
+"""Events of a running job on its standard output, one line each. No I/O.
 
-A driver's output also quotes data, such as the value of a record in an error of Spark. So each event carries the token
-of its request, a random value that nobody else knows.
+A driver's output also quotes data, such as the value of a record in an error of Spark. So each event has the token of
+its request, a random value.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 _PREFIX = "@airflow-kafka-spark"
-#: A host, perhaps a port and a path, and nothing that hides where it leads, such as a user's name.
+#: A host, optionally a port and a path, and nothing that hides the destination, such as a user's name.
 _WEB_ADDRESS = re.compile(r"https?://([\w.-]+|\[[0-9A-Fa-f:.]+\])(:\d{1,5})?(/[!-~]*)?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class JobStarted:
-    """The Spark application is up.
+    """The Spark application has started.
 
     :param application_id: as the cluster manager knows it.
     :param ui_url: http or https address of the Spark UI, or None if it is off.
@@ -30,7 +30,7 @@ class JobStarted:
 
 @dataclass(frozen=True, slots=True)
 class JobProgress:
-    """How far the copy is.
+    """The progress of the copy.
 
     :param records: read until now.
     :param planned: to be read at most.
@@ -64,9 +64,9 @@ def format_event(event: JobEvent, token: str) -> str:
 
 
 def take_event(line: str, token: str) -> tuple[str, JobEvent | None]:
-    """Split a line of output into what is for the log, without the token, and the event in it or None.
+    """Split a line of output into the text for the log, without the token, and the event in it or None.
 
-    An event may come after text of another process that did not end its line. A damaged event is none.
+    An event may come after text of another process that did not end its line. A damaged event is ignored.
     """
     before, marker, text = line.partition(f"{_PREFIX} {token} ")
     event = _parse(text) if marker else None
@@ -92,7 +92,7 @@ def _parse(text: str) -> JobEvent | None:
 
 
 def _is_sound(event: JobEvent) -> bool:
-    """Whether the fields are of their types: what follows the log must not fail at showing an event."""
+    """Whether the fields have their types: following the log must not fail when an event is shown."""
     if isinstance(event, JobStarted):
         return isinstance(event.application_id, str) and isinstance(event.ui_url, (str, type(None)))
     numbers = (event.records, event.planned, event.seconds)

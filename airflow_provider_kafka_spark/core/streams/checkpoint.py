@@ -1,12 +1,12 @@
-"""What a stream's checkpoint says: what it is for, how far it got, and which batch was begun and not finished. No I/O.
+"""The contents of a stream's checkpoint: its job, its progress, and its uncommitted batch. No I/O.
 
 Spark keeps a numbered file per micro-batch in ``offsets`` (written before the batch; exclusive ends) and in ``commits``
 (written after it), and where it began in ``sources/0/0`` (``OffsetSeqLog``, ``CommitLog``,
-``KafkaSourceInitialOffsetWriter``). So what is finished are the offsets of the last *commit*; a batch in ``offsets``
-without a commit may have written some of its records, or all, or none.
+``KafkaSourceInitialOffsetWriter``). So the offsets of the last *commit* are finished; a batch in ``offsets`` without a
+commit may have written some of its records, or all, or none.
 
-Beside them lies our own record of what the checkpoint is for. A reset begins a new generation: a folder of its own, and
-the old one stays.
+This package adds a manifest, ``stream.json``, with the job that the checkpoint belongs to. A reset starts a new
+generation in another folder; the old folder stays.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from airflow_provider_kafka_spark.core.offset_range import (
 )
 
 MANIFEST_VERSION = 1
-#: Versions of Spark's log files that are understood (4.0 writes the first).
+#: The supported version of Spark's log files (Spark 4.0 writes it).
 _LOG_VERSION = "v1"
-#: A file that others may write can put anything into a reason.
+#: Others may write the file, so its contents in a message are limited to this many characters.
 _LONGEST_REASON = 300
 _STREAM_ID = re.compile(r"[0-9a-f]{16}")
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,18}")
@@ -40,8 +40,8 @@ Offsets = Mapping[TopicPartition, int]
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """What a checkpoint is for. A job that differs in any of it would, with Spark alone, copy nothing or the wrong
-    records and succeed.
+    """The job that a checkpoint belongs to. With Spark alone, a job that differs in any of these fields would copy
+    nothing or the wrong records, and succeed.
 
     :param selection: the topics, the pattern or the assignment, as text.
     :param target_topic: or None, when ``target_topic_expr`` decides.
@@ -57,18 +57,18 @@ class Binding:
     preserve_partition: bool = False
 
     def differences(self, other: Binding) -> list[str]:
-        """What the other one has otherwise, in words."""
+        """Descriptions of the fields that differ."""
         mine, theirs = asdict(self), asdict(other)
         return [f"{name} is {theirs[name]!r} and was {mine[name]!r}" for name in mine if mine[name] != theirs[name]]
 
 
 @dataclass(frozen=True, slots=True)
 class StreamManifest:
-    """Our record of one generation of a checkpoint.
+    """The manifest of one generation of a checkpoint: the file ``stream.json``.
 
     :param stream_id: goes into the provenance header of every record; 16 hexadecimal digits.
     :param starting: where it began, for every partition there was.
-    :param topic_ids: id of each source topic (KIP-516), where the broker tells it.
+    :param topic_ids: id of each source topic (KIP-516), if the broker returns it.
     :param reset_to: what ``reset_checkpoint_to`` said, or None for the first generation.
     :param reset_by: the DAG run that said it.
     """
@@ -96,7 +96,7 @@ class StreamManifest:
     @classmethod
     def from_json(cls, text: str, name: str) -> StreamManifest:
         """:param name: of the file, for the message.
-        :raises CheckpointError: if it is not a whole record of this version.
+        :raises CheckpointError: if it is not a complete manifest of this version.
         """
         try:
             content = json.loads(text)
@@ -162,9 +162,9 @@ class Checkpoint:
     """One generation, as it was read.
 
     :param number: of the generation, from 0.
-    :param manifest: None where the checkpoint is one of Spark's own, not made by this package.
+    :param manifest: None if the checkpoint is Spark's own, not written by this package.
     :param committed: the last batch that has a commit.
-    :param uncommitted: the batch after it, begun and not finished.
+    :param uncommitted: the batch after it, without a commit.
     :param initial: where Spark began; None until its first start.
     """
 
@@ -176,7 +176,7 @@ class Checkpoint:
 
     @property
     def finished(self) -> Offsets:
-        """How far every partition is done; a partition that is not named has not been seen yet."""
+        """End of the finished records of every partition; a partition that is not named is new."""
         starting: Offsets = self.initial or (self.manifest.starting if self.manifest is not None else {})
         return {**starting, **(self.committed.ends if self.committed is not None else {})}
 

@@ -1,4 +1,4 @@
-"""A stream's report against its plan and its checkpoint: the rule that decides whether its task is green. No I/O."""
+"""Check a stream's report against its plan and checkpoint: this decides whether its task succeeds. No I/O."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def check_stream(
     finished: Mapping[TopicPartition, int],
     transform: Transform,
 ) -> None:
-    """Pass only a report that proves that the stream read at least to the planned ends, wrote all that was kept, and
-    has committed just that.
+    """Check that the report proves that the stream read at least to the planned ends, wrote all kept records, and
+    committed exactly that.
 
     :param finished: what the checkpoint says after the run, read by the worker.
-    :raises DeliveryError: naming each partition that falls short.
+    :raises DeliveryError: naming each incomplete partition.
     """
     if (report.run_id, report.plan_digest) != (stream_id, plan.digest):
         raise DeliveryError(
@@ -60,7 +60,7 @@ def check_stream(
             faults.append(f"{planned}: the stream went from {got.from_offset} to {got.until_offset}")
     for p, got in sorted(reported.items()):
         done = finished.get(p, 0)
-        # What was missing before the run is left behind without being finished.
+        # Ranges that were missing before the run are skipped without being finished.
         if done != got.until_offset and not (got.from_offset == got.until_offset and done < got.until_offset):
             faults.append(f"{p}: reported up to {got.until_offset}, committed up to {done}")
     by_batch = sum(b.records_read for b in report.batches), sum(b.records_written for b in report.batches)
@@ -85,7 +85,7 @@ def behind(
 
 
 def report_of_nothing(plan: ReplayPlan, stream_id: str) -> JobReport:
-    """A report of zeros: the stream was at the end already, and no Spark was started."""
+    """A report of zeros: the stream was at the end already, and Spark was not started."""
     return JobReport(
         run_id=stream_id,
         plan_digest=plan.digest,
@@ -105,7 +105,7 @@ def result_of_stream(
     committed: Mapping[TopicPartition, int] | None,
     warnings: tuple[str, ...] = (),
 ) -> dict[str, Any]:
-    """What the task returns: the shape of a batch's result, and what a stream has besides.
+    """What the task returns: the keys of a bounded copy's result, and those of a stream.
 
     :param lags: as :func:`behind` gives them, after the run.
     :param committed: what was committed to the group for lag monitors, or None without such a group.

@@ -1,7 +1,7 @@
-"""A checkpoint and what the broker holds -> where a stream's next run goes from and to, or why it may not go. No I/O.
+"""A checkpoint and the state of the cluster -> the offsets of a stream's next run, or why it must not run. No I/O.
 
-Spark alone would go on in silence where it should not: with the checkpoint of another job it copies nothing, and of a
-topic that was created again it reads what lies behind the old offset (3 of 40 records, tried).
+Spark alone does not detect these cases: with the checkpoint of another job it copies nothing, and from a topic that was
+created again it reads only the records after the old offset (3 of 40 records in a test).
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from airflow_provider_kafka_spark.core.streams.checkpoint import Binding, Checkp
 
 @dataclass(frozen=True, slots=True)
 class Reset:
-    """A wish to start again.
+    """A request to start again.
 
     :param to: where, as the author wrote it.
-    :param by: the DAG run that wishes it; a retry of it does not reset again.
+    :param by: the DAG run that requests it; a retry of it does not reset again.
     """
 
     to: str
@@ -43,11 +43,11 @@ class StreamPlan:
 
     :param resolved: for each partition, from where the stream stands to the end of the log.
     :param generation: number of the checkpoint's generation.
-    :param manifest: of that generation, as it should be from now on.
-    :param is_new: whether the run begins this generation.
-    :param uncommitted: what of a begun and uncommitted batch is to be finished first.
+    :param manifest: of that generation, to be written by this run.
+    :param is_new: whether the run starts this generation.
+    :param uncommitted: ranges of an uncommitted batch, to be finished first.
     :param uncommitted_batch: number of that batch, or None.
-    :param added: partitions that were not there at the run before.
+    :param added: partitions that the previous run did not have.
     """
 
     resolved: ResolvedRanges
@@ -60,8 +60,8 @@ class StreamPlan:
 
     @property
     def has_work(self) -> bool:
-        """Whether Spark must run: also a first run that finds nothing has to write down where it stands, and a loss
-        that was permitted must be left behind, or each run would report it again.
+        """Whether Spark must run. A first run without records stores its position, and a permitted loss is skipped, or
+        each run would report it again.
         """
         return self.is_new or self.resolved.ranges.total > 0 or any(m.offset_range.size for m in self.resolved.missing)
 
@@ -76,16 +76,17 @@ def resolve_stream(
     rules: ReadRules,
     new_stream_id: str,
 ) -> StreamPlan:
-    """Where the next run goes from and to.
+    """The plan of the next run.
 
     :param starting: where the very first run starts.
     :param cluster: state of all topics that are selected or in the checkpoint, as far as they exist; with the
         timestamps of whichever bound is used.
-    :param new_stream_id: for the case that a generation begins.
+    :param new_stream_id: used if a generation starts.
     :raises BoundError: if this is the first run and ``starting`` is None, or a reset was done already by another run.
     :raises CheckpointError: if the checkpoint is not this job's.
-    :raises DataLossError: if records are gone that the stream had not read, and ``rules.fail_on_data_loss`` holds.
-    :raises PlanError: if an open transaction hides records that the stream has read already, or begun to read.
+    :raises DataLossError: if records are gone that the stream had not read, and ``rules.fail_on_data_loss`` is set.
+    :raises PlanError: if an open transaction hides records that the stream has read, or that its uncommitted batch
+        reads.
     :raises UnknownTopicError: if a topic does not exist.
     """
     manifest = checkpoint.manifest if checkpoint is not None else None
@@ -123,7 +124,7 @@ def _reset_bound(reset: Reset) -> Bound:
 
 
 def _is_done(reset: Reset, manifest: StreamManifest) -> bool:
-    # By its meaning: another spelling of the same moment would copy everything again.
+    # Compare the meaning: another spelling of the same moment must not copy everything again.
     if manifest.reset_to is None or parse_start(manifest.reset_to, "reset_checkpoint_to") != _reset_bound(reset):
         return False
     if manifest.reset_by == reset.by:
@@ -191,7 +192,7 @@ def _go_on(
             starts[p] = start
         if start is None or (gone and not gone[0].offset_range.size):
             lost.add(p)
-    # Before a selection that names a deleted topic is held against the cluster: this says what was lost.
+    # Before the selection, which may name a deleted topic, is compared with the cluster: this error names the loss.
     raise_on_data_loss(missing, rules)
     selection, absent = _still_there(selection, cluster, rules)
     partitions = selection.partitions(cluster)
@@ -211,7 +212,7 @@ def _go_on(
     for p in partitions:
         state = cluster.partition(p)
         if p not in lost:
-            # After a run that read uncommitted records: Spark would speak of lost data, or go back.
+            # After a run that read uncommitted records, Spark would report lost data, or go back.
             check_end(starts[p], p, state, rules)
         ranges.append(OffsetRange(p.topic, p.partition, starts[p], max(starts[p], rules.end_of(state))))
         warnings += open_transaction(p, state, rules)
@@ -223,7 +224,7 @@ def _go_on(
         return StreamPlan(
             resolved, checkpoint.number, replace(manifest, topic_ids=topic_ids), False, uncommitted, number, added
         )
-    # Spark would go on behind the old offsets of what is another topic now, so it gets a checkpoint without them.
+    # The offsets of the old topic do not apply to the new one, so Spark gets a checkpoint without them.
     after = {**starts, **{r.topic_partition: r.until_offset for r in uncommitted}}
     new = replace(
         manifest,
@@ -237,8 +238,8 @@ def _go_on(
 def _start_of(
     p: TopicPartition, finished: int, topic_id: str | None, cluster: ClusterState
 ) -> tuple[int | None, list[MissingRange]]:
-    """Where to go on in a partition, None if it is gone; and what is missing before that."""
-    # How much of it was not read yet nobody knows, so the range that stands for it is empty.
+    """The start in a partition, None if it is gone; and the missing range before it."""
+    # How much of it was unread is unknown, so the missing range is empty.
     unknown = OffsetRange(p.topic, p.partition, finished, finished)
     topic = cluster.topics.get(p.topic)
     if topic is None or p.partition not in topic.partitions:
@@ -254,7 +255,7 @@ def _start_of(
             )
         ]
     if finished > state.high_watermark:
-        # With the same id it is the same topic, cut short by an unclean leader election: what is left was read.
+        # With the same id it is the same topic, truncated by an unclean leader election: what is left was read.
         start = state.log_start if topic_id is None or topic.topic_id is None else state.high_watermark
         return start, [
             MissingRange(
@@ -270,7 +271,7 @@ def _start_of(
 
 
 def _still_there(selection: Selection, cluster: ClusterState, rules: ReadRules) -> tuple[Selection, list[str]]:
-    """The selection without named topics that do not exist, where loss is permitted; and those topics."""
+    """The selection without topics that do not exist, if loss is permitted; and those topics."""
     named = selection.topics if selection.topics is not None else list(selection.assign or {})
     absent = sorted(name for name in named if name not in cluster.topics)
     if not absent or rules.fail_on_data_loss or len(absent) == len(named):
