@@ -102,7 +102,7 @@ class ReplayPlan:
             "the source cluster": self.source_cluster_id,
             "the target cluster": self.target_cluster_id,
             **{f"the topic {name!r}": topic_id for name, topic_id in self.topic_ids.items()},
-            **origin_of_transform(transform),
+            **fingerprint_of_transform(transform),
         }
         return {name: value for name, value in known.items() if value}
 
@@ -224,10 +224,10 @@ class ReplayPlan:
         return "\n".join(lines)
 
 
-def origin_of_transform(transform: Mapping[str, Any]) -> dict[str, str]:
+def fingerprint_of_transform(transform: Mapping[str, Any]) -> dict[str, str]:
     """The part of :meth:`ReplayPlan.fingerprint` that does not depend on a plan.
 
-    >>> origin_of_transform({"where": "offset > 3"})
+    >>> fingerprint_of_transform({"where": "offset > 3"})
     {'where': '7065e0eb7ec334ea'}
     """
     return {name: _digest(value) for name, value in transform.items()}

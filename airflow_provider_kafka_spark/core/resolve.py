@@ -111,8 +111,8 @@ def resolve_window(
     if unproven:
         warnings.append(
             f"No record from before the window's start is left in {_shortened(tuple(unproven), str)}. The topic's "
-            f"retention explains that, if nothing was written there for so long; records of the window that somebody "
-            f"deleted (DeleteRecords) would leave the same trace."
+            "retention explains that, if nothing was written there for so long; records of the window that were "
+            "deleted (DeleteRecords) would look the same."
         )
     if open_ended:
         warnings.append(
@@ -127,7 +127,7 @@ def resolve_replay(wanted: OffsetRanges, cluster: ClusterState, rules: ReadRules
     """Exactly the given ranges, checked against the log.
 
     :raises UnknownTopicError: if a topic or partition does not exist.
-    :raises DataLossError: if part of a range has aged out and ``rules.fail_on_data_loss`` holds.
+    :raises DataLossError: if part of a range has aged out and ``rules.fail_on_data_loss`` is set.
     :raises PlanError: if a range lies beyond the log.
     """
     kept: list[OffsetRange] = []
@@ -140,22 +140,20 @@ def resolve_replay(wanted: OffsetRanges, cluster: ClusterState, rules: ReadRules
             gone = OffsetRange(r.topic, r.partition, r.from_offset, start)
             missing.append(MissingRange(gone, f"aged out: the log now starts at {state.log_start}"))
         kept.append(OffsetRange(r.topic, r.partition, start, r.until_offset))
-    # Two ranges that have wholly aged out may both have become the same empty one.
+    # Two ranges that have aged out completely may become the same empty range.
     return ResolvedRanges(OffsetRanges(set(kept)), raise_on_data_loss(missing, rules))
 
 
 def timestamps_in(*bounds: Bound) -> tuple[int, ...]:
-    """Every timestamp, in ms, that the broker must be asked for; 0, for the first record that is left, is among them if
-    there are any.
-    """
+    """The timestamps in ms to query. They include 0, for the first record that is left, if there are any."""
     all_requested = [requested for bound in bounds for requested in (bound.default, *bound.by_partition.values())]
     asked = {requested.epoch_ms for requested in all_requested if isinstance(requested, AtTimestamp)}
     return tuple(sorted(asked | {0})) if asked else ()
 
 
 def check_window(window: TimeWindow, now_ms: int) -> None:
-    """:raises BoundError: if the window starts or ends in the future: its records are not all there yet, and a green
-    task would say they were.
+    """:raises BoundError: if the window starts or ends in the future: not all of its records have arrived, and a
+    successful task would claim that they have.
     """
     if window.start_ms is not None and window.start_ms > now_ms:
         raise BoundError(
@@ -196,7 +194,7 @@ def resolve_start(
         start = end if first is None else min(first, end)
         if _is_whole_from(requested, partition, cluster) or _is_explained_by_retention(requested, partition, cluster):
             return start, []
-        # How much is gone nobody knows, so the range that stands for it is empty.
+        # How much is gone is unknown, so the missing range is empty.
         where = OffsetRange(partition.topic, partition.partition, start, start)
         return start, [
             MissingRange(
@@ -209,9 +207,9 @@ def resolve_start(
 
 
 def _is_whole_from(start: AtTimestamp, partition: TopicPartition, cluster: ClusterState) -> bool:
-    """Whether the log shows that no record from a time on was deleted.
+    """Whether the log proves that no record since a time was deleted.
 
-    Deletion begins at the oldest record, so one that is left from before that time is proof.
+    Deletion starts at the oldest record, so a remaining record from before that time is the proof.
     """
     if cluster.partition(partition).log_start == 0:
         return True
@@ -220,10 +218,10 @@ def _is_whole_from(start: AtTimestamp, partition: TopicPartition, cluster: Clust
 
 
 def _is_explained_by_retention(start: AtTimestamp, partition: TopicPartition, cluster: ClusterState) -> bool:
-    """Whether retention may have deleted what was there before a time, and has kept everything since.
+    """Whether retention may have deleted the records before a time, and has kept all records since.
 
-    It keeps records younger than ``retention.ms`` where no size limits the log. Where it is switched off (-1), somebody
-    else has deleted records.
+    It keeps records younger than ``retention.ms`` if no size limits the log. If it is switched off (-1), the records
+    were deleted in another way.
     """
     config = cluster.topic(partition.topic).config
     retention = config.get("retention.ms", "")
@@ -246,7 +244,7 @@ def _resolve_end(
         return requested.offset
     if isinstance(requested, AtTimestamp):
         first = cluster.first_at[(partition, requested.epoch_ms)]
-        # A first record beyond the high watermark has arrived since that was asked for.
+        # A first record beyond the high watermark arrived after the high watermark was fetched.
         end = state.high_watermark if first is None else first
         if rules.read_committed and end > state.last_stable:
             raise _beyond_last_stable(end, partition, state)
@@ -255,7 +253,7 @@ def _resolve_end(
 
 
 def check_end(end: int, partition: TopicPartition, state: PartitionState, rules: ReadRules) -> None:
-    """:raises PlanError: if an end lies beyond the log, or beyond what an open transaction lets be read."""
+    """:raises PlanError: if an end lies beyond the log, or in an open transaction."""
     if end > state.high_watermark:
         raise PlanError(
             f"An offset of a bounded copy must not lie beyond the log; got {end} for {partition}, which ends at "
@@ -276,7 +274,7 @@ def _beyond_last_stable(end: int, partition: TopicPartition, state: PartitionSta
 
 
 def open_transaction(partition: TopicPartition, state: PartitionState, rules: ReadRules) -> list[str]:
-    """A warning where a transaction hides the end of the log."""
+    """A warning if a transaction hides the end of the log."""
     hidden = state.high_watermark - rules.end_of(state)
     if not hidden:
         return []
@@ -298,10 +296,10 @@ def _refuse_unselected(bound: Bound, name: str, partitions: tuple[TopicPartition
 
 
 def raise_on_data_loss(missing: list[MissingRange], rules: ReadRules) -> tuple[MissingRange, ...]:
-    """:raises DataLossError: if anything is missing that ``rules`` does not raise_on_data_loss to be."""
+    """:raises DataLossError: if anything is missing and ``rules`` does not permit it."""
     if missing and rules.fail_on_data_loss:
         raise DataLossError(
-            "Records of the wish are gone: "
+            "Requested records are no longer available: "
             + _shortened(tuple(missing), lambda m: f"{m.offset_range}: {m.reason}", separator="; ")
             + f". {PERMIT_LOSS}"
         )

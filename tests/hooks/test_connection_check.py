@@ -221,7 +221,7 @@ def test_a_certificate_of_another_host(misconfigured_broker: KafkaBroker) -> Non
     extra = {"security_protocol": "SSL", "ssl_ca": form(misconfigured_broker)["ssl_ca"]}
     good, message = press_test(misconfigured_broker.ssl_bootstrap_servers, extra)
     assert not good
-    assert message.startswith("TLS failed. The certificate that the broker shows is of another host")
+    assert message.startswith("TLS failed. The certificate that the broker shows is for another host name")
     assert "advertised.listeners" in message
     assert "ssl.endpoint.identification.algorithm is the field verify_host_names" in message
 
@@ -233,7 +233,7 @@ def test_a_listener_that_asks_for_a_certificate(broker: KafkaBroker) -> None:
     extra = {"security_protocol": "SSL", "ssl_ca": form(broker)["ssl_ca"]}
     good, message = press_test(broker.ssl_bootstrap_servers, extra)
     assert not good
-    assert message.startswith("TLS failed. The broker asks for a certificate of the client")
+    assert message.startswith("TLS failed. The broker requires a client certificate")
 
 
 def test_a_listener_that_speaks_tls(broker: KafkaBroker) -> None:

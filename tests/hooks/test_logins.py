@@ -286,9 +286,9 @@ def _ssl(broker: KafkaBroker, authority: CertificateAuthority, **how: Any) -> Ex
             id="unknown-ca",
         ),
         pytest.param(
-            lambda b, _: b.ssl_client_config(
-
-            ), ["asks for a certificate", "ssl.certificate.location"], id="no-certificate"
+            lambda b, _: b.ssl_client_config(),
+            ["requires a client certificate", "ssl.certificate.location"],
+            id="no-certificate",
         ),
         pytest.param(
             lambda b, a: _ssl(b, a, valid_until=datetime.now(timezone.utc) - timedelta(minutes=1)),

@@ -638,7 +638,7 @@ ROWS = [
         "Renew it on the broker", id="broker-with-an-expired-certificate",
     ),
     row(
-        BrokerTlsError, certificate_of_another_host, "of another host", "localhost", "'kafka_host'",
+        BrokerTlsError, certificate_of_another_host, "for another host name", "localhost", "'kafka_host'",
         "advertised.listeners", id="broker-with-a-certificate-of-another-host",
     ),
     row(

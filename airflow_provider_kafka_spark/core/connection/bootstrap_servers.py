@@ -9,12 +9,12 @@ from airflow_provider_kafka_spark.core.secret_names import without_user
 
 DEFAULT_PORT = 9092
 
-#: librdkafka takes a protocol in front, and Java takes it too. An IPv6 address is in brackets where a port follows.
+#: librdkafka and Java both accept a protocol prefix. An IPv6 address is in brackets if a port follows.
 _SERVER = re.compile(r"(?:[A-Za-z_]+://)?(?:\[(?P<ipv6>[0-9A-Fa-f:.%]+)\]|(?P<host>[\w.-]+))(?::(?P<port>\d{1,5}))?")
 
 
 class Server(NamedTuple):
-    """Where a broker listens."""
+    """The address of a broker."""
 
     host: str
     port: int
@@ -30,8 +30,8 @@ def parse_servers(text: str, default_port: int = DEFAULT_PORT) -> list[Server]:
     >>> [str(server) for server in parse_servers("broker-1:9093, broker-2,[::1]:9092")]
     ['broker-1:9093', 'broker-2:9092', '[::1]:9092']
 
-    :param default_port: for those without one; librdkafka has 9092, and Java insists on one.
-    :raises ValueError: naming the first that is no ``host:port``.
+    :param default_port: for brokers without a port; librdkafka's default is 9092, and Java requires a port.
+    :raises ValueError: naming the first part that is not a ``host:port``.
     """
     servers = []
     for part in (part.strip() for part in text.split(",")):

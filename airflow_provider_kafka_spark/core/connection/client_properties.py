@@ -1,4 +1,4 @@
-"""What one part of a connection, its login or its TLS, gives to the two clients. No I/O."""
+"""The properties of both clients for one part of a connection: its login or its TLS. No I/O."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class ClientProperties:
     :param secrets: values that no log may show.
     :param files: paths that the Java client must find where it runs.
     :param system_properties: of the JVM in which the Java client runs. Not secret.
-    :param unsupported_by_librdkafka: why librdkafka cannot do it, if so.
+    :param unsupported_by_librdkafka: why librdkafka cannot use the login, or None.
     """
 
     librdkafka: Mapping[str, Any] = field(default_factory=dict, repr=False)
@@ -30,12 +30,13 @@ class ClientProperties:
 
 @dataclass(frozen=True, slots=True)
 class LoginFiles:
-    """What a connection's files and PEM texts hold, as :mod:`~airflow_provider_kafka_spark.hooks.connection.files`
-    reads them on the worker, in the form that both clients take.
+    """The contents of a connection's files and PEM texts, which
+    :mod:`~airflow_provider_kafka_spark.hooks.connection.files` reads on the worker, in the form that both clients
+    accept.
 
-    :param ca_certificates: certificates (PEM) of those whom brokers must be certified by; empty for the machine's own
-        trust.
-    :param chain: the client's certificate (PEM) and those up to its authority.
+    :param ca_certificates: certificates (PEM) of the authorities that sign the brokers' certificates; empty for the
+        machine's trust store.
+    :param chain: the client's certificate (PEM) and its intermediate certificates.
     :param key: its private key: PKCS#8, PEM, not encrypted, the only form that every Java reads. **Secret.**
     :param certificate_expires_at: when the client's certificate expires.
     :param jks_trust_store: the file of ``ssl.truststore.location`` is a Java key store, which only Java can read.
@@ -55,6 +56,6 @@ class LoginFiles:
 
 
 def lines_to_mask(pem: str) -> tuple[str, ...]:
-    """A private key as logs could show it: whole, or line by line."""
-    # Short last lines could be anything; a header is no secret.
+    """The texts of a private key to mask in logs: the whole key and each line."""
+    # A short last line could match other text, and a header is not secret.
     return (pem, *(line for line in pem.split() if len(line) >= 40 and "-----" not in line))

@@ -1,4 +1,4 @@
-"""A connection's Extra while it is read: each property is taken once, and what nobody took shows. No I/O."""
+"""A connection's Extra while it is parsed: each property is taken once, and the remaining ones are unknown. No I/O."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Any
 from airflow_provider_kafka_spark.core.connection.text_rules import PLAIN, SECRET, TextRule
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError
 
-#: Of one line.
+#: A PEM block in one line.
 _PEM_BLOCK = re.compile(r"(-----BEGIN [A-Z0-9 ]+-----)([^\n]+?)(-----END [A-Z0-9 ]+-----) *")
 
 
 class ConnectionExtra:
-    """The properties of one connection, librdkafka's names and Java's beside each other.
+    """The properties of one connection, with names of librdkafka and of Java.
 
     :param conn_id: for messages.
-    :param extra: names and values as the connection has them; null is no value.
+    :param extra: names and values as the connection has them; null counts as missing.
     """
 
     def __init__(self, conn_id: str, extra: Mapping[str, Any]) -> None:
@@ -26,7 +26,7 @@ class ConnectionExtra:
         self.left: dict[str, Any] = {str(name).strip(): value for name, value in extra.items() if value is not None}
 
     def take(self, *names: str, rule: TextRule = PLAIN) -> str | None:
-        """The value that stands under any of these names, as text; None if there is none, or it is empty.
+        """The value of any of these names, as text; None if it is missing or empty.
 
         :param names: of one and the same setting.
         :param rule: what the value must be.
@@ -45,12 +45,12 @@ class ConnectionExtra:
         return next(iter(values.values()), None)
 
     def take_one(self, name: str, other: str | None, other_name: str, rule: TextRule = PLAIN) -> str | None:
-        """The value of a property that can also stand elsewhere, such as in a JAAS line.
+        """The value of a property that may also be set elsewhere, such as in a JAAS line.
 
-        :param other: what stands there.
-        :param other_name: where that is, for the message.
+        :param other: the value there.
+        :param other_name: the name of that place, for the message.
         :param rule: what the value must be.
-        :raises ConnectionConfigError: if it stands in both, with different values, or breaks the rule.
+        :raises ConnectionConfigError: if both are set to different values, or the value breaks the rule.
         """
         value = self.take(name, rule=rule)
         if other:
@@ -60,9 +60,7 @@ class ConnectionExtra:
         return value or other
 
     def take_pem(self, name: str) -> str | None:
-        """A PEM text. One whose line ends were lost, or spelt out as ``\\n``, when it was pasted into a single line, is
-        mended.
-        """
+        """A PEM text. Line ends that were lost, or written as ``\\n``, in a pasted single line are restored."""
         text = self.take(name, rule=SECRET)
         if text is None:
             return None
@@ -97,12 +95,12 @@ class ConnectionExtra:
     def error(self, problem: str) -> ConnectionConfigError:
         """To be raised.
 
-        :param problem: goes on after "The connection 'x' ".
+        :param problem: continues "The connection 'x' ".
         """
         return ConnectionConfigError(f"The connection {self.conn_id!r} {problem}")
 
     def without_counterpart(self, name: str, reason: str) -> ConnectionConfigError:
-        """To be raised for a property that only one of the two clients can follow."""
+        """The error for a property that only one of the two clients supports."""
         return self.error(
             f"sets {name!r}, which has no counterpart in Spark's Java client or none on the worker: {reason}. Remove "
             "it."

@@ -13,7 +13,7 @@ from airflow_provider_kafka_spark.core.connection.bootstrap_servers import DEFAU
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError
 
 CONN_TYPE = "kafka_spark"
-#: Field in the connection's Extra -> the property that it stands for. Those of ``_PATH_OR_PEM`` stand for one of two.
+#: Field in the connection's Extra -> its property. A field of ``_PATH_OR_PEM`` has one of two properties.
 _PROPERTIES = {
     "security_protocol": "security.protocol",
     "sasl_mechanism": "sasl.mechanism",
@@ -33,13 +33,13 @@ _PATH_OR_PEM = {
     "ssl_private_key": ("ssl.key.location", "ssl.key.pem"),
     "oidc_ca": ("https.ca.location", "https.ca.pem"),
 }
-#: Every field that Airflow keeps in the connection's Extra.
+#: All fields that Airflow stores in the connection's Extra.
 FIELDS = (*_PROPERTIES, *_PATH_OR_PEM, "bootstrap_servers", "verify_host_names", "librdkafka")
 
 
 @dataclass(frozen=True, slots=True)
 class FormFields:
-    """An Airflow connection of our type, field by field.
+    """The fields of an Airflow connection of the type ``kafka_spark``.
 
     :param extra: :data:`FIELDS`, and librdkafka's properties by their own names.
     """
@@ -53,9 +53,9 @@ class FormFields:
 
 
 def extra_of_form(form: FormFields) -> dict[str, Any]:
-    """The librdkafka configuration that the fields stand for.
+    """The librdkafka configuration of the fields.
 
-    :raises ConnectionConfigError: if a field is not known, or two of them contradict each other.
+    :raises ConnectionConfigError: if a field is unknown, or two fields contradict each other.
     """
     given = {str(name).strip(): value for name, value in form.extra.items() if value not in (None, "")}
     typed = {name: value for name, value in given.items() if "." not in name}
@@ -87,7 +87,7 @@ def extra_of_form(form: FormFields) -> dict[str, Any]:
 
 
 def with_field_names(message: str) -> str:
-    """A message that names properties, with the fields of the form that they are."""
+    """The message with the names of the form's fields for the properties in it."""
     fields = {
         **{prop: name for name, prop in _PROPERTIES.items()},
         **{prop: name for name, pair in _PATH_OR_PEM.items() for prop in pair},

@@ -17,9 +17,9 @@ class LoginFault:
     :param step: ``TCP``, ``TLS``, ``login``, ``identity provider``, or ``set-up`` of the worker.
     :param what: a sentence that names it.
     :param advice: what to do.
-    :param transient: somebody did not answer, and may do so later.
-    :param by_certificate: the broker did not take the client's own certificate.
-    :param inconclusive: the words do not tell the reason; who asks again may find it.
+    :param transient: a server did not answer, and may answer later.
+    :param by_certificate: the broker refused the client's certificate.
+    :param inconclusive: the message does not have the reason; another request may find it.
     """
 
     step: str
@@ -76,7 +76,7 @@ _NO_TICKET = LoginFault(
     "Run kinit for the worker's user, as sasl.kerberos.principal if that is named, or give sasl.kerberos.keytab and "
     "sasl.kerberos.principal.",
 )
-#: (pattern, fault); the first that matches is the cause. Of one cause, the words of OpenSSL and librdkafka come before
+#: (pattern, fault). The first match is the cause. For one cause, the messages of OpenSSL and librdkafka come before
 #: those of Java.
 _FAULTS: tuple[tuple[str, LoginFault], ...] = (
     # The first four bytes of "HTTP/1.1 400" or of "<!DOCTYPE", read as a number.
@@ -103,15 +103,14 @@ _FAULTS: tuple[tuple[str, LoginFault], ...] = (
         r"An internal error occurred while retrieving token from callback handler",
         LoginFault(
             IDENTITY_PROVIDER,
-            "The identity provider does not answer, or not as it should, and Java's client does not tell more.",
+            "The identity provider does not answer, or gives an invalid answer. Java's client gives no details.",
             f"Check {_PROVIDER}, that the worker and Spark reach the provider, that Java trusts its certificate, and "
             "the provider's own log.",
             transient=True,
         ),
     ),
     (
-        # librdkafka tells the answer and not its status; one to ask again after (429, 5xx) it tells as often as it got
-        # it.
+        # librdkafka logs the answer without its status. It repeats answers after which it tries again (429, 5xx).
         r"OAUTHBEARER token: ([\s\S]{0,400}?(?i:\"error\" ?: ?\"(server_error|temporarily_unavailable|slow_down)\"|"
         r"Internal Server Error|Bad Gateway|Service (Temporarily )?Unavailable|Too Many Requests)|"
         r"(?P<answer>[\s\S]{8,}?)(?P=answer){3,}$)|\bresponse code (429|5\d\d)\b",
@@ -159,7 +158,7 @@ _FAULTS: tuple[tuple[str, LoginFault], ...] = (
         r"match the (host|common)",
         LoginFault(
             TLS,
-            "The certificate that the broker shows is of another host than the one that was asked for.",
+            "The certificate that the broker shows is for another host name.",
             "Use the host name of the certificate in bootstrap.servers and in the broker's advertised.listeners, have "
             "the certificate made for this one, or set ssl.endpoint.identification.algorithm to none.",
         ),
@@ -174,7 +173,7 @@ _FAULTS: tuple[tuple[str, LoginFault], ...] = (
         r"(certificate_required|bad_certificate)|alert bad certificate|ALERT_BAD_CERTIFICATE",
         LoginFault(
             TLS,
-            "The broker asks for a certificate of the client, and got none that it takes.",
+            "The broker requires a client certificate, and got none that it accepts.",
             "Add ssl.certificate.location and ssl.key.location (or ..pem).",
             by_certificate=True,
         ),
@@ -191,7 +190,7 @@ _FAULTS: tuple[tuple[str, LoginFault], ...] = (
         r"alert: certificate_(unknown|expired|revoked)",
         LoginFault(
             TLS,
-            "The broker refused the client's certificate: it has expired, or the broker does not trust who signed it.",
+            "The broker refused the client's certificate: it has expired, or the broker does not trust its authority.",
             f"{_CLIENT}.",
             by_certificate=True,
         ),
@@ -238,7 +237,7 @@ _FAULTS: tuple[tuple[str, LoginFault], ...] = (
         r"Server (\S+ )?not found in Kerberos database|SERVER_NOT_FOUND|not found in Kerberos database.{0,20}server",
         LoginFault(
             LOGIN,
-            "Kerberos does not know the broker under the name that was asked for.",
+            "Kerberos does not know the broker under the requested name.",
             "sasl.kerberos.service.name must be the first part of the broker's principal, and the host in "
             "bootstrap.servers the second, to the letter: a name, not an address.",
         ),
@@ -272,7 +271,7 @@ _FAULTS: tuple[tuple[str, LoginFault], ...] = (
         ),
     ),
     (
-        # Without a principal that is named, Java knows nobody but the owner of a ticket.
+        # Without a configured principal, Java only knows the owner of a ticket.
         r"Unable to obtain Principal Name|Ticket expired|Ticket is expired|Credentials? cache .{0,80}not found|No "
         r"Kerberos credentials available|no credentials cache|No credentials were supplied|Unable to "
         r"obtain.{0,40}ticket|Failed to find any Kerberos tgt",
@@ -281,18 +280,18 @@ _FAULTS: tuple[tuple[str, LoginFault], ...] = (
     (
         r"KDC has no support for",
         LoginFault(
-            LOGIN, "The Kerberos server (KDC) has none of the encryption types that it was asked for.",
+            LOGIN, "The Kerberos server (KDC) has none of the requested encryption types.",
             "Compare those of the keytab (`klist -ke`) with those of the KDC and of krb5.conf.",
         ),
     ),
     (
         r"Cannot locate default realm",
         LoginFault(
-            LOGIN, "Kerberos has no realm to ask in.", "Set default_realm in krb5.conf of this machine (KRB5_CONFIG).",
+            LOGIN, "Kerberos has no default realm.", "Set default_realm in krb5.conf of this machine (KRB5_CONFIG).",
         ),
     ),
     (
-        # Java's login says nothing of Kerberos where no KDC answers: the cause is that of a connection.
+        # If no KDC answers, Java's login error does not mention Kerberos: its cause is a connection error.
         r"Cannot (contact|find|locate) (any )?KDC|Cannot get kdc for realm|ICMP Port Unreachable|Receive timed "
         r"out.{0,60}(kdc|krb)|\bLoginException(: [^\n]*)?\n(ConnectException|NoRouteToHostException|"
         r"PortUnreachableException|SocketException|SocketTimeoutException|UnknownHostException)\b|Mechanism level: "
@@ -325,8 +324,8 @@ _FAULTS: tuple[tuple[str, LoginFault], ...] = (
         LoginFault(
             LOGIN,
             "The broker refused the Kerberos login.",
-            "It does not tell why: compare the clocks of worker, broker and KDC (they may differ by 5 minutes), and "
-            "look at `klist` and `kinit` as the worker's user, at the broker's "
+            "The broker does not give a reason: compare the clocks of worker, broker and KDC (they may differ by 5 "
+            "minutes), and look at `klist` and `kinit` as the worker's user, at the broker's "
             "sasl.kerberos.principal.to.local.rules, and at its log.",
         ),
     ),
@@ -339,10 +338,10 @@ _FAULTS: tuple[tuple[str, LoginFault], ...] = (
 
 
 def find_login_fault(text: str, *, by_ticket: bool = False) -> LoginFault | None:
-    """What the text means, or None if nothing in it speaks of a login.
+    """The fault that a text describes, or None if it is not about a login.
 
     :param text: error of OpenSSL, librdkafka, or Java with its causes.
-    :param by_ticket: the login is by a Kerberos ticket cache, of which Java says what it says of a keytab.
+    :param by_ticket: the login uses a Kerberos ticket cache, for which Java has the same messages as for a keytab.
     """
     for pattern, fault in _FAULTS:
         if found := re.search(pattern, text):
@@ -354,18 +353,18 @@ def find_login_fault(text: str, *, by_ticket: bool = False) -> LoginFault | None
 
 
 def worst_login_fault(texts: Iterable[str]) -> LoginFault | None:
-    """What several errors of one client mean: the first that tells its reason, or else the first of all."""
+    """The fault of several errors of one client: the first one with a reason, or else the first one."""
     faults = [fault for text in texts if (fault := find_login_fault(text))]
     return next((fault for fault in faults if not fault.inconclusive), faults[0] if faults else None)
 
 
 def other_mechanisms(enabled: Iterable[str]) -> LoginFault:
-    """The listener has other mechanisms than that of the connection."""
+    """The fault if the listener does not have the connection's mechanism."""
     return replace(_OTHER_MECHANISMS, what=_OTHER_MECHANISMS.what.format(", ".join(sorted(enabled)) or "none"))
 
 
 def asks_for_login(enabled: Iterable[str]) -> LoginFault:
-    """The listener wants a login, and the connection has none.
+    """The fault if the listener requires a login, and the connection has none.
 
     :param enabled: the listener's mechanisms.
     """
@@ -379,7 +378,7 @@ def asks_for_login(enabled: Iterable[str]) -> LoginFault:
 
 
 def of_expired_certificate(fault: LoginFault, ends: datetime | None, now: datetime) -> LoginFault:
-    """The same fault, with the reason that a broker does not tell: the client's own certificate has expired.
+    """The fault with a reason that brokers do not return: the client's certificate has expired.
 
     :param ends: when it expires, None if there is none.
     """

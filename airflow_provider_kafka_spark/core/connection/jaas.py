@@ -1,5 +1,5 @@
-"""JAAS lines: how the Java client is told a login. Written as Kafka's own parser reads them, and read as strictly. No
-I/O.
+"""JAAS lines, the login configuration of the Java client. They are written and parsed by the rules of Kafka's parser.
+No I/O.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-#: Kafka reads with a StreamTokenizer: words begin with a letter, and everything else must be quoted. A quoted text ends
-#: with its line.
+#: Kafka uses a StreamTokenizer: words begin with a letter, and all other values must be quoted. A quoted text ends at
+#: the end of the line.
 _TOKEN = re.compile(
     r"""\s*(?:(?P<word>[A-Za-z_$\u00a0-\U0010ffff][\w.$\u00a0-\U0010ffff-]*)|"(?P<double>(?:\\.|[^"\\\r\n])*)"|'(?P<single>(?:\\.|[^'\\\r\n])*)'|(?P<sign>[=;]))"""
 )

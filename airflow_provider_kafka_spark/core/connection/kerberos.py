@@ -14,7 +14,7 @@ from airflow_provider_kafka_spark.core.connection.text_rules import NAME, PATH, 
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError
 
 _MODULE = "com.sun.security.auth.module.Krb5LoginModule"
-#: Said by what else the line has, or of no account for a client.
+#: Options that others in the line imply, or that a client ignores.
 _IMPLIED = ("useKeyTab", "useTicketCache", "storeKey", "doNotPrompt", "isInitiator", "debug", "refreshKrb5Config")
 _RELOGIN = "sasl.kerberos.min.time.before.relogin"
 _JAVA_ONLY = ("sasl.kerberos.ticket.renew.jitter", "sasl.kerberos.ticket.renew.window.factor")
@@ -24,14 +24,14 @@ _KEYTAB_MAGIC = b"\x05\x02"
 
 @dataclass(frozen=True, slots=True)
 class KerberosLogin:
-    """A Kerberos principal, with a keytab or with the tickets that somebody else keeps fresh.
+    """A Kerberos principal, with a keytab or with a ticket cache that is renewed elsewhere.
 
-    :param service_name: first part of the brokers' own principals.
+    :param service_name: first part of the brokers' principals.
     :param principal: needed with a keytab.
     :param keytab: path; None to use the worker's ticket cache.
     :param ticket_cache: path of the ticket cache, if the connection names one.
-    :param librdkafka: settings of how librdkafka renews.
-    :param java: the same of Java.
+    :param librdkafka: librdkafka's settings for renewal.
+    :param java: Java's settings for renewal.
     """
 
     service_name: str
@@ -61,7 +61,7 @@ class KerberosLogin:
             "sasl.kerberos.service.name": self.service_name,
             **({"sasl.kerberos.principal": self.principal} if self.principal else {}),
         }
-        # librdkafka would call kinit with a keytab that is not there.
+        # Otherwise librdkafka calls kinit with a keytab that does not exist.
         librdkafka |= {"sasl.kerberos.keytab": self.keytab} if self.keytab else {_RELOGIN: 0}
         java = {"sasl.mechanism": "GSSAPI", "sasl.kerberos.service.name": self.service_name, **self.java}
         java["sasl.jaas.config"] = self._line(self.ticket_cache or files.ticket_cache).format()
@@ -79,8 +79,8 @@ class KerberosLogin:
 def jaas_elsewhere(conn_id: str, line: str, names: Mapping[str, str]) -> str:
     """A JAAS line for another machine.
 
-    :param names: paths of files that travel with the job, and their names there.
-    :raises ConnectionConfigError: if it logs in with tickets, which stay here.
+    :param names: paths of files that are sent with the job, and their names there.
+    :raises ConnectionConfigError: if it logs in with tickets, which stay on the worker.
     """
     jaas = parse_jaas(line)
     if jaas.options.get("useTicketCache") == "true":
@@ -98,9 +98,8 @@ def jaas_elsewhere(conn_id: str, line: str, names: Mapping[str, str]) -> str:
 def parse_kerberos(extra: ConnectionExtra, options: dict[str, str]) -> KerberosLogin:
     """Read a Kerberos login.
 
-    :param options: of the JAAS line; what is understood is taken out.
-    :raises ConnectionConfigError: if a keytab stands there without the principal whose keys it has, or is wanted and
-        not named.
+    :param options: of the JAAS line; known options are removed from it.
+    :raises ConnectionConfigError: if a keytab has no principal, or a keytab is required and not named.
     """
     if extra.left.pop(_COMMAND, None):
         raise extra.without_counterpart(_COMMAND, "librdkafka runs it in a shell on the worker")
@@ -145,7 +144,7 @@ def ticket_cache_path(conn_id: str, variable: str | None, user_id: int) -> str:
 
     :param variable: ``KRB5CCNAME`` of the worker.
     :param user_id: of the worker's process.
-    :raises ConnectionConfigError: if they are in no file, since Java reads only those.
+    :raises ConnectionConfigError: if they are not in a file, since Java reads files only.
     """
     if not variable:
         return f"/tmp/krb5cc_{user_id}"  # noqa: S108 - where Kerberos itself keeps them
@@ -160,11 +159,11 @@ def ticket_cache_path(conn_id: str, variable: str | None, user_id: int) -> str:
 
 
 def refuse_other_tickets(conn_id: str, ticket_cache: str | None, variable: str | None, path: str) -> None:
-    """Both clients must log in with the same tickets.
+    """Check that both clients log in with the same tickets.
 
-    :param ticket_cache: the file that the connection names for Java, if it does.
+    :param ticket_cache: the file that the connection names for Java, or None.
     :param variable: ``KRB5CCNAME`` of the worker.
-    :param path: the file of the worker's tickets, the only ones that librdkafka knows.
+    :param path: the file of the worker's tickets, which librdkafka uses.
     :raises ConnectionConfigError: if the connection names another file.
     """
     if ticket_cache is not None and ticket_cache != path:
@@ -177,10 +176,10 @@ def refuse_other_tickets(conn_id: str, ticket_cache: str | None, variable: str |
 
 
 def no_tickets(conn_id: str, variable: str | None, path: str, where: str) -> ConnectionConfigError:
-    """To be raised if the file of the worker's tickets does not exist.
+    """The error if the file of the worker's tickets does not exist.
 
     :param variable: ``KRB5CCNAME`` of the worker.
-    :param where: the worker, and who it is.
+    :param where: the worker and its user.
     """
     elsewhere = (
         ""
@@ -202,10 +201,10 @@ def _shown(variable: str | None) -> str:
 
 
 def refuse_other_principals(conn_id: str, principal: str, keytab: str, content: bytes) -> None:
-    """A keytab must hold keys of the principal who is to log in with it.
+    """Check that a keytab has keys of the principal that logs in with it.
 
     :param content: the keytab's bytes.
-    :raises ConnectionConfigError: if it is no keytab, or holds the keys of others only.
+    :raises ConnectionConfigError: if it is not a keytab, or has only keys of other principals.
     """
     try:
         owners = keytab_principals(content)
@@ -223,12 +222,12 @@ def refuse_other_principals(conn_id: str, principal: str, keytab: str, content: 
 
 
 def keytab_principals(content: bytes) -> Sequence[str]:
-    """Whose keys a keytab holds, each principal once.
+    """The principals of the keys in a keytab, each once.
 
-    :raises ValueError: if it is no keytab of the present format.
+    :raises ValueError: if it is not a keytab of the current format.
     """
     if not content.startswith(_KEYTAB_MAGIC):
-        # A connection may name any file: nothing of it is shown.
+        # A connection may name any file, so its contents are not shown.
         raise ValueError(f"it does not begin with {_KEYTAB_MAGIC!r}")
     owners: dict[str, None] = {}
     position = len(_KEYTAB_MAGIC)

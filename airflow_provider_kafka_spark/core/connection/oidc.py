@@ -13,10 +13,10 @@ from airflow_provider_kafka_spark.core.connection.text_rules import EXTENSION, P
 from airflow_provider_kafka_spark.core.secret_names import secrets_in_url
 
 _MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
-#: In kafka-clients from 3.4 on, 4.x included; earlier ones had it in another package.
+#: The class in kafka-clients 3.4 and later, including 4.x; earlier versions have it in another package.
 _HANDLER = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
 _HANDLERS = (_HANDLER, "org.apache.kafka.common.security.oauthbearer.secured.OAuthBearerLoginCallbackHandler")
-#: From 3.9.1 and 4.0 on, kafka-clients ask only endpoints that the JVM was started with.
+#: kafka-clients 3.9.1, 4.0 and later only use endpoints that a system property of the JVM allows.
 ALLOWED_URLS = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
 _URL = "sasl.oauthbearer.token.endpoint.url"
 _JAVA_ONLY = ("sasl.oauthbearer.scope.claim.name", "sasl.oauthbearer.header.urlencode")
@@ -30,11 +30,11 @@ _WITHOUT_COUNTERPART = {
 
 @dataclass(frozen=True, slots=True)
 class OidcLogin:
-    """A client of an identity provider, whose tokens the brokers take.
+    """A client of an identity provider whose tokens the brokers accept.
 
     :param url: the provider's token endpoint.
-    :param extensions: what is told to the broker besides.
-    :param other: further properties that both clients have.
+    :param extensions: SASL extensions that are sent to the broker.
+    :param other: further properties of both clients.
     """
 
     url: str
@@ -60,7 +60,7 @@ class OidcLogin:
     def properties(self, files: LoginFiles, /) -> ClientProperties:
         """For both clients.
 
-        :param files: with the authorities of the provider, if the connection names them.
+        :param files: with the CA certificates for the provider, if the connection has any.
         """
         librdkafka: dict[str, Any] = {
             "sasl.mechanism": "OAUTHBEARER",
@@ -78,7 +78,7 @@ class OidcLogin:
             options |= {f"extension_{name}": value for name, value in self.extensions.items()}
         if files.https_ca_certificates:
             librdkafka["https.ca.pem"] = files.https_ca_certificates
-            # Java trusts brokers and identity provider apart; this is where it looks for the latter.
+            # Java has separate trust stores for brokers and for the identity provider; these options set the latter.
             options |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": files.https_ca_certificates}
         line = JaasLine(_MODULE, options).format()
         java = {
@@ -127,7 +127,7 @@ def parse_oidc(extra: ConnectionExtra, options: dict[str, str]) -> OidcLogin:
     if url and secrets_in_url(url):
         raise extra.error(
             f"must have no secret in {_URL}, since JVMs are started with the address, and everybody on the machine can "
-            "read their arguments; got a parameter whose name speaks of one. Use sasl.oauthbearer.client.secret."
+            "read their arguments; got a parameter with the name of a secret. Use sasl.oauthbearer.client.secret."
         )
     client_id = _either(extra, "id", options.pop("clientId", None), PRINTABLE)
     client_secret = _either(extra, "secret", options.pop("clientSecret", None), SECRET)
@@ -136,7 +136,7 @@ def parse_oidc(extra: ConnectionExtra, options: dict[str, str]) -> OidcLogin:
         raise extra.error(f"needs {' and '.join(absent)} in its Extra for sasl.mechanism OAUTHBEARER.")
     location, pem = extra.take("https.ca.location", rule=PATH), extra.take_pem("https.ca.pem")
     if location and pem:
-        raise extra.error("sets both https.ca.location and https.ca.pem; give one.")
+        raise extra.error("sets both https.ca.location and https.ca.pem. Keep one of them.")
     claim = extra.take("sasl.oauthbearer.sub.claim.name")
     return OidcLogin(
         url,
@@ -152,7 +152,7 @@ def parse_oidc(extra: ConnectionExtra, options: dict[str, str]) -> OidcLogin:
 
 
 def _either(extra: ConnectionExtra, what: str, in_jaas: str | None, rule: TextRule) -> str | None:
-    """Both clients have an older and a newer name for it, and Java a third."""
+    """Both clients have an older and a newer name for the property, and Java has a third."""
     names = (f"sasl.oauthbearer.client.{what}", f"sasl.oauthbearer.client.credentials.client.{what}")
     value = extra.take(*names, rule=rule)
     if in_jaas:

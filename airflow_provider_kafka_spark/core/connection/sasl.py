@@ -21,7 +21,7 @@ MODULES = {
     "SCRAM-SHA-512": _SCRAM,
     "OAUTHBEARER": "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule",
 }
-#: How the Java client logs in again; librdkafka has settings of its own, or none.
+#: Java's settings for renewing a login; librdkafka has its own, or none.
 JAVA_ONLY = (
     "sasl.login.connect.timeout.ms",
     "sasl.login.read.timeout.ms",
@@ -61,7 +61,7 @@ class Login(Protocol):
 class PasswordLogin:
     """A user name and a password, or a delegation token's id and secret.
 
-    :param is_token: it logs in with a delegation token, which is SCRAM with a mark.
+    :param is_token: whether it is a delegation token, which is SCRAM with an extension.
     """
 
     mechanism: str
@@ -90,8 +90,7 @@ class PasswordLogin:
 def parse_sasl(extra: ConnectionExtra) -> Login:
     """Read the login of a connection, whichever client's properties it is written in.
 
-    :raises ConnectionConfigError: if it is incomplete, contradicts itself, or is one that only one of the two clients
-        can do.
+    :raises ConnectionConfigError: if it is incomplete, contradicts itself, or only one of the two clients supports it.
     """
     for name, reason in _WITHOUT_COUNTERPART.items():
         if name in extra.left:
@@ -122,7 +121,7 @@ def parse_sasl(extra: ConnectionExtra) -> Login:
 
 
 def _jaas_options(extra: ConnectionExtra, mechanism: str) -> dict[str, str]:
-    """The options of the JAAS line, if there is one, to be taken out one by one."""
+    """The options of the JAAS line, if there is one. The caller removes those that it reads."""
     text = extra.take("sasl.jaas.config", rule=SECRET)
     if text is None:
         return {}

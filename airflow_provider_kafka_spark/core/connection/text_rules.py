@@ -1,4 +1,4 @@
-"""Which characters a connection's value may have, by what becomes of it. No I/O."""
+"""The characters that a connection's value may have, by its use. No I/O."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from airflow_provider_kafka_spark.core.options import REFERENCE
 
 @dataclass(frozen=True, slots=True)
 class TextRule:
-    """What a value must be.
+    """A rule for a value.
 
     :param what: for messages, with an example.
     :param allows: whether a value may have this character.
-    :param form: what the whole value must match, besides.
+    :param form: a pattern that the whole value must also match.
     """
 
     what: str
@@ -23,7 +23,7 @@ class TextRule:
     form: re.Pattern[str] | None = None
 
     def fault(self, text: str) -> str | None:
-        """What a value has that it must not, without showing more of it than one character; None if it is good."""
+        """A description of the forbidden part of a value, with at most one character of it; None if it is valid."""
         if REFERENCE in text:
             return f"{REFERENCE!r}, the beginning of a reference"
         for position, character in enumerate(text, 1):
@@ -46,7 +46,7 @@ SECRET = TextRule(
 )
 #: Names of users. They are also logged.
 PRINTABLE = TextRule("printable text without tabs, line breaks and Unicode spaces, such as 'copier'", str.isprintable)
-#: Everything that has no narrower rule.
+#: Values without a narrower rule.
 PLAIN = TextRule(
     "plain text without quotes, backslashes, line breaks and Unicode spaces, such as 'copy'",
     lambda character: character.isprintable() and character not in "\"'`\\",

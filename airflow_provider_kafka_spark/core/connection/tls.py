@@ -1,7 +1,7 @@
-"""TLS: whom to trust and who one is, in librdkafka's properties or in Java's, written for both clients. No I/O.
+"""Translate TLS trust and client certificates, given as librdkafka's or Java's properties, for both clients. No I/O.
 
-Whatever PEM or PKCS#12 a connection names is read on the worker and given to both clients as text, so that no such file
-needs to travel. Only a Java key store (JKS) stays a file, and only Java reads it.
+The worker reads PEM and PKCS#12 files and passes them to both clients as text, so that they are not sent with a job.
+Only a Java key store (JKS) stays a file, which only Java reads.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from airflow_provider_kafka_spark.core.connection.connection_extra import Connec
 from airflow_provider_kafka_spark.core.connection.text_rules import NAMES, PATH, SECRET
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError
 
-#: How a JVM does TLS; nothing that the worker could follow, and nothing of the login.
+#: TLS settings of a JVM, which do not apply to the worker or to the login.
 JAVA_ONLY = (
     "ssl.protocol",
     "ssl.enabled.protocols",
@@ -24,7 +24,7 @@ JAVA_ONLY = (
     "ssl.keymanager.algorithm",
     "ssl.trustmanager.algorithm",
 )
-#: How the worker's OpenSSL is set up; nothing of the login.
+#: Settings of the worker's OpenSSL, which do not apply to the login.
 _WORKER_ONLY = ("ssl.providers",)
 _WHOLE_JVM = "in Java it is a setting of the whole JVM, not of a client; limit it at the broker's listener"
 _CODE = "it names code that only one of the two clients can run"
@@ -59,10 +59,10 @@ class PemSource:
 
 @dataclass(frozen=True, slots=True)
 class StoreSource:
-    """A file of certificates, or of a key with its certificates, as Java names it.
+    """A file with certificates, or with a key and its certificates, in Java's properties.
 
     :param name: the property that names it, for messages.
-    :param type: what the connection says that it is: PEM, PKCS12 or JKS.
+    :param type: as the connection has it: PEM, PKCS12 or JKS.
     """
 
     name: str
@@ -73,13 +73,13 @@ class StoreSource:
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """How a connection does TLS.
+    """The TLS settings of a connection.
 
-    :param ca_certificates: certificates of those whom brokers must be certified by.
-    :param trust_store: the same, in a file of Java's; both only if this one is JKS.
+    :param ca_certificates: certificates of the authorities that sign the brokers' certificates.
+    :param trust_store: the same in a Java store; both may be set only if this one is JKS.
     :param certificate: the client's own, with its ``key``.
-    :param key_store: the same, in a file; both only if this one is JKS.
-    :param check_host_names: whether a certificate must be of the host that was asked for.
+    :param key_store: the same in a Java store; both may be set only if this one is JKS.
+    :param check_host_names: whether a certificate must match the host name.
     """
 
     conn_id: str
@@ -95,9 +95,9 @@ class Tls:
     def properties(self, files: LoginFiles, /) -> ClientProperties:
         """For both clients.
 
-        :param files: what the sources hold.
-        :raises ConnectionConfigError: if one of the clients would have none of it, or the two sources of one thing are
-            not of different kinds.
+        :param files: the contents of the sources.
+        :raises ConnectionConfigError: if one of the clients cannot use it, or two sources of one setting have the same
+            kind.
         """
         java: dict[str, str] = {}
         librdkafka: dict[str, Any] = dict(self.worker)
@@ -133,7 +133,7 @@ class Tls:
             java |= {f"{stem}.type": "JKS", store.name: store.location}
             java |= {f"{stem}.password": store.password} if store.password else {}
         if not self.check_host_names:
-            # librdkafka says "none" where Java wants an empty text.
+            # librdkafka's "none" is an empty text in Java.
             librdkafka[_ALGORITHM], java[_ALGORITHM] = "none", ""
         return ClientProperties(librdkafka, java, self._secrets(files), tuple(store.location for store in stores))
 
@@ -158,9 +158,9 @@ class Tls:
 
 
 def parse_tls(extra: ConnectionExtra) -> Tls:
-    """Read how a connection does TLS, whichever client's properties it is written in.
+    """Parse the TLS settings of a connection, in the properties of either client.
 
-    :raises ConnectionConfigError: if it contradicts itself, or wants what only one of the two clients can do.
+    :raises ConnectionConfigError: if it contradicts itself, or only one of the two clients supports it.
     """
     for name, reason in _WITHOUT_COUNTERPART.items():
         if name in extra.left:
@@ -174,7 +174,7 @@ def parse_tls(extra: ConnectionExtra) -> Tls:
     check_host_names = _host_names(extra)
     ca_certificates = _pem(extra, "ssl.ca.location", "ssl.ca.pem")
     if ca_certificates and ca_certificates.location == "probe":
-        # librdkafka's word for the machine's own trust, which is what Java has by itself.
+        # librdkafka's value for the machine's trust store, which is Java's default.
         ca_certificates = None
     inline = extra.take_pem("ssl.truststore.certificates")
     trust_store = _store(extra, "ssl.truststore", inline is not None)
@@ -207,7 +207,7 @@ def parse_tls(extra: ConnectionExtra) -> Tls:
 
 
 def _host_names(extra: ConnectionExtra) -> bool:
-    # Java's word for "none" is an empty text, which elsewhere is no value.
+    # Java's value for "none" is an empty text, which counts as missing elsewhere.
     if extra.left.get(_ALGORITHM) == "":
         del extra.left[_ALGORITHM]
         return False
@@ -222,7 +222,7 @@ def _pem(extra: ConnectionExtra, location_name: str, pem_name: str) -> PemSource
         raise extra.error(f"has a PEM text in {location_name}, where a path belongs. Put it into {pem_name}.")
     location, pem = extra.take(location_name, rule=PATH), extra.take_pem(pem_name)
     if location and pem:
-        raise extra.error(f"sets both {location_name} and {pem_name}; give one.")
+        raise extra.error(f"sets both {location_name} and {pem_name}. Keep one of them.")
     if location:
         return PemSource(location_name, location=location)
     return PemSource(pem_name, pem=pem) if pem else None

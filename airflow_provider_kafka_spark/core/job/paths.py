@@ -1,4 +1,4 @@
-"""The paths in an author's options of ``spark-submit``. No I/O."""
+"""The paths in the ``spark-submit`` options of an operator. No I/O."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any
 
-#: Options that name files on the worker, with what stands between two of them.
+#: Options that name files on the worker, with the separator of their lists.
 _SEPARATORS = {
     "files": ",",
     "py_files": ",",
@@ -21,7 +21,7 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 
 def absolute_paths(options: Mapping[str, Any], folder: PurePath) -> dict[str, Any]:
-    """The same options where relative paths are those of a folder, for a ``spark-submit`` that runs in another.
+    """The options with absolute paths, for a ``spark-submit`` that runs in another folder than the one given.
 
     >>> absolute_paths({"files": "a.txt#b, /c,hdfs:///d", "driver_class_path": "x.jar:/y/*"}, PurePath("/w"))
     {'files': '/w/a.txt#b,/c,hdfs:///d', 'driver_class_path': '/w/x.jar:/y/*'}

@@ -1,6 +1,6 @@
-"""What it means that one record was not written: the source record, the target, the reason, and what to do. No I/O.
+"""The error for a record that was not written: source record, target, reason, and what to do. No I/O.
 
-The writer's message and Kafka's own error classes (3.9) are what it reads.
+It parses the writer's message and Kafka's error classes (3.9).
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ _LIMIT_OF_PRODUCER = re.compile(r"larger than (\d+), which is the value of the m
 def find_refused_record(
     error_text: str, largest: Mapping[str, int], request: JobRequest | None = None
 ) -> JobFailure | None:
-    """Name the failure of one record, or None if the text tells of none.
+    """The failure of one record, or None if the text has none.
 
     :param error_text: the message of what Spark threw.
     :param largest: ``max.message.bytes`` of each target, as far as it is known.
-    :param request: what the job was to do.
+    :param request: of the job.
     """
     found = _REFUSED.search(error_text)
     if found is None:
         return None
     record, target, size, reason = found["record"], found["target"], int(found["size"]), found["reason"].strip()
-    # Its text looks like that of a lost offset.
+    # Its text is similar to that of a lost offset.
     if "InvalidTimestampException" in reason:
         return JobFailure(
             "TargetError",

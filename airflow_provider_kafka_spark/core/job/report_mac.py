@@ -1,7 +1,7 @@
-"""The report with its message authentication code (MAC), by which the worker knows that its own job wrote it. No I/O.
+"""The report with a message authentication code (MAC), which proves that the worker's own job wrote it. No I/O.
 
-A shared ``report_location`` may have other writers, and all that a report says of the run is in the task's log. The key
-is only in the request.
+A shared ``report_location`` may have other writers, and the task's log has all other data of the run. Only the request
+has the key.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def sign(report: str, key: str) -> str:
 def verified(text: str, key: str) -> str:
     """The report in a signed text.
 
-    :raises JobReportForgedError: if its MAC is missing, or not by this key and of this report.
+    :raises JobReportForgedError: if the MAC is missing or wrong.
     """
     report, _, mac = text.removesuffix("\n").rpartition("\n")
     if not hmac.compare_digest(mac.encode(), _mac(report, key).encode()):

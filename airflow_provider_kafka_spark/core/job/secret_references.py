@@ -1,7 +1,6 @@
-"""Kafka options without their secrets, which a file has instead: Spark writes the options of a sink into its UI and
-event log as they are. No I/O.
+"""Kafka options that refer to secrets in a file: Spark shows the options of a sink in its UI and event log. No I/O.
 
-Kafka's Java clients themselves replace ``${file:PATH:NAME}`` by what the file at PATH has under NAME.
+Kafka's Java clients replace ``${file:PATH:NAME}`` by the value of NAME in the file at PATH.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _ALLOWED_PATHS = "kafka.config.providers.file.param.allowed.paths"
 
 
 def by_reference(options: Mapping[str, str], path: str, owner: str) -> tuple[dict[str, str], dict[str, str]]:
-    """Options of Spark's Kafka source or sink that refer to a file, and what this file must hold.
+    """Options of Spark's Kafka source or sink that refer to a file, and the contents of this file.
 
     >>> options, secrets = by_reference({"kafka.sasl.jaas.config": "x"}, "/logins", "source")
     >>> options["kafka.sasl.jaas.config"]
@@ -29,9 +28,9 @@ def by_reference(options: Mapping[str, str], path: str, owner: str) -> tuple[dic
     >>> secrets
     {'source.kafka.sasl.jaas.config': 'x'}
 
-    :param path: where the Java client finds the file. It must be absolute; no other file can be referred to.
-    :param owner: tells apart what several options have under one name.
-    :return: the options as they are, and nothing, if none is secret.
+    :param path: of the file for the Java client, absolute. References to other files are not allowed.
+    :param owner: a prefix for the names in the file.
+    :return: the unchanged options and no contents, if none is secret.
     :raises OptionError: if an option has a reference already.
     """
     for name, value in options.items():
@@ -45,13 +44,13 @@ def by_reference(options: Mapping[str, str], path: str, owner: str) -> tuple[dic
 
 
 def dereferenced(options: Mapping[str, str], properties_of: Callable[[str], Mapping[str, str]]) -> dict[str, str]:
-    """The options with what they refer to, as Kafka's Java clients have it.
+    """The options with the referenced values, as Kafka's Java clients read them.
 
     >>> files = {"logins": {"source.kafka.sasl.jaas.config": "x"}}
     >>> dereferenced({"kafka.sasl.jaas.config": "${file:logins:source.kafka.sasl.jaas.config}"}, files.__getitem__)
     {'kafka.sasl.jaas.config': 'x'}
 
-    :param properties_of: what the file at a path has; what it has not stays a reference.
+    :param properties_of: the contents of the file at a path; a missing name stays a reference.
     """
     return {
         name: _REFERENCE.sub(lambda found: properties_of(found["path"]).get(found["name"], found[0]), value)

@@ -1,20 +1,20 @@
-"""A driver's text as logs, errors and reports show it. No I/O.
+"""Escape and shorten a driver's text for logs, errors and reports. No I/O.
 
-A driver quotes records: megabytes of them, and control characters by which a terminal hides or forges what it shows.
+A driver may quote megabytes of records, and control characters that hide or forge text in a terminal.
 """
 
 from __future__ import annotations
 
 import re
 
-#: All of Unicode's but line breaks and tabs; and those that turn the direction of writing.
+#: All control characters of Unicode except line breaks and tabs, and those that change the text direction.
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
 def shown(text: str, most: int) -> str:
-    """The text with escapes in place of control characters, and without its middle where that makes it too long.
+    """The text with escaped control characters, and without its middle if it is too long.
 
-    :param most: length that is shown, in characters before they are escaped.
+    :param most: maximum length, in characters before escaping.
 
     >>> shown("red: \\x1b[31m", 40)
     'red: \\\\x1b[31m'
@@ -28,10 +28,10 @@ def shown(text: str, most: int) -> str:
 
 
 def shown_lines(text: str, most_lines: int, most: int) -> str:
-    """The same of each line; lines in the middle are left out where there are too many.
+    """The same for each line; lines in the middle are left out if there are too many.
 
-    :param most_lines: that are shown, without one in place of the rest.
-    :param most: length of a line that is shown, in characters.
+    :param most_lines: maximum number of lines, without the one for the omitted lines.
+    :param most: maximum length of a line, in characters.
     """
     lines = text.splitlines()
     if len(lines) > most_lines:

@@ -1,4 +1,5 @@
-"""Delegation tokens (KIP-48): which are meant, when they end, and when to look again. No I/O.
+"""Delegation tokens (KIP-48), short-lived credentials that Kafka issues to an authenticated client: selection and
+expiry. No I/O.
 
 A token ends at its expiry time unless it is renewed; no renewal goes beyond its maximum time. All times are in ms since
 1970, by the broker's clock.
@@ -23,20 +24,20 @@ from airflow_provider_kafka_spark.core.errors import (
 EXPIRING = "expiring"
 VALID = "valid"
 MODES = (EXPIRING, VALID)
-#: Kafka's clients log in again at 85 to 95 % of a token's life (``sasl.login.refresh.window.factor``), so it must have
-#: been renewed before.
+#: Kafka's clients log in again at 85 to 95 % of a token's life (``sasl.login.refresh.window.factor``), so it must be
+#: renewed earlier.
 RENEW_AT = 0.7
 _LONG_LIVED = ("sasl.", "ssl.key")
 
 
 @dataclass(frozen=True, slots=True)
 class TokenInfo:
-    """What a broker tells of a token, without its secret.
+    """A token as a broker describes it, without its secret.
 
     :param token_id: public name; the user name of a login with the token.
     :param owner: principal, such as ``"User:alice"``.
-    :param renewers: principals that may renew it, besides the owner.
-    :param issue_ms: when it was made.
+    :param renewers: principals that may renew it in addition to the owner.
+    :param issue_ms: when it was created.
     :param expiry_ms: when it ends unless it is renewed.
     :param max_ms: when it ends at the latest.
     """
@@ -50,11 +51,11 @@ class TokenInfo:
 
     @property
     def at_maximum(self) -> bool:
-        """No renewal makes it live longer."""
+        """Whether no renewal can prolong it."""
         return self.expiry_ms >= self.max_ms
 
     def remaining_ms(self, now_ms: int) -> int:
-        """Negative once it has ended."""
+        """Time until expiry, negative after it."""
         return self.expiry_ms - now_ms
 
     def as_json(self) -> dict[str, Any]:
@@ -85,11 +86,11 @@ class DelegationToken:
     def java_login(self, properties: Mapping[str, str], mechanism: str) -> dict[str, str]:
         """Properties of a Java client that logs in with this token. **Secret.**
 
-        Nothing of the long-lived login is left in them: no SASL property, and no client certificate with its key.
+        They contain nothing of the long-lived login: no SASL property, and no client certificate with its key.
 
-        :param properties: of the login that the token was made with.
+        :param properties: of the login that created the token.
         :param mechanism: ``SCRAM-SHA-256`` or ``SCRAM-SHA-512``; the listener must have it.
-        :raises ConnectionConfigError: if they are those of a listener without SASL.
+        :raises ConnectionConfigError: if the listener has no SASL.
         """
         protocol = properties.get("security.protocol", "PLAINTEXT")
         if not protocol.startswith("SASL_"):
@@ -104,7 +105,7 @@ class DelegationToken:
 
 @dataclass(frozen=True, slots=True)
 class TokenSelection:
-    """Which tokens are meant: those with these ids, or those of an owner, or all that the login may see.
+    """A selection of tokens: those with these ids, or those of an owner, or all that the login may see.
 
     :param owner: principal with its type, such as ``"User:alice"``, or None.
     :param token_ids: or None.
@@ -115,7 +116,7 @@ class TokenSelection:
 
     @classmethod
     def parse(cls, owner: object = None, token_ids: object = None) -> TokenSelection:
-        """:raises InvalidInputError: for an owner or ids that cannot be right."""
+        """:raises InvalidInputError: if the owner or the ids are invalid."""
         if owner is not None and (not isinstance(owner, str) or not owner.strip()):
             raise InvalidInputError(
                 f"token_owner must be a Kafka principal such as 'User:alice' or 'alice'; got {owner!r}."
@@ -126,15 +127,15 @@ class TokenSelection:
             if not isinstance(texts, (list, tuple)) or not texts or not all(isinstance(i, str) and i for i in texts):
                 raise InvalidInputError(
                     "token_ids must be a list of one or more ids of tokens, such as ['Fnb0YrRxQ8C0YjWbl0aMsA']; got "
-                    f"{token_ids!r}. If a template stands there, look at what it rendered to."
+                    f"{token_ids!r}. If it is a template, check what it rendered to."
                 )
             ids = tuple(dict.fromkeys(texts))
         return cls(principal(owner) if owner is not None else None, ids)
 
     def pick(self, tokens: Iterable[TokenInfo]) -> list[TokenInfo]:
-        """Those of the tokens that are meant, the ones that end first first.
+        """The selected tokens, sorted by expiry.
 
-        :raises DelegationTokenError: if one is meant by its id and is not there.
+        :raises DelegationTokenError: if a selected id does not exist.
         """
         seen = [t for t in tokens if self.owner is None or t.owner == self.owner]
         if self.token_ids is not None:
@@ -143,14 +144,14 @@ class TokenSelection:
                 raise DelegationTokenError(
                     f"The delegation tokens {missing} must "
                     f"exist{f' and belong to {self.owner}' if self.owner else ''}, and be visible to the login (its "
-                    "owner, a renewer, or one with DESCRIBE on the token); the broker tells of none. They may have "
+                    "owner, a renewer, or one with DESCRIBE on the token); the broker returned none. They may have "
                     "ended and been removed, or been expired."
                 )
             seen = [t for t in seen if t.token_id in self.token_ids]
         return sorted(seen, key=lambda t: (t.expiry_ms, t.token_id))
 
     def among(self, token_ids: Collection[str]) -> TokenSelection:
-        """Without the ids that are not among these."""
+        """The selection without other ids than these."""
         if self.token_ids is None:
             return self
         return replace(self, token_ids=tuple(name for name in self.token_ids if name in token_ids))
@@ -162,12 +163,12 @@ class TokenSelection:
 
 @dataclass(frozen=True, slots=True)
 class TokenCheckResult:
-    """What a look at tokens says.
+    """The result of a check of tokens.
 
-    :param met: what was waited for has come.
-    :param tokens: that were looked at.
+    :param met: whether the condition holds.
+    :param tokens: that were checked.
     :param text: for the log.
-    :param wait_ms: after how long something changes by itself; None if only somebody's doing can change it.
+    :param wait_ms: time until the result changes by itself; None if only an action can change it.
     """
 
     met: bool
@@ -179,16 +180,16 @@ class TokenCheckResult:
 def judge(
     tokens: Sequence[TokenInfo], selection: TokenSelection, min_remaining_ms: int, mode: str, now_ms: int
 ) -> TokenCheckResult:
-    """Say whether a token comes to its end (``expiring``), or all live long enough (``valid``).
+    """Check whether a token expires soon (``expiring``), or all are valid for long enough (``valid``).
 
-    Brokers list tokens that have ended until their next clean-up, up to an hour. Of an owner's tokens those do not
-    count, as nothing can be done about them; a token that is meant by its id does.
+    Brokers list tokens that have ended until their next clean-up, up to an hour. Such tokens of an owner do not count,
+    as they cannot be renewed; a token that is selected by its id does.
 
-    :param tokens: all that the broker tells of.
-    :param min_remaining_ms: how long is long enough.
+    :param tokens: all tokens that the broker returned.
+    :param min_remaining_ms: the required remaining time.
     :param now_ms: the broker's clock.
-    :raises DelegationTokenError: if a token that is meant by its id is not there.
-    :raises OptionError: for a mode that there is not.
+    :raises DelegationTokenError: if a token that is selected by its id does not exist.
+    :raises OptionError: if the mode is unknown.
     """
     if mode not in MODES:
         raise OptionError(f"mode must be one of {MODES}; got {mode!r}.")
@@ -235,8 +236,8 @@ def principal(name: str) -> str:
 
 
 def meant_owner(token_owner: str | None, airflow_owner: str) -> str | None:
-    """Whose tokens a task means. ``owner`` is Airflow's own parameter, often a team in ``default_args``; written as a
-    principal, it is meant as one.
+    """The owner of the tokens that a task selects. ``owner`` is Airflow's own parameter, often a team in
+    ``default_args``; it counts if it is written as a principal.
 
     >>> meant_owner(None, "User:alice"), meant_owner(None, "data-team"), meant_owner("bob", "data-team")
     ('User:alice', None, 'bob')
@@ -246,7 +247,7 @@ def meant_owner(token_owner: str | None, airflow_owner: str) -> str | None:
 
 
 def utc(epoch_ms: int) -> str:
-    """``2026-01-31T12:00:00Z``; Kafka's largest times lie beyond what Python's calendar holds."""
+    """``2026-01-31T12:00:00Z``; Kafka's largest times lie beyond Python's calendar."""
     try:
         return datetime.fromtimestamp(epoch_ms / 1000, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
     except (OverflowError, ValueError, OSError):
@@ -254,7 +255,7 @@ def utc(epoch_ms: int) -> str:
 
 
 def duration(ms: int) -> str:
-    """A span in the unit that suits it, such as ``90 s`` or ``3.5 h``."""
+    """A time span in a suitable unit, such as ``90 s`` or ``3.5 h``."""
     seconds = ms / 1000
     for unit, size in (("d", 86_400), ("h", 3600), ("min", 60)):
         if abs(seconds) >= 2 * size:

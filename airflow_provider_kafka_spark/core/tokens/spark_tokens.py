@@ -14,17 +14,17 @@ from airflow_provider_kafka_spark.core.connection.bootstrap_servers import parse
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError, OptionError
 
 _PREFIX = "spark.kafka.clusters"
-#: Spark asks for a token with its own Kerberos login, and logs in with the token, by settings of their own.
+#: Settings with which Spark requests a token by its own Kerberos login, and logs in with the token.
 _LOGIN = "sasl."
 _SERVICE = "sasl.kerberos.service.name"
 _NAMED = ("bootstrap.servers", "security.protocol")
 
 
 def obtained_by_spark(configs: Iterable[KafkaClientConfig]) -> list[KafkaClientConfig]:
-    """Those of a job's connections for which Spark can obtain a token: that log in by Kerberos.
+    """The connections of a job for which Spark can obtain a token: those that log in by Kerberos.
 
     :raises OptionError: if none does.
-    :raises ConnectionConfigError: if Spark could not tell two of them apart, or one needs a file that only this worker
+    :raises ConnectionConfigError: if two of them lead to the same brokers, or one needs a file that only this worker
         has.
     """
     distinct = {config.conn_id: config for config in configs}
@@ -37,7 +37,7 @@ def obtained_by_spark(configs: Iterable[KafkaClientConfig]) -> list[KafkaClientC
             "then the worker makes a token with the connection's login."
         )
     for one, other in ((one, other) for one in found for other in distinct.values() if other is not one):
-        # Spark's token takes the place of whatever login stands in the options for these brokers.
+        # Spark's token replaces any login in the options for these brokers.
         shared = sorted(_servers(one) & _servers(other))
         if shared:
             raise ConnectionConfigError(
@@ -63,7 +63,7 @@ def cluster_settings(configs: Iterable[KafkaClientConfig]) -> dict[str, str]:
     """
     settings: dict[str, str] = {}
     for number, config in enumerate(configs):
-        # An id ends at a dot, and two connections may differ by nothing else.
+        # An id ends at a dot, so two connections may have the same first part.
         prefix = f"{_PREFIX}.{re.sub(r'[^A-Za-z0-9_-]', '_', config.conn_id)}-{number}"
         own = {
             "auth.bootstrap.servers": config.bootstrap_servers,
@@ -79,9 +79,7 @@ def cluster_settings(configs: Iterable[KafkaClientConfig]) -> dict[str, str]:
 
 
 def without_login(config: KafkaClientConfig) -> KafkaClientConfig:
-    """The connection as Spark's source or sink gets it: Spark adds the token where none of its options says how to log
-    in.
-    """
+    """The connection for Spark's source or sink: Spark adds the token if no option has a login."""
     return config.with_java({name: value for name, value in config.java.items() if not name.startswith(_LOGIN)})
 
 
@@ -93,5 +91,5 @@ def _servers(config: KafkaClientConfig) -> set[str]:
 
 
 def _literally(text: str) -> str:
-    """A pattern of Java's that matches exactly this text."""
+    """A Java pattern that matches exactly this text."""
     return re.sub(r"([^A-Za-z0-9_])", r"\\\1", text)

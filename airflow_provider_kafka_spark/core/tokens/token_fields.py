@@ -10,10 +10,10 @@ _SHOWN_AS = {"token_owner": "selected_owner", "token_ids": "selected_ids"}
 
 
 class TokenFields:
-    """Of an operator or sensor with these two parameters, which both names lead to.
+    """A mix-in for operators and sensors with these two parameters, each under two names.
 
-    ``template_fields`` of the class have the parameters, by which Airflow finds what a mapped task depends on; those of
-    a task have the names that are shown.
+    ``template_fields`` of the class have the parameters, which Airflow uses to find the dependencies of a mapped task;
+    those of a task have the displayed names.
     """
 
     template_fields: Sequence[str]
@@ -37,7 +37,7 @@ class TokenFields:
     @selected_ids.setter
     def selected_ids(self, ids: Any) -> None:
         tokens = ids.get("tokens") if isinstance(ids, Mapping) else None
-        # The keys of a sensor's result have the word too.
+        # The keys of a sensor's result contain the word too.
         whole = isinstance(tokens, list) and all(isinstance(token, Mapping) for token in tokens)
         self._selected_ids = [token.get("token_id") for token in tokens or ()] if whole else ids
 

@@ -32,7 +32,7 @@ _PYTHON = "[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: "
         pytest.param(
             "ssl://b:1/bootstrap: Receive failed: error:0A000412:SSL routines::ssl/tls alert bad certificate: SSL "
             "alert number 42",
-            TLS, "asks for a certificate", id="librdkafka-no-certificate",
+            TLS, "requires a client certificate", id="librdkafka-no-certificate",
         ),
         pytest.param(
             "ssl://b:1/bootstrap: Receive failed: error:0A000416:SSL routines::ssl/tls alert certificate unknown: SSL "
@@ -97,7 +97,7 @@ _PYTHON = "[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: "
         ),
         pytest.param("[SSL: WRONG_VERSION_NUMBER] wrong version number", TLS, "does not speak TLS", id="openssl-plain"),
         pytest.param(
-            "[SSL: TLSV13_ALERT_CERTIFICATE_REQUIRED] tlsv13 alert certificate required", TLS, "asks for a certificate",
+            "[SSL: TLSV13_ALERT_CERTIFICATE_REQUIRED] tlsv13 alert certificate required", TLS, "requires a client certificate",
             id="openssl-certificate-required",
         ),
         pytest.param(
