@@ -1,4 +1,6 @@
-"""The connection type ``kafka_spark`` as Airflow's form shows it. Its fields are read by :mod:`~airflow_provider_kafka_spark.core.logins.connection_form`."""
+"""The connection type ``kafka_spark`` as Airflow's form shows it. Its fields are read by
+:mod:`~airflow_provider_kafka_spark.core.connection.connection_form`.
+"""
 
 from __future__ import annotations
 

@@ -13,7 +13,8 @@ _INTEGRATION = "Kafka to Kafka on Spark"
 def get_provider_info() -> dict[str, Any]:
     """Provider metadata, as Airflow's ``provider_info.schema.json`` has it.
 
-    Of connection types only ``kafka_spark`` is registered: ``kafka`` and ``spark`` belong to their own providers, and registering one twice breaks both.
+    Of connection types only ``kafka_spark`` is registered: ``kafka`` and ``spark`` belong to their own providers, and
+    registering one twice breaks both.
     """
     return {
         # Must be the distribution's name to the letter, or provider discovery of the whole installation fails.

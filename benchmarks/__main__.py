@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
 
+from benchmarks.environment import own_environment
 from benchmarks.machine import machine_lines, version_line
-from benchmarks.rounds import say
-from benchmarks.surroundings import own_surroundings
+from benchmarks.rounds import emit
 from benchmarks.table import Section
 
 MEASUREMENTS = ("bulk", "streams", "replay", "ranges", "yarn", "planning", "sensors", "triggerer")
@@ -29,11 +29,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     sections: list[Section] = []
     started = time.monotonic()
     try:
-        with own_surroundings() as folder:
+        with own_environment() as folder:
             free, needed = shutil.disk_usage(folder).free, max(_LEAST_BYTES, options.records * _BYTES_PER_RECORD)
             if free < needed:
-                say(
-                    f"At least {needed / 1e9:.0f} GB must be free in {folder.parent}; there are {free / 1e9:.1f}. Set TMPDIR to a folder with more."
+                emit(
+                    f"At least {needed / 1e9:.0f} GB must be free in {folder.parent}; there are {free / 1e9:.1f}. Set "
+                    "TMPDIR to a folder with more."
                 )
                 return 2
             measurements = _measurements(options, folder)
@@ -44,9 +45,9 @@ def main(argv: Sequence[str] | None = None) -> int:
                 if options.output is not None:
                     options.output.write_text("\n".join([header, *(section.markdown() for section in sections)]))
     except KeyboardInterrupt:
-        say("Interrupted; everything that was started is stopped.")
+        emit("Interrupted; everything that was started is stopped.")
         return 130
-    say(
+    emit(
         f"Done in {(time.monotonic() - started) / 60:.1f} minutes."
         + (f" Results: {options.output}" if options.output else "")
     )
@@ -56,7 +57,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks",
-        description="Measure this package against its peers, side by side, on a Kafka broker of its own. See benchmarks/README.md.",
+        description="Measure this package against its peers, side by side, on a Kafka broker of its own. See "
+        "benchmarks/README.md.",
     )
     parser.add_argument(
         "--only",

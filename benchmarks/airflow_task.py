@@ -1,4 +1,5 @@
-"""Run an operator's ``execute`` as a task would, in a process of its own that has Airflow and the operator imported before the clock starts.
+"""Run an operator's ``execute`` as a task would, in a process of its own that has Airflow and the operator imported
+before the clock starts.
 
 ``python -m benchmarks.airflow_task SPECIFICATION RESULT`` is that process.
 """

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from airflow_provider_kafka_spark.core.protocol import JobRequest
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from benchmarks import airflow_task, confluent_loop, handwritten_job, java_loop, kcat
+from benchmarks.environment import connect_to
 from benchmarks.mirror_maker import MirrorMaker
 from benchmarks.orders import mean_value_size, orders
-from benchmarks.rounds import Variant, alternate, say, unavailable
-from benchmarks.surroundings import connect_to
+from benchmarks.rounds import Variant, alternate, emit, unavailable
 from benchmarks.table import Goal, Section, median_and_range, ratio_text, rounds_text
 from benchmarks.topics import WrongCopyError, check_count, fill, fresh_topic, headers_of_first_record, new_broker
 from benchmarks.warm_spark import connector_jars, warm_session
@@ -37,7 +37,7 @@ _WHOLE, _WHOLE_BY_HAND = "our operator, whole `execute`", "hand-written job, who
 
 def measure(records: int, rounds: int, folder: Path) -> Section:
     """Copy ``records`` orders in every way, ``rounds`` times each."""
-    say(f"Bulk: {records:,} records, {rounds} rounds")
+    emit(f"Bulk: {records:,} records, {rounds} rounds")
     with ExitStack() as stack:
         broker = stack.enter_context(new_broker())
         connect_to(broker.bootstrap_servers)
@@ -149,7 +149,7 @@ def _kcat(copies: _Copies) -> Variant:
 
 
 def _mirror_maker(copies: _Copies, stack: ExitStack) -> Variant:
-    say("  starting MirrorMaker ...")
+    emit("  starting MirrorMaker ...")
     mirror = stack.enter_context(MirrorMaker(copies.broker, copies.folder))
     suffix = f".{SOURCE}"
     return copies.variant(
@@ -178,9 +178,10 @@ def _section(variants: list[Variant], copies: _Copies, records: int, rounds: int
     fastest = min(others, key=lambda variant: variant.median)
     return Section(
         "Bulk copy",
-        f"{records:,} JSON orders of {mean_value_size():.0f} bytes on average, each with a key and 2 headers, from a topic of {PARTITIONS} partitions "
-        f"into an empty one on the same broker. Median of {rounds_text(rounds)}. The ratio is the speed against the hand-written job, warm against warm and whole "
-        f"against whole. Headers: what a record at the target has.",
+        f"{records:,} JSON orders of {mean_value_size():.0f} bytes on average, each with a key and 2 headers, from a "
+        f"topic of {PARTITIONS} partitions into an empty one on the same broker. Median of {rounds_text(rounds)}. The "
+        "ratio is the speed against the hand-written job, warm against warm and whole against whole. Headers: what a "
+        "record at the target has.",
         ["Variant", "Seconds", "Range", "Records/s", "Ratio", "Headers"],
         rows,
         [

@@ -1,6 +1,7 @@
 """The job that people write by hand: Spark's Kafka source and sink with Spark's own settings.
 
-``handwritten_job.py BOOTSTRAP SOURCE TARGET [STARTING_OFFSETS ENDING_OFFSETS]``; ``spark-submit`` starts this file, so it imports PySpark only.
+``handwritten_job.py BOOTSTRAP SOURCE TARGET [STARTING_OFFSETS ENDING_OFFSETS]``; ``spark-submit`` starts this file, so
+it imports PySpark only.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The stream that people write by hand: Spark's Kafka source and sink with Spark's own settings, and availableNow.
 
-``handwritten_stream.py BOOTSTRAP SOURCE TARGET CHECKPOINT``; ``spark-submit`` starts this file, so it imports PySpark only.
+``handwritten_stream.py BOOTSTRAP SOURCE TARGET CHECKPOINT``; ``spark-submit`` starts this file, so it imports PySpark
+only.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def catch_up(spark: SparkSession, bootstrap: str, source: str, target: str, checkpoint: str) -> None:
+def copy_stream(spark: SparkSession, bootstrap: str, source: str, target: str, checkpoint: str) -> None:
     """Copy keys, values and headers up to where the topic ends now.
 
     :param checkpoint: a folder of this stream alone.
@@ -43,7 +44,7 @@ def main(argv: Sequence[str]) -> None:
     from pyspark.sql import SparkSession
 
     spark = SparkSession.builder.appName("handwritten").getOrCreate()
-    catch_up(spark, *argv)
+    copy_stream(spark, *argv)
     spark.stop()
 
 

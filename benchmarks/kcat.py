@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
-from benchmarks.rounds import say
+from benchmarks.rounds import emit
 
 _INSTALL_SECONDS = 300
 # No order holds a tab or a line break.
@@ -21,7 +21,7 @@ def find_kcat() -> str | None:
         return found
     if sys.platform != "linux" or os.geteuid() != 0 or shutil.which("apt-get") is None:
         return None
-    say("  installing kcat with apt-get ...")
+    emit("  installing kcat with apt-get ...")
     try:
         subprocess.run(
             ["apt-get", "install", "--yes", "--quiet", "--no-install-recommends", "kcat"],

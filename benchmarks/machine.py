@@ -11,7 +11,7 @@ from datetime import datetime, timezone
 from importlib.metadata import version
 from pathlib import Path
 
-from airflow_provider_kafka_spark.hooks.programs.java import find_java
+from airflow_provider_kafka_spark.hooks.runtime.java import find_java
 from airflow_provider_kafka_spark.testing.kafka_broker import COORDINATES
 from benchmarks.mirror_maker import COORDINATE as MIRROR_MAKER
 
@@ -25,7 +25,10 @@ def machine_lines() -> list[str]:
     )
     return [
         f"- Date: {datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC",
-        f"- Machine: {cores} cores, {_memory_gib():.0f} GiB of memory, {_processor()}; the broker and whatever copies share them",
+        (
+            f"- Machine: {cores} cores, {_memory_gib():.0f} GiB of memory, {_processor()}; the broker and whatever "
+            "copies share them"
+        ),
         f"- Load average before the run: {one_minute:.1f}{busy}",
     ]
 
@@ -35,7 +38,10 @@ def version_line() -> str:
     kafka = COORDINATES[0].rpartition(":")[2]
     parts = [
         f"airflow-provider-kafka-spark {version('airflow-provider-kafka-spark')}",
-        f"Airflow {version('apache-airflow')} with its Spark provider {version('apache-airflow-providers-apache-spark')}",
+        (
+            f"Airflow {version('apache-airflow')} with its Spark provider "
+            f"{version('apache-airflow-providers-apache-spark')}"
+        ),
         f"Spark {version('pyspark')}",
         f"Kafka broker {kafka}",
         f"MirrorMaker {MIRROR_MAKER.rpartition(':')[2]}",

@@ -1,7 +1,8 @@
 """MirrorMaker 2: its source connector in a standalone Connect worker, one connector for each copy.
 
-The worker is started once and stays warm. A connector reads ``SOURCE`` from the start and writes it to ``ALIAS.SOURCE``, which is how MirrorMaker's default policy renames a
-topic; since the name differs, both may lie on one broker, as in all other variants. A new alias for each copy makes a new target.
+The worker is started once and stays warm. A connector reads ``SOURCE`` from the start and writes it to
+``ALIAS.SOURCE``, which is how MirrorMaker's default policy renames a topic; since the name differs, both may lie on one
+broker, as in all other variants. A new alias for each copy makes a new target.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from airflow_provider_kafka_spark.hooks.programs.jars import resolve
-from airflow_provider_kafka_spark.hooks.programs.java import find_java
+from airflow_provider_kafka_spark.hooks.runtime.jars import resolve
+from airflow_provider_kafka_spark.hooks.runtime.java import find_java
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from airflow_provider_kafka_spark.testing.owned_process import OwnedProcess
 from airflow_provider_kafka_spark.testing.ports import LOOPBACK, free_ports
@@ -67,7 +68,8 @@ class MirrorMaker:
     def copy(self, alias: str, source: str, partitions: int, count: int) -> float:
         """Copy ``source`` to ``ALIAS.SOURCE``, an empty topic, and return the seconds it took.
 
-        The clock starts when the first records are seen at the target, so starting the connector and its tasks costs nothing.
+        The clock starts when the first records are seen at the target, so starting the connector and its tasks costs
+        nothing.
 
         :param count: of the records in ``source``.
         :raises RuntimeError: if the connector's tasks fail.

@@ -1,6 +1,7 @@
 """Orders as a shop would publish them: JSON with random fields, a key and two headers.
 
-Every field that is random in life is random here. Repeated payloads would compress to nothing and flatter whoever compresses.
+Every field that is random in life is random here. Repeated payloads would compress to nothing and flatter whoever
+compresses.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ def orders(count: int, partitions: int, seed: int = 1) -> Iterator[Record]:
         a, b = bits(192), bits(64)
         value = (
             f'{{"order_id":"{a & _LOW_128:032x}","customer":{b & 0xFFFFFF},"status":"{_STATUSES[(b >> 24) % 6]}",'
-            f'"items":[{{"sku":"{(b >> 28) & 0xFFFFFFF:07X}","qty":{(b >> 55) % 9 + 1}}}],"total":{(b >> 36) % 99999 / 100},'
+            f'"items":[{{"sku":"{(b >> 28) & 0xFFFFFFF:07X}","qty":{(b >> 55) % 9 + 1}}}],'
+            f'"total":{(b >> 36) % 99999 / 100},'
             f'"currency":"{_CURRENCIES[(b >> 53) % 5]}","city":"{_CITIES[(b >> 57) % 10]}",'
             f'"placed_at":"2026-11-20T{(b >> 40) % 24:02}:{(b >> 45) % 60:02}:{(b >> 51) % 60:02}.{a % 1000:03}Z"}}'
         )

@@ -9,9 +9,9 @@ from airflow_provider_kafka_spark.core.bounds import AtTimestamp, Bound, parse_b
 from airflow_provider_kafka_spark.core.broker_state import Selection
 from airflow_provider_kafka_spark.core.plan import Target, make_plan
 from airflow_provider_kafka_spark.core.resolve import ReadRules, resolve_window, timestamps_in
+from benchmarks.environment import connect_to
 from benchmarks.orders import orders
-from benchmarks.rounds import Variant, alternate, say
-from benchmarks.surroundings import connect_to
+from benchmarks.rounds import Variant, alternate, emit
 from benchmarks.table import Section, median_and_range, rounds_text
 from benchmarks.topics import WrongCopyError, fill, new_broker
 
@@ -24,7 +24,7 @@ _TARGET = "planning-target"
 
 def measure(rounds: int) -> Section:
     """Plan a copy of everything, and one of an hour, for few and for many partitions."""
-    say(f"Planning: {_FEW} and {_MANY:,} partitions, {rounds} rounds")
+    emit(f"Planning: {_FEW} and {_MANY:,} partitions, {rounds} rounds")
     with new_broker() as broker:
         connect_to(broker.bootstrap_servers)
         broker.create_topic(_TARGET, 1)
@@ -45,7 +45,8 @@ def measure(rounds: int) -> Section:
         alternate(variants, rounds, _LIMIT_SECONDS)
     return Section(
         "Planning",
-        f"Asking the broker and making the plan, without Spark: a new `KafkaHook`, its `state()` of source and target, resolving, and `make_plan`. Median of {rounds_text(rounds)}.",
+        "Asking the broker and making the plan, without Spark: a new `KafkaHook`, its `state()` of source and target, "
+        f"resolving, and `make_plan`. Median of {rounds_text(rounds)}.",
         ["What is planned", "Seconds", "Range"],
         [[v.name, *median_and_range(v)] for v in variants],
     )

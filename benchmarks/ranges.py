@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from benchmarks import airflow_task
+from benchmarks.environment import connect_to
 from benchmarks.orders import orders
-from benchmarks.rounds import Variant, alternate, say
-from benchmarks.surroundings import connect_to
+from benchmarks.rounds import Variant, alternate, emit
 from benchmarks.table import Goal, Section, median_and_range, ratio_text, rounds_text
 from benchmarks.topics import WrongCopyError, check_count, fill, fresh_topic, new_broker
 from benchmarks.warm_spark import warm_session
@@ -52,7 +52,7 @@ _SHAPES = (_CONTIGUOUS, _MANY, _SPARSE)
 
 def measure(rounds: int) -> Section:
     """Copy 200,000 records as 8, 1,000 and 200 ranges."""
-    say(f"Ranges: {COPIED:,} records, {rounds} rounds")
+    emit(f"Ranges: {COPIED:,} records, {rounds} rounds")
     held = max(shape.offsets_per_partition for shape in _SHAPES) * PARTITIONS
     with new_broker() as broker:
         connect_to(broker.bootstrap_servers)
@@ -63,8 +63,9 @@ def measure(rounds: int) -> Section:
     contiguous, many, _ = variants
     return Section(
         "Many ranges",
-        f"{COPIED:,} records of a topic of {PARTITIONS} partitions with {held:,} orders, as offset ranges of different shapes: our job, as the replay operator "
-        f"submits it, in a warm session, median of {rounds_text(rounds)}. The ratio is the time against one range of each partition.",
+        f"{COPIED:,} records of a topic of {PARTITIONS} partitions with {held:,} orders, as offset ranges of "
+        "different shapes: our job, as the replay operator submits it, in a warm session, median of "
+        f"{rounds_text(rounds)}. The ratio is the time against one range of each partition.",
         ["Ranges", "Seconds", "Range", "Ratio"],
         [[v.name, *median_and_range(v), ratio_text(v.median, contiguous.median)] for v in variants],
         [Goal("Time of 1,000 ranges against one range of each partition", many.median / contiguous.median, 1.3, False)],

@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from airflow_provider_kafka_spark.hooks.programs.jars import REPOSITORY_VARIABLE, cache_root
-from airflow_provider_kafka_spark.hooks.programs.spark_home import CONNECTOR_EXCLUDES, find_spark_home
+from airflow_provider_kafka_spark.hooks.runtime.jars import REPOSITORY_VARIABLE, cache_root
+from airflow_provider_kafka_spark.hooks.runtime.spark_home import CONNECTOR_EXCLUDES, find_spark_home
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from benchmarks import airflow_task, handwritten_job
+from benchmarks.environment import connect_to
 from benchmarks.orders import orders
-from benchmarks.rounds import Variant, alternate, say
-from benchmarks.surroundings import connect_to
+from benchmarks.rounds import Variant, alternate, emit
 from benchmarks.table import Goal, Section, median_and_range, ratio_text, rounds_text
 from benchmarks.topics import check_count, fill, fresh_topic, new_broker
 from benchmarks.warm_spark import connector_jars
@@ -31,7 +31,7 @@ _ON_CLASS_PATH = "the same, with the jars on `driver_class_path` instead of `pac
 
 def measure(rounds: int, folder: Path) -> Section:
     """Replay 250 records of each of 4 partitions, through whole tasks."""
-    say(f"Replay: {_COPIED:,} records, {rounds} rounds")
+    emit(f"Replay: {_COPIED:,} records, {rounds} rounds")
     with new_broker() as broker:
         connect_to(broker.bootstrap_servers)
         fill(broker, SOURCE, PARTITIONS, orders(_IN_TOPIC, PARTITIONS), _IN_TOPIC)
@@ -40,9 +40,10 @@ def measure(rounds: int, folder: Path) -> Section:
     ours, packages = variants[0], variants[1]
     return Section(
         "Small replay",
-        f"{_COPIED:,} records, {_UNTIL - _FROM} of each of {PARTITIONS} partitions: the whole `execute` of the task, median of {rounds_text(rounds)}, each in a "
-        f"process that has Airflow and the operator imported already. All jars are in their caches after the warm-up. The ratio is the time against "
-        f"SparkSubmitOperator with `packages`.",
+        f"{_COPIED:,} records, {_UNTIL - _FROM} of each of {PARTITIONS} partitions: the whole `execute` of the task, "
+        f"median of {rounds_text(rounds)}, each in a process that has Airflow and the operator imported already. All "
+        "jars are in their caches after the warm-up. The ratio is the time against SparkSubmitOperator with "
+        "`packages`.",
         ["Variant", "Seconds", "Range", "Ratio"],
         [[v.name, *median_and_range(v), ratio_text(v.median, packages.median)] for v in variants],
         [

@@ -1,4 +1,6 @@
-"""Counts requests on the wire, for any client alike: a relay between the clients and a broker that advertises the relay's address."""
+"""Counts requests on the wire, for any client alike: a relay between the clients and a broker that advertises the
+relay's address.
+"""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def alternate(variants: Sequence[Variant], rounds: int, limit: float) -> None:
             variant.seconds.append(_run(variant, f"round {number + 1} of {rounds}", limit))
 
 
-def say(text: str) -> None:
+def emit(text: str) -> None:
     """Progress goes to standard error: standard output is for the tables."""
     print(text, file=sys.stderr, flush=True)
 
@@ -86,7 +86,7 @@ def _run(variant: Variant, when: str, limit: float) -> float:
     started = time.perf_counter()
     with time_limit(limit, f"{variant.name!r} ({when})"):
         seconds = variant.run()
-    say(
+    emit(
         f"  {when}: {variant.name}: {seconds:.2f} s (with preparing and checking {time.perf_counter() - started:.1f} s)"
     )
     return seconds

@@ -16,7 +16,7 @@ from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Recor
 from airflow_provider_kafka_spark.testing.owned_process import OwnedProcess
 from airflow_provider_kafka_spark.testing.ports import LOOPBACK, free_ports
 from benchmarks.request_counter import RequestCounter
-from benchmarks.rounds import say
+from benchmarks.rounds import emit
 from benchmarks.table import Goal, Section
 from benchmarks.waiting import INTERVAL, OURS, PEER
 
@@ -46,7 +46,7 @@ class Cost:
 
 def measure(sensors: int, folder: Path) -> Section:
     """Have them wait, count, wake them."""
-    say(f"Sensors: {sensors} deferred ones on one connection")
+    emit(f"Sensors: {sensors} deferred ones on one connection")
     costs: dict[str, Cost] = {OURS: _cost(OURS, sensors, folder)}
     if importlib.util.find_spec("airflow.providers.apache.kafka") is not None:
         costs[PEER] = _cost(PEER, sensors, folder)
@@ -57,10 +57,15 @@ def measure(sensors: int, folder: Path) -> Section:
     slowest = max(ours.delays) if len(ours.delays) == sensors else float("inf")
     return Section(
         "Sensors",
-        f"{sensors} triggers of deferred sensors in one event loop, as a triggerer runs them, on one connection and one topic of {sensors} partitions; each looks every {INTERVAL:g} s. Clients are "
-        f"librdkafka's main threads; requests are counted on the wire by a relay in front of the broker, over {_WINDOW_SECONDS:g} s of waiting. Then each partition gets a record, and the wake-ups of "
-        f"the next {_WAKE_SECONDS:g} s are timed. All of the Kafka provider's triggers are members of the connection's one group, so each needs a partition of its own.",
-        ["Sensor", "Clients", "Connections", "Threads", "Memory in MB", "Requests per second", "Woken", "Median and slowest wake-up in s"],
+        f"{sensors} triggers of deferred sensors in one event loop, as a triggerer runs them, on one connection and "
+        f"one topic of {sensors} partitions; each looks every {INTERVAL:g} s. Clients are librdkafka's main threads; "
+        f"requests are counted on the wire by a relay in front of the broker, over {_WINDOW_SECONDS:g} s of waiting. "
+        f"Then each partition gets a record, and the wake-ups of the next {_WAKE_SECONDS:g} s are timed. All of the "
+        "Kafka provider's triggers are members of the connection's one group, so each needs a partition of its own.",
+        [
+            "Sensor", "Clients", "Connections", "Threads", "Memory in MB", "Requests per second", "Woken",
+            "Median and slowest wake-up in s",
+        ],
         rows,
         goals=[
             Goal("Clients of all our sensors together", ours.clients, 1, at_least=False),
@@ -108,7 +113,7 @@ def _cost(kind: str, sensors: int, folder: Path) -> Cost:
                 time.sleep(_POLL_SECONDS)
     delays = sorted(max(0.0, float(moment) - produced) for moment in woken)
     cost = Cost(clients, connections, len(threads), memory, rate, delays)
-    say(f"  {NAMES[kind]}: {cost.clients} clients, {rate:.1f} requests per second, {len(delays)} woken")
+    emit(f"  {NAMES[kind]}: {cost.clients} clients, {rate:.1f} requests per second, {len(delays)} woken")
     return cost
 
 

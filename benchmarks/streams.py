@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from benchmarks import airflow_task, handwritten_stream
+from benchmarks.environment import connect_to
 from benchmarks.orders import mean_value_size, orders
-from benchmarks.rounds import Variant, alternate, say
-from benchmarks.surroundings import connect_to
+from benchmarks.rounds import Variant, alternate, emit
 from benchmarks.table import Goal, Section, median_and_range, ratio_text, rounds_text
 from benchmarks.topics import WrongCopyError, check_count, fill, fresh_topic, new_broker
 from benchmarks.warm_spark import connector_jars, warm_session
@@ -29,7 +29,7 @@ _WHOLE, _WHOLE_BY_HAND = "our operator, whole `execute`", "hand-written stream, 
 
 def measure(records: int, rounds: int, folder: Path) -> Section:
     """Catch up with ``records`` orders in every way, ``rounds`` times each."""
-    say(f"Streams: {records:,} records, {rounds} rounds")
+    emit(f"Streams: {records:,} records, {rounds} rounds")
     with ExitStack() as stack:
         broker = stack.enter_context(new_broker())
         connect_to(broker.bootstrap_servers)
@@ -60,10 +60,10 @@ class _Streams:
             self._variant(_WHOLE_BY_HAND, self._whole_by_hand, warm_up=False),
         ]
 
-    def _variant(self, name: str, catch_up: Callable[[str, str], float], *, warm_up: bool = True) -> Variant:
+    def _variant(self, name: str, copy_stream: Callable[[str, str], float], *, warm_up: bool = True) -> Variant:
         def run() -> float:
             with fresh_topic(self._broker, PARTITIONS, "") as target:
-                seconds = catch_up(target, str(self._folder / f"checkpoint-{next(self._numbers)}"))
+                seconds = copy_stream(target, str(self._folder / f"checkpoint-{next(self._numbers)}"))
                 check_count(self._broker, target, self._records)
                 return seconds
 
@@ -84,7 +84,7 @@ class _Streams:
         arguments = {**self._arguments(target, checkpoint), **more}
         request = airflow_task.request_of(airflow_task.AVAILABLE_NOW, arguments)
         started = time.perf_counter()
-        report = available_now.catch_up(SparkApplication(self._spark), request)
+        report = available_now.copy_stream(SparkApplication(self._spark), request)
         seconds = time.perf_counter() - started
         if report.records_written != self._records:
             raise WrongCopyError(f"The report must count {self._records:,} records; it says {report}.")
@@ -92,7 +92,7 @@ class _Streams:
 
     def _by_hand(self, target: str, checkpoint: str) -> float:
         started = time.perf_counter()
-        handwritten_stream.catch_up(self._spark, self._broker.bootstrap_servers, SOURCE, target, checkpoint)
+        handwritten_stream.copy_stream(self._spark, self._broker.bootstrap_servers, SOURCE, target, checkpoint)
         return time.perf_counter() - started
 
     def _whole(self, target: str, checkpoint: str) -> float:
@@ -120,8 +120,10 @@ def _section(variants: list[Variant], records: int, rounds: int) -> Section:
         rows.append([variant.name, middle, extent, rate, ratio_text(baseline.median, variant.median)])
     return Section(
         "Catching up by availableNow",
-        f"{records:,} JSON orders of {mean_value_size():.0f} bytes on average, each with a key and 2 headers, from a topic of {PARTITIONS} partitions into an empty one on the same broker, as one "
-        f"micro-batch with a new checkpoint. Median of {rounds_text(rounds)}. The ratio is the speed against the hand-written stream, warm against warm and whole against whole.",
+        f"{records:,} JSON orders of {mean_value_size():.0f} bytes on average, each with a key and 2 headers, from a "
+        f"topic of {PARTITIONS} partitions into an empty one on the same broker, as one micro-batch with a new "
+        f"checkpoint. Median of {rounds_text(rounds)}. The ratio is the speed against the hand-written stream, warm "
+        "against warm and whole against whole.",
         ["Variant", "Seconds", "Range", "Records/s", "Ratio"],
         rows,
         [

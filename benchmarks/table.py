@@ -29,7 +29,10 @@ class Goal:
 
     def line(self) -> str:
         side = "at least" if self.at_least else "at most"
-        return f"- {self.text}: **{self.got:.2f}**, wanted {side} {self.wanted:g}: {'reached' if self.reached else '**missed**'}"
+        return (
+            f"- {self.text}: **{self.got:.2f}**, wanted {side} {self.wanted:g}: "
+            f"{'reached' if self.reached else '**missed**'}"
+        )
 
 
 @dataclass(frozen=True)

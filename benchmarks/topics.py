@@ -1,4 +1,4 @@
-"""The broker that everything is measured on, and its topics: filled once, copied into fresh ones, checked, and removed."""
+"""The broker of all measurements, and its topics: filled once, copied into new ones, checked and removed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
-from benchmarks.rounds import say
+from benchmarks.rounds import emit
 
 _BROKER_PROPERTIES = {
     # By default a deleted topic keeps its disk space for a minute: three more copies would be made meanwhile.
@@ -29,11 +29,11 @@ def new_broker() -> KafkaBroker:
 
 def fill(broker: KafkaBroker, topic: str, partitions: int, records: Iterable[Record], count: int) -> None:
     """Create a topic and write ``records``, of which there are ``count``."""
-    say(f"  writing {count:,} records to {topic!r} ...")
+    emit(f"  writing {count:,} records to {topic!r} ...")
     started = time.perf_counter()
     broker.create_topic(topic, partitions)
     broker.produce(topic, _with_progress(records, count))
-    say(f"  written in {time.perf_counter() - started:.0f} s")
+    emit(f"  written in {time.perf_counter() - started:.0f} s")
 
 
 @contextmanager
@@ -80,5 +80,5 @@ def _with_progress(records: Iterable[Record], count: int) -> Iterator[Record]:
     for number, record in enumerate(records):
         if number % 10_000 == 0 and time.monotonic() - said > 10:
             said = time.monotonic()
-            say(f"    {number * 100 // count} %")
+            emit(f"    {number * 100 // count} %")
         yield record

@@ -14,7 +14,7 @@ from typing import Any
 from airflow_provider_kafka_spark.testing.airflow_home import AirflowHome
 from airflow_provider_kafka_spark.testing.airflow_standalone import AirflowStandalone
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
-from benchmarks.rounds import say
+from benchmarks.rounds import emit
 from benchmarks.sensors import NAMES, PEER_PACKAGE, thread_names
 from benchmarks.table import Goal, Section
 from benchmarks.waiting import OURS, PEER
@@ -28,7 +28,7 @@ _WAKE_SECONDS = 240.0
 
 def measure(sensors: int, folder: Path) -> Section:
     """Have them deferred, wake them, and read in the triggerer's logs when each fired."""
-    say(f"Triggerer: {sensors} deferred sensors in a real Airflow")
+    emit(f"Triggerer: {sensors} deferred sensors in a real Airflow")
     found = {OURS: _wake(OURS, sensors, folder)}
     if importlib.util.find_spec("airflow.providers.apache.kafka") is not None:
         found[PEER] = _wake(PEER, sensors, folder)
@@ -47,8 +47,11 @@ def measure(sensors: int, folder: Path) -> Section:
     slowest = delays[-1] if len(delays) == sensors else float("inf")
     return Section(
         "Sensors through a triggerer",
-        f"{sensors} mapped tasks of one DAG in `airflow standalone`, deferred on one connection with an interval of {INTERVAL:g} s (`poll_interval` of the Kafka provider, whose `poll_timeout` is its default). Then each of the topic's {sensors} partitions gets a record; the time "
-        f"until the trigger fires is read in the triggerer's logs, over {_WAKE_SECONDS:g} s. What the scheduler takes to resume the tasks comes on top, the same for both.",
+        f"{sensors} mapped tasks of one DAG in `airflow standalone`, deferred on one connection with an interval of "
+        f"{INTERVAL:g} s (`poll_interval` of the Kafka provider, whose `poll_timeout` is its default). Then each of "
+        f"the topic's {sensors} partitions gets a record; the time until the trigger fires is read in the triggerer's "
+        f"logs, over {_WAKE_SECONDS:g} s. What the scheduler takes to resume the tasks comes on top, the same for "
+        "both.",
         ["Sensor", "Clients of the triggerer", "Woken", "Median and slowest wake-up in s"],
         rows,
         goals=[
@@ -89,8 +92,9 @@ def _wake(kind: str, sensors: int, folder: Path) -> tuple[int, list[float]]:
             while len(fired := _fired(home)) < sensors and time.monotonic() < deadline:
                 time.sleep(1.0)
     delays = sorted(max(0.0, moment - produced) for moment in fired)
-    say(
-        f"  {NAMES[kind]}: {clients} clients, {len(delays)} woken, the slowest after {delays[-1] if delays else 0:.1f} s"
+    emit(
+        f"  {NAMES[kind]}: {clients} clients, {len(delays)} woken, the slowest after "
+        f"{delays[-1] if delays else 0:.1f} s"
     )
     return clients, delays
 

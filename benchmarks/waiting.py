@@ -1,4 +1,5 @@
-"""Many triggers in one event loop, as a triggerer runs them. A process of its own, so that its clients and threads can be counted.
+"""Many triggers in one event loop, as a triggerer runs them. A process of its own, so that its clients and threads can
+be counted.
 
 ``python -m benchmarks.waiting KIND COUNT TOPIC RESULT``: RESULT gets a line with the time at which each trigger fired.
 """
@@ -35,7 +36,7 @@ async def _wait(kind: str, count: int, topic: str, result: Path) -> None:
 
 def _trigger(kind: str, topic: str) -> Any:
     if kind == OURS:
-        from airflow_provider_kafka_spark.core.waiting.new_records import NewRecords
+        from airflow_provider_kafka_spark.core.conditions.new_records import NewRecords
         from airflow_provider_kafka_spark.triggers.condition import KafkaConditionTrigger
 
         condition = NewRecords.parse(topics=[topic], since="earliest").to_json()

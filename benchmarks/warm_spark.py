@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from airflow_provider_kafka_spark.core.submission.tuning import spark_defaults
-from airflow_provider_kafka_spark.hooks.programs.jars import resolve
-from airflow_provider_kafka_spark.hooks.programs.spark_home import CONNECTOR_EXCLUDES, find_spark_home
-from benchmarks.surroundings import MASTER
+from airflow_provider_kafka_spark.core.job.tuning import spark_defaults
+from airflow_provider_kafka_spark.hooks.runtime.jars import resolve
+from airflow_provider_kafka_spark.hooks.runtime.spark_home import CONNECTOR_EXCLUDES, find_spark_home
+from benchmarks.environment import MASTER
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

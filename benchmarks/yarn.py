@@ -15,9 +15,9 @@ from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from airflow_provider_kafka_spark.testing.short_lived_jvm import OPTIONS_VARIABLE
 from airflow_provider_kafka_spark.testing.yarn_cluster import YarnCluster
 from benchmarks import airflow_task
+from benchmarks.environment import connect_to
 from benchmarks.orders import mean_value_size, orders
-from benchmarks.rounds import Variant, alternate, say
-from benchmarks.surroundings import connect_to
+from benchmarks.rounds import Variant, alternate, emit
 from benchmarks.table import Section, median_and_range, ratio_text, rounds_text
 from benchmarks.topics import check_count, fill, fresh_topic, new_broker
 
@@ -56,7 +56,7 @@ class _Copies:
 
 def measure(records: int, rounds: int, folder: Path) -> Section:
     """Copy ``records`` orders with each number of executors."""
-    say(f"YARN: {records:,} records, {rounds} rounds")
+    emit(f"YARN: {records:,} records, {rounds} rounds")
     before = os.environ.get(_CONNECTION)
     with ExitStack() as stack:
         broker = stack.enter_context(new_broker())
@@ -105,9 +105,10 @@ def _section(variants: list[Variant], copies: _Copies, records: int, rounds: int
         f"{records:,} JSON orders of {mean_value_size():.0f} bytes on average from a topic of {PARTITIONS} partitions, "
         f"exactly once, in client mode. Median of {rounds_text(rounds)}. Seconds: the whole `execute`. Copy: from the "
         "driver's start to the end of the write, as the job reports it, with the wait for executors. The ratio is the "
-        f"speed of the copy against one executor. Broker, driver, YARN and all executors share the {os.cpu_count()} cores "
-        "of this machine, so the growth ends where those are used; one Kafka partition is one Spark partition, so it "
-        f"ends at {PARTITIONS} executors in any case.",
+        "speed of the copy against one executor. Broker, driver, YARN and all executors share the "
+        f"{os.cpu_count()} cores of this machine, so the growth ends where those are used; one Kafka partition is one "
+        "Spark partition, "
+        f"so it ends at {PARTITIONS} executors in any case.",
         ["Executors", "Seconds", "Range", "Copy", "Records/s", "Ratio"],
         rows,
         notes=chart,

@@ -1,11 +1,13 @@
 """Copy each hour of a topic exactly once.
 
-What: every run copies the records of its own hour from ``orders`` to ``orders_copy``, and announces the copied offsets with the asset ``orders_copy``.
+What: every run copies the records of its own hour from ``orders`` to ``orders_copy``, and announces the copied offsets
+with the asset ``orders_copy``.
 
-Why: the window is cut by offset, so consecutive runs and backfills (``airflow backfill create --dag-id hourly_window_copy --from-date ... --to-date ...``) take every record once.
-``CronDataIntervalTimetable`` gives each run an hour to copy; plain ``schedule="@hourly"`` gives an empty one in Airflow 3.
-A run by hand or over the REST API needs a logical date (``airflow dags trigger --logical-date 2026-11-20T10:30:00Z
-hourly_window_copy``, ``"logical_date"`` in the request): it copies the last whole hour before. Without one it has none.
+Why: the window is cut by offset, so consecutive runs and backfills take every record once (``airflow backfill create
+--dag-id hourly_window_copy --from-date ... --to-date ...``). ``CronDataIntervalTimetable`` gives each run an hour to
+copy; plain ``schedule="@hourly"`` gives an empty interval in Airflow 3. A manual run, or one over the REST API, needs a
+logical date and copies the last whole hour before it (``airflow dags trigger --logical-date 2026-11-20T10:30:00Z
+hourly_window_copy``, ``"logical_date"`` in the request). Without a logical date it has no interval.
 
 Prerequisites: the connections ``kafka_default`` and ``spark_default``, and both topics.
 """

@@ -1,7 +1,7 @@
 """Look at the plan before anything is copied.
 
-What: ``plan`` resolves what there is to copy into exact offsets and starts no Spark; ``approve`` refuses a plan that is too large or misses records; ``copy`` copies exactly the approved
-offsets, whatever has arrived in the meantime.
+What: ``plan`` resolves what there is to copy into exact offsets and starts no Spark; ``approve`` refuses a plan that is
+too large or misses records; ``copy`` copies exactly the approved offsets, whatever has arrived in the meantime.
 
 Why: a mistake in a start or a pattern is seen before it costs hours of cluster time.
 

@@ -1,12 +1,16 @@
 """Renew delegation tokens long before they end, driven by a sensor.
 
-What: a run waits until a token of the user ``etl`` has less than 12 hours to live, and then renews those that do. The next one begins within 6 hours.
+What: a run waits until a token of the user ``etl`` has less than 12 hours to live, and then renews those that do. The
+next one begins within 6 hours.
 
-Why: Kafka's tokens end after a day unless somebody renews them, and jobs that log in with one live on when it is renewed. A renewal lasts 24 h, so the sensor sleeps for 12 h of them, which costs
-neither a worker nor a JVM; a token that comes within 12 h of its end just behind a run is found by the next, at most 6 h later, and has 6 h to spare. A login that is refused fails the run, so
-there is time to mend it. The log says when a token has reached its maximum time, which no renewal can change.
+Why: Kafka's tokens end after a day unless somebody renews them, and jobs that log in with one live on when it is
+renewed. A renewal lasts 24 h, so the sensor sleeps for 12 h of them, which costs neither a worker nor a JVM; a token
+that comes within 12 h of its end just behind a run is found by the next, at most 6 h later, and has 6 h to spare. A
+login that is refused fails the run, so there is time to mend it. The log says when a token has reached its maximum
+time, which no renewal can change.
 
-Prerequisites: the connection ``kafka_default``, whose login (SASL) is the owner or a renewer of the tokens, and the triggerer.
+Prerequisites: the connection ``kafka_default``, whose login (SASL) is the owner or a renewer of the tokens, and the
+triggerer.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Replay many lists of ranges, each as a task of its own.
 
-What: dynamic task mapping starts one replay for each list in ``offset_ranges``. The lists may as well be the output of an earlier task.
+What: dynamic task mapping starts one replay for each list in ``offset_ranges``. The lists may as well be the output of
+an earlier task.
 
 Why: each replay is retried, cleared and reported by itself, so one that fails does not repeat the others.
 

@@ -4,9 +4,9 @@ What: ``new`` waits in the triggerer for records behind those of the last run, a
 ``replay`` copies exactly the ranges it found from ``orders`` to ``orders_replay``.
 
 Why: nothing runs while nothing arrives, and each record is in the ranges of exactly one run. How far the runs are is in
-an Airflow variable, which a run by hand reads too: an XCom of earlier runs is found by their dates. A replay that failed
-has ranges that no other run takes: clear that task alone. In a run that is cleared as a whole, ``new`` finds newer
-records, and those of the failed replay are left out.
+an Airflow variable, which a run by hand reads too: an XCom of earlier runs is found by their dates. A replay that
+failed has ranges that no other run takes: clear that task alone. In a run that is cleared as a whole, ``new`` finds
+newer records, and those of the failed replay are left out.
 
 Prerequisites: the connections ``kafka_default`` and ``spark_default``, and both topics. To start anew, delete the
 variable ``replay_new_records``.

@@ -1,13 +1,16 @@
 """Copy each hour, and later what came late.
 
-What: ``copy`` copies the hour. When every partition is half an hour further on (``grace``; a partition idle for 10 minutes counts), ``arrived`` tells what has come since the copy, and ``late`` copies
-out of that the records that belong to the hour.
+What: ``copy`` copies the hour. When every partition is half an hour further on (``grace``; a partition idle for 10
+minutes counts), ``arrived`` tells what has come since the copy, and ``late`` copies out of that the records that belong
+to the hour.
 
 A run by hand needs a logical date, or it has no hour.
 
-Why: producers that were offline write old timestamps behind new ones. They are found by offset and picked by timestamp, and no record is copied twice.
+Why: producers that were offline write old timestamps behind new ones. They are found by offset and picked by timestamp,
+and no record is copied twice.
 
-Prerequisites: the connections ``kafka_default`` and ``spark_default``, the topics ``orders`` and ``orders_copy``, and a running triggerer.
+Prerequisites: the connections ``kafka_default`` and ``spark_default``, the topics ``orders`` and ``orders_copy``, and a
+running triggerer.
 """
 
 from __future__ import annotations

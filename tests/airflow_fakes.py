@@ -29,7 +29,7 @@ class TaskStateStore:
 
 @dataclass
 class AssetStateStore:
-    """What a watcher remembers with its asset, as Airflow's store does: JSON that survives a restart of the triggerer."""
+    """An asset state store: like Airflow's, it keeps JSON over a restart of the triggerer."""
 
     values: dict[str, Any] = field(default_factory=dict)
 

@@ -27,7 +27,7 @@ os.environ.update(
 
 from airflow.sdk._shared.secrets_masker import reset_secrets_masker  # noqa: E402
 
-from airflow_provider_kafka_spark.hooks.programs import jars  # noqa: E402
+from airflow_provider_kafka_spark.hooks.runtime import jars  # noqa: E402
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker  # noqa: E402
 from airflow_provider_kafka_spark.testing.owned_process import OwnedProcess  # noqa: E402
 from airflow_provider_kafka_spark.testing.yarn_cluster import COORDINATES  # noqa: E402
@@ -111,12 +111,14 @@ def kafka(kafka_broker: KafkaBroker, connection: Callable[..., None]) -> KafkaBr
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """A local Spark of two cores with the Kafka connector, in the tests' own process: what a driver has, without the start of one for every test."""
+    """A local Spark of two cores with the Kafka connector, in the tests' own process: what a driver has, without the
+    start of one for every test.
+    """
     from pyspark.sql import SparkSession
 
-    from airflow_provider_kafka_spark.core.submission.tuning import spark_defaults
-    from airflow_provider_kafka_spark.hooks.programs.jars import resolve
-    from airflow_provider_kafka_spark.hooks.programs.spark_home import CONNECTOR_EXCLUDES, find_spark_home
+    from airflow_provider_kafka_spark.core.job.tuning import spark_defaults
+    from airflow_provider_kafka_spark.hooks.runtime.jars import resolve
+    from airflow_provider_kafka_spark.hooks.runtime.spark_home import CONNECTOR_EXCLUDES, find_spark_home
 
     jars = resolve(find_spark_home().connector_coordinates, excludes=CONNECTOR_EXCLUDES)
     builder = SparkSession.builder.master("local[2]")

@@ -10,22 +10,22 @@ from pathlib import Path
 import pytest
 
 import airflow_provider_kafka_spark
-from airflow_provider_kafka_spark.hooks.programs.class_archive import SWITCH_VARIABLE
-from airflow_provider_kafka_spark.hooks.programs.spark_home import find_spark_home
+from airflow_provider_kafka_spark.hooks.runtime.class_archive import SWITCH_VARIABLE
+from airflow_provider_kafka_spark.hooks.runtime.spark_home import find_spark_home
 
-#: ``request`` and ``folder`` are the job's; ``say`` prints an event as a driver does, and ``leave`` writes a text where
-#: the report belongs.
+#: ``request`` and ``folder`` are the job's; ``emit`` prints an event as a driver does, and ``leave`` writes a text
+#: where the report belongs.
 DRIVER = """\
 #!{python}
 import pathlib, sys, time
 sys.path.insert(0, {root!r})
 from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest
-from airflow_provider_kafka_spark.core.submission.job_events import JobProgress, JobStarted, format_event
-from airflow_provider_kafka_spark.core.submission.report_mac import sign
+from airflow_provider_kafka_spark.core.job.job_events import JobProgress, JobStarted, format_event
+from airflow_provider_kafka_spark.core.job.report_mac import sign
 in_folder = next(word for word in sys.argv if word.startswith("/") and "/airflow-kafka-spark-" in word)
 folder = pathlib.Path(in_folder.split(",")[0]).parent
 request = JobRequest.from_json((folder / "request.json").read_text())
-def say(event, token=request.event_token):
+def emit(event, token=request.event_token):
     print(format_event(event, token), flush=True)
 def report():
     return JobReport(request.run_id, request.plan_digest, (), (), "local-1", "4.0.0", 1.0).to_json()

@@ -1,4 +1,6 @@
-"""Jobs in a Spark of the tests' own process, in place of ``spark-submit``: the driver's own frame runs each, without the start of a JVM. All else is as it is in production."""
+"""Jobs in a Spark of the tests' own process, in place of ``spark-submit``: the driver's own frame runs each, without
+the start of a JVM. All else is as it is in production.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +19,10 @@ from airflow.sdk.exceptions import AirflowException
 from pyspark import InheritableThread
 
 from airflow_provider_kafka_spark.core.errors import JobFailedError, error_named
+from airflow_provider_kafka_spark.core.job.file_names import REPORT
+from airflow_provider_kafka_spark.core.job.job_events import JobEvent, JobStarted, take_event
+from airflow_provider_kafka_spark.core.job.report_mac import verified
 from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest
-from airflow_provider_kafka_spark.core.submission.file_names import REPORT
-from airflow_provider_kafka_spark.core.submission.job_events import JobEvent, JobStarted, take_event
-from airflow_provider_kafka_spark.core.submission.report_mac import verified
 from airflow_provider_kafka_spark.hooks import spark_job
 from airflow_provider_kafka_spark.hooks.submission.job_files import job_folder, write_request
 from airflow_provider_kafka_spark.jobs import available_now, batch
@@ -35,7 +37,7 @@ OnEvent = Callable[[JobEvent], None]
 
 _JOBS: Mapping[str, Callable[[SparkApplication, JobRequest], JobReport]] = {
     "batch": batch.copy,
-    "available_now": available_now.catch_up,
+    "available_now": available_now.copy_stream,
 }
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from airflow_provider_kafka_spark.core.job.job_credentials import JobCredentials
+from airflow_provider_kafka_spark.core.job.tuning import sink_defaults, source_defaults
 from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
 from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest, Transform
 from airflow_provider_kafka_spark.core.spans import plan_spans
-from airflow_provider_kafka_spark.core.submission.job_logins import JobLogins
-from airflow_provider_kafka_spark.core.submission.tuning import sink_defaults, source_defaults
-from airflow_provider_kafka_spark.hooks.programs.java import find_java
+from airflow_provider_kafka_spark.hooks.runtime.java import find_java
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.testing.certificates import CertificateAuthority
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
@@ -104,7 +104,7 @@ def values(broker: KafkaBroker, topic: str) -> list[bytes | None]:
     return [record.value for record in broker.consume(topic)]
 
 
-def submit(spark: SparkJobHook, logins: JobLogins, topic: str) -> JobReport:
+def submit(spark: SparkJobHook, logins: JobCredentials, topic: str) -> JobReport:
     """Copy all of ``orders`` without asking any broker before."""
     ranges = OffsetRanges.parse([f"orders:0:0:{RECORDS}"])
     spans = plan_spans(ranges)

@@ -1,4 +1,6 @@
-"""The brokers with logins that several test modules share. Each starts once in a test process, when the first test asks for it."""
+"""The brokers with logins that several test modules share. Each starts once in a test process, when the first test asks
+for it.
+"""
 
 from __future__ import annotations
 

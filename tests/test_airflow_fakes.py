@@ -30,7 +30,9 @@ def methods(kind: type) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("fake", "real"), _FAKES)
 def test_methods(fake: type, real: type) -> None:
-    """Whatever call a fake takes, Airflow's own class takes: names, kinds and defaults of parameters, and whether it is awaited."""
+    """Whatever call a fake takes, Airflow's own class takes: names, kinds and defaults of parameters, and whether it is
+    awaited.
+    """
     assert methods(fake)
     for name, method in methods(fake).items():
         own = getattr(real, name)

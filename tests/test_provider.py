@@ -21,8 +21,8 @@ from airflow.sdk import BaseHook, BaseOperator, BaseSensorOperator
 from airflow.triggers.base import BaseTrigger
 
 from airflow_provider_kafka_spark import __version__
-from airflow_provider_kafka_spark.hooks.programs.jars import REPOSITORY_VARIABLE
-from airflow_provider_kafka_spark.hooks.programs.java import find_java
+from airflow_provider_kafka_spark.hooks.runtime.jars import REPOSITORY_VARIABLE
+from airflow_provider_kafka_spark.hooks.runtime.java import find_java
 from airflow_provider_kafka_spark.provider_info import get_provider_info
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
@@ -38,7 +38,8 @@ _NOT_COPIED = shutil.ignore_patterns(".*", "__pycache__", "build", "dist", "*.eg
 _IMPORT_ALL = """
 import importlib, json
 from importlib.metadata import entry_points
-(entry,) = [e for e in entry_points(group="apache_airflow_provider") if e.module.startswith("airflow_provider_kafka_spark")]
+name = "airflow_provider_kafka_spark"
+(entry,) = [e for e in entry_points(group="apache_airflow_provider") if e.module.startswith(name)]
 info = entry.load()()
 imported = []
 for key in ("operators", "sensors", "hooks", "triggers"):
@@ -180,7 +181,9 @@ def test_a_fresh_installation_replays(fresh: Path, kafka_broker: KafkaBroker, to
 
 
 def test_everything_that_the_provider_names_is_there(fresh: Path) -> None:
-    """The modules and classes of the metadata import from the installed wheel, with what the wheel requires and no more."""
+    """The modules and classes of the metadata import from the installed wheel, with what the wheel requires and no
+    more.
+    """
     output = run(fresh, "python", "-c", _IMPORT_ALL)
 
     result: dict[str, Any] = json.loads(output.partition("RESULT")[2])

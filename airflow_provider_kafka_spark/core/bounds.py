@@ -1,7 +1,7 @@
-"""Wishes: where a copy should start and end, before anyone asked a broker. No I/O, no clock.
+"""Requested bounds: where a copy starts and ends, before a broker resolves them. No I/O, no clock.
 
-A wish is one of :class:`Earliest`, :class:`Latest`, :class:`AtOffset`, :class:`AtTimestamp`; the plan turns each into an
-offset (``core.plan``). Spark's numbers for the words, -2 and -1, are understood in offsets JSON and nowhere else.
+A requested offset is one of :class:`Earliest`, :class:`Latest`, :class:`AtOffset` and :class:`AtTimestamp`;
+``core.resolve`` turns each into an offset. Spark's numbers for the words, -2 and -1, are accepted in offsets JSON only.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Literal
 from airflow_provider_kafka_spark.core.errors import BoundError
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition, by_topic
 
-#: Below this, a number meant as milliseconds since 1970 lies before 1973-03-03 and is most likely seconds.
+#: A smaller number, read as milliseconds since 1970, lies before 1973-03-03 and is most likely in seconds.
 SMALLEST_EPOCH_MS = 10**11
 #: Beyond this (the year 5138) it is most likely microseconds.
 _LARGEST_EPOCH_MS = 10**14
@@ -50,34 +50,35 @@ class AtTimestamp:
     epoch_ms: int
 
 
-Wish = Earliest | Latest | AtOffset | AtTimestamp
+RequestedOffset = Earliest | Latest | AtOffset | AtTimestamp
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """One wish for all partitions, or one wish for each.
+    """One requested offset for all partitions, or one for each.
 
     :param default: what holds for every partition that is not named.
-    :param by_partition: wishes of single partitions; when there is no default, every selected partition must be named.
+    :param by_partition: requested offsets of single partitions; without a default, every selected partition must be
+        named.
     """
 
-    default: Wish | None
-    by_partition: Mapping[TopicPartition, Wish]
+    default: RequestedOffset | None
+    by_partition: Mapping[TopicPartition, RequestedOffset]
 
     @classmethod
-    def everywhere(cls, wish: Wish) -> Bound:
-        return cls(wish, {})
+    def everywhere(cls, requested: RequestedOffset) -> Bound:
+        return cls(requested, {})
 
-    def wish_for(self, topic_partition: TopicPartition) -> Wish:
+    def requested_for(self, topic_partition: TopicPartition) -> RequestedOffset:
         """:raises BoundError: if there is no default and the partition is not named."""
-        wish = self.by_partition.get(topic_partition, self.default)
-        if wish is None:
+        requested = self.by_partition.get(topic_partition, self.default)
+        if requested is None:
             raise BoundError(
-                f"Offsets given by partition must name every partition that is read, as Spark asks; {topic_partition} is "
-                f"missing (named: {', '.join(map(str, sorted(self.by_partition)))}). Add it, with -2 for its earliest "
-                f"or -1 for its latest offset."
+                f"Offsets given by partition must name every partition that is read, as Spark asks; {topic_partition} "
+                f"is missing (named: {', '.join(map(str, sorted(self.by_partition)))}). Add it, with -2 for its "
+                "earliest or -1 for its latest offset."
             )
-        return wish
+        return requested
 
     def to_json(self) -> str | int | dict[str, dict[str, int]]:
         """One form for each meaning, as plain JSON; :func:`parse_start` reads it back.
@@ -100,7 +101,8 @@ def parse_start(value: object, name: str) -> Bound:
     >>> parse_start("2026-11-20T10:00:00Z", "starting_offsets").default
     AtTimestamp(epoch_ms=1795168800000)
 
-    :param value: as :func:`parse_bound` takes it, where ``"latest"`` and -1 are allowed too, or as :func:`parse_timestamp` does.
+    :param value: as :func:`parse_bound` takes it, where ``"latest"`` and -1 are allowed too, or as
+        :func:`parse_timestamp` does.
     :param name: what the message should call it.
     :raises BoundError: if it is none of them.
     """
@@ -113,7 +115,8 @@ def parse_start(value: object, name: str) -> Bound:
         return Bound.everywhere(AtTimestamp(parse_timestamp(value, name)))
     except BoundError as error:
         raise BoundError(
-            f"{name} must be 'earliest', 'latest', offsets such as {{'orders': {{'0': 23}}}}, or a moment such as '2026-11-20T10:00:00Z'; got {value!r}. As a moment: {error}"
+            f"{name} must be 'earliest', 'latest', offsets such as {{'orders': {{'0': 23}}}}, or a moment such as "
+            f"'2026-11-20T10:00:00Z'; got {value!r}. As a moment: {error}"
         ) from error
 
 
@@ -122,11 +125,12 @@ def parse_bound(value: object, side: Side, name: str | None = None) -> Bound:
 
     >>> parse_bound("earliest", "start").default
     Earliest()
-    >>> parse_bound({"orders": {"0": 23, "1": -2}}, "start").wish_for(TopicPartition("orders", 0))
+    >>> parse_bound({"orders": {"0": 23, "1": -2}}, "start").requested_for(TopicPartition("orders", 0))
     AtOffset(offset=23)
 
     :param value: ``"earliest"``, ``"latest"``, ``{"orders": {"0": 23}}``, or that as JSON text.
-    :param side: which end of the range it is; a batch cannot start at the latest offset or end at the earliest, a stream can start anywhere.
+    :param side: which end of the range it is; a batch cannot start at the latest offset or end at the earliest, a
+        stream can start anywhere.
     :param name: what the message should call it, where it is neither ``starting_offsets`` nor ``ending_offsets``.
     :raises BoundError: if it is anything else, names an offset that is no integer, or a key twice.
     """
@@ -138,8 +142,8 @@ def parse_bound(value: object, side: Side, name: str | None = None) -> Bound:
         word = value.strip().lower()
         if word == "latest" and side == "start":
             raise BoundError(
-                f"{name}='latest' would copy nothing: a bounded copy that starts at the latest offset is empty, and Spark "
-                f"refuses it. Use 'earliest', offsets, or starting_timestamp."
+                f"{name}='latest' would copy nothing: a bounded copy that starts at the latest offset is empty, and "
+                "Spark refuses it. Use 'earliest', offsets, or starting_timestamp."
             )
         if word == "earliest" and side == "end":
             raise BoundError(f"{name}='earliest' would copy nothing. Use 'latest', offsets, or ending_timestamp.")
@@ -149,11 +153,12 @@ def parse_bound(value: object, side: Side, name: str | None = None) -> Bound:
             value = read_json(value, name)
         except (ValueError, RecursionError) as error:
             raise BoundError(
-                f'{name} must be {allowed} or offsets such as \'{{"orders": {{"0": 23}}}}\'; got {value!r}, which is not JSON: {error}.'
+                f'{name} must be {allowed} or offsets such as \'{{"orders": {{"0": 23}}}}\'; got {value!r}, which is '
+                f"not JSON: {error}."
             ) from error
     if not isinstance(value, Mapping) or not value:
         raise BoundError(f"{name} must be {allowed} or offsets such as {{'orders': {{'0': 23}}}}; got {value!r}.")
-    wishes: dict[TopicPartition, Wish] = {}
+    by_partition: dict[TopicPartition, RequestedOffset] = {}
     for topic, partitions in value.items():
         if not isinstance(partitions, Mapping):
             raise BoundError(
@@ -162,10 +167,10 @@ def parse_bound(value: object, side: Side, name: str | None = None) -> Bound:
             )
         for partition, offset in partitions.items():
             topic_partition = TopicPartition(topic, _parse_partition(partition, name, topic))
-            if topic_partition in wishes:
+            if topic_partition in by_partition:
                 raise BoundError(f"{name} names {topic_partition} twice. Name each partition once.")
-            wishes[topic_partition] = _parse_offset(offset, side, name, topic_partition)
-    return Bound(None, wishes)
+            by_partition[topic_partition] = _parse_offset(offset, side, name, topic_partition)
+    return Bound(None, by_partition)
 
 
 def parse_timestamp(value: object, name: str) -> int:
@@ -174,7 +179,8 @@ def parse_timestamp(value: object, name: str) -> int:
     >>> parse_timestamp("2026-11-20T10:00:00+01:00", "starting_timestamp")
     1795165200000
 
-    :param value: an aware ``datetime``, ISO 8601 text with an offset or ``Z``, or epoch milliseconds as a number or text.
+    :param value: an aware ``datetime``, ISO 8601 text with an offset or ``Z``, or epoch milliseconds as a number or
+        text.
     :param name: what the message should call it.
     :raises BoundError: if it is naive (no time zone), no moment, or a number that is not in milliseconds.
     """
@@ -189,15 +195,15 @@ def parse_timestamp(value: object, name: str) -> int:
                 value = datetime.fromisoformat(text[:-1] + "+00:00" if text[-1:] in ("Z", "z") else text)
             except ValueError as error:
                 raise BoundError(
-                    f"{name} must be ISO 8601 with a time zone, such as '2026-11-20T10:00:00Z', an aware datetime, or epoch "
-                    f"milliseconds; got {text!r}. If it came from a template, the run may have no data interval: "
-                    f"see CronDataIntervalTimetable."
+                    f"{name} must be ISO 8601 with a time zone, such as '2026-11-20T10:00:00Z', an aware datetime, or "
+                    f"epoch milliseconds; got {text!r}. If it came from a template, the run may have no data "
+                    "interval: see CronDataIntervalTimetable."
                 ) from error
     if isinstance(value, datetime):
         if value.utcoffset() is None:
             raise BoundError(
-                f"{name} must have a time zone, such as '2026-11-20T10:00:00Z'; got the naive {value.isoformat()!r}, which "
-                f"could mean any of 26 hours. Add 'Z' for UTC or an offset such as '+01:00'."
+                f"{name} must have a time zone, such as '2026-11-20T10:00:00Z'; got the naive {value.isoformat()!r}, "
+                "which could mean any of 26 hours. Add 'Z' for UTC or an offset such as '+01:00'."
             )
         # Integer arithmetic: a float of epoch seconds loses milliseconds.
         delta = value - datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -208,8 +214,8 @@ def parse_timestamp(value: object, name: str) -> int:
         return epoch_ms
     if isinstance(value, bool) or not isinstance(value, int):
         raise BoundError(
-            f"{name} must be an aware datetime, ISO 8601 text with a time zone, or epoch milliseconds; got {value!r} of type "
-            f"{type(value).__name__}."
+            f"{name} must be an aware datetime, ISO 8601 text with a time zone, or epoch milliseconds; got {value!r} "
+            f"of type {type(value).__name__}."
         )
     if not SMALLEST_EPOCH_MS <= value <= _LARGEST_EPOCH_MS:
         unit = "seconds; multiply by 1000" if value < SMALLEST_EPOCH_MS else "microseconds; divide by 1000"
@@ -234,10 +240,10 @@ class TimeWindow:
             return
         if self.start_ms == self.end_ms:
             raise BoundError(
-                f"The window from starting_timestamp to ending_timestamp has zero width: both are {iso(self.start_ms)}. "
-                f"In Airflow 3 a cron string such as '@hourly' gives runs whose data interval is a single moment. "
-                f"Schedule the DAG with CronDataIntervalTimetable('0 * * * *', timezone='UTC'), or with "
-                f"CronTriggerTimetable(..., interval=timedelta(hours=1)), whose runs have a real data interval."
+                "The window from starting_timestamp to ending_timestamp has zero width: both are "
+                f"{iso(self.start_ms)}. In Airflow 3 a cron string such as '@hourly' gives runs whose data interval "
+                "is a single moment. Schedule the DAG with CronDataIntervalTimetable('0 * * * *', timezone='UTC'), or "
+                "with CronTriggerTimetable(..., interval=timedelta(hours=1)), whose runs have a real data interval."
             )
         raise BoundError(
             f"The window must not be reversed: starting_timestamp {iso(self.start_ms)} lies after ending_timestamp "
@@ -259,7 +265,7 @@ def read_json(text: str, name: str) -> object:
     """
 
     def refuse_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        # Both Python and Spark would take the last one, in silence.
+        # Both Python and Spark would silently take the last one.
         keys = [key for key, _ in pairs]
         repeated = sorted({key for key in keys if keys.count(key) > 1})
         if repeated:
@@ -269,7 +275,7 @@ def read_json(text: str, name: str) -> object:
     return json.loads(text, object_pairs_hook=refuse_twice)
 
 
-def _number_of(bound: Wish) -> int:
+def _number_of(bound: RequestedOffset) -> int:
     if isinstance(bound, AtOffset):
         return bound.offset
     return -1 if isinstance(bound, Latest) else -2
@@ -283,8 +289,8 @@ def _parse_partition(value: object, name: str, topic: object) -> int:
     raise BoundError(f"{name} must name partitions by number, such as '0'; got {value!r} for topic {topic!r}.")
 
 
-def _parse_offset(value: object, side: Side, name: str, where: TopicPartition) -> Wish:
-    sentinels: dict[int, Wish] = {} if side == "end" else {-2: Earliest()}
+def _parse_offset(value: object, side: Side, name: str, where: TopicPartition) -> RequestedOffset:
+    sentinels: dict[int, RequestedOffset] = {} if side == "end" else {-2: Earliest()}
     if side != "start":
         sentinels[-1] = Latest()
     if isinstance(value, int) and not isinstance(value, bool):
@@ -294,6 +300,6 @@ def _parse_offset(value: object, side: Side, name: str, where: TopicPartition) -
             return sentinels[value]
     word = "-1 for the latest" if side == "end" else "-2 for the earliest"
     raise BoundError(
-        f"{name} must give an integer offset >= 0, or {word}, for {where}; got {value!r} of type {type(value).__name__}. "
-        f"Spark would read null as 0."
+        f"{name} must give an integer offset >= 0, or {word}, for {where}; got {value!r} of type "
+        f"{type(value).__name__}. Spark would read null as 0."
     )

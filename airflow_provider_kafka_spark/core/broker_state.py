@@ -1,4 +1,4 @@
-"""What brokers hold, as plain data: the facts that a plan is made from. ``hooks.kafka`` fetches them. No I/O here."""
+"""The state of a cluster's topics as plain data, from which plans are made. ``hooks.kafka`` fetches it. No I/O."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ class PartitionState:
     """The offsets of one partition at one moment.
 
     :param log_start: the oldest offset that retention has left.
-    :param last_stable: end for a ``read_committed`` reader: the first offset of the oldest open transaction. Asked for last, it may be ahead of the high watermark.
+    :param last_stable: end for a ``read_committed`` reader: the first offset of the oldest open transaction. Asked for
+        last, it may be ahead of the high watermark.
     :param high_watermark: end for a ``read_uncommitted`` reader.
     """
 
@@ -30,8 +31,8 @@ class PartitionState:
 class TopicState:
     """One topic at one moment.
 
-    :param topic_id: the id that Kafka gave it at its creation (KIP-516), or None where the broker tells none. A topic deleted and
-        created again has another.
+    :param topic_id: the id that Kafka gave it at its creation (KIP-516), or None if the broker does not return it. A
+        topic that was deleted and created again has another id.
     :param config: the topic's effective configuration; empty if the login may not read it.
     """
 
@@ -45,7 +46,8 @@ class TopicState:
 class ClusterState:
     """What a cluster holds of the topics that were asked for.
 
-    :param first_at: for a partition and a time in ms, the first offset whose timestamp is at or after it; None if there is none.
+    :param first_at: for a partition and a time in ms, the first offset whose timestamp is at or after it; None if there
+        is none.
     :param now_ms: when this was fetched, in ms since 1970.
     """
 
@@ -60,7 +62,8 @@ class ClusterState:
         state = self.topics.get(name)
         if state is None:
             raise UnknownTopicError(
-                f"The topic {name!r} does not exist on the cluster of connection {self.conn_id!r}. Create it, or correct the name."
+                f"The topic {name!r} does not exist on the cluster of connection {self.conn_id!r}. Create it, or "
+                "correct the name."
             )
         return state
 
@@ -71,7 +74,7 @@ class ClusterState:
         if state is None:
             raise UnknownTopicError(
                 f"{topic_partition} does not exist on the cluster of connection {self.conn_id!r}: the topic has "
-                f"{len(topic.partitions)} partitions, numbered from 0. Spark would drop it without a word."
+                f"{len(topic.partitions)} partitions, numbered from 0. Spark would drop it silently."
             )
         return state
 
@@ -81,8 +84,8 @@ class Selection:
     """Which partitions to read: exactly one of a list of topics, a pattern, or an assignment.
 
     :param topics: names of topics, all of whose partitions are read.
-    :param pattern: a regular expression that must match a topic's **whole** name. (Spark's ``subscribePattern`` is an unanchored search, and so
-        takes ``orders-dlq`` for ``orders``.)
+    :param pattern: a regular expression that must match a topic's **whole** name. (Spark's ``subscribePattern`` is an
+        unanchored search, and so takes ``orders-dlq`` for ``orders``.)
     :param assign: partitions by topic.
     :raises InvalidInputError: if none or several are given, or one is malformed.
     """
@@ -128,7 +131,8 @@ class Selection:
             for topic, partitions in self.assign.items():
                 if isinstance(partitions, (str, bytes)) or not isinstance(partitions, Collection) or not partitions:
                     raise InvalidInputError(
-                        f"assign must list partitions by number, such as {{'orders': [0, 1]}}; got {partitions!r} for {topic!r}."
+                        f"assign must list partitions by number, such as {{'orders': [0, 1]}}; got {partitions!r} for "
+                        f"{topic!r}."
                     )
                 for partition in partitions:
                     TopicPartition(topic, partition)
@@ -153,8 +157,9 @@ class Selection:
             matched = self.matching(existing)
             if not matched:
                 raise UnknownTopicError(
-                    f"topic_pattern {self.pattern!r} matches none of the cluster's {len(existing)} topics. It must match the whole "
-                    f"name: 'orders' does not match 'orders-eu', 'orders.*' does.{_did_you_mean(self.pattern, existing)}"
+                    f"topic_pattern {self.pattern!r} matches none of the cluster's {len(existing)} topics. It must "
+                    "match the whole name: 'orders' does not match 'orders-eu', 'orders.*' "
+                    f"does.{_did_you_mean(self.pattern, existing)}"
                 )
             return tuple(sorted(matched))
         wanted = self.topics if self.topics is not None else list(self.assign or {})
@@ -175,7 +180,7 @@ class Selection:
     def partitions(self, cluster: ClusterState) -> tuple[TopicPartition, ...]:
         """Every partition to read, sorted.
 
-        :raises UnknownTopicError: if one does not exist; Spark's ``assign`` would leave it out in silence.
+        :raises UnknownTopicError: if one does not exist; Spark's ``assign`` would silently leave it out.
         """
         if self.assign is not None:
             chosen = [TopicPartition(topic, number) for topic, numbers in self.assign.items() for number in numbers]

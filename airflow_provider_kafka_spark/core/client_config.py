@@ -1,7 +1,9 @@
-"""One Kafka connection -> the configurations of two clients: librdkafka on the worker, the Java client in Spark. No I/O.
+"""One Kafka connection -> the configurations of two clients: librdkafka on the worker, the Java client in Spark. No
+I/O.
 
-The Extra of an Airflow connection of type ``kafka`` is a librdkafka configuration; that is how the Kafka provider stores it. Java's names of the same things are understood too. What one of the two
-clients cannot do is an error that names the property and the reason, never dropped in silence.
+The Extra of an Airflow connection of type ``kafka`` is a librdkafka configuration; that is how the Kafka provider
+stores it. Java's names of the same properties are accepted too. A property that one of the two clients does not support
+is an error with its name and the reason; it is never dropped silently.
 """
 
 from __future__ import annotations
@@ -13,37 +15,44 @@ from datetime import datetime
 from pathlib import PurePath
 from typing import Any
 
+from airflow_provider_kafka_spark.core.connection import sasl, tls
+from airflow_provider_kafka_spark.core.connection.bootstrap_servers import parse_servers
+from airflow_provider_kafka_spark.core.connection.client_properties import LoginFiles
+from airflow_provider_kafka_spark.core.connection.connection_extra import ConnectionExtra
+from airflow_provider_kafka_spark.core.connection.jaas import parse_jaas
+from airflow_provider_kafka_spark.core.connection.kerberos import jaas_elsewhere
+from airflow_provider_kafka_spark.core.connection.sasl import Login, parse_sasl
+from airflow_provider_kafka_spark.core.connection.tls import Tls, parse_tls
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError
-from airflow_provider_kafka_spark.core.logins import sasl, tls
-from airflow_provider_kafka_spark.core.logins.bootstrap_servers import parse_servers
-from airflow_provider_kafka_spark.core.logins.client_properties import LoginFiles
-from airflow_provider_kafka_spark.core.logins.connection_extra import ConnectionExtra
-from airflow_provider_kafka_spark.core.logins.jaas import parse_jaas
-from airflow_provider_kafka_spark.core.logins.kerberos import jaas_elsewhere
-from airflow_provider_kafka_spark.core.logins.sasl import Login, parse_sasl
-from airflow_provider_kafka_spark.core.logins.tls import Tls, parse_tls
 
-#: Same name and meaning in both clients, but for a few values.
+#: Properties with the same name and meaning in both clients, except for a few values.
 SAME_FOR_BOTH = frozenset(
     "client.id client.dns.lookup connections.max.idle.ms metadata.max.age.ms reconnect.backoff.ms "
     "reconnect.backoff.max.ms retry.backoff.ms retry.backoff.max.ms".split()
 )
-#: How Java spells what librdkafka understands. "Never" is 0 there and negative here, where 0 closes idle connections at once.
+#: Values of librdkafka as Java spells them. "Never" is 0 in librdkafka and negative in Java, where 0 closes idle
+#: connections at once.
 _JAVA_SPELLING: Mapping[str, Callable[[str], str]] = {
     "connections.max.idle.ms": lambda value: value if value.strip().lstrip("+-0") else "-1",
     "client.dns.lookup": str.lower,
 }
-#: They concern the worker's short look-ups, or consumers that commit; the job has explicit offsets and settings of its own.
+#: Properties for the worker's short requests, or for consumers that commit; the job has explicit offsets and its own
+#: settings.
 WORKER_ONLY = frozenset(
-    "group.id group.instance.id auto.offset.reset enable.auto.commit enable.auto.offset.store auto.commit.interval.ms session.timeout.ms "
-    "heartbeat.interval.ms max.poll.interval.ms partition.assignment.strategy isolation.level enable.partition.eof debug log_level log.queue "
-    "log.connection.close log.thread.name statistics.interval.ms socket.timeout.ms socket.keepalive.enable socket.nagle.disable "
-    "socket.max.fails socket.connection.setup.timeout.ms broker.address.family broker.address.ttl api.version.request "
-    "api.version.request.timeout.ms api.version.fallback.ms broker.version.fallback message.max.bytes max.in.flight topic.metadata.refresh.interval.ms "
-    "topic.metadata.refresh.fast.interval.ms topic.metadata.propagation.max.ms acks request.required.acks enable.idempotence "
-    "allow.auto.create.topics check.crcs error_cb stats_cb logger".split()
+    (
+        "group.id group.instance.id auto.offset.reset enable.auto.commit enable.auto.offset.store "
+        "auto.commit.interval.ms session.timeout.ms heartbeat.interval.ms max.poll.interval.ms "
+        "partition.assignment.strategy isolation.level enable.partition.eof debug log_level log.queue "
+        "log.connection.close log.thread.name statistics.interval.ms socket.timeout.ms socket.keepalive.enable "
+        "socket.nagle.disable socket.max.fails socket.connection.setup.timeout.ms broker.address.family "
+        "broker.address.ttl api.version.request api.version.request.timeout.ms api.version.fallback.ms "
+        "broker.version.fallback message.max.bytes max.in.flight topic.metadata.refresh.interval.ms "
+        "topic.metadata.refresh.fast.interval.ms topic.metadata.propagation.max.ms acks request.required.acks "
+        "enable.idempotence allow.auto.create.topics check.crcs error_cb stats_cb logger"
+    ).split()
 )
-#: Of those, what would only do harm: the worker joins no group, and writes nothing. librdkafka's idempotent client asks for a permission to write as soon as it is made.
+#: Those of them that the worker must not pass on: it joins no group and writes nothing. librdkafka's idempotent client
+#: requests a permission to write as soon as it is created.
 _USELESS_ON_WORKER = ("group.id", "session.timeout.ms", "max.poll.interval.ms", "enable.idempotence")
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _TOKEN_MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -62,12 +71,13 @@ class KafkaClientConfig:
     :param protocol: ``PLAINTEXT``, ``SSL``, ``SASL_PLAINTEXT`` or ``SASL_SSL``.
     :param mechanism: of the login, None without one.
     :param user: of the login, for messages, None without one.
-    :param files: local paths that the Java client must find where it runs: a keytab, Java key stores. PEM is no file any more.
-    :param system_properties: that a JVM in which the Java client runs must have. Not secret.
-    :param token_mechanism: by which a job logs in with a delegation token.
+    :param files: local paths that the Java client must find where it runs: a keytab, Java key stores. PEM is passed as
+        text.
+    :param system_properties: required by a JVM in which the Java client runs. Not secret.
+    :param token_mechanism: SASL mechanism for a job that logs in with a delegation token.
     :param token_max_lifetime_ms: how long renewals can prolong such a token, in ms; the broker's own maximum if None.
-    :param not_on_worker: why librdkafka cannot log in, if so.
-    :param certificate_ends: when the client's own certificate expires, if it has one.
+    :param unsupported_by_librdkafka: why librdkafka cannot log in, or None.
+    :param certificate_expires_at: when the client's own certificate expires, if it has one.
     """
 
     conn_id: str
@@ -82,14 +92,15 @@ class KafkaClientConfig:
     system_properties: Mapping[str, str] = field(default_factory=dict)
     token_mechanism: str = "SCRAM-SHA-512"  # noqa: S105 - the name of a mechanism
     token_max_lifetime_ms: int | None = None
-    not_on_worker: str | None = None
-    certificate_ends: datetime | None = None
+    unsupported_by_librdkafka: str | None = None
+    certificate_expires_at: datetime | None = None
 
     def spark_options(self, *, by_name: bool = False) -> dict[str, str]:
         """The Java properties as options of Spark's Kafka source or sink.
 
-        :param by_name: name :attr:`files` by their base name, for drivers and executors into whose working directory Spark has put them.
-        :raises ConnectionConfigError: if by name two files would be one, or the login cannot leave this machine.
+        :param by_name: name :attr:`files` by their base name, for drivers and executors into whose working directory
+            Spark has put them.
+        :raises ConnectionConfigError: if two files have the same base name, or the login cannot leave this machine.
         """
         java = self._java_elsewhere() if by_name else self.java
         return {f"kafka.{name}": value for name, value in java.items()}
@@ -97,7 +108,8 @@ class KafkaClientConfig:
     def with_java(self, java: Mapping[str, str]) -> KafkaClientConfig:
         """The same connection with another login in Spark, such as a delegation token's.
 
-        :param java: all properties of the Java client. **Secret.** Files that they do not name any more do not travel.
+        :param java: all properties of the Java client. **Secret.** Files that they do not name are not sent with the
+            job.
         """
         named = set(java.values())
         if "sasl.jaas.config" in java:
@@ -111,7 +123,8 @@ class KafkaClientConfig:
         twice = [name for name, count in Counter(names.values()).items() if count > 1]
         if twice:
             raise ConnectionConfigError(
-                f"Files of connection {self.conn_id!r} travel with the job by their base names, which must differ; {sorted(p for p in names if names[p] in twice)} have the same. Rename one."
+                f"Files of connection {self.conn_id!r} travel with the job by their base names, which must differ; "
+                f"{sorted(p for p in names if names[p] in twice)} have the same. Rename one."
             )
         java = {name: names.get(value, value) for name, value in self.java.items()}
         if "sasl.jaas.config" in java:
@@ -121,7 +134,7 @@ class KafkaClientConfig:
 
 @dataclass(frozen=True, slots=True)
 class ParsedConnection:
-    """A connection that was understood, and whose files are not yet read.
+    """A parsed connection, before its files are read.
 
     :param login: None if the protocol has none.
     :param tls: None if the protocol has none.
@@ -142,7 +155,7 @@ class ParsedConnection:
         """The two configurations.
 
         :param files: what the connection's files and PEM texts hold.
-        :raises ConnectionConfigError: if one of the clients would have none of it.
+        :raises ConnectionConfigError: if one of the clients cannot use it.
         """
         parts = [part.properties(files) for part in (self.login, self.tls) if part is not None]
         java = {"bootstrap.servers": self.bootstrap_servers, "security.protocol": self.protocol}
@@ -163,8 +176,8 @@ class ParsedConnection:
             _merged(part.system_properties for part in parts),
             self.token_mechanism,
             self.token_max_lifetime_ms,
-            next((part.not_on_worker for part in parts if part.not_on_worker), None),
-            files.chain_ends,
+            next((part.unsupported_by_librdkafka for part in parts if part.unsupported_by_librdkafka), None),
+            files.certificate_expires_at,
         )
 
 
@@ -174,15 +187,16 @@ def translate(conn_id: str, extra: Mapping[str, Any], files: LoginFiles | None =
     :param conn_id: for messages.
     :param extra: a librdkafka configuration, or one with Java's names.
     :param files: what the files and PEM texts that it names hold, if any.
-    :raises ConnectionConfigError: as :func:`parse`, and if one of the clients would have none of it.
+    :raises ConnectionConfigError: as :func:`parse`, and if one of the clients cannot use it.
     """
     return parse(conn_id, extra).config(files or LoginFiles())
 
 
 def parse(conn_id: str, properties: Mapping[str, Any]) -> ParsedConnection:
-    """Understand a connection's Extra.
+    """Parse a connection's Extra.
 
-    :raises ConnectionConfigError: if it lacks ``bootstrap.servers``, holds something that one of the clients has no counterpart for, contradicts itself, or a login is incomplete.
+    :raises ConnectionConfigError: if it lacks ``bootstrap.servers``, has a property without a counterpart in one of the
+        clients, contradicts itself, or has an incomplete login.
     """
     extra = ConnectionExtra(conn_id, properties)
     names = sorted(extra.left)
@@ -206,8 +220,9 @@ def parse(conn_id: str, properties: Mapping[str, Any]) -> ParsedConnection:
     both, worker = _taken(extra, sorted(SAME_FOR_BOTH)), _taken(extra, sorted(WORKER_ONLY))
     for name in extra.left:
         raise ConnectionConfigError(
-            f"The connection {conn_id!r} sets {name!r}, for which no counterpart in Spark's Java client is known, so the job could not connect as the "
-            f"worker does. Remove it. A setting that is no login can be given in its Java form, as 'kafka.<property>' in source_options or sink_options."
+            f"The connection {conn_id!r} sets {name!r}, for which no counterpart in Spark's Java client is known, so "
+            "the job could not connect as the worker does. Remove it. A setting that is no login can be given in its "
+            "Java form, as 'kafka.<property>' in source_options or sink_options."
         )
     for name in _USELESS_ON_WORKER:
         worker.pop(name, None)
@@ -218,7 +233,7 @@ def parse(conn_id: str, properties: Mapping[str, Any]) -> ParsedConnection:
 
 
 def joined_system_properties(configs: Iterable[KafkaClientConfig]) -> dict[str, str]:
-    """What a JVM must have that connects as several connections do: a source's and a target's.
+    """The system properties of a JVM that connects by several connections: a source's and a target's.
 
     Values are lists with commas, and are joined.
     """
@@ -235,12 +250,14 @@ def _servers(extra: ConnectionExtra, names: list[str]) -> str:
     servers = next((text.strip() for text in found if isinstance(text, str) and text.strip()), None)
     if servers is None:
         raise ConnectionConfigError(
-            f'The connection {extra.conn_id!r} must have \'bootstrap.servers\' in its Extra, such as {{"bootstrap.servers": "broker-1:9092"}}; '
-            f"its Extra has {names or 'nothing'}. Add it under Admin > Connections, or in AIRFLOW_CONN_{extra.conn_id.upper()}."
+            f"The connection {extra.conn_id!r} must have 'bootstrap.servers' in its Extra, such as "
+            '{"bootstrap.servers": "broker-1:9092"}; '
+            f"its Extra has {names or 'nothing'}. Add it under Admin > Connections, or in "
+            f"AIRFLOW_CONN_{extra.conn_id.upper()}."
         )
     extra.take("bootstrap.servers", "metadata.broker.list")
     try:
-        # Java insists on a port, where librdkafka has a default.
+        # Java requires a port; librdkafka has a default.
         return ",".join(str(server) for server in parse_servers(servers))
     except ValueError as error:
         raise extra.error(
@@ -252,13 +269,15 @@ def _token_settings(extra: ConnectionExtra) -> tuple[str, int | None]:
     mechanism = (extra.take(_TOKEN_MECHANISM) or "SCRAM-SHA-512").upper()
     if mechanism not in _TOKEN_MECHANISMS:
         raise extra.error(
-            f"must have one of {', '.join(_TOKEN_MECHANISMS)} for {_TOKEN_MECHANISM}, since brokers take delegation tokens by no other; got {mechanism!r}."
+            f"must have one of {', '.join(_TOKEN_MECHANISMS)} for {_TOKEN_MECHANISM}, since brokers accept delegation "
+            f"tokens by no other; got {mechanism!r}."
         )
     given = extra.left.get(_TOKEN_LIFETIME)
     lifetime = extra.take(_TOKEN_LIFETIME)
     if lifetime is not None and (isinstance(given, bool) or not lifetime.isdecimal() or int(lifetime) == 0):
         raise extra.error(
-            f"must have a whole number of milliseconds above 0 for {_TOKEN_LIFETIME}, such as 604800000 for 7 days; got {given!r}."
+            f"must have a whole number of milliseconds above 0 for {_TOKEN_LIFETIME}, such as 604800000 for 7 days; "
+            f"got {given!r}."
         )
     return mechanism, int(lifetime) if lifetime else None
 

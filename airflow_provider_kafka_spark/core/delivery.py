@@ -1,4 +1,4 @@
-"""The job's report against the plan: the rule that decides whether a task is green. No I/O."""
+"""Check the job's report against the plan: this decides whether a task succeeds. No I/O."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ RESULT_VERSION = 1
 
 
 def check_delivery(report: JobReport, plan: ReplayPlan, run_id: str, transform: Transform) -> None:
-    """Pass only a report that proves that every planned range was read to its end and all that was kept was written.
+    """Check that the report proves that every planned range was read to its end and all kept records were written.
 
-    :raises DeliveryError: naming each range that falls short, and by how much.
+    :raises DeliveryError: naming each incomplete range, with its counts.
     """
     if (report.run_id, report.plan_digest) != (run_id, plan.digest):
         raise DeliveryError(
-            f"The report must be of run {run_id!r} and plan {plan.digest!r}; got run {report.run_id!r} and plan {report.plan_digest!r}. "
-            f"It belongs to another run: give each task a report_location of its own."
+            f"The report must be of run {run_id!r} and plan {plan.digest!r}; got run {report.run_id!r} and plan "
+            f"{report.plan_digest!r}. It belongs to another run: give each task a report_location of its own."
         )
     planned = plan.ranges.without_empty()
     try:
@@ -38,11 +38,11 @@ def check_delivery(report: JobReport, plan: ReplayPlan, run_id: str, transform: 
     if report.failure is not None:
         faults.append(f"the job reports a failure: {report.failure.error}: {report.failure.message}")
     faults += faults_of_counts(reported, transform)
-    refuse_faults(faults, report, plan)
+    raise_if_mismatched(faults, report, plan)
 
 
 def faults_of_counts(reported: Mapping[OffsetRange, RangeReport], transform: Transform) -> list[str]:
-    """Ranges whose counts cannot be those of a whole copy, in words."""
+    """Descriptions of the ranges whose counts are not those of a complete copy."""
     faults = []
     for r, counts in sorted(reported.items()):
         read, written, skipped = counts.records_read, counts.records_written, counts.records_skipped
@@ -53,32 +53,36 @@ def faults_of_counts(reported: Mapping[OffsetRange, RangeReport], transform: Tra
     return faults
 
 
-def refuse_faults(faults: list[str], report: JobReport, plan: ReplayPlan) -> None:
+def raise_if_mismatched(faults: list[str], report: JobReport, plan: ReplayPlan) -> None:
     """:raises DeliveryError: naming the faults, if there are any."""
     if not faults:
         return
     shown = "; ".join(faults[:10]) + (f"; and {len(faults) - 10} more" if len(faults) > 10 else "")
     raise DeliveryError(
-        f"The job's report does not match the plan (application {report.application_id}): {shown}. "
-        f"Planned {plan.planned_records:,} records at most, read {report.records_read:,}, written {report.records_written:,}. "
-        f"A retry of this task writes only what is missing where provenance_headers=True."
+        f"The job's report does not match the plan (application {report.application_id}): {shown}. Planned "
+        f"{plan.planned_records:,} records at most, read {report.records_read:,}, written {report.records_written:,}. "
+        "A retry of this task writes only what is missing where provenance_headers=True."
     )
 
 
 def check_duplicates(report: JobReport, transform: Transform) -> None:
     """Pass only a report without records that are, or may be, in the target more than once.
 
-    :raises DuplicateRecordsError: saying how many, as far as that can be told.
+    :raises DuplicateRecordsError: with the number of duplicates, as far as it is known.
     """
     if report.duplicates:
         what = f"{report.duplicates:,} records of this run are in the target more than once"
     elif report.failed_tasks and not transform.provenance_headers:
-        what = f"{report.failed_tasks} Spark tasks were lost and ran again, so some records may be in the target twice; provenance_headers=True would tell which"
+        what = (
+            f"{report.failed_tasks} Spark tasks were lost and ran again, so some records may be in the target twice; "
+            "provenance_headers=True would show which"
+        )
     else:
         return
     raise DuplicateRecordsError(
-        f"Every planned record was delivered, and {what} (application {report.application_id}). With delivery='at_least_once' this happens when an executor is lost. Remove the surplus at "
-        f"the consumers by the provenance header, or pass allow_duplicates=True to have it only reported."
+        f"Every planned record was delivered, and {what} (application {report.application_id}). With "
+        "delivery='at_least_once' this happens when an executor is lost. Remove the surplus at the consumers by the "
+        "provenance header, or pass allow_duplicates=True to have it only reported."
     )
 
 
@@ -90,7 +94,7 @@ def ranges_with_gaps(report: JobReport) -> OffsetRanges:
 
 
 def check_gaps(report: JobReport, counted: Mapping[OffsetRange, int]) -> None:
-    """Hold the job's counts against those of a second client.
+    """Compare the job's counts with those of a second client.
 
     :param counted: records that are really in ranges.
     :raises DeliveryError: if the job read fewer than there are.
@@ -99,7 +103,8 @@ def check_gaps(report: JobReport, counted: Mapping[OffsetRange, int]) -> None:
     lost = [f"{r}: {read[r]:,} read, {count:,} there" for r, count in counted.items() if count > read[r]]
     if lost:
         raise DeliveryError(
-            f"The job read fewer records than there are (application {report.application_id}): {'; '.join(lost[:10])}. A retry of this task writes what is missing."
+            f"The job read fewer records than there are (application {report.application_id}): "
+            f"{'; '.join(lost[:10])}. A retry of this task writes what is missing."
         )
 
 
@@ -126,7 +131,7 @@ def result_of_run(report: JobReport, plan: ReplayPlan, warnings: tuple[str, ...]
 
 
 def result_of_empty_plan(plan: ReplayPlan, run_id: str) -> dict[str, Any]:
-    """A report of zeros: there was nothing to do, and no Spark was started."""
+    """A result with zeros: there was nothing to copy, and Spark was not started."""
     nothing = JobReport(
         run_id=run_id,
         plan_digest=plan.digest,
@@ -156,7 +161,7 @@ def result_of_plan(plan: ReplayPlan, run_id: str) -> dict[str, Any]:
 
 
 def missing_result(plan: ReplayPlan) -> list[dict[str, Any]]:
-    """What the broker no longer had, for a result."""
+    """The ranges that the broker no longer had, for a result."""
     return [{**m.offset_range.to_dict(), "reason": m.reason} for m in plan.missing]
 
 

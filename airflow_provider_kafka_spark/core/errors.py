@@ -1,9 +1,9 @@
-"""Every failure this package names, as one tree.
+"""The error classes of this package, as one tree.
 
 ::
 
     KafkaSparkError
-    ├── InvalidInputError            what the DAG author wrote cannot be right; nothing was started
+    ├── InvalidInputError            a parameter or connection is invalid; nothing was started
     │   ├── OffsetRangeError         a range is malformed, duplicated or overlaps another
     │   ├── BoundError               a start, an end or a window is malformed, reversed, empty or in the future
     │   ├── OptionError              an option is misspelt, refused, ignored or contradicted
@@ -12,39 +12,39 @@
     │   └── TargetError              the target cannot take the records: missing, too small, or the source itself
     ├── PlanError                    the broker does not hold what the plan asks for
     │   ├── UnknownTopicError        a topic or partition does not exist
-    │   └── DataLossError            records in the wish are gone (aged out), or the topic was re-created
+    │   └── DataLossError            requested records aged out, or the topic was re-created
     ├── CheckpointError              a checkpoint is damaged, out of reach, or belongs to another job
     │   ├── CheckpointMissingError   there is no checkpoint yet
-    │   └── CheckpointInUseError     another run is using it now                                      (retriable)
-    ├── ConsumerGroupError           a consumer group is in use, or took not all offsets              (retriable)
+    │   └── CheckpointInUseError     another run is using it now                                  (retriable)
+    ├── ConsumerGroupError           a consumer group is in use, or took not all offsets          (retriable)
     ├── BrokerError                  the broker did not answer as it should
-    │   ├── BrokerUnavailableError   no answer within the time-out                                    (retriable)
+    │   ├── BrokerUnavailableError   no answer within the time-out                                (retriable)
     │   ├── BrokerAuthenticationError  the broker refused the login
     │   │   └── BrokerTlsError       TLS failed: a certificate is unknown, expired, missing or of another host
     │   ├── BrokerAuthorizationError   the login lacks a permission
-    │   ├── DelegationTokenError     a token is unknown, not the login's to touch, or not to be had
+    │   ├── DelegationTokenError     a token is unknown, unavailable, or belongs to others
     │   │   └── DelegationTokenExpiredError  a token has ended, or ends too soon
-    │   └── DelegationTokenNotUsableError  brokers have not heard of a new token yet                  (retriable)
+    │   └── DelegationTokenNotUsableError  brokers have not heard of a new token yet              (retriable)
     ├── SubmitError                  the Spark job could not be started or followed
     │   ├── JavaNotFoundError        no Java, or one that is too old
-    │   ├── JavaStartError           a JVM beside the task did not start                              (retriable)
+    │   ├── JavaStartError           a JVM next to the task did not start                         (retriable)
     │   ├── SparkSubmitNotFoundError no ``spark-submit``
     │   ├── SparkVersionError        pyspark and pyspark-client are of different versions
-    │   ├── JarError                 the Kafka connector's jars are missing, unreadable or not to be had
+    │   ├── JarError                 the Kafka connector's jars are missing, unreadable or unavailable
     │   ├── ReportLocationError      the job's report cannot travel back
-    │   ├── JobFolderError           the worker cannot write the files of a job                       (retriable)
-    │   └── StartNotRecordedError    Airflow did not record the start of the job, which was stopped   (retriable)
+    │   ├── JobFolderError           the worker cannot write the files of a job                   (retriable)
+    │   └── StartNotRecordedError    Airflow did not record the start of the job, which was stopped(retriable)
     ├── JobError                     the Spark job ran and did not prove delivery
-    │   ├── JobFailedError           the job reported a failure                                       (retriable)
-    │   ├── JobReportMissingError    the job ended and left no report                                 (retriable)
-    │   ├── JobReportForgedError     the report is not by the job that was submitted                  (retriable)
-    │   ├── DeliveryError            the report does not match the plan                               (retriable)
+    │   ├── JobFailedError           the job reported a failure                                   (retriable)
+    │   ├── JobReportMissingError    the job ended and left no report                             (retriable)
+    │   ├── JobReportForgedError     the report is not by the job that was submitted              (retriable)
+    │   ├── DeliveryError            the report does not match the plan                           (retriable)
     │   ├── DuplicateRecordsError    all was delivered, and some of it more than once
-    │   ├── RunTakenOverError        a later try of the same run writes now                           (retriable)
-    │   ├── JobTokenEndedError       the job's delegation token ended while it ran                    (retriable)
-    │   ├── EarlierJobUnknownError   whether an earlier try's job still runs is not to be learned     (retriable)
-    │   └── JobKilledError           the task was killed, and the job with it                         (retriable)
-    ├── ProtocolError                a request or report is not of the version or shape we speak
+    │   ├── RunTakenOverError        a later try of the same run writes now                       (retriable)
+    │   ├── JobTokenEndedError       the job's delegation token ended while it ran                (retriable)
+    │   ├── EarlierJobUnknownError   it is unknown whether an earlier try's job still runs        (retriable)
+    │   └── JobKilledError           the task was killed, and the job with it                     (retriable)
+    ├── ProtocolError                a request or report has an unknown version or shape
     └── LocalServiceError            a broker or cluster for tests and demos did not start or stop
 
 ``retriable`` says whether running the same task again, unchanged, can succeed.
@@ -56,13 +56,13 @@ from typing import ClassVar
 
 
 class KafkaSparkError(Exception):
-    """Base of every error that this package raises on purpose."""
+    """Base class of the errors that this package raises."""
 
     retriable: ClassVar[bool] = False
 
 
 class InvalidInputError(KafkaSparkError):
-    """What the DAG author wrote cannot be right. Nothing was started."""
+    """A parameter or connection is invalid. Nothing was started."""
 
 
 class OffsetRangeError(InvalidInputError):
@@ -98,7 +98,7 @@ class UnknownTopicError(PlanError):
 
 
 class DataLossError(PlanError):
-    """Records that the wish names are gone: aged out by retention, or the topic was re-created."""
+    """Requested records are no longer available: retention deleted them, or the topic was re-created."""
 
 
 class CheckpointError(KafkaSparkError):
@@ -144,7 +144,7 @@ class BrokerAuthorizationError(BrokerError):
 
 
 class DelegationTokenError(BrokerError):
-    """A delegation token does not exist, is not the login's to touch, or is not to be had from this broker."""
+    """A delegation token does not exist, belongs to others, or is unavailable from this broker."""
 
 
 class DelegationTokenNotUsableError(BrokerError):
@@ -166,7 +166,7 @@ class JavaNotFoundError(SubmitError):
 
 
 class JavaStartError(SubmitError):
-    """There is a Java, and a JVM beside the task did not start in time, or ended at its start."""
+    """Java exists, but the JVM next to the task did not start in time, or ended at its start."""
 
     retriable = True
 
@@ -180,7 +180,7 @@ class SparkVersionError(SubmitError):
 
 
 class JarError(SubmitError):
-    """The Kafka connector's jars are missing, unreadable, or not to be had for this Spark version."""
+    """The Kafka connector's jars are missing, unreadable, or unavailable for this Spark version."""
 
 
 class ReportLocationError(SubmitError):
@@ -228,7 +228,7 @@ class DeliveryError(JobError):
 
 
 class DuplicateRecordsError(JobError):
-    """All was delivered, and some of it more than once. A retry cannot take it back."""
+    """Everything was delivered, and some records more than once. A retry cannot undo that."""
 
 
 class JobTokenEndedError(JobError):
@@ -244,19 +244,21 @@ class RunTakenOverError(JobError):
 
 
 class EarlierJobUnknownError(JobError):
-    """Nobody tells whether the job of an earlier try still runs, and a second one beside it would write records twice."""
+    """It is unknown whether the job of an earlier try still runs. A second job beside it would write records twice."""
 
     retriable = True
 
 
 class JobKilledError(JobError):
-    """The task was killed, and the job with it. Whether it is tried again is Airflow's to say: a user's kill is not, an eviction is."""
+    """The task was killed, and the job with it. Airflow decides about a retry: not after a user's kill, but after an
+    eviction.
+    """
 
     retriable = True
 
 
 class ProtocolError(KafkaSparkError):
-    """A request or report is not of the version or shape that this package speaks."""
+    """A request or report has a version or shape that this package does not know."""
 
 
 class LocalServiceError(KafkaSparkError):
@@ -264,6 +266,6 @@ class LocalServiceError(KafkaSparkError):
 
 
 def error_named(name: str, default: type[KafkaSparkError]) -> type[KafkaSparkError]:
-    """The class of this name in the tree, or the default: errors cross the border to the job by name."""
+    """The class with this name, or the default. The job sends errors by name."""
     found = globals().get(name)
     return found if isinstance(found, type) and issubclass(found, KafkaSparkError) else default

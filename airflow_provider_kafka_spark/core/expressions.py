@@ -1,7 +1,7 @@
 """Which SQL functions the author's expressions may call. No I/O.
 
-The rule is an allow-list of groups: a function that a later Spark adds in a new group is refused until that is known to
-look at its arguments alone.
+The rule is an allow-list of groups: a function that a later Spark adds in a new group is refused until the group is
+known to depend on its arguments alone.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _ALLOWED = frozenset({"assert_true", "raise_error", "typeof"})
 _SEVERAL_RECORDS = frozenset({"agg_funcs", "window_funcs", "generator_funcs"})
 _NO_XML = "Spark's XML functions open files and addresses that a record names; use JSON functions or regexp_extract"
 _NO_KEYS = "a key within an expression is shown in logs and in Spark's UI; encrypt where the records are produced"
-#: Why what is drawn by lot, or depends on how Spark has split the records, is refused.
+#: Why functions are refused that are random, or depend on how Spark has split the records.
 NOT_REPEATABLE = "a retry cannot give the same answer. Use a hash of the record, such as pmod(xxhash64(key), 10) = 0"
-#: Why what looks at the clock or the session is refused.
+#: Why functions are refused that read the clock or the session.
 NOT_NOW = "a retry runs later. Use a template, such as timestamp'{{ data_interval_end }}'"
-#: What to know about some of the functions that are refused.
+#: Reasons for some of the refused functions.
 _REASONS = {
     **dict.fromkeys(("java_method", "reflect", "try_reflect"), "it calls any method of the JVM"),
     **dict.fromkeys(("aes_encrypt", "aes_decrypt", "try_aes_decrypt"), _NO_KEYS),
@@ -38,12 +38,12 @@ _REASONS = {
 #: Characters of an expression; the checks of a longer one take many seconds.
 LONGEST = 16_384
 _YEAR = r"[+-]?\d{4,}(?!\d|:)"
-#: A date or time that is written out, as Spark's parser took it: it puts the clock's time in the place of 'now', in any
-#: spelling, and the day of the try before a time without one.
+#: A complete date or time, as Spark's parser accepts it. The parser replaces 'now', in any spelling, by the current
+#: time, and adds the current day to a time without a day.
 _WRITTEN_OUT = re.compile(
     rf"(date|timestamp(_ltz|_ntz)?)\s*(['\"])\s*({_YEAR}[^\\]*|epoch\s*\3)", re.IGNORECASE | re.DOTALL
 )
-#: A text of which Spark makes a time of the current day.
+#: A text that Spark reads as a time of the current day.
 _TIME_OF_DAY = re.compile(r"\s*T?\d{1,2}:", re.IGNORECASE)
 
 
@@ -69,7 +69,7 @@ def refusal_of(function: str, group: str | None) -> str | None:
 
 
 def is_written_out(literal: str) -> bool:
-    """Whether a literal of a date or a timestamp says which one by itself, in a plain spelling.
+    """Whether a literal of a date or a timestamp is complete and in a plain spelling.
 
     :param literal: as it stands in the expression.
 
@@ -80,7 +80,7 @@ def is_written_out(literal: str) -> bool:
 
 
 def lacks_a_day(text: str) -> bool:
-    """Whether Spark makes a timestamp of a text by the day at which it looks.
+    """Whether Spark reads a text as a timestamp of the current day.
 
     >>> lacks_a_day("10:00:00"), lacks_a_day("2026-11-21 10:00:00")
     (True, False)

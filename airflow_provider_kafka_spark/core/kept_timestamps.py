@@ -1,4 +1,4 @@
-"""Whether a target keeps the timestamps that records bring with them. No I/O."""
+"""Check whether a target keeps the timestamps of records. No I/O."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def checks_times(config: Mapping[str, str]) -> bool:
 
 
 def check_times(name: str, config: Mapping[str, str], oldest_ms: int, newest_ms: int, now_ms: int) -> None:
-    """Refuse records that the target would refuse, or delete at once.
+    """Check that the target accepts the planned records and does not delete them at once.
 
     :param config: of the target.
     :param oldest_ms: timestamp of the oldest planned record that is known, in ms since 1970.
@@ -41,8 +41,9 @@ def check_times(name: str, config: Mapping[str, str], oldest_ms: int, newest_ms:
     # Without a timestamp (-1) there is nothing to keep.
     if oldest_ms >= 0 and now_ms - oldest_ms > retention:
         raise TargetError(
-            f"retention.ms of the target {name!r} must reach back to the oldest planned record, of {_text(oldest_ms)}; it "
-            f"is {retention:,} ms, so the record would be deleted as soon as its segment is closed. Raise it. {_OTHERWISE}"
+            f"retention.ms of the target {name!r} must reach back to the oldest planned record, of "
+            f"{_text(oldest_ms)}; it is {retention:,} ms, so the record would be deleted as soon as its segment is "
+            f"closed. Raise it. {_OTHERWISE}"
         )
     if oldest_ms >= 0 and now_ms - oldest_ms > before:
         raise TargetError(

@@ -1,4 +1,4 @@
-"""Half-open ranges of Kafka offsets, and the algebra on sets of them. No I/O whatsoever.
+"""Half-open ranges of Kafka offsets, and the algebra on sets of them. No I/O.
 
 The names are Spark's (``org.apache.spark.streaming.kafka010.OffsetRange``): a range holds the offsets from
 ``from_offset`` up to, but not including, ``until_offset``.
@@ -17,11 +17,11 @@ from airflow_provider_kafka_spark.core.errors import OffsetRangeError
 
 #: What Kafka accepts as a topic name (``org.apache.kafka.common.internals.Topic``): at most 249 of these characters.
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
-# Python converts no text of thousands of digits.
+# Python refuses to convert texts of thousands of digits.
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,99}")
 MAX_OFFSET = 2**63 - 1
 _MAX_PARTITION = 2**31 - 1
-#: What the ranges of a plan or a result hold besides, so that a task's ``output["ranges"]`` can be replayed as it is.
+#: Further keys of the ranges in a plan or a result, so that a task's ``output["ranges"]`` can be replayed unchanged.
 _RESULT_KEYS = frozenset({"planned_records", "records_read", "records_written", "reason"})
 _EXAMPLE = "'orders:0:100:200' or {'topic': 'orders', 'partition': 0, 'from_offset': 100, 'until_offset': 200}"
 
@@ -94,7 +94,7 @@ class OffsetRange:
     def parse(cls, value: object) -> OffsetRange:
         """Read a range from ``"topic:partition:from:until"`` or a mapping with exactly the four field names.
 
-        The counts that the ranges of a plan or result hold besides are not looked at.
+        Counts in the ranges of a plan or result are ignored.
 
         :raises OffsetRangeError: if it is neither, or any part of it is malformed.
         """
@@ -195,7 +195,8 @@ class OffsetRanges(tuple[OffsetRange, ...]):
         """Read a list of ranges, each as :meth:`OffsetRange.parse` takes it, in any order.
 
         :param values: the ranges; any iterable but a string or a mapping.
-        :param merge_overlaps: unite ranges that overlap or repeat, in place of refusing them. Ranges that only touch stay apart.
+        :param merge_overlaps: unite ranges that overlap or repeat, in place of refusing them. Ranges that only touch
+            stay apart.
         :raises OffsetRangeError: if a range is malformed, or two overlap and ``merge_overlaps`` is false.
         """
         if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
@@ -227,14 +228,14 @@ class OffsetRanges(tuple[OffsetRange, ...]):
 
         :raises LookupError: if none does.
         """
-        # The probe sorts behind every range that starts at or before the piece.
+        # The probe sorts after every range that starts at or before the piece.
         i = bisect_right(self, OffsetRange(piece.topic, piece.partition, piece.from_offset, MAX_OFFSET)) - 1
         while i >= 0 and self[i].topic_partition == piece.topic_partition:
             if piece.until_offset <= self[i].until_offset:
                 return i
             if not self[i].is_empty:
                 break
-            # An empty range may lie within the one that is looked for.
+            # An empty range may lie within the one that is searched.
             i -= 1
         raise LookupError(f"No range holds {piece}.")
 
@@ -309,5 +310,6 @@ def _check_integer(name: str, value: object, largest: int, where: str) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= largest:
         raise OffsetRangeError(
             f"{name} must be an integer from 0 to {largest}, such as 100; got {value!r} of type "
-            f"{type(value).__name__} at {where}. Text, null, fractions and Spark's -1 and -2 are not offsets of a range."
+            f"{type(value).__name__} at {where}. Text, null, fractions and Spark's -1 and -2 are not offsets of a "
+            "range."
         )

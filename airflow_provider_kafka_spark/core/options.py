@@ -1,7 +1,7 @@
 """Spark's Kafka options: which there are, which Spark refuses or ignores, and which this package sets itself.
 
-Spark reads options without regard to case and ignores the ones it does not know, so a typo changes nothing and says nothing
-(``KafkaSourceProvider``). Here every option is looked up before Spark starts. No I/O.
+Spark reads options without regard to case and ignores the ones it does not know, so a typo has no effect and causes no
+error (``KafkaSourceProvider``). This module checks every option before Spark starts. No I/O.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from airflow_provider_kafka_spark.core.errors import OptionError
 
-#: Kafka's Java client replaces ``${file:PATH:NAME}`` in its properties by what a file of its machine has.
+#: Kafka's Java client replaces ``${file:PATH:NAME}`` in its properties by a value from a file on its machine.
 REFERENCE = "${"
 
 _OURS = "the plan sets it"
@@ -44,14 +44,17 @@ _SOURCE_REFUSED = {
     "kafka.bootstrap.servers": f"{_LOGIN}; use source_conn_id",
     "kafka.group.id": "Spark's executors assign their partitions, so a group has no meaning; "
     "quotas go by user and kafka.client.id",
-    "kafka.isolation.level": "read_committed is what keeps aborted records out of the copy; pass isolation_level='read_uncommitted' to copy them",
+    "kafka.isolation.level": (
+        "read_committed is what keeps aborted records out of the copy; pass isolation_level='read_uncommitted' to "
+        "copy them"
+    ),
     "kafka.auto.offset.reset": "Spark refuses it: the offsets are explicit",
     "kafka.key.deserializer": "Spark refuses it: keys are bytes; use columns to change them",
     "kafka.value.deserializer": "Spark refuses it: values are bytes; use columns to change them",
     "kafka.enable.auto.commit": "Spark refuses it: nobody commits to Kafka",
     "kafka.interceptor.classes": "Spark refuses it",
 }
-#: What is otherwise for a stream.
+#: Differences for a stream.
 _STREAM_REFUSED = {
     **_SOURCE_REFUSED,
     "endingOffsets": "Spark refuses it: a run ends where the topics end when it starts",
@@ -83,20 +86,29 @@ _LOGIN_PREFIXES = ("kafka.sasl.", "kafka.ssl.", "kafka.security.")
 
 #: Properties of the Java consumer and producer (Apache Kafka 4.2 documentation) that make sense on an executor.
 _CLIENT_COMMON = frozenset(
-    "client.dns.lookup client.id client.rack connections.max.idle.ms metadata.max.age.ms metric.reporters metrics.num.samples "
-    "metrics.recording.level metrics.sample.window.ms receive.buffer.bytes reconnect.backoff.max.ms reconnect.backoff.ms "
-    "request.timeout.ms retry.backoff.max.ms retry.backoff.ms send.buffer.bytes socket.connection.setup.timeout.max.ms "
-    "socket.connection.setup.timeout.ms enable.metrics.push metadata.recovery.strategy metadata.recovery.rebootstrap.trigger.ms".split()
+    (
+        "client.dns.lookup client.id client.rack connections.max.idle.ms metadata.max.age.ms metric.reporters "
+        "metrics.num.samples metrics.recording.level metrics.sample.window.ms receive.buffer.bytes "
+        "reconnect.backoff.max.ms reconnect.backoff.ms request.timeout.ms retry.backoff.max.ms retry.backoff.ms "
+        "send.buffer.bytes socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms "
+        "enable.metrics.push metadata.recovery.strategy metadata.recovery.rebootstrap.trigger.ms"
+    ).split()
 )
 _CONSUMER = _CLIENT_COMMON | frozenset(
-    "allow.auto.create.topics check.crcs default.api.timeout.ms exclude.internal.topics fetch.max.bytes fetch.max.wait.ms "
-    "fetch.min.bytes heartbeat.interval.ms max.partition.fetch.bytes max.poll.interval.ms max.poll.records session.timeout.ms".split()
+    (
+        "allow.auto.create.topics check.crcs default.api.timeout.ms exclude.internal.topics fetch.max.bytes "
+        "fetch.max.wait.ms fetch.min.bytes heartbeat.interval.ms max.partition.fetch.bytes max.poll.interval.ms "
+        "max.poll.records session.timeout.ms"
+    ).split()
 )
 _PRODUCER = _CLIENT_COMMON | frozenset(
-    "batch.size buffer.memory compression.type compression.gzip.level compression.lz4.level compression.zstd.level "
-    "delivery.timeout.ms interceptor.classes linger.ms max.block.ms max.in.flight.requests.per.connection max.request.size "
-    "metadata.max.idle.ms partitioner.adaptive.partitioning.enable partitioner.availability.timeout.ms partitioner.class "
-    "partitioner.ignore.keys retries transaction.timeout.ms".split()
+    (
+        "batch.size buffer.memory compression.type compression.gzip.level compression.lz4.level "
+        "compression.zstd.level delivery.timeout.ms interceptor.classes linger.ms max.block.ms "
+        "max.in.flight.requests.per.connection max.request.size metadata.max.idle.ms "
+        "partitioner.adaptive.partitioning.enable partitioner.availability.timeout.ms partitioner.class "
+        "partitioner.ignore.keys retries transaction.timeout.ms"
+    ).split()
 )
 
 
@@ -104,7 +116,8 @@ def check_source_options(options: Mapping[str, Any] | None, *, stream: bool = Fa
     """The source options to hand to Spark, spelt as Spark spells them.
 
     :param stream: of an availableNow stream, in place of a batch.
-    :raises OptionError: if one is misspelt, belongs elsewhere, would be ignored or is refused by Spark, or is given twice.
+    :raises OptionError: if one is misspelt, belongs elsewhere, would be ignored or is refused by Spark, or is given
+        twice.
     """
     return _check(options, "source_options", _SOURCE, _STREAM_REFUSED if stream else _SOURCE_REFUSED, _CONSUMER)
 
@@ -158,11 +171,11 @@ def _unknown(parameter: str, given: object, spellings: Mapping[str, str], reason
     close = close or difflib.get_close_matches(str(given).lower(), spellings, n=1)
     hint = f"Did you mean {spellings[close[0]]!r}?" if close else "Kafka's own properties start with 'kafka.'."
     reason = f" It must not be set either: {reasons[close[0]]}." if close and close[0] in reasons else ""
-    return f"{parameter} has no option {given!r}; Spark would ignore it in silence. {hint}{reason}"
+    return f"{parameter} has no option {given!r}; Spark would silently ignore it. {hint}{reason}"
 
 
 def check_plain(name: str, value: str) -> None:
-    """:raises OptionError: if the value has a reference, by which a client would read a file of its machine."""
+    """:raises OptionError: if the value has a reference that makes a client read a file on its machine."""
     if REFERENCE in value:
         raise OptionError(_reference(name, value))
 

@@ -1,4 +1,4 @@
-"""Parameters that operators, sensors and watchers share, checked. No I/O."""
+"""Checks of the parameters that operators, sensors and watchers share. No I/O."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ EXACTLY_ONCE, AT_LEAST_ONCE = DELIVERIES = ("exactly_once", "at_least_once")
 
 
 def check_delivery_mode(delivery: object) -> None:
-    """:raises OptionError: if it is neither of the two, with what may have been meant."""
+    """:raises OptionError: if it is neither of the two, with the closest match."""
     if delivery not in DELIVERIES:
         close = difflib.get_close_matches(str(delivery), DELIVERIES, n=1)
         hint = f" Did you mean {close[0]!r}?" if close else ""
@@ -25,7 +25,8 @@ def check_connection_id(value: object, name: str) -> None:
     """:raises InvalidInputError: if it is no text, or blank."""
     if not isinstance(value, str) or not value.strip():
         raise InvalidInputError(
-            f"{name} must be the id of a Kafka connection; got {value!r}. If a template stands there, look at what it rendered to."
+            f"{name} must be the id of a Kafka connection; got {value!r}. If it is a template, check what itrendered "
+            "to."
         )
 
 

@@ -1,4 +1,4 @@
-"""The plan: exactly what a run will read, where it goes, and what the author should know before it starts. No I/O."""
+"""The plan: the offsets that a run reads, the target, and warnings for the author. No I/O."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ class Target:
                 else f"target_topic={self.topic!r} and target_topic_expr={self.topic_expr!r}"
             )
             raise TargetError(
-                f"Give exactly one of target_topic='orders_copy' and target_topic_expr=\"concat(topic, '_copy')\"; got {got}. "
-                f"(Without a target, Spark would write the records back into their source topic.)"
+                "Give exactly one of target_topic='orders_copy' and target_topic_expr=\"concat(topic, '_copy')\"; got "
+                f"{got}. (Without a target, Spark would write the records back into their source topic.)"
             )
 
 
@@ -50,11 +50,11 @@ class Target:
 class ReplayPlan:
     """What a run will read, frozen. A retry of a task uses the plan of its first try, although ``latest`` has moved on.
 
-    :param ranges: what is read, sorted; empty ranges stand for partitions without records in the wish.
-    :param missing: what of the wish the broker no longer has.
-    :param topic_ids: id of each source topic (KIP-516), where the broker tells it.
+    :param ranges: what is read, sorted; empty ranges stand for partitions without requested records.
+    :param missing: requested offsets that the broker no longer has.
+    :param topic_ids: id of each source topic (KIP-516), if the broker returns it.
     :param partition_counts: number of partitions of each source topic at planning time.
-    :param target_ends: end offset of each target partition at planning time: what lies behind it was there before this run.
+    :param target_ends: end offset of each target partition at planning time. Earlier records are not from this run.
     :param spark_partitions: number of Spark tasks that read.
     :param warnings: what the author should know.
     """
@@ -90,25 +90,29 @@ class ReplayPlan:
         }
         return _digest(content)
 
-    def origin(self, transform: Mapping[str, Any]) -> dict[str, str]:
-        """From what, by what and to where records come: names, each with an id or a digest, as far as it is known.
+    def fingerprint(self, transform: Mapping[str, Any]) -> dict[str, str]:
+        """What identifies the source, the transformation and the target: names, each with an id or a digest, as far as
+        known.
 
-        A record that was delivered before stands for a planned one only where all of this is the same.
+        A record that was delivered before counts for a planned one only if all of these are equal.
 
-        :param transform: the expressions and options that make a record of another.
+        :param transform: the expressions and options by which a record is changed.
         """
         known = {
             "the source cluster": self.source_cluster_id,
             "the target cluster": self.target_cluster_id,
             **{f"the topic {name!r}": topic_id for name, topic_id in self.topic_ids.items()},
-            **origin_of_transform(transform),
+            **fingerprint_of_transform(transform),
         }
         return {name: value for name, value in known.items() if value}
 
     def changes_of_source(self, cluster: ClusterState) -> dict[str, str]:
-        """The topics whose offsets hold other records than when this plan was made, and why, in words."""
+        """The topics whose offsets hold other records than when this plan was made, each with the reason."""
         if self.source_cluster_id and cluster.cluster_id and self.source_cluster_id != cluster.cluster_id:
-            reason = f"the connection {cluster.conn_id!r} leads to another cluster (id {self.source_cluster_id}, now {cluster.cluster_id})"
+            reason = (
+                f"the connection {cluster.conn_id!r} leads to another cluster (id {self.source_cluster_id}, now "
+                f"{cluster.cluster_id})"
+            )
             return dict.fromkeys(sorted({r.topic for r in self.ranges}), reason)
         changes = {}
         for name, topic_id in self.topic_ids.items():
@@ -118,11 +122,14 @@ class ReplayPlan:
         return changes
 
     def check_topics_unchanged(self, cluster: ClusterState) -> None:
-        """:raises DataLossError: if a source topic was deleted and created again since this plan was made, or is that of another cluster."""
+        """:raises DataLossError: if a source topic was deleted and created again since this plan was made, or is that
+        of another cluster.
+        """
         if changes := self.changes_of_source(cluster):
             raise DataLossError(
-                f"Since this plan was made, {shortened(sorted(set(changes.values())))}: the same offsets now hold other records. "
-                f"Clear the task: it then makes a new plan, and copies all of it under a new run_id; what an earlier try has written stays in the target. {PERMIT_LOSS}"
+                f"Since this plan was made, {shortened(sorted(set(changes.values())))}: the same offsets now hold "
+                "other records. Clear the task: it then makes a new plan, and copies all of it under a new run_id; "
+                f"what an earlier try has written stays in the target. {PERMIT_LOSS}"
             )
 
     def lost_by(self, changes: Mapping[str, str]) -> tuple[MissingRange, ...]:
@@ -140,10 +147,11 @@ class ReplayPlan:
         )
 
     def partitions_added(self, cluster: ClusterState) -> tuple[str, ...]:
-        """What appeared after planning and is therefore not covered, in words."""
+        """Descriptions of the partitions that were added after planning, which the plan does not cover."""
         grown = {name: len(cluster.topic(name).partitions) for name in self.partition_counts if name in cluster.topics}
         return tuple(
-            f"{name}: partitions {self.partition_counts[name]} to {count - 1} were added after planning and are not covered"
+            f"{name}: partitions {self.partition_counts[name]} to {count - 1} were added after planning and are not "
+            "covered"
             for name, count in sorted(grown.items())
             if count > self.partition_counts[name]
         )
@@ -208,33 +216,34 @@ class ReplayPlan:
         lines = [_row(headings, widths), _row(tuple("-" * width for width in widths), widths)]
         lines += [_row(row, widths) for row in rows]
         lines.append(
-            f"Target: {self.target.topic or self.target.topic_expr}. Spark partitions: {self.spark_partitions:,}. Digest: {self.digest}."
+            f"Target: {self.target.topic or self.target.topic_expr}. Spark partitions: {self.spark_partitions:,}. "
+            f"Digest: {self.digest}."
         )
         lines += [f"Missing: {m.offset_range}: {m.reason}." for m in self.missing]
         lines += [f"Warning: {warning}" for warning in self.warnings]
         return "\n".join(lines)
 
 
-def origin_of_transform(transform: Mapping[str, Any]) -> dict[str, str]:
-    """The part of :meth:`ReplayPlan.origin` that does not depend on a plan.
+def fingerprint_of_transform(transform: Mapping[str, Any]) -> dict[str, str]:
+    """The part of :meth:`ReplayPlan.fingerprint` that does not depend on a plan.
 
-    >>> origin_of_transform({"where": "offset > 3"})
+    >>> fingerprint_of_transform({"where": "offset > 3"})
     {'where': '7065e0eb7ec334ea'}
     """
     return {name: _digest(value) for name, value in transform.items()}
 
 
-def changes_of_origin(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """The names of what is another than before; what is not known on both sides is taken for the same.
+def fingerprint_changes(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """The names of what differs. A name that one side does not have counts as equal.
 
-    >>> changes_of_origin({"where": "a", "columns": "b"}, {"where": "c", "the topic 'new'": "d"})
+    >>> fingerprint_changes({"where": "a", "columns": "b"}, {"where": "c", "the topic 'new'": "d"})
     ['where']
     """
     return [name for name, value in now.items() if before.get(name, value) != value]
 
 
 def shortened(names: Sequence[str]) -> str:
-    """A list in words that is not too long for a message.
+    """The names joined for a message, limited to five.
 
     >>> shortened([f"t{i}" for i in range(7)])
     't0, t1, t2, t3, t4 and 2 more'
@@ -284,30 +293,32 @@ def make_plan(
 def check_target(
     name: str, target: Target, ranges: OffsetRanges, source: ClusterState, target_cluster: ClusterState
 ) -> list[str]:
-    """Refuse a topic that cannot take the records.
+    """Check that a topic can take the records.
 
-    :return: what could still go wrong, in words.
+    :return: warnings about what can still fail.
     :raises TargetError: if it does not exist, has too few partitions for ``preserve_partition``, or is being read.
     """
     where = f"the cluster of connection {target_cluster.conn_id!r}"
     state = target_cluster.topics.get(name)
     if state is None:
         raise TargetError(
-            f"The target topic {name!r} does not exist on {where}. Create it with the partitions and settings you want; Spark would leave that to "
-            f"the broker's defaults, or time out after 60 s."
+            f"The target topic {name!r} does not exist on {where}. Create it with the partitions and settings you "
+            "want; Spark would leave that to the broker's defaults, or time out after 60 s."
         )
     same_cluster = source.cluster_id == target_cluster.cluster_id
     if same_cluster and name in {r.topic for r in ranges} and not target.allow_same_topic:
         raise TargetError(
-            f"The target topic {name!r} is also read: its records would be written back into it. Choose another target_topic, or pass "
-            f"allow_same_topic=True if that is what you mean (the copy still ends, since its ranges are fixed before it starts)."
+            f"The target topic {name!r} is also read: its records would be written back into it. Choose another "
+            "target_topic, or pass allow_same_topic=True if that is what you mean (the copy still ends, since its "
+            "ranges are fixed before it starts)."
         )
     if target.preserve_partition:
         needed = max((r.partition for r in ranges if not r.is_empty), default=-1) + 1
         if needed > len(state.partitions):
             raise TargetError(
-                f"preserve_partition=True needs at least {needed} partitions in the target topic {name!r} on {where}; it has {len(state.partitions)}. Spark would "
-                f"write part of the records and then time out. Add partitions, or pass preserve_partition=False."
+                f"preserve_partition=True needs at least {needed} partitions in the target topic {name!r} on {where}; "
+                f"it has {len(state.partitions)}. Spark would write part of the records and then time out. Add "
+                "partitions, or pass preserve_partition=False."
             )
     return _target_warnings(name, state.config, ranges, source)
 
@@ -316,14 +327,16 @@ def _target_warnings(name: str, config: Mapping[str, str], ranges: OffsetRanges,
     warnings = []
     if "compact" in config.get("cleanup.policy", "delete"):
         warnings.append(
-            f"The target topic {name!r} is compacted: it refuses records without a key, and keeps only the last record of each key."
+            f"The target topic {name!r} is compacted: it refuses records without a key, and keeps only the last "
+            "record of each key."
         )
     limit = int(config.get("max.message.bytes", 0))
     for topic in sorted({r.topic for r in ranges}):
         largest = int(source.topic(topic).config.get("max.message.bytes", 0))
         if limit and largest > limit:
             warnings.append(
-                f"The target topic {name!r} takes messages of at most {limit:,} bytes, and {topic!r} may hold some of {largest:,}; one of those would fail the job."
+                f"The target topic {name!r} takes messages of at most {limit:,} bytes, and {topic!r} may hold some of "
+                f"{largest:,}; one of those would fail the job."
             )
     return warnings
 

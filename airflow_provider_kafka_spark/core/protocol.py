@@ -1,6 +1,7 @@
-"""What crosses the border between the Airflow worker and the Spark driver: one request out, one report back, as versioned JSON.
+"""The versioned JSON that the Airflow worker and the Spark driver exchange: one request, and one report in return.
 
-Unknown keys and other versions are refused on both sides: a driver that runs other code than the worker must not guess. No I/O.
+Unknown keys and other versions are refused on both sides: a driver that runs other code than the worker must not guess.
+No I/O.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from airflow_provider_kafka_spark.core.spans import Span
 
 PROTOCOL_VERSION = 4
 
-#: What JSON makes of a field's annotation; the others are read by functions of their own.
+#: The JSON types of a field's annotation. Other annotations have their own functions.
 _PLAIN_TYPES: Mapping[str, tuple[type, ...]] = {
     "int": (int,),
     "float": (int, float),
@@ -29,7 +30,7 @@ _PLAIN_TYPES: Mapping[str, tuple[type, ...]] = {
     "str | None": (str, type(None)),
 }
 
-#: The least that a number may be, where that is not 0.
+#: The minimum of a number, if it is not 0.
 _SMALLEST: Mapping[str, int] = {"last_batch": -1}
 
 T = TypeVar("T", bound="JobRequest | JobReport")
@@ -40,7 +41,8 @@ class Transform:
     """What happens to a record between source and target.
 
     :param where: an SQL predicate over the source columns; None keeps all.
-    :param columns: SQL expressions for ``key``, ``value``, ``headers``, ``partition``; a column that is left out is unchanged.
+    :param columns: SQL expressions for ``key``, ``value``, ``headers``, ``partition``; a column that is left out is
+        unchanged.
     :param topic: the one target topic, or None.
     :param topic_expr: SQL expression for the target topic, or None.
     :param preserve_partition: write to the source partition's number.
@@ -68,20 +70,22 @@ class Transform:
 
 
 @dataclass(frozen=True, slots=True)
-class StreamOrder:
-    """What a stream needs besides: the checkpoint, and what to do with it.
+class StreamRequest:
+    """The additional fields for a stream: the checkpoint, and how it is used.
 
     :param stream_id: goes into the provenance header of what the stream writes.
-    :param planned: from where the stream stands to the end of the log at planning time, as ``topic:partition:from:until``.
+    :param planned: from where the stream stands to the end of the log at planning time, as
+        ``topic:partition:from:until``.
     :param source: the option that says what is subscribed to, for Spark's source.
     :param starting_offsets: Spark's JSON; counts only until Spark has written its own.
     :param checkpoint: folder of the generation, as URI.
-    :param record: text of our own record of the generation.
-    :param last_batch: number of the last batch that was begun when the worker looked, -1 for none. Another one now means that another run came between.
+    :param record: the generation's manifest, as JSON text.
+    :param last_batch: number of the last batch that had started when the worker read the checkpoint, -1 for none. A
+        different number means that another run was active meanwhile.
     :param unfinished_batch: number of the batch that ``JobRequest.ranges`` finish first, or None.
     :param unfinished_checkpoint: folder of the generation that it belongs to, as URI.
     :param lock: file that a run holds while it uses the checkpoint, as URI.
-    :param stale_lock: text of a lock whose owner is gone, and that may be taken over.
+    :param stale_lock: text of a lock that may be taken over because its owner is gone.
     :param owner: the task's run, for the lock.
     :param max_offsets_per_trigger: of one micro-batch, over all partitions; None for no limit.
     """
@@ -107,7 +111,7 @@ class StreamOrder:
 
 @dataclass(frozen=True, slots=True)
 class JobRequest:
-    """Everything the job needs to know.
+    """The request to the job.
 
     :param run_id: identifies this run of this task; the same for all its tries.
     :param plan_digest: of the plan that the ranges come from; the report repeats it.
@@ -120,19 +124,20 @@ class JobRequest:
     :param delivery: ``exactly_once`` or ``at_least_once``.
     :param progress_lasts: the committed progress is that of a stream, whose next batches go on from it; otherwise it
         belongs to this plan alone.
-    :param source_ids: id of each source topic, as far as brokers tell it.
+    :param source_ids: id of each source topic, as far as brokers return it.
     :param is_retry: an earlier try of this run may have delivered records.
-    :param audit_from: where to look for them: for each target topic and partition, its end before the run's first submission.
+    :param audit_from: where to look for them: for each target topic and partition, its end before the run's first
+        submission.
     :param audit_since_ms: the same by time, in ms since 1970, where ``topic_expr`` decides on the target.
     :param forbidden_targets: topics that are being read and that ``topic_expr`` must not lead to.
     :param progress_seconds: seconds between two lines of progress.
     :param proceed_file: on the driver's machine; the worker makes it when it has recorded the application, and the job
         writes nothing before. None in cluster mode.
-    :param stream: what a stream needs besides; None for a bounded copy.
+    :param stream: the additional fields for a stream; None for a bounded copy.
     :param report_key: of the MAC by which the worker knows the job's report. **Secret.**
     :param event_token: random value by which the worker knows the driver's own events in its output. **Secret.**
-    :param owner_pid: process on the driver's own machine whose death ends the job, or None in cluster mode. A worker that was killed cannot stop its
-        job, and its task's retry would write beside it.
+    :param owner_pid: process on the driver's own machine whose death ends the job, or None in cluster mode. A worker
+        that was killed cannot stop its job, and its task's retry would write beside it.
     """
 
     run_id: str
@@ -155,7 +160,7 @@ class JobRequest:
     progress_seconds: float = 5.0
     owner_pid: int | None = None
     proceed_file: str | None = None
-    stream: StreamOrder | None = None
+    stream: StreamRequest | None = None
     event_token: str = field(default="", repr=False)
     report_key: str = field(default="", repr=False)
     version: int = PROTOCOL_VERSION
@@ -190,8 +195,8 @@ class JobRequest:
         )
 
 
-def _stream_order(value: object) -> StreamOrder:
-    order: StreamOrder = _build(StreamOrder, value)
+def _stream_order(value: object) -> StreamRequest:
+    order: StreamRequest = _build(StreamRequest, value)
     return dataclasses.replace(order, planned=_texts({"planned": order.planned}, "planned"))
 
 
@@ -251,7 +256,7 @@ class BatchReport:
 
 @dataclass(frozen=True, slots=True)
 class JobFailure:
-    """Why the job failed, in words a person can act on.
+    """Why the job failed, and what to do about it.
 
     :param error: a name in the error tree, such as ``ExpressionError``.
     :param message: what happened; without secrets.
@@ -263,17 +268,17 @@ class JobFailure:
 
 @dataclass(frozen=True, slots=True)
 class JobReport:
-    """The job's own account of what it did. The task is green only if this matches the plan.
+    """The job's report of what it did. The task succeeds only if the report matches the plan.
 
     :param failure: None if the job finished.
     :param target_ranges: where the written records are, as far as they were acknowledged in this try.
     :param delivered_before: records that earlier tries had delivered and this one therefore left out.
-    :param duplicates: records of this run found more than once in the target, where that was looked for.
+    :param duplicates: records of this run that the target has more than once, if the job checked it.
     :param failed_tasks: Spark tasks that failed, or were lost and ran again, while the job succeeded.
     :param progress_groups: the consumer groups that hold the progress of this run's tasks.
     :param batches: of a stream, in order; those without records are left out.
     :param ui_url: address of the Spark UI while the job ran, or None.
-    :param warnings: what did not hinder the job, and is to be known.
+    :param warnings: problems that did not stop the job.
     :param seconds: from the driver's start to the end of the write.
     """
 
@@ -330,7 +335,7 @@ def _load(kind: type[T], text: str) -> dict[str, Any]:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
-        # The text may hold secrets or half a file: name the place, show nothing.
+        # The text may contain secrets, so the message has the position only.
         place = f" at character {error.pos}" if isinstance(error, json.JSONDecodeError) else ""
         raise ProtocolError(
             f"A {name} must be JSON; reading it failed{place} of {len(text)}: it may be cut off."
@@ -339,8 +344,9 @@ def _load(kind: type[T], text: str) -> dict[str, Any]:
     if not isinstance(value, dict) or type(version) is not int or version != PROTOCOL_VERSION:
         got = value.get("version") if isinstance(value, dict) else type(value).__name__
         raise ProtocolError(
-            f"A {name} must be of version {PROTOCOL_VERSION}; got {reprlib.repr(got)}. Worker and driver run different versions of "
-            f"airflow-provider-kafka-spark: let the operator send its own code, and remove copies installed on the cluster."
+            f"A {name} must be of version {PROTOCOL_VERSION}; got {reprlib.repr(got)}. Worker and driver run "
+            "different versions of airflow-provider-kafka-spark: let the operator send its own code, and remove "
+            "copies installed on the cluster."
         )
     _check_keys(kind, value)
     return value
@@ -373,7 +379,8 @@ def _check_keys(kind: Any, value: Mapping[str, Any]) -> None:
     unknown, missing = sorted(set(value) - {f.name for f in fields}), sorted(required - set(value))
     if unknown or missing:
         raise ProtocolError(
-            f"A {kind.__name__} of version {PROTOCOL_VERSION} has unknown keys {reprlib.repr(unknown)} and lacks {missing}."
+            f"A {kind.__name__} of version {PROTOCOL_VERSION} has unknown keys {reprlib.repr(unknown)} and lacks "
+            f"{missing}."
         )
     for f in fields:
         expected = _PLAIN_TYPES.get(str(f.type))
@@ -385,6 +392,6 @@ def _check_keys(kind: Any, value: Mapping[str, Any]) -> None:
         # NaN is in no range.
         if type(number) in (int, float) and not _SMALLEST.get(f.name, 0) <= number <= MAX_OFFSET:
             raise ProtocolError(
-                f"{f.name!r} of a {kind.__name__} must be from {_SMALLEST.get(f.name, 0)} to {MAX_OFFSET}, such as 100; "
-                f"got {reprlib.repr(number)}. The file is damaged, or not written by this package."
+                f"{f.name!r} of a {kind.__name__} must be from {_SMALLEST.get(f.name, 0)} to {MAX_OFFSET}, such as "
+                f"100; got {reprlib.repr(number)}. The file is damaged, or not written by this package."
             )

@@ -1,8 +1,8 @@
 """The header that says where a copied record came from. No I/O.
 
 One header, added last, whose value is text: ``run_id|topic|partition|offset|timestamp``, the timestamp in ms since
-1970. A topic's name cannot hold a ``|``. The writer of the job adds it, and an SQL expression reads it back, to find out
-what an earlier try delivered.
+1970. A topic's name cannot contain ``|``. The job's writer adds the header, and an SQL expression reads it to find what
+  an earlier try delivered.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Provenance:
     def parse(cls, value: bytes) -> Provenance:
         """Read a header's value.
 
-        :raises ValueError: if it is none of ours.
+        :raises ValueError: if this package did not write it.
         """
         run_id, topic, partition, offset, timestamp_ms = value.decode().split(_SEPARATOR)
         return cls(run_id, topic, int(partition), int(offset), int(timestamp_ms))
@@ -47,7 +47,8 @@ class Provenance:
 
 
 def fields_sql(run_id: str) -> str:
-    """The SQL expression of the fields of this run's header as an array of text; null for a record that this run did not write.
+    """The SQL expression of the fields of this run's header as an array of text; null for a record that this run did
+    not write.
 
     It is the last header. Those before it came with the source record, whose producer may have written anything there.
     """

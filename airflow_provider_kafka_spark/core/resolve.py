@@ -1,7 +1,7 @@
-"""Wishes and what the broker holds -> exact offsets, and what of the wish is not there. No I/O.
+"""Requested bounds and the state of the cluster -> exact offsets, and the missing ranges. No I/O.
 
-Resolved once, on the worker, before Spark starts: Spark binds ``latest`` per task and again for each action, and an aged-out timestamp or ``earliest`` is never an
-error there (``KafkaSourceRDD``, ``KafkaOffsetReaderAdmin``).
+The worker resolves them once, before Spark starts. Spark alone resolves ``latest`` per task and again for each action,
+and an aged-out timestamp or ``earliest`` is never an error (``KafkaSourceRDD``, ``KafkaOffsetReaderAdmin``).
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from airflow_provider_kafka_spark.core.bounds import (
     Bound,
     Earliest,
     Latest,
+    RequestedOffset,
     TimeWindow,
-    Wish,
     iso,
 )
 from airflow_provider_kafka_spark.core.broker_state import ClusterState, PartitionState, Selection
@@ -28,7 +28,7 @@ PERMIT_LOSS = "Pass fail_on_data_loss=False to copy what is left; the report the
 
 @dataclass(frozen=True, order=True, slots=True)
 class MissingRange:
-    """Offsets that the wish covers and the broker no longer has.
+    """Requested offsets that the broker no longer has.
 
     :param reason: why, in words.
     """
@@ -39,7 +39,7 @@ class MissingRange:
 
 @dataclass(frozen=True, slots=True)
 class ResolvedRanges:
-    """What can be read, what of the wish cannot, and what the author should know."""
+    """The ranges to read, the missing ranges, and warnings for the author."""
 
     ranges: OffsetRanges
     missing: tuple[MissingRange, ...] = ()
@@ -48,7 +48,7 @@ class ResolvedRanges:
 
 @dataclass(frozen=True, slots=True)
 class ReadRules:
-    """How strict to be.
+    """How to read.
 
     :param read_committed: end at the last stable offset and leave out aborted records.
     :param fail_on_data_loss: aged-out offsets are an error.
@@ -58,18 +58,19 @@ class ReadRules:
     fail_on_data_loss: bool = True
 
     def end_of(self, state: PartitionState) -> int:
-        # Asked for one after the other on a live topic, the last stable offset may be ahead of the high watermark.
+        # The two are fetched one after the other, so on a live topic the last stable offset may exceed the high
+        # watermark.
         return min(state.last_stable, state.high_watermark) if self.read_committed else state.high_watermark
 
 
 def resolve_window(
     selection: Selection, starting: Bound, ending: Bound, cluster: ClusterState, rules: ReadRules
 ) -> ResolvedRanges:
-    """One range for every selected partition; a partition without records in the wish gets an empty one.
+    """One range for every selected partition; a partition without requested records gets an empty one.
 
     :raises BoundError: if an end lies in the future, or a partition has no bound or an unknown one has.
     :raises UnknownTopicError: if a topic or partition does not exist.
-    :raises DataLossError: if records of the wish have aged out and ``rules.fail_on_data_loss`` holds.
+    :raises DataLossError: if requested records have aged out and ``rules.fail_on_data_loss`` is set.
     :raises PlanError: if an offset lies beyond the log.
     """
     partitions = selection.partitions(cluster)
@@ -82,41 +83,51 @@ def resolve_window(
     unproven: list[TopicPartition] = []
     for partition in partitions:
         state = cluster.partition(partition)
-        end = _resolve_end(ending.wish_for(partition), partition, state, cluster, rules)
-        start, lost = resolve_start(starting.wish_for(partition), partition, state, cluster, rules, end)
+        end = _resolve_end(ending.requested_for(partition), partition, state, cluster, rules)
+        start, lost = resolve_start(starting.requested_for(partition), partition, state, cluster, rules, end)
         if start > end:
             raise BoundError(
-                f"The start must not lie after the end; {partition} would start at {start} and end at {end}. Correct the offsets of this partition."
+                f"The start must not lie after the end; {partition} would start at {start} and end at {end}. Correct "
+                "the offsets of this partition."
             )
         missing += lost
         ranges.append(OffsetRange(partition.topic, partition.partition, start, end))
-        first_wish = starting.wish_for(partition)
-        if isinstance(first_wish, AtTimestamp) and not lost and not _is_whole_from(first_wish, partition, cluster):
+        requested_start = starting.requested_for(partition)
+        if (
+            isinstance(requested_start, AtTimestamp)
+            and not lost
+            and not _is_whole_from(requested_start, partition, cluster)
+        ):
             unproven.append(partition)
-        wish = ending.wish_for(partition)
-        if isinstance(wish, Latest):
+        requested_end = ending.requested_for(partition)
+        if isinstance(requested_end, Latest):
             warnings += open_transaction(partition, state, rules)
-        if isinstance(wish, AtTimestamp) and start < end and cluster.first_at[(partition, wish.epoch_ms)] is None:
+        if (
+            isinstance(requested_end, AtTimestamp)
+            and start < end
+            and cluster.first_at[(partition, requested_end.epoch_ms)] is None
+        ):
             open_ended.append(partition)
     if unproven:
         warnings.append(
             f"No record from before the window's start is left in {_shortened(tuple(unproven), str)}. The topic's "
-            f"retention explains that, if nothing was written there for so long; records of the window that somebody "
-            f"deleted (DeleteRecords) would leave the same trace."
+            "retention explains that, if nothing was written there for so long; records of the window that were "
+            "deleted (DeleteRecords) would look the same."
         )
     if open_ended:
         warnings.append(
-            f"No record at or after the window's end has arrived yet in {_shortened(tuple(open_ended), str)}, so the window is cut at the end of the log there: late records of this window that arrive "
-            f"before the next one's first record will be in neither."
+            f"No record at or after the window's end has arrived yet in {_shortened(tuple(open_ended), str)}, so the "
+            "window is cut at the end of the log there: late records of this window that arrive before the next one's "
+            "first record will be in neither."
         )
-    return ResolvedRanges(OffsetRanges(ranges), permit(missing, rules), tuple(warnings))
+    return ResolvedRanges(OffsetRanges(ranges), raise_on_data_loss(missing, rules), tuple(warnings))
 
 
 def resolve_replay(wanted: OffsetRanges, cluster: ClusterState, rules: ReadRules) -> ResolvedRanges:
     """Exactly the given ranges, checked against the log.
 
     :raises UnknownTopicError: if a topic or partition does not exist.
-    :raises DataLossError: if part of a range has aged out and ``rules.fail_on_data_loss`` holds.
+    :raises DataLossError: if part of a range has aged out and ``rules.fail_on_data_loss`` is set.
     :raises PlanError: if a range lies beyond the log.
     """
     kept: list[OffsetRange] = []
@@ -129,68 +140,76 @@ def resolve_replay(wanted: OffsetRanges, cluster: ClusterState, rules: ReadRules
             gone = OffsetRange(r.topic, r.partition, r.from_offset, start)
             missing.append(MissingRange(gone, f"aged out: the log now starts at {state.log_start}"))
         kept.append(OffsetRange(r.topic, r.partition, start, r.until_offset))
-    # Two ranges that have wholly aged out may both have become the same empty one.
-    return ResolvedRanges(OffsetRanges(set(kept)), permit(missing, rules))
+    # Two ranges that have aged out completely may become the same empty range.
+    return ResolvedRanges(OffsetRanges(set(kept)), raise_on_data_loss(missing, rules))
 
 
 def timestamps_in(*bounds: Bound) -> tuple[int, ...]:
-    """Every timestamp, in ms, that the broker must be asked for; 0, for the first record that is left, is among them if there are any."""
-    wishes = [wish for bound in bounds for wish in (bound.default, *bound.by_partition.values())]
-    asked = {wish.epoch_ms for wish in wishes if isinstance(wish, AtTimestamp)}
+    """The timestamps in ms to query. They include 0, for the first record that is left, if there are any."""
+    all_requested = [requested for bound in bounds for requested in (bound.default, *bound.by_partition.values())]
+    asked = {requested.epoch_ms for requested in all_requested if isinstance(requested, AtTimestamp)}
     return tuple(sorted(asked | {0})) if asked else ()
 
 
 def check_window(window: TimeWindow, now_ms: int) -> None:
-    """:raises BoundError: if the window starts or ends in the future: its records are not all there yet, and a green task would say they were."""
+    """:raises BoundError: if the window starts or ends in the future: not all of its records have arrived, and a
+    successful task would claim that they have.
+    """
     if window.start_ms is not None and window.start_ms > now_ms:
         raise BoundError(
-            f"starting_timestamp must not lie in the future; got {iso(window.start_ms)}, and now it is {iso(now_ms)}. A number is read as milliseconds since 1970."
+            f"starting_timestamp must not lie in the future; got {iso(window.start_ms)}, and now it is {iso(now_ms)}. "
+            "A number is read as milliseconds since 1970."
         )
     if window.end_ms is not None and window.end_ms > now_ms:
         raise BoundError(
-            f"ending_timestamp must not lie in the future, or records that arrive until then would be left out of a finished copy; got "
-            f"{iso(window.end_ms)}, and now it is {iso(now_ms)}. Wait for the window to close, as a schedule with a data "
-            f"interval does, or leave ending_timestamp out to copy what is there."
+            "ending_timestamp must not lie in the future, or records that arrive until then would be left out of a "
+            f"finished copy; got {iso(window.end_ms)}, and now it is {iso(now_ms)}. Wait for the window to close, as "
+            "a schedule with a data interval does, or leave ending_timestamp out to copy what is there."
         )
 
 
 def resolve_start(
-    wish: Wish, partition: TopicPartition, state: PartitionState, cluster: ClusterState, rules: ReadRules, end: int
+    requested: RequestedOffset,
+    partition: TopicPartition,
+    state: PartitionState,
+    cluster: ClusterState,
+    rules: ReadRules,
+    end: int,
 ) -> tuple[int, list[MissingRange]]:
-    if isinstance(wish, Earliest):
+    if isinstance(requested, Earliest):
         if end >= state.log_start or end == 0:
             return min(state.log_start, end), []
         gone = OffsetRange(partition.topic, partition.partition, 0, end)
         return end, [MissingRange(gone, f"aged out: the log now starts at {state.log_start}")]
-    if isinstance(wish, AtOffset):
-        if wish.offset > rules.end_of(state):
-            check_end(wish.offset, partition, state, rules)
-        start = max(wish.offset, min(state.log_start, end))
-        if start == wish.offset:
+    if isinstance(requested, AtOffset):
+        if requested.offset > rules.end_of(state):
+            check_end(requested.offset, partition, state, rules)
+        start = max(requested.offset, min(state.log_start, end))
+        if start == requested.offset:
             return start, []
-        gone = OffsetRange(partition.topic, partition.partition, wish.offset, start)
+        gone = OffsetRange(partition.topic, partition.partition, requested.offset, start)
         return start, [MissingRange(gone, f"aged out: the log now starts at {state.log_start}")]
-    if isinstance(wish, AtTimestamp):
-        first = cluster.first_at[(partition, wish.epoch_ms)]
+    if isinstance(requested, AtTimestamp):
+        first = cluster.first_at[(partition, requested.epoch_ms)]
         start = end if first is None else min(first, end)
-        if _is_whole_from(wish, partition, cluster) or _is_explained_by_retention(wish, partition, cluster):
+        if _is_whole_from(requested, partition, cluster) or _is_explained_by_retention(requested, partition, cluster):
             return start, []
-        # How much is gone nobody knows, so the range that stands for it is empty.
+        # How much is gone is unknown, so the missing range is empty.
         where = OffsetRange(partition.topic, partition.partition, start, start)
         return start, [
             MissingRange(
                 where,
                 f"may have aged out or been deleted: the log now starts at {state.log_start}, and no record before "
-                f"{iso(wish.epoch_ms)} is left to show that the window is whole",
+                f"{iso(requested.epoch_ms)} is left to show that the window is whole",
             )
         ]
     return end, []
 
 
 def _is_whole_from(start: AtTimestamp, partition: TopicPartition, cluster: ClusterState) -> bool:
-    """Whether the log shows that no record from a time on was deleted.
+    """Whether the log proves that no record since a time was deleted.
 
-    Deletion begins at the oldest record, so one that is left from before that time is proof.
+    Deletion starts at the oldest record, so a remaining record from before that time is the proof.
     """
     if cluster.partition(partition).log_start == 0:
         return True
@@ -199,10 +218,10 @@ def _is_whole_from(start: AtTimestamp, partition: TopicPartition, cluster: Clust
 
 
 def _is_explained_by_retention(start: AtTimestamp, partition: TopicPartition, cluster: ClusterState) -> bool:
-    """Whether retention may have deleted what was there before a time, and has kept everything since.
+    """Whether retention may have deleted the records before a time, and has kept all records since.
 
-    It keeps records younger than ``retention.ms`` where no size limits the log. Where it is switched off (-1), somebody
-    else has deleted records.
+    It keeps records younger than ``retention.ms`` if no size limits the log. If it is switched off (-1), the records
+    were deleted in another way.
     """
     config = cluster.topic(partition.topic).config
     retention = config.get("retention.ms", "")
@@ -212,29 +231,34 @@ def _is_explained_by_retention(start: AtTimestamp, partition: TopicPartition, cl
 
 
 def _resolve_end(
-    wish: Wish, partition: TopicPartition, state: PartitionState, cluster: ClusterState, rules: ReadRules
+    requested: RequestedOffset,
+    partition: TopicPartition,
+    state: PartitionState,
+    cluster: ClusterState,
+    rules: ReadRules,
 ) -> int:
-    if isinstance(wish, Latest):
+    if isinstance(requested, Latest):
         return rules.end_of(state)
-    if isinstance(wish, AtOffset):
-        check_end(wish.offset, partition, state, rules)
-        return wish.offset
-    if isinstance(wish, AtTimestamp):
-        first = cluster.first_at[(partition, wish.epoch_ms)]
-        # A first record beyond the high watermark has arrived since that was asked for.
+    if isinstance(requested, AtOffset):
+        check_end(requested.offset, partition, state, rules)
+        return requested.offset
+    if isinstance(requested, AtTimestamp):
+        first = cluster.first_at[(partition, requested.epoch_ms)]
+        # A first record beyond the high watermark arrived after the high watermark was fetched.
         end = state.high_watermark if first is None else first
         if rules.read_committed and end > state.last_stable:
             raise _beyond_last_stable(end, partition, state)
         return end
-    raise BoundError(f"A bounded copy cannot end at the earliest offset; got {wish!r} for {partition}.")
+    raise BoundError(f"A bounded copy cannot end at the earliest offset; got {requested!r} for {partition}.")
 
 
 def check_end(end: int, partition: TopicPartition, state: PartitionState, rules: ReadRules) -> None:
-    """:raises PlanError: if an end lies beyond the log, or beyond what an open transaction lets be read."""
+    """:raises PlanError: if an end lies beyond the log, or in an open transaction."""
     if end > state.high_watermark:
         raise PlanError(
-            f"An offset of a bounded copy must not lie beyond the log; got {end} for {partition}, which ends at {state.high_watermark}. Correct the "
-            f"offset. If the log was longer before, the topic was deleted and created again."
+            f"An offset of a bounded copy must not lie beyond the log; got {end} for {partition}, which ends at "
+            f"{state.high_watermark}. Correct the offset. If the log was longer before, the topic was deleted and "
+            "created again."
         )
     if end > rules.end_of(state):
         raise _beyond_last_stable(end, partition, state)
@@ -242,19 +266,23 @@ def check_end(end: int, partition: TopicPartition, state: PartitionState, rules:
 
 def _beyond_last_stable(end: int, partition: TopicPartition, state: PartitionState) -> PlanError:
     return PlanError(
-        f"The copy of {partition} should reach offset {end}, and an open transaction hides everything from {state.last_stable} on (the last stable "
-        f"offset; the log ends at {state.high_watermark}). Wait until the transaction ends, end the copy before it, or pass "
-        f"isolation_level='read_uncommitted', which also copies aborted records."
+        f"The copy of {partition} should reach offset {end}, and an open transaction hides everything from "
+        f"{state.last_stable} on (the last stable offset; the log ends at {state.high_watermark}). Wait until the "
+        "transaction ends, end the copy before it, or pass isolation_level='read_uncommitted', which also copies "
+        "aborted records."
     )
 
 
 def open_transaction(partition: TopicPartition, state: PartitionState, rules: ReadRules) -> list[str]:
-    """A warning where a transaction hides the end of the log."""
+    """A warning if a transaction hides the end of the log."""
     hidden = state.high_watermark - rules.end_of(state)
     if not hidden:
         return []
     return [
-        f"{partition}: an open transaction hides the last {hidden:,} offsets; the copy ends at the last stable offset {state.last_stable}."
+        (
+            f"{partition}: an open transaction hides the last {hidden:,} offsets; the copy ends at the last stable "
+            f"offset {state.last_stable}."
+        )
     ]
 
 
@@ -267,11 +295,11 @@ def _refuse_unselected(bound: Bound, name: str, partitions: tuple[TopicPartition
         )
 
 
-def permit(missing: list[MissingRange], rules: ReadRules) -> tuple[MissingRange, ...]:
-    """:raises DataLossError: if anything is missing that ``rules`` does not permit to be."""
+def raise_on_data_loss(missing: list[MissingRange], rules: ReadRules) -> tuple[MissingRange, ...]:
+    """:raises DataLossError: if anything is missing and ``rules`` does not permit it."""
     if missing and rules.fail_on_data_loss:
         raise DataLossError(
-            "Records of the wish are gone: "
+            "Requested records are no longer available: "
             + _shortened(tuple(missing), lambda m: f"{m.offset_range}: {m.reason}", separator="; ")
             + f". {PERMIT_LOSS}"
         )

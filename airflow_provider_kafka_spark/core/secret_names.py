@@ -1,15 +1,15 @@
-"""By what name a Kafka property is known to hold a secret. No I/O."""
+"""Names of Kafka properties that hold secrets. No I/O."""
 
 from __future__ import annotations
 
 import re
 from urllib.parse import unquote_plus
 
-#: In a form that Python and Java both read; case does not matter.
+#: A pattern for both Python and Java, without regard to case.
 SECRET_NAMES = "|".join(
     (
         *("jaas", "password", "passphrase", "secret", "hmac"),
-        # The address where tokens are to be had is none.
+        # The address of a token endpoint is not secret.
         r"token(?!\.endpoint\.url)",
         # Not the JVM's -enableassertions; Spark searches values too.
         "assertion(?!s)",
@@ -20,7 +20,7 @@ _SECRET = re.compile(SECRET_NAMES, re.IGNORECASE)
 
 
 def holds_secret(name: str) -> bool:
-    """Whether the value of a property is to be kept from everybody's eyes.
+    """Whether the value of a property is secret.
 
     >>> holds_secret("kafka.sasl.jaas.config"), holds_secret("kafka.sasl.oauthbearer.token.endpoint.url")
     (True, False)
@@ -29,7 +29,7 @@ def holds_secret(name: str) -> bool:
 
 
 def secrets_in_url(url: str) -> set[str]:
-    """The password, and secret parameters, as they are written there and as they are meant.
+    """The password and the secret parameters of a URL, both encoded and decoded.
 
     >>> sorted(secrets_in_url("https://u:pass%21@h/?api_key=k&n=1"))
     ['k', 'pass!', 'pass%21']
@@ -40,7 +40,7 @@ def secrets_in_url(url: str) -> set[str]:
 
 
 def without_user(address: str) -> str:
-    """An address for a message, where a password may be in front of its host.
+    """An address for a message, without user and password.
 
     >>> without_user("https://u:p@h:1/x"), without_user("h:1")
     ('https://***@h:1/x', 'h:1')

@@ -1,8 +1,8 @@
-"""Offset ranges -> what one Spark task reads. No I/O.
+"""Offset ranges -> the offsets that each Spark task reads. No I/O.
 
-A seek costs about as much as reading a few thousand records. So many ranges are first merged into spans, reading through
-a gap where that is cheaper, and the writer drops what lies between. All spans of one Kafka partition are read by one
-Spark task, which keeps their order and costs one producer.
+A seek costs about as much as reading a few thousand records. So many ranges are first merged into spans, reading
+through a gap where that is cheaper, and the writer drops what lies between. All spans of one Kafka partition are read
+by one Spark task, which keeps their order and costs one producer.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from itertools import groupby
 
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
 
-#: Up to so many ranges, none is merged with another.
+#: Up to this number of ranges, none is merged with another.
 MOST_UNGROUPED_RANGES = 64
-#: A gap of so many offsets is read through, in place of a seek and a task of its own. Measured: docs/performance.md.
+#: A gap of at most this many offsets is read, which costs less than a seek or another task. Measured:
+#: docs/performance.md.
 SMALL_GAP_OFFSETS = 5_000
 
 
@@ -41,7 +42,8 @@ def plan_spans(ranges: OffsetRanges, max_records_per_partition: int | None = Non
     """Cover all ranges that are not empty.
 
     :param ranges: what must be read.
-    :param max_records_per_partition: cut ranges into Spark partitions of at most so many offsets; ranges are then not merged.
+    :param max_records_per_partition: cut ranges into Spark partitions of at most this many offsets; ranges are then not
+        merged.
     """
     wanted = ranges.without_empty()
     if max_records_per_partition is not None:
@@ -61,10 +63,10 @@ def plan_spans(ranges: OffsetRanges, max_records_per_partition: int | None = Non
 
 
 def tasks_of(spans: Sequence[Span], *, preserve_order: bool = True) -> tuple[tuple[Span, ...], ...]:
-    """What each Spark partition reads, in order.
+    """The spans of each Spark task, in order.
 
-    :param preserve_order: all spans of one Kafka partition follow each other in one task; otherwise each is a task of its
-        own.
+    :param preserve_order: all spans of one Kafka partition follow each other in one task; otherwise each is a task of
+        its own.
     """
     ordered = sorted(spans)
     if not preserve_order:

@@ -1,4 +1,4 @@
-"""How a run's transactions and its progress are named. No I/O.
+"""Names of a run's transactions and of its progress. No I/O.
 
 Every transactional id and every consumer group of a run begins with the same prefix, for prefixed ACLs.
 """
@@ -15,7 +15,7 @@ TRANSACTION_TIMEOUT_MS = 60_000
 
 
 def run_prefix(run_id: str) -> str:
-    """What the transactional ids and groups of a run begin with.
+    """The prefix of the transactional ids and groups of a run.
 
     The ids are the same in all plans of a run, so that a task fences those of an earlier plan too.
     """
@@ -23,9 +23,9 @@ def run_prefix(run_id: str) -> str:
 
 
 def progress_key(plan: str, target_ids: Mapping[str, str]) -> str:
-    """What committed progress belongs to: 12 hexadecimal digits.
+    """The key of committed progress: 12 hexadecimal digits.
 
-    A target that is created again has another id, so that its progress begins anew.
+    A target that is created again has another id, so that its progress starts again.
 
     :param plan: digest of the plan; the same text for all batches of a stream.
     :param target_ids: id of each target topic.

@@ -1,4 +1,4 @@
-"""One round of requests to a cluster, however many sensors ask: what they need, fetched at once. Nothing is committed."""
+"""Fetch the answers to the queries of any number of sensors in one round of requests. Nothing is committed."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from confluent_kafka import IsolationLevel, KafkaException
 from confluent_kafka.admin import ListOffsetsResultInfo, OffsetSpec
 
 from airflow_provider_kafka_spark.core.broker_state import ClusterState, PartitionState, TopicState
+from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerQuery, BrokerSnapshot
 from airflow_provider_kafka_spark.core.errors import (
     BrokerAuthenticationError,
     BrokerAuthorizationError,
@@ -20,10 +21,9 @@ from airflow_provider_kafka_spark.core.errors import (
     UnknownTopicError,
 )
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition
-from airflow_provider_kafka_spark.core.waiting.facts import Facts, Needs
 from airflow_provider_kafka_spark.hooks.checkpoint import finished_offsets
 from airflow_provider_kafka_spark.hooks.consumer_group import ConsumerGroup
-from airflow_provider_kafka_spark.hooks.kafka import KafkaHook, is_passing
+from airflow_provider_kafka_spark.hooks.kafka import KafkaHook, is_transient
 
 Failures = dict[tuple[str, str], KafkaSparkError]
 
@@ -36,8 +36,9 @@ def read_checkpoint(location: str) -> Mapping[TopicPartition, int] | KafkaSparkE
         return error
 
 
-def ask_broker(hook: KafkaHook, needs: Collection[Needs]) -> Facts:
-    """Fetch what is needed: one request of each kind for all topics and partitions together, and one for each consumer group.
+def fetch_snapshot(hook: KafkaHook, queries: Collection[BrokerQuery]) -> BrokerSnapshot:
+    """Fetch what is needed: one request of each kind for all topics and partitions together, and one for each consumer
+    group.
 
     Checkpoints are not read here: see :func:`read_checkpoint`.
 
@@ -45,19 +46,19 @@ def ask_broker(hook: KafkaHook, needs: Collection[Needs]) -> Facts:
     :raises BrokerAuthenticationError: if the login is refused.
     :raises ConnectionConfigError: if the connection cannot be used.
     """
-    wanted = set(needs)
+    wanted = set(queries)
     hook.forget_errors()
     metadata = hook.metadata()
     names = frozenset(metadata.topics)
     failures: Failures = {}
-    chosen = {need: need.selection.matching(names) for need in wanted}
+    chosen = {query: query.selection.matching(names) for query in wanted}
     topics = {name for found in chosen.values() for name in found}
-    not_listed = {name for need in wanted for name in need.topics or ()} - names
-    failures |= {("topic", name): refusal for name, refusal in hook.hidden(not_listed).items()}
+    not_listed = {name for query in wanted for name in query.topics or ()} - names
+    failures |= {("topic", name): refusal for name, refusal in hook.unauthorized_topics(not_listed).items()}
     for name in sorted(topics):
         error = metadata.topics[name].error
         if error is not None:
-            failures[("topic", name)] = hook.named(
+            failures[("topic", name)] = hook.to_error(
                 KafkaException(error), f"describing topic {name!r}", f"DESCRIBE on topic {name!r}"
             )
     partitions = [
@@ -67,14 +68,15 @@ def ask_broker(hook: KafkaHook, needs: Collection[Needs]) -> Facts:
         for number in sorted(metadata.topics[name].partitions)
     ]
     round_ = _Round(hook, failures)
-    # Commits first: what is asked for later on a live topic is further on, and a commit must not look as if it lay beyond the end. The order of the others is that of KafkaHook.state().
+    # Commits first: what is asked for later on a live topic is further on, and a commit must not look as if it lay
+    # beyond the end. The order of the others is that of KafkaHook.state().
     committed = _commits(hook, chosen, partitions, failures)
     now_ms = int(time.time() * 1000)
     end = round_.list_offsets(partitions, lambda _: [OffsetSpec.latest()])
     stamps: dict[str, set[int]] = {name: set() for name in topics}
-    for need, found in chosen.items():
+    for query, found in chosen.items():
         for name in found:
-            stamps[name] |= need.timestamps
+            stamps[name] |= query.timestamps
     asked = {name: sorted(found) for name, found in stamps.items()}
     first_at: dict[tuple[TopicPartition, int], int | None] = {}
     for partition, answers in round_.list_offsets(
@@ -82,20 +84,20 @@ def ask_broker(hook: KafkaHook, needs: Collection[Needs]) -> Facts:
     ).items():
         for epoch_ms, answer in zip(asked[partition.topic], answers, strict=True):
             first_at[(partition, epoch_ms)] = answer.offset if answer.offset >= 0 else None
-    with_newest = {name for need, found in chosen.items() if need.newest for name in found}
+    with_newest = {name for query, found in chosen.items() if query.newest for name in found}
     newest = round_.list_offsets(
         [p for p in partitions if p.topic in with_newest], lambda _: [OffsetSpec.max_timestamp()]
     )
     stable = round_.list_offsets(partitions, lambda _: [OffsetSpec.latest()], IsolationLevel.READ_COMMITTED)
     start = round_.list_offsets(partitions, lambda _: [OffsetSpec.earliest()])
-    with_configs = {name for need, found in chosen.items() if need.retention for name in found}
-    with_ids = {name for need, found in chosen.items() if need.identity for name in found}
+    with_configs = {name for query, found in chosen.items() if query.retention for name in found}
+    with_ids = {name for query, found in chosen.items() if query.identity for name in found}
     ids, configs = _ids(hook, with_ids), _configs(hook, with_configs, failures)
     states: dict[str, dict[int, PartitionState]] = {name: {} for name in topics - round_.vanished}
     for p in partitions:
         if p in start and p in stable and p in end:
             states[p.topic][p.partition] = PartitionState(start[p][0].offset, stable[p][0].offset, end[p][0].offset)
-    return Facts(
+    return BrokerSnapshot(
         cluster=ClusterState(
             cluster_id=metadata.cluster_id or "",
             conn_id=hook.conn_id,
@@ -150,7 +152,7 @@ class _Round:
                     # Deleted since the metadata was read.
                     self.vanished.add(p.topic)
                 except BrokerError as error:
-                    if _concerns_all(error) and not is_passing(error):
+                    if _concerns_all(error) and not is_transient(error):
                         raise
                     self._failures[("topic", p.topic)] = error
                 else:
@@ -163,14 +165,14 @@ class _Round:
 
 def _commits(
     hook: KafkaHook,
-    chosen: Mapping[Needs, Collection[str]],
+    chosen: Mapping[BrokerQuery, Collection[str]],
     partitions: Collection[TopicPartition],
     failures: Failures,
 ) -> dict[str, Mapping[TopicPartition, int]]:
     topics: dict[str, set[str]] = {}
-    for need, names in chosen.items():
-        if need.group_id is not None:
-            topics.setdefault(need.group_id, set()).update(names)
+    for query, names in chosen.items():
+        if query.group_id is not None:
+            topics.setdefault(query.group_id, set()).update(names)
     committed: dict[str, Mapping[TopicPartition, int]] = {}
     away: BrokerUnavailableError | None = None
     for group_id, names in sorted(topics.items()):
@@ -182,7 +184,8 @@ def _commits(
         except BrokerAuthenticationError:
             raise
         except (BrokerError, ConsumerGroupError) as error:
-            # A coordinator that is away is the groups' trouble, and waited for once; where all brokers are, the next request tells.
+            # A coordinator that is away is the groups' trouble, and waited for once; where all brokers are, the next
+            # request tells.
             failures[("group", group_id)] = error
             away = error if isinstance(error, BrokerUnavailableError) else None
     return committed

@@ -22,7 +22,7 @@ from airflow_provider_kafka_spark.core.offset_range import TopicPartition
 from airflow_provider_kafka_spark.core.streams.checkpoint import (
     Batch,
     Checkpoint,
-    Generation,
+    StreamManifest,
     check_commit,
     check_metadata,
     parse_initial,
@@ -31,7 +31,7 @@ from airflow_provider_kafka_spark.core.streams.checkpoint_layout import (
     GENERATION_PREFIX,
     LARGEST_FILE,
     LOCK_NAME,
-    RECORD_NAME,
+    MANIFEST_NAME,
     STALE_SECONDS,
     Lock,
     batch_numbers,
@@ -54,7 +54,8 @@ _SPARKS_OWN = frozenset({"metadata", "offsets", "commits", "sources"})
 
 
 def finished_offsets(location: str) -> Mapping[TopicPartition, int]:
-    """How far the stream with this checkpoint is done, partition by partition: one of this package's, or any checkpoint of a Spark stream with one Kafka source.
+    """How far the stream with this checkpoint is done, partition by partition: one of this package's, or any checkpoint
+    of a Spark stream with one Kafka source.
 
     :raises CheckpointMissingError: if there is none.
     :raises CheckpointError: if it is damaged or out of reach.
@@ -62,8 +63,9 @@ def finished_offsets(location: str) -> Mapping[TopicPartition, int]:
     checkpoint = CheckpointFolder(location).read()
     if checkpoint is None:
         raise CheckpointMissingError(
-            f"There must be a checkpoint at {location!r}, with a folder '{GENERATION_PREFIX}0' or Spark's own 'offsets'; there is none. Correct the location, or run the stream first. A sensor "
-            f"before the stream's first run takes {{'checkpoint_location': {location!r}, 'if_missing': 'earliest'}}."
+            f"There must be a checkpoint at {location!r}, with a folder '{GENERATION_PREFIX}0' or Spark's own "
+            "'offsets'; there is none. Correct the location, or run the stream first. A sensor before the stream's "
+            f"first run takes {{'checkpoint_location': {location!r}, 'if_missing': 'earliest'}}."
         )
     return checkpoint.finished
 
@@ -72,9 +74,11 @@ def finished_offsets(location: str) -> Mapping[TopicPartition, int]:
 class CheckpointFolder:
     """The folder that ``checkpoint_location`` names.
 
-    It holds a folder for each generation, ``generation-0`` and so on, in which Spark keeps its own files beside our record; and a lock while a run uses it.
+    It holds a folder for each generation, ``generation-0`` and so on, in which Spark keeps its own files beside our
+    record; and a lock while a run uses it.
 
-    :param location: an absolute path, or a URI that Hadoop's file systems and Airflow's ``ObjectStoragePath`` both reach.
+    :param location: an absolute path, or a URI that Hadoop's file systems and Airflow's ``ObjectStoragePath`` both
+        reach.
     :raises CheckpointError: if it is neither.
     """
 
@@ -84,7 +88,8 @@ class CheckpointFolder:
         location = self.location
         if not isinstance(location, str) or not _LOCATION.fullmatch(location.strip()):
             raise CheckpointError(
-                f"checkpoint_location must be an absolute path or a URI, such as '/data/checkpoints/orders' or 's3a://bucket/checkpoints/orders'; got {location!r}."
+                "checkpoint_location must be an absolute path or a URI, such as '/data/checkpoints/orders' or "
+                f"'s3a://bucket/checkpoints/orders'; got {location!r}."
             )
         object.__setattr__(self, "location", location.strip().rstrip("/"))
 
@@ -111,8 +116,9 @@ class CheckpointFolder:
             existing = next(folder for folder in (path, *path.parents) if folder.exists())
         if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
             raise CheckpointError(
-                f"checkpoint_location {self.location!r} must be a folder that can be written; {str(existing)!r} {'cannot be written by this user' if existing.is_dir() else 'is no folder'}. "
-                f"Correct its permissions, or name another."
+                f"checkpoint_location {self.location!r} must be a folder that can be written; {str(existing)!r} "
+                f"{'cannot be written by this user' if existing.is_dir() else 'is no folder'}. Correct its "
+                "permissions, or name another."
             )
 
     def read(self) -> Checkpoint | None:
@@ -125,16 +131,20 @@ class CheckpointFolder:
             numbers = [int(found[1]) for found in map(_GENERATION.fullmatch, names) if found is not None]
             for number in sorted(numbers, reverse=True):
                 folder = self._path / f"{GENERATION_PREFIX}{number}"
-                text = _text(folder / RECORD_NAME)
+                text = _text(folder / MANIFEST_NAME)
                 if text is not None:
                     return _read_generation(
-                        folder, number, Generation.from_json(text, f"{folder.name}/{RECORD_NAME} in {self.location}")
+                        folder,
+                        number,
+                        StreamManifest.from_json(text, f"{folder.name}/{MANIFEST_NAME} in {self.location}"),
                     )
-                # The record is written first, so without it there is nothing, or it is lost: an older generation would copy again what this one has copied.
+                # The record is written first, so without it there is nothing, or it is lost: an older generation would
+                # copy again what this one has copied.
                 if _names(folder) & _SPARKS_OWN:
                     raise CheckpointError(
-                        f"The checkpoint {folder} must have the file {RECORD_NAME} beside Spark's own; it is missing. Restore it from a backup, or name another checkpoint_location and give "
-                        f"starting_offsets."
+                        f"The checkpoint {folder} must have the file {MANIFEST_NAME} beside Spark's own; it is "
+                        "missing. Restore it from a backup, or name another checkpoint_location and give "
+                        "starting_offsets."
                     )
             return _read_generation(self._path, 0, None) if {"offsets", "metadata"} & names else None
 
@@ -159,8 +169,9 @@ class CheckpointFolder:
             if text != seen:
                 owner = Lock.parse(text) or Lock.parse(seen)
                 raise CheckpointInUseError(
-                    f"Only one run may use a checkpoint at a time; {self.location!r} is in use by {owner or 'another run'}. Set max_active_runs=1 for the DAG (or max_active_tis_per_dag=1 "
-                    f"for the task), or give each task a checkpoint_location of its own."
+                    f"Only one run may use a checkpoint at a time; {self.location!r} is in use by "
+                    f"{owner or 'another run'}. Set max_active_runs=1 for the DAG (or max_active_tis_per_dag=1 for "
+                    "the task), or give each task a checkpoint_location of its own."
                 )
         log.warning("The run that locked the checkpoint is gone (%s); its lock is taken over.", Lock.parse(seen))
         return seen
@@ -176,8 +187,9 @@ class CheckpointFolder:
         # A storage whose provider is missing is an ImportError or a ValueError.
         except (OSError, ImportError, ValueError) as error:
             raise CheckpointError(
-                f"The checkpoint at {self.location!r} must be readable by the worker, through Airflow's ObjectStoragePath where it is a URI; got {error!r}. Correct its permissions, or install the "
-                f"provider of that storage."
+                f"The checkpoint at {self.location!r} must be readable by the worker, through Airflow's "
+                f"ObjectStoragePath where it is a URI; got {error!r}. Correct its permissions, or install the "
+                "provider of that storage."
             ) from error
 
     def _lock_text(self) -> str | None:
@@ -191,7 +203,7 @@ class CheckpointFolder:
                 return ""
 
 
-def _read_generation(folder: Path | ObjectStoragePath, number: int, record: Generation | None) -> Checkpoint:
+def _read_generation(folder: Path | ObjectStoragePath, number: int, manifest: StreamManifest | None) -> Checkpoint:
     where = f"of {folder}"
     metadata = _text(folder / "metadata")
     if metadata is not None:
@@ -208,17 +220,19 @@ def _read_generation(folder: Path | ObjectStoragePath, number: int, record: Gene
         uncommitted = _read_batch(folder, max(offsets))
         if uncommitted.number != max(commits, default=-1) + 1:
             raise CheckpointError(
-                f"The checkpoint {where} must have a commit for every batch but the last; batch {uncommitted.number} follows {f'the committed batch {max(commits)}' if commits else 'no committed batch'}. "
-                f"Files are missing; restore them."
+                f"The checkpoint {where} must have a commit for every batch but the last; batch {uncommitted.number} "
+                f"follows {f'the committed batch {max(commits)}' if commits else 'no committed batch'}. Files are "
+                "missing; restore them."
             )
     if offsets and max(offsets) > 0 and max(offsets) - 1 not in offsets:
         # Spark reads the last two when it goes on.
         raise CheckpointError(
-            f"The checkpoint file offsets/{max(offsets) - 1} {where} is missing, and offsets/{max(offsets)} is there. Restore it from a backup."
+            f"The checkpoint file offsets/{max(offsets) - 1} {where} is missing, and offsets/{max(offsets)} is there. "
+            "Restore it from a backup."
         )
     return Checkpoint(
         number,
-        record,
+        manifest,
         committed,
         uncommitted,
         parse_initial(initial, f"sources/0/0 {where}") if initial is not None else None,
@@ -229,7 +243,8 @@ def _read_batch(folder: Path | ObjectStoragePath, number: int) -> Batch:
     text = _text(folder / "offsets" / str(number))
     if text is None:
         raise CheckpointError(
-            f"The checkpoint file offsets/{number} of {folder} is missing, and commits/{number} is there. Restore it from a backup."
+            f"The checkpoint file offsets/{number} of {folder} is missing, and commits/{number} is there. Restore it "
+            "from a backup."
         )
     return Batch.parse(text, number, f"offsets/{number} of {folder}")
 

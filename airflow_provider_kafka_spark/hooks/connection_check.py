@@ -14,11 +14,11 @@ from typing import Any, TypeVar
 from confluent_kafka.admin import AclOperation
 
 from airflow_provider_kafka_spark.core.client_config import KafkaClientConfig
+from airflow_provider_kafka_spark.core.connection.bootstrap_servers import Server, parse_servers
+from airflow_provider_kafka_spark.core.connection.faults import LoginFault, of_expired_certificate
 from airflow_provider_kafka_spark.core.errors import BrokerTlsError, KafkaSparkError
-from airflow_provider_kafka_spark.core.logins.bootstrap_servers import Server, parse_servers
-from airflow_provider_kafka_spark.core.logins.faults import LoginFault, of_expired_certificate
+from airflow_provider_kafka_spark.hooks.connection.listener_probe import ask_each, probe_listener
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
-from airflow_provider_kafka_spark.hooks.logins.listener_probe import ask_each, probe_listener
 
 T = TypeVar("T")
 
@@ -37,7 +37,8 @@ _NO_TOPIC = "airflow-kafka-spark-connection-test"
 
 
 def check_connection(conn_id: str) -> tuple[bool, str]:
-    """Whether a connection is good, and if not, which step of DNS, TCP, TLS, login and authorisation fails, and what to do.
+    """Whether a connection is good, and if not, which step of DNS, TCP, TLS, login and authorisation fails, and what to
+    do.
 
     :param conn_id: Kafka connection.
     :return: and a sentence without secrets. It takes less than 30 s whatever happens.
@@ -77,7 +78,8 @@ def check_connection(conn_id: str) -> tuple[bool, str]:
         found = answer.result(timeout=WHOLE_SECONDS)
     except TimeoutError:
         late = _CheckFailedError(
-            f"It was not over within the {WHOLE_SECONDS:.0f} s that a test may take. Are the brokers overloaded, or the worker's DNS? Try again, or look at the brokers' logs."
+            f"It was not over within the {WHOLE_SECONDS:.0f} s that a test may take. Are the brokers overloaded, or "
+            "the worker's DNS? Try again, or look at the brokers' logs."
         )
         return False, _failed(reached[-1], late, passed)
     thread.join(max(0.0, deadline - time.monotonic()))
@@ -124,7 +126,8 @@ def _look_up(servers: Sequence[Server]) -> str:
     unknown = [server.host for server, answer in found.items() if isinstance(answer, Exception)]
     if len(unknown) == len(found):
         raise _CheckFailedError(
-            f"The worker knows no address of {_listed(unknown)}: {_reasons(found)}. Correct the host names of the connection, or the worker's DNS."
+            f"The worker knows no address of {_listed(unknown)}: {_reasons(found)}. Correct the host names of the "
+            "connection, or the worker's DNS."
         )
     addresses = {str(answer[0][4][0]) for answer in found.values() if not isinstance(answer, Exception)}
     return f"{_listed(sorted(addresses))}{_except(unknown)}"
@@ -138,7 +141,8 @@ def _connect(servers: Sequence[Server]) -> str:
     away = [str(server) for server, answer in found.items() if isinstance(answer, Exception)]
     if len(away) == len(found):
         raise _CheckFailedError(
-            f"Nobody answers at {_listed(away)}: {_reasons(found)}. Are the brokers up, the port right, and does a firewall let the worker through?"
+            f"Nobody answers at {_listed(away)}: {_reasons(found)}. Are the brokers up, the port right, and does a "
+            "firewall let the worker through?"
         )
     return f"{len(found) - len(away)} of {len(found)} brokers answer{_except(away)}"
 
@@ -151,16 +155,19 @@ def _speak(hook: KafkaHook) -> str:
     with_tls = config.protocol.endswith("SSL")
     if all(isinstance(answer, Exception) for answer in found.values()):
         raise _CheckFailedError(
-            f"Nobody speaks {'TLS' if with_tls else 'Kafka'} at {_listed([str(server) for server in found])}: {_reasons(found)}. Is it the port of a Kafka broker?",
+            f"Nobody speaks {'TLS' if with_tls else 'Kafka'} at {_listed([str(server) for server in found])}: "
+            f"{_reasons(found)}. Is it the port of a Kafka broker?",
             step="TLS" if with_tls else "TCP",
         )
     for server, answer in found.items():
         if isinstance(answer, LoginFault):
-            fault = of_expired_certificate(answer, config.certificate_ends, datetime.now(timezone.utc))
-            raise _CheckFailedError(f"{hook.worded(str(fault))} (Broker {server}.)", step=fault.step)
+            fault = of_expired_certificate(answer, config.certificate_expires_at, datetime.now(timezone.utc))
+            raise _CheckFailedError(f"{hook.with_field_names(str(fault))} (Broker {server}.)", step=fault.step)
     if not with_tls:
         return "none, as the connection says"
-    return "the brokers' certificates are good" + (", and they take the client's" if config.certificate_ends else "")
+    return "the brokers' certificates are good" + (
+        ", and they take the client's" if config.certificate_expires_at else ""
+    )
 
 
 def _log_in(config: KafkaClientConfig, metadata: Callable[[], Any]) -> str:
@@ -182,13 +189,16 @@ def _look_at_permissions(hook: KafkaHook, metadata: Callable[[], Any]) -> str:
     hook.timeout = _PERMISSION_SECONDS
     names = sorted(name for name in metadata().topics if not name.startswith("__"))[:_MOST_TOPICS]
     if not names:
-        if hook.hidden([_NO_TOPIC]):
+        if hook.unauthorized_topics([_NO_TOPIC]):
             raise _CheckFailedError(
-                "The login sees no topic: it may DESCRIBE none of those that there are. Grant READ on the topics that are copied, and WRITE on those that are copied to; docs/permissions.md lists what each task needs."
+                "The login sees no topic: it may DESCRIBE none of those that there are. Grant READ on the topics that "
+                "are copied, and WRITE on those that are copied to; docs/permissions.md lists what each task needs."
             )
         return "the cluster has no topic yet"
     may = _permissions(hook, names)
-    readable, writable = (sum(operation in of_topic for of_topic in may) for operation in (AclOperation.READ, AclOperation.WRITE))  # fmt: skip
+    readable, writable = (
+        sum(operation in of_topic for of_topic in may) for operation in (AclOperation.READ, AclOperation.WRITE)
+    )
     # Sensors need no more than to see a topic.
     return f"of {len(names)} topics that it sees it may read {readable} and write {writable}"
 

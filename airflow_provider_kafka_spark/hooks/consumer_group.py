@@ -18,7 +18,8 @@ from airflow_provider_kafka_spark.hooks.permissions import check_operations
 
 T = TypeVar("T")
 
-#: What a broker answers for a moment while the group's coordinator moves, or is set up for the first group of a cluster.
+#: What a broker answers for a moment while the group's coordinator moves, or is set up for the first group of a
+#: cluster.
 _MOVING = frozenset(
     {
         KafkaError.COORDINATOR_NOT_AVAILABLE,
@@ -46,20 +47,22 @@ class ConsumerGroup:
         """
         if not partitions:
             return {}
-        # It tells at once what the consumer would only run into its time-out with: a refused group, a broker that is away.
+        # It tells at once what the consumer would only run into its time-out with: a refused group, a broker that is
+        # away.
         self._describe()
         asked = [confluent_kafka.TopicPartition(p.topic, p.partition) for p in sorted(partitions)]
         try:
             found = self._hook.group_consumer(self.group_id).committed(asked, timeout=self._hook.timeout)
         except KafkaException as error:
-            raise self._hook.named(
+            raise self._hook.to_error(
                 error, f"reading the offsets of group {self.group_id!r}", f"DESCRIBE on group {self.group_id!r}"
             ) from error
         self._refuse_errors(found, "told no offset")
         return {TopicPartition(p.topic, p.partition): p.offset for p in found if p.offset >= 0}
 
     def refuse_members(self) -> None:
-        """:raises ConsumerGroupError: if anybody consumes with this group: its own commits and ours would overwrite each other.
+        """:raises ConsumerGroupError: if anybody consumes with this group: its own commits and ours would overwrite
+            each other.
         :raises BrokerAuthorizationError: if the login may not commit for it.
         """
         description = self._describe("READ")
@@ -67,8 +70,9 @@ class ConsumerGroup:
         if description.members:
             clients = sorted({f"{member.client_id} at {member.host}" for member in description.members})
             raise ConsumerGroupError(
-                f"The group {self.group_id!r} must have no members, since brokers take offsets of a group only from its members while it has any; it is {description.state.name} with "
-                f"{len(description.members)}: {', '.join(clients[:5])}. Name a group of its own for this, such as 'copy-of-orders'."
+                f"The group {self.group_id!r} must have no members, since brokers take offsets of a group only from "
+                f"its members while it has any; it is {description.state.name} with {len(description.members)}: "
+                f"{', '.join(clients[:5])}. Name a group of its own for this, such as 'copy-of-orders'."
             )
 
     def check_commits(self) -> None:
@@ -108,12 +112,12 @@ class ConsumerGroup:
         )
         return description
 
-    def _ask(self, request: Callable[[], Mapping[str, Future[T]]], doing: str, operation: str) -> T:
+    def _ask(self, request: Callable[[], Mapping[str, Future[T]]], action: str, operation: str) -> T:
         deadline = time.monotonic() + self._hook.timeout
         while True:
             (future,) = request().values()
             try:
-                return self._hook.result(future, doing, f"{operation} on group {self.group_id!r}")
+                return self._hook.result(future, action, f"{operation} on group {self.group_id!r}")
             except BrokerError as error:
                 cause = error.__cause__
                 code = cause.args[0].code() if isinstance(cause, KafkaException) else None
@@ -121,7 +125,8 @@ class ConsumerGroup:
                     raise
                 if time.monotonic() >= deadline:
                     raise BrokerUnavailableError(
-                        f"The group {self.group_id!r} had no coordinator within {self._hook.timeout:.0f} s while {doing}: {error}"
+                        f"The group {self.group_id!r} had no coordinator within {self._hook.timeout:.0f} s while "
+                        f"{action}: {error}"
                     ) from error
                 time.sleep(0.2)
 
@@ -130,5 +135,6 @@ class ConsumerGroup:
         refused = [f"{p.topic}[{p.partition}]: {p.error.str()}" for p in partitions if p.error is not None]
         if refused:
             raise ConsumerGroupError(
-                f"The group {self.group_id!r} {what} of {len(refused)} partitions: {'; '.join(refused[:10])}. If it got members meanwhile, name a group of its own."
+                f"The group {self.group_id!r} {what} of {len(refused)} partitions: {'; '.join(refused[:10])}. If it "
+                "got members meanwhile, name a group of its own."
             )

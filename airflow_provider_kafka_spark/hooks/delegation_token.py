@@ -1,4 +1,6 @@
-"""Kafka's delegation tokens: make, describe, renew, expire. Over the Java AdminClient, since no Python client has these requests."""
+"""Kafka's delegation tokens: make, describe, renew, expire. Over the Java AdminClient, since no Python client has these
+requests.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +16,7 @@ from airflow.sdk import BaseHook
 from airflow.sdk.log import mask_secret
 
 from airflow_provider_kafka_spark.core.client_config import KafkaClientConfig
+from airflow_provider_kafka_spark.core.connection.faults import find_login_fault
 from airflow_provider_kafka_spark.core.errors import (
     BrokerAuthenticationError,
     BrokerAuthorizationError,
@@ -22,17 +25,16 @@ from airflow_provider_kafka_spark.core.errors import (
     DelegationTokenError,
     DelegationTokenNotUsableError,
 )
-from airflow_provider_kafka_spark.core.logins.delegation_token import (
+from airflow_provider_kafka_spark.core.tokens.delegation_token import (
     DelegationToken,
     TokenInfo,
     TokenSelection,
     principal,
 )
-from airflow_provider_kafka_spark.core.logins.faults import find_login_fault
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.hooks.kafka_jvm import KafkaJvm, kerberos_properties
-from airflow_provider_kafka_spark.hooks.opened import Opened
-from airflow_provider_kafka_spark.hooks.programs.connector import client_jars
+from airflow_provider_kafka_spark.hooks.managed_resource import ManagedResource
+from airflow_provider_kafka_spark.hooks.runtime.connector import client_jars
 
 #: How long brokers may take to hear of a new token from each other.
 USABLE_SECONDS = 20.0
@@ -41,10 +43,13 @@ _AGAIN_SECONDS = 0.2
 _BROKERS_OWN = -1
 
 
-class DelegationTokenHook(Opened, BaseHook):
-    """Ask a Kafka cluster about delegation tokens, with the login of a connection, inside ``with``: one JVM for all calls of the block, ended behind it.
+class DelegationTokenHook(ManagedResource, BaseHook):
+    """Ask a Kafka cluster about delegation tokens, with the login of a connection, inside ``with``: one JVM for all
+    calls of the block, ended behind it.
 
-    The login needs SASL, or SSL with a client certificate, and must not itself be a token; :meth:`create` needs SASL, by which its token is tried. A token's secret (hmac) is masked in logs before it is used; only :meth:`create` and :meth:`create_unchecked` return it.
+    The login needs SASL, or SSL with a client certificate, and must not itself be a token; :meth:`create` needs SASL,
+    by which its token is tried. A token's secret (hmac) is masked in logs before it is used; only :meth:`create` and
+    :meth:`create_unchecked` return it.
 
     :param conn_id: Kafka connection.
     :param timeout: seconds for each call.
@@ -76,7 +81,7 @@ class DelegationTokenHook(Opened, BaseHook):
     def of_connector(cls, conn_id: str, timeout: float, kafka_connector: str | None) -> DelegationTokenHook:
         """A hook whose Java client comes from where an operator or sensor says.
 
-        :param kafka_connector: see :func:`~airflow_provider_kafka_spark.hooks.programs.connector.client_jars`.
+        :param kafka_connector: see :func:`~airflow_provider_kafka_spark.hooks.runtime.connector.client_jars`.
         """
         return cls(conn_id, timeout, jars=client_jars(kafka_connector))
 
@@ -98,7 +103,9 @@ class DelegationTokenHook(Opened, BaseHook):
 
     @property
     def config(self) -> KafkaClientConfig:
-        """The connection, translated; see :attr:`KafkaHook.config <airflow_provider_kafka_spark.hooks.kafka.KafkaHook.config>`."""
+        """The connection, translated; see :attr:`KafkaHook.config
+        <airflow_provider_kafka_spark.hooks.kafka.KafkaHook.config>`.
+        """
         if self._config is None:
             self._config = KafkaHook(self.conn_id).config
         return self._config
@@ -114,10 +121,13 @@ class DelegationTokenHook(Opened, BaseHook):
     ) -> DelegationToken:
         """Make a token of the login's own, and return it when every broker takes it.
 
-        :param max_lifetime_ms: how long renewals can prolong it; by default what the connection says, or else the broker's own maximum, which also bounds it.
-        :param lease_ms: when it ends unless it is renewed, if that is sooner than the broker's ``delegation.token.expiry.time.ms``.
+        :param max_lifetime_ms: how long renewals can prolong it; by default what the connection says, or else the
+            broker's own maximum, which also bounds it.
+        :param lease_ms: when it ends unless it is renewed, if that is sooner than the broker's
+            ``delegation.token.expiry.time.ms``.
         :param renewers: principals that may renew it besides the owner, such as ``"User:bob"``.
-        :raises DelegationTokenError: if the broker has no tokens, or the login may not ask for one, or no login with one.
+        :raises DelegationTokenError: if the broker has no tokens, or the login may not ask for one, or no login with
+            one.
         :raises DelegationTokenNotUsableError: if the token cannot be used in time.
         :raises BrokerAuthenticationError: if the login is refused.
         :raises BrokerUnavailableError: if no broker answers within the time-out.
@@ -135,16 +145,16 @@ class DelegationTokenHook(Opened, BaseHook):
     ) -> DelegationToken:
         """As :meth:`create`, without the wait; brokers may not know the token yet."""
         longest = max_lifetime_ms or self.config.token_max_lifetime_ms or _BROKERS_OWN
-        doing = "creating a delegation token"
-        with self._open.naming(doing):
+        action = "creating a delegation token"
+        with self._open.translate_errors(action):
             options = self._options("CreateDelegationTokenOptions").maxlifeTimeMs(longest)
             options = options.renewers([self._principal(name) for name in renewers])
-            java_token = self._get(self._admin.createDelegationToken(options).delegationToken(), doing)
+            java_token = self._get(self._admin.createDelegationToken(options).delegationToken(), action)
             hmac = str(java_token.hmacAsBase64String())
         # From here on there is a token to clean up.
         try:
             mask_secret(hmac)
-            with self._open.naming(doing):
+            with self._open.translate_errors(action):
                 token = DelegationToken(self._info(java_token), hmac)
             if lease_ms is not None and lease_ms < token.info.expiry_ms - token.info.issue_ms:
                 expiry_ms = self._expire_new(token.hmac, lease_ms)
@@ -158,27 +168,32 @@ class DelegationTokenHook(Opened, BaseHook):
     def describe(self, owner: str | None = None) -> list[TokenInfo]:
         """The tokens that the login may see: its own, those it may renew, and those it may DESCRIBE.
 
-        Tokens that have ended are listed until the broker removes them (``delegation.token.expiry.check.interval.ms``, 1 hour).
+        Tokens that have ended are listed until the broker removes them (``delegation.token.expiry.check.interval.ms``,
+        1 hour).
 
         :param owner: of one owner only, such as ``"User:alice"``.
         :raises BrokerError: as for :meth:`create`.
         """
-        with self._open.naming("describing delegation tokens"):
+        with self._open.translate_errors("describing delegation tokens"):
             return [self._info(token) for token in self._describe(owner)]
 
     def renew(self, selection: TokenSelection, *, period_ms: int | None = None) -> list[TokenInfo]:
-        """Prolong tokens, and return them with their new times. One that is refused does not keep the others from being renewed.
+        """Prolong tokens, and return them with their new times. One that is refused does not keep the others from being
+        renewed.
 
-        A broker prolongs no token beyond its maximum time: look at :attr:`~airflow_provider_kafka_spark.core.logins.delegation_token.TokenInfo.at_maximum`.
+        A broker prolongs no token beyond its maximum time: look at
+        :attr:`~airflow_provider_kafka_spark.core.tokens.delegation_token.TokenInfo.at_maximum`.
 
-        :param period_ms: the new remaining life, counted from now; the broker's ``delegation.token.expiry.time.ms`` by default, which is also the longest.
+        :param period_ms: the new remaining life, counted from now; the broker's ``delegation.token.expiry.time.ms`` by
+            default, which is also the longest.
         :raises DelegationTokenExpiredError: if one has ended.
         :raises BrokerAuthorizationError: if the login is neither owner nor renewer.
         """
         return self._for_each(selection, lambda info, secret: self._renew(secret, period_ms, f"renewing {info}"))
 
     def expire(self, selection: TokenSelection, *, period_ms: int | None = None) -> list[TokenInfo]:
-        """End tokens, and return them with their new times. One that is refused does not keep the others from being ended.
+        """End tokens, and return them with their new times. One that is refused does not keep the others from being
+        ended.
 
         :param period_ms: from now; at once by default.
         :raises BrokerAuthorizationError: if the login is neither owner nor renewer.
@@ -194,21 +209,22 @@ class DelegationTokenHook(Opened, BaseHook):
 
     def expire_token(self, token: DelegationToken) -> None:
         """End a token whose secret is known, at once."""
-        self._expire(b64decode(token.hmac), doing=f"expiring {token.info}")
+        self._expire(b64decode(token.hmac), action=f"expiring {token.info}")
 
     def now_ms(self) -> int:
         """The cluster's clock, in ms since 1970: that of the active controller, which also decides on tokens.
 
-        Kafka has no request for the time, and the quorum's leader tells when it was last up to date, which is now. Where that is refused (it needs DESCRIBE on the cluster) or not known (no KRaft),
-        it is this machine's clock, and the log says so.
+        Kafka has no request for the time, and the quorum's leader tells when it was last up to date, which is now.
+        Where that is refused (it needs DESCRIBE on the cluster) or not known (no KRaft), it is this machine's clock,
+        and the log says so.
 
         :raises BrokerError: if no broker answers, or the login is refused, as for :meth:`create`.
         """
-        before, told, doing = time.time(), list[int](), "describing the metadata quorum"
+        before, told, action = time.time(), list[int](), "describing the metadata quorum"
         jvm = self._open
         try:
-            with jvm.naming(doing):
-                quorum = self._get(self._admin.describeMetadataQuorum().quorumInfo(), doing)
+            with jvm.translate_errors(action):
+                quorum = self._get(self._admin.describeMetadataQuorum().quorumInfo(), action)
                 told = [
                     int(replica.lastCaughtUpTimestamp().getAsLong())
                     for replica in quorum.voters()
@@ -219,7 +235,8 @@ class DelegationTokenHook(Opened, BaseHook):
             if type(error) not in (BrokerAuthorizationError, BrokerError):
                 raise
             self.log.warning(
-                "The times of tokens are compared with this machine's clock, since the broker does not tell its own: %s",
+                "The times of tokens are compared with this machine's clock, since the broker does not tell its own: "
+                "%s",
                 error,
             )
             return int(time.time() * 1000)
@@ -246,7 +263,7 @@ class DelegationTokenHook(Opened, BaseHook):
         admin = self._open.admin(token.java_login(self.config.java, mechanism))
         while True:
             try:
-                with self._open.naming("logging in with the new delegation token"):
+                with self._open.translate_errors("logging in with the new delegation token"):
                     nodes = self._get(admin.describeCluster().nodes(), "logging in with the new delegation token")
                     for node in self._open.items(nodes):
                         self._try_on(admin, str(node.idString()))
@@ -256,19 +273,24 @@ class DelegationTokenHook(Opened, BaseHook):
                 if fault is None or not fault.by_certificate or not self._has_certificate:
                     raise
                 raise DelegationTokenError(
-                    f"A job on a delegation token gets nothing of the connection's own login, and so no client certificate; the listener of {self.config.bootstrap_servers} must be content "
-                    f"without one (ssl.client.auth=none or requested). Name another listener, or go without use_delegation_token. {error}"
+                    "A job on a delegation token gets nothing of the connection's own login, and so no client "
+                    f"certificate; the listener of {self.config.bootstrap_servers} must be content without one "
+                    "(ssl.client.auth=none or requested). Name another listener, or go without use_delegation_token. "
+                    f"{error}"
                 ) from None
             except BrokerAuthenticationError as error:
                 if re.search("not enabled in the server|it has:", str(error)):
                     raise DelegationTokenError(
-                        f"A login with a delegation token goes by SCRAM, and the listener must have {mechanism}, besides {self.config.mechanism} for the connection itself. Enable it in "
-                        f"sasl.enabled.mechanisms of the broker, or name another in the connection's Extra as 'delegation.token.mechanism'."
+                        f"A login with a delegation token goes by SCRAM, and the listener must have {mechanism}, "
+                        f"besides {self.config.mechanism} for the connection itself. Enable it in "
+                        "sasl.enabled.mechanisms of the broker, or name another in the connection's Extra as "
+                        "'delegation.token.mechanism'."
                     ) from None
                 if time.monotonic() > deadline:
                     raise DelegationTokenNotUsableError(
-                        f"The new delegation token must be usable within {USABLE_SECONDS:.0f} s; at {self.config.bootstrap_servers} its login is still refused. Are all brokers in touch with their "
-                        f"controller? The task may be tried again."
+                        f"The new delegation token must be usable within {USABLE_SECONDS:.0f} s; at "
+                        f"{self.config.bootstrap_servers} its login is still refused. Are all brokers in touch with "
+                        "their controller? The task may be tried again."
                     ) from None
             time.sleep(_AGAIN_SECONDS)
 
@@ -305,7 +327,7 @@ class DelegationTokenHook(Opened, BaseHook):
         )
 
     def _picked(self, selection: TokenSelection) -> list[tuple[TokenInfo, bytes]]:
-        with self._open.naming("describing delegation tokens"):
+        with self._open.translate_errors("describing delegation tokens"):
             known = {
                 info.token_id: (info, token)
                 for token in self._describe(selection.owner)
@@ -332,17 +354,17 @@ class DelegationTokenHook(Opened, BaseHook):
             raise refusals[0]
         return changed
 
-    def _renew(self, secret: bytes, period_ms: int | None, doing: str) -> int:
-        with self._open.naming(doing):
+    def _renew(self, secret: bytes, period_ms: int | None, action: str) -> int:
+        with self._open.translate_errors(action):
             period = _BROKERS_OWN if period_ms is None else period_ms
             options = self._options("RenewDelegationTokenOptions").renewTimePeriodMs(period)
-            return int(self._get(self._admin.renewDelegationToken(secret, options).expiryTimestamp(), doing))
+            return int(self._get(self._admin.renewDelegationToken(secret, options).expiryTimestamp(), action))
 
-    def _expire(self, secret: bytes, period_ms: int | None = None, doing: str = "expiring a delegation token") -> int:
-        with self._open.naming(doing):
+    def _expire(self, secret: bytes, period_ms: int | None = None, action: str = "expiring a delegation token") -> int:
+        with self._open.translate_errors(action):
             period = _BROKERS_OWN if period_ms is None else period_ms
             options = self._options("ExpireDelegationTokenOptions").expiryTimePeriodMs(period)
-            return int(self._get(self._admin.expireDelegationToken(secret, options).expiryTimestamp(), doing))
+            return int(self._get(self._admin.expireDelegationToken(secret, options).expiryTimestamp(), action))
 
     def _expire_new(self, hmac: str, period_ms: int | None = None) -> int:
         """The broker that is asked may not have heard of it yet."""
@@ -371,8 +393,8 @@ class DelegationTokenHook(Opened, BaseHook):
     def _options(self, name: str) -> Any:
         return getattr(self._java.org.apache.kafka.clients.admin, name)()
 
-    def _get(self, future: Any, doing: str) -> Any:
-        return self._open.get(future, doing)
+    def _get(self, future: Any, action: str) -> Any:
+        return self._open.get(future, action)
 
     @property
     def _java(self) -> Any:

@@ -44,7 +44,7 @@ def _timestamps(hook: KafkaHook, starts: Mapping[TopicPartition, int], ends: Map
                     continue
                 partition = TopicPartition(topic, number)
                 if error is not None and error.code() != KafkaError._PARTITION_EOF:
-                    raise hook.named(KafkaException(error), f"reading {partition}", f"READ on topic {topic!r}")
+                    raise hook.to_error(KafkaException(error), f"reading {partition}", f"READ on topic {topic!r}")
                 offset, (kind, timestamp) = message.offset(), message.timestamp()
                 if error is None and partition in waiting and offset is not None and offset < ends[partition]:
                     found += [timestamp] if kind else []

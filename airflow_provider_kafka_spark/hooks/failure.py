@@ -21,7 +21,7 @@ _OF_A_DATED_RUN = re.compile(
 )
 
 
-def fail_for_good(execute: Callable[..., T]) -> Callable[..., T]:
+def no_retry_on_permanent_error(execute: Callable[..., T]) -> Callable[..., T]:
     """Make Airflow retry only what a retry can mend."""
 
     @wraps(execute)

@@ -1,4 +1,6 @@
-"""The delegation tokens of one Spark job: made before it, renewed while it runs, expired behind it. Spark gets only them, never the login that made them."""
+"""The delegation tokens of one Spark job: made before it, renewed while it runs, expired behind it. Spark gets only
+them, never the login that made them.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from airflow_provider_kafka_spark.core.errors import (
     JobTokenEndedError,
     KafkaSparkError,
 )
-from airflow_provider_kafka_spark.core.logins.delegation_token import (
+from airflow_provider_kafka_spark.core.tokens.delegation_token import (
     RENEW_AT,
     DelegationToken,
     TokenSelection,
@@ -26,21 +28,21 @@ from airflow_provider_kafka_spark.core.logins.delegation_token import (
     utc,
 )
 from airflow_provider_kafka_spark.hooks.delegation_token import DelegationTokenHook
-from airflow_provider_kafka_spark.hooks.opened import Opened
+from airflow_provider_kafka_spark.hooks.managed_resource import ManagedResource
 
 log = logging.getLogger(__name__)
 
 Clock = Callable[[], float]
 
 #: A worker that is killed cannot expire its token. So it ends by itself after so long, unless it is renewed.
-LEASE_MS = 3_600_000
+RENEW_PERIOD_MS = 3_600_000
 #: After a renewal that failed.
 AGAIN_SECONDS = 5.0
 _STOP_SECONDS = 60.0
 _KEY = "kafka_spark_tokens"
 
 
-class Memory(Protocol):
+class TaskStateStore(Protocol):
     """What a task remembers between its tries: Airflow's task state store."""
 
     def get(self, key: str, /) -> Any: ...
@@ -48,13 +50,13 @@ class Memory(Protocol):
     def set(self, key: str, value: Any, /) -> None: ...
 
 
-class JobTokens(Opened):
+class JobTokens(ManagedResource):
     """A token for each cluster of a job, inside ``with``.
 
     :param configs: connections whose login makes the tokens; Spark is given the tokens in place of these logins.
     :param min_lifetime_ms: a token that cannot be made to live so long is refused.
     :param timeout: seconds for each call to a broker.
-    :param memory: keeps the tokens' ids, so that the next try expires those of a worker that was killed.
+    :param state_store: keeps the tokens' ids, so that the next try expires those of a worker that was killed.
     :param jars: with kafka-clients among them; by default those of Spark's Kafka connector.
     :param clock: of this machine, in seconds since 1970.
     """
@@ -63,19 +65,19 @@ class JobTokens(Opened):
         self,
         configs: Iterable[KafkaClientConfig],
         *,
-        memory: Memory,
+        state_store: TaskStateStore,
         min_lifetime_ms: int | None = None,
         timeout: float = 20.0,
         jars: Sequence[Path] | None = None,
         clock: Clock = time.time,
     ) -> None:
         self._configs = {config.conn_id: config for config in configs}
-        self._memory = memory
+        self._state_store = state_store
         self._min_lifetime_ms = min_lifetime_ms
         self._timeout = timeout
         self._jars = jars
         self._clock = clock
-        self._leases: dict[str, _Lease] = {}
+        self._tokens: dict[str, _RenewedToken] = {}
 
     def open(self) -> None:
         """Make the tokens.
@@ -85,41 +87,48 @@ class JobTokens(Opened):
         for conn_id, config in self._configs.items():
             with DelegationTokenHook(conn_id, self._timeout, config=config, jars=self._jars) as hook:
                 self._expire_left(hook)
-                token = hook.create_unchecked(lease_ms=LEASE_MS)
-                self._leases[conn_id] = lease = _Lease(config, self._timeout, self._jars, token, self._clock)
+                token = hook.create_unchecked(lease_ms=RENEW_PERIOD_MS)
+                self._tokens[conn_id] = renewed_token = _RenewedToken(
+                    config, self._timeout, self._jars, token, self._clock
+                )
                 self._remember({conn_id: token.info.token_id})
-                lease.refuse_short(self._min_lifetime_ms)
+                renewed_token.refuse_short(self._min_lifetime_ms)
                 hook.wait_until_usable(token)
-            lease.start()
+            renewed_token.start()
 
     def end(self) -> None:
-        """Begin to expire the tokens, all at once, and do not wait: Airflow gives a task that it kills some seconds. :meth:`close` waits for it."""
-        for lease in list(self._leases.values()):
-            lease.end()
+        """Begin to expire the tokens, all at once, and do not wait: Airflow gives a task that it kills some seconds.
+        :meth:`close` waits for it.
+        """
+        for renewed_token in list(self._tokens.values()):
+            renewed_token.end()
 
     def close(self) -> None:
-        """Expire the tokens. What hinders it goes to the log: a job that has delivered does not fail by it. Calling it again does nothing."""
+        """Expire the tokens. What hinders it goes to the log: a job that has delivered does not fail by it. Calling it
+        again does nothing.
+        """
         self.end()
-        while self._leases:
-            conn_id, lease = self._leases.popitem()
+        while self._tokens:
+            conn_id, renewed_token = self._tokens.popitem()
             try:
-                if lease.stop():
+                if renewed_token.stop():
                     self._remember({conn_id: None})
             except Exception as error:  # noqa: BLE001 - the job's own outcome counts, and the token ends by itself
                 log.warning("The end of a delegation token could not be noted: %s", error)
 
     def login(self, config: KafkaClientConfig) -> KafkaClientConfig:
         """What Spark logs in with: the token, where there is one, or else the connection's own login."""
-        lease = self._leases.get(config.conn_id)
-        return config if lease is None else lease.login()
+        renewed_token = self._tokens.get(config.conn_id)
+        return config if renewed_token is None else renewed_token.login()
 
     def explain(self, error: KafkaSparkError) -> None:
-        """Name the end of a token as the cause of a failure that came after it; Spark itself speaks of a time-out, or of a login.
+        """Name the end of a token as the cause of a failure that came after it; Spark itself speaks of a time-out, or
+        of a login.
 
         :raises JobTokenEndedError: if a token had ended.
         """
-        for lease in self._leases.values():
-            lease.explain(error)
+        for renewed_token in self._tokens.values():
+            renewed_token.explain(error)
 
     def _expire_left(self, hook: DelegationTokenHook) -> None:
         """End the token of an earlier try whose worker was killed, if it lives."""
@@ -135,15 +144,15 @@ class JobTokens(Opened):
             log.info("The delegation token %s of an earlier try, which could not do so itself, is expired.", left)
 
     def _remembered(self) -> dict[str, str]:
-        stored = self._memory.get(_KEY)
+        stored = self._state_store.get(_KEY)
         return {str(k): str(v) for k, v in stored.items()} if isinstance(stored, dict) else {}
 
     def _remember(self, changed: Mapping[str, str | None]) -> None:
         ids = {**self._remembered(), **changed}
-        self._memory.set(_KEY, {conn_id: token_id for conn_id, token_id in ids.items() if token_id is not None})
+        self._state_store.set(_KEY, {conn_id: token_id for conn_id, token_id in ids.items() if token_id is not None})
 
 
-class _Lease:
+class _RenewedToken:
     """One token, which has just been made, and the thread that prolongs its life."""
 
     def __init__(
@@ -172,14 +181,16 @@ class _Lease:
         longest = info.max_ms - info.issue_ms
         if min_lifetime_ms is not None and longest < min_lifetime_ms:
             raise DelegationTokenExpiredError(
-                f"min_token_lifetime wants a delegation token that can live for {duration(min_lifetime_ms)}; the broker gives one for {duration(longest)} at most ({info}; "
-                f"connection {self._config.conn_id!r}). Split the job, or raise delegation.token.max.lifetime.ms of the broker, or that of the connection."
+                f"min_token_lifetime wants a delegation token that can live for {duration(min_lifetime_ms)}; the "
+                f"broker gives one for {duration(longest)} at most ({info}; connection {self._config.conn_id!r}). "
+                "Split the job, or raise delegation.token.max.lifetime.ms of the broker, or that of the connection."
             )
 
     def start(self) -> None:
         self._thread.start()
         log.info(
-            "Spark logs in to %s with a delegation token of its own: %s. It is renewed while the job runs, and expired behind it.",
+            "Spark logs in to %s with a delegation token of its own: %s. It is renewed while the job runs, and "
+            "expired behind it.",
             self._config.bootstrap_servers,
             self._token.info,
         )
@@ -219,7 +230,8 @@ class _Lease:
         self._ended = True
 
     def explain(self, error: KafkaSparkError) -> None:
-        # A lost login looks like a broker's answer, or like something that a retry may mend. What is final by itself stays it.
+        # A lost login looks like a broker's answer, or like something that a retry may mend. What is final by itself
+        # stays it.
         if not error.retriable and not isinstance(error, BrokerError):
             return
         info = self._token.info
@@ -234,14 +246,15 @@ class _Lease:
         else:
             return
         raise JobTokenEndedError(
-            f"The delegation token with which Spark logs in to {self._config.bootstrap_servers} {when}: {reason} ({info}; "
-            f"connection {self._config.conn_id!r}). A retry has a token of its own and writes only what is missing; for a job that takes longer than {duration(info.max_ms - info.issue_ms)} raise "
+            f"The delegation token with which Spark logs in to {self._config.bootstrap_servers} {when}: {reason} "
+            f"({info}; connection {self._config.conn_id!r}). A retry has a token of its own and writes only what is "
+            f"missing; for a job that takes longer than {duration(info.max_ms - info.issue_ms)} raise "
             f"delegation.token.max.lifetime.ms, or split it. The job's own failure: {error}"
         ) from error
 
     def _keep(self) -> None:
         """Renew it in good time, again and again."""
-        life_ms = min(LEASE_MS, self._token.info.expiry_ms - self._token.info.issue_ms)
+        life_ms = min(RENEW_PERIOD_MS, self._token.info.expiry_ms - self._token.info.issue_ms)
         wait = self._until_renewal()
         while not self._done.wait(wait):
             if self._token.info.at_maximum:

@@ -1,4 +1,4 @@
-"""What brokers hold, asked over confluent-kafka: offsets, timestamps, topic ids, configurations. Nothing is committed."""
+"""Offsets, timestamps, topic ids and configurations of a cluster, by confluent-kafka. Nothing is committed."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, Resou
 
 from airflow_provider_kafka_spark.core.broker_state import ClusterState, PartitionState, TopicState
 from airflow_provider_kafka_spark.core.client_config import KafkaClientConfig
+from airflow_provider_kafka_spark.core.connection.connection_form import CONN_TYPE
+from airflow_provider_kafka_spark.core.connection.faults import find_login_fault
 from airflow_provider_kafka_spark.core.errors import (
     BrokerAuthorizationError,
     BrokerError,
@@ -22,23 +24,32 @@ from airflow_provider_kafka_spark.core.errors import (
     ConnectionConfigError,
     UnknownTopicError,
 )
-from airflow_provider_kafka_spark.core.logins.connection_form import CONN_TYPE
-from airflow_provider_kafka_spark.core.logins.faults import find_login_fault
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition
-from airflow_provider_kafka_spark.hooks.logins.broker_failures import MOVING, BrokerFailures, code_of, text_of
-from airflow_provider_kafka_spark.hooks.logins.connection import KafkaConnection, aread_connection, read_connection
-from airflow_provider_kafka_spark.hooks.opened import Opened
+from airflow_provider_kafka_spark.hooks.connection.airflow_connection import (
+    KafkaConnection,
+    aread_connection,
+    read_connection,
+)
+from airflow_provider_kafka_spark.hooks.connection.broker_failures import (
+    LEADER_ELECTION_ERRORS,
+    BrokerFailures,
+    code_of,
+    text_of,
+)
+from airflow_provider_kafka_spark.hooks.managed_resource import ManagedResource
 
 T = TypeVar("T")
 
 
-class KafkaHook(Opened, BaseHook):
+class KafkaHook(ManagedResource, BaseHook):
     """Ask a Kafka cluster what it holds, within a bound, and close every client.
 
     Use it as a context manager, inside ``execute``: a librdkafka client does not survive a fork.
 
-    :param conn_id: an Airflow connection of the type ``kafka_spark``, or of any other type whose Extra is a librdkafka configuration.
-    :param timeout: seconds for each call; a broker that does not answer is an error within it. A login that is refused is an error long before it.
+    :param conn_id: an Airflow connection of the type ``kafka_spark``, or of any other type whose Extra is a librdkafka
+        configuration.
+    :param timeout: seconds for each call; a broker that does not answer is an error within it. A login that is refused
+        is an error long before it.
     """
 
     conn_name_attr = "conn_id"
@@ -81,17 +92,18 @@ class KafkaHook(Opened, BaseHook):
         """
         return self._connection.config
 
-    def worded(self, message: str) -> str:
+    def with_field_names(self, message: str) -> str:
         """A message that names properties, in words that the user of this connection knows."""
-        return self._connection.worded(message)
+        return self._connection.with_field_names(message)
 
     @cached_property
     def failures(self) -> BrokerFailures:
         """What this hook's clients were told by brokers, besides answers."""
-        return BrokerFailures(self.config, self.worded)
+        return BrokerFailures(self.config, self.with_field_names)
 
     def test_connection(self) -> tuple[bool, str]:
-        """What Airflow's button "Test" asks: whether name, port, TLS, login and permissions are right, and if not, which of them; within 30 s.
+        """What Airflow's button "Test" asks: whether name, port, TLS, login and permissions are right, and if not,
+        which of them; within 30 s.
 
         :return: whether all is well, and a sentence for the user, without secrets.
         """
@@ -108,7 +120,7 @@ class KafkaHook(Opened, BaseHook):
         :raises BrokerAuthorizationError: if one of those is hidden from the login.
         """
         names = frozenset(self.metadata().topics)
-        self._refuse_hidden(set(named) - names, operation)
+        self._raise_if_unauthorized(set(named) - names, operation)
         return names
 
     def state(
@@ -127,16 +139,17 @@ class KafkaHook(Opened, BaseHook):
         """
         metadata, names = self.metadata(), sorted(set(topics))
         wanted = {name: metadata.topics[name] for name in names if name in metadata.topics}
-        self._refuse_hidden(set(names) - set(wanted), operation)
+        self._raise_if_unauthorized(set(names) - set(wanted), operation)
         for name, topic in wanted.items():
             if topic.error is not None and topic.error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
-                raise self.named(
+                raise self.to_error(
                     KafkaException(topic.error), f"describing topic {name!r}", f"{operation} on topic {name!r}"
                 )
         partitions = [TopicPartition(name, number) for name, topic in wanted.items() for number in topic.partitions]
-        # The order matters on a live topic, where what is asked for later is further on. A window that is closed now stays closed. A record behind the window that arrives after the end was
-        # asked for must not be counted into it. A last stable offset that is asked for after all ends does not look like an open transaction. And what retention deletes
-        # meanwhile must show, so the log's start comes last.
+        # The order matters on a live topic, where what is asked for later is further on. A window that is closed now
+        # stays closed. A record behind the window that arrives after the end was asked for must not be counted into it.
+        # A last stable offset that is asked for after all ends does not look like an open transaction. And what
+        # retention deletes meanwhile must show, so the log's start comes last.
         now_ms = int(time.time() * 1000)
         end = self._list_offsets(partitions, OffsetSpec.latest())
         first_at: dict[tuple[TopicPartition, int], int | None] = {}
@@ -195,7 +208,7 @@ class KafkaHook(Opened, BaseHook):
                 if error is not None and error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
                     continue
                 if error is not None:
-                    raise self.named(KafkaException(error), f"counting records of {r}", f"READ on topic {r.topic!r}")
+                    raise self.to_error(KafkaException(error), f"counting records of {r}", f"READ on topic {r.topic!r}")
                 offset = message.offset()
                 if offset is not None and offset < r.until_offset:
                     count += 1
@@ -206,14 +219,15 @@ class KafkaHook(Opened, BaseHook):
                 return count
             if time.monotonic() > deadline:
                 raise BrokerUnavailableError(
-                    f"Counting records of {r} came to a stop at offset {position.offset} for {self.timeout:.0f} s (connection "
-                    f"{self.conn_id!r}, {self.config.bootstrap_servers}). Is the partition's leader up?"
+                    f"Counting records of {r} came to a stop at offset {position.offset} for {self.timeout:.0f} s "
+                    f"(connection {self.conn_id!r}, {self.config.bootstrap_servers}). Is the partition's leader up?"
                 )
 
     def group_consumer(self, group_id: str) -> confluent_kafka.Consumer:
         """A consumer that knows a group and never joins it: the way to its committed offsets.
 
-        The AdminClient's own request for them ends the whole process by a segmentation fault when the group's coordinator has moved, or is being set up (librdkafka issue 5040, seen with 2.16).
+        The AdminClient's own request for them ends the whole process by a segmentation fault when the group's
+        coordinator has moved, or is being set up (librdkafka issue 5040, seen with 2.16).
         """
         if group_id not in self._group_consumers:
             self._group_consumers[group_id] = self._consumer(group_id)
@@ -274,10 +288,11 @@ class KafkaHook(Opened, BaseHook):
         return self._admin
 
     def _made(self, client: Callable[[], T]) -> T:
-        if self.config.not_on_worker:
+        if self.config.unsupported_by_librdkafka:
             raise ConnectionConfigError(
-                self.worded(
-                    f"The connection {self.conn_id!r} cannot be used by the worker, which asks for offsets: {self.config.not_on_worker}."
+                self.with_field_names(
+                    f"The connection {self.conn_id!r} cannot be used by the worker, which asks for offsets: "
+                    f"{self.config.unsupported_by_librdkafka}."
                 )
             )
         try:
@@ -287,13 +302,16 @@ class KafkaHook(Opened, BaseHook):
             fault = find_login_fault(said)
             reason = f"{fault} ({said})" if fault else f"{said}. Correct the property it names."
             raise ConnectionConfigError(
-                self.worded(
-                    f"The Extra of connection {self.conn_id!r} must be a configuration that librdkafka takes; it refused it: {reason}"
+                self.with_field_names(
+                    f"The Extra of connection {self.conn_id!r} must be a configuration that librdkafka takes; it "
+                    f"refused it: {reason}"
                 )
             ) from error
 
     def forget_errors(self) -> None:
-        """What went wrong with the client before is not the cause of what goes wrong from now on. For a client that lives long."""
+        """What went wrong with the client before is not the cause of what goes wrong from now on. For a client that
+        lives long.
+        """
         self.client.poll(0)
         self.failures.forget()
         self._answered = False
@@ -313,7 +331,7 @@ class KafkaHook(Opened, BaseHook):
                 client.poll(0)
                 now = time.monotonic()
                 if now >= deadline or self.failures.is_final(now - began, self.timeout):
-                    raise self.named(error, "reading metadata") from error
+                    raise self.to_error(error, "reading metadata") from error
                 if now - asked < wait:
                     # Of brokers that are down the client tells at once; they may be up again soon.
                     time.sleep(0.1)
@@ -324,12 +342,14 @@ class KafkaHook(Opened, BaseHook):
                 self._answered = True
                 return metadata
 
-    def _refuse_hidden(self, names: Collection[str], operation: str) -> None:
-        """Brokers leave what a login may not see out of their lists, as if it did not exist; asked by name, they tell."""
-        for refusal in self.hidden(names, operation).values():
+    def _raise_if_unauthorized(self, names: Collection[str], operation: str) -> None:
+        """Brokers omit topics from their lists that the login may not see; a request by name returns the refusal."""
+        for refusal in self.unauthorized_topics(names, operation).values():
             raise refusal
 
-    def hidden(self, names: Collection[str], operation: str = "DESCRIBE") -> dict[str, BrokerAuthorizationError]:
+    def unauthorized_topics(
+        self, names: Collection[str], operation: str = "DESCRIBE"
+    ) -> dict[str, BrokerAuthorizationError]:
         """Those of the names that are not listed because the login may not see them, with the refusal.
 
         :raises BrokerUnavailableError: if no broker tells within the time-out.
@@ -344,7 +364,8 @@ class KafkaHook(Opened, BaseHook):
                 # The caller says so in its own words.
                 continue
             except BrokerError as error:
-                # So it does of a name that can be none of a topic's. An outage or a refused login says nothing about the topic.
+                # So it does of a name that can be none of a topic's. An outage or a refused login says nothing about
+                # the topic.
                 if type(error) is not BrokerError:
                     raise
         return refusals
@@ -384,7 +405,7 @@ class KafkaHook(Opened, BaseHook):
                     for p, future in futures.items()
                 }
             except BrokerUnavailableError as error:
-                if not is_passing(error) or time.monotonic() >= deadline:
+                if not is_transient(error) or time.monotonic() >= deadline:
                     raise
                 time.sleep(0.2)
 
@@ -411,11 +432,11 @@ class KafkaHook(Opened, BaseHook):
             configs[resource.name] = {name: entry.value for name, entry in entries.items() if entry.value is not None}
         return configs
 
-    def result(self, future: Future[T], doing: str, needs: str | None = None) -> T:
+    def result(self, future: Future[T], action: str, required_acl: str | None = None) -> T:
         """Wait for an answer of the client.
 
-        :param doing: what was asked, for the message.
-        :param needs: the permission that this takes, such as ``"READ on topic 'orders'"``.
+        :param action: what was asked, for the message.
+        :param required_acl: the permission that this takes, such as ``"READ on topic 'orders'"``.
         :raises KafkaSparkError: by the name in the error tree that fits.
         """
         began = time.monotonic()
@@ -425,18 +446,22 @@ class KafkaHook(Opened, BaseHook):
             try:
                 return future.result(timeout=left if self._answered else min(1.0, left))
             except KafkaException as error:
-                raise self.named(error, doing, needs) from error
+                raise self.to_error(error, action, required_acl) from error
             except TimeoutError as error:
                 self.client.poll(0)
                 # Until a broker has answered, a refusal is that of all of them.
                 if left <= 1.0 or self._answered or self.failures.is_final(time.monotonic() - began, self.timeout):
-                    raise self.named(error, doing) from error
+                    raise self.to_error(error, action) from error
 
-    def named(self, error: Exception, doing: str, needs: str | None = None) -> BrokerError | UnknownTopicError:
+    def to_error(
+        self, error: Exception, action: str, required_acl: str | None = None
+    ) -> BrokerError | UnknownTopicError:
         """The failure, under its name in the error tree."""
-        return self.failures.named(error, doing, self.timeout, needs)
+        return self.failures.to_error(error, action, self.timeout, required_acl)
 
 
-def is_passing(error: BrokerError) -> bool:
-    """Whether brokers only have no leader for it at the moment, as in a rolling restart or just after a topic was created."""
-    return code_of(error.__cause__) in MOVING
+def is_transient(error: BrokerError) -> bool:
+    """Whether brokers only have no leader for it at the moment, as in a rolling restart or just after a topic was
+    created.
+    """
+    return code_of(error.__cause__) in LEADER_ELECTION_ERRORS

@@ -1,4 +1,6 @@
-"""Kafka's Java AdminClient, called from Python: for what no Python client has. One JVM for a sequence of calls, and always ended."""
+"""Kafka's Java AdminClient, called from Python: for what no Python client has. One JVM for a sequence of calls, and
+always ended.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +19,8 @@ from typing import Any
 from py4j.java_gateway import GatewayParameters, JavaGateway, find_jar_path
 from py4j.protocol import Py4JError, Py4JJavaError
 
+from airflow_provider_kafka_spark.core.connection.faults import TLS, find_login_fault
+from airflow_provider_kafka_spark.core.connection.jaas import parse_jaas
 from airflow_provider_kafka_spark.core.errors import (
     BrokerAuthenticationError,
     BrokerAuthorizationError,
@@ -30,12 +34,10 @@ from airflow_provider_kafka_spark.core.errors import (
     JavaStartError,
     KafkaSparkError,
 )
-from airflow_provider_kafka_spark.core.logins.faults import TLS, find_login_fault
-from airflow_provider_kafka_spark.core.logins.jaas import parse_jaas
-from airflow_provider_kafka_spark.hooks.opened import Opened
-from airflow_provider_kafka_spark.hooks.programs.child_environment import child_environment
-from airflow_provider_kafka_spark.hooks.programs.connector import client_jars
-from airflow_provider_kafka_spark.hooks.programs.java import find_java
+from airflow_provider_kafka_spark.hooks.managed_resource import ManagedResource
+from airflow_provider_kafka_spark.hooks.runtime.child_environment import child_environment
+from airflow_provider_kafka_spark.hooks.runtime.connector import client_jars
+from airflow_provider_kafka_spark.hooks.runtime.java import find_java
 
 START_SECONDS = 30.0
 _STOP_SECONDS = 5.0
@@ -48,35 +50,46 @@ _MEANINGS: Mapping[str, tuple[type[KafkaSparkError], str]] = {
     "SaslAuthenticationException": (BrokerAuthenticationError, "Correct the login of the connection."),
     "UnsupportedSaslMechanismException": (BrokerAuthenticationError, "Choose a mechanism that the listener has."),
     "IllegalSaslStateException": (BrokerAuthenticationError, "Is the listener a SASL listener?"),
-    "SslAuthenticationException": (BrokerAuthenticationError, "Check the CA, the host names and the dates of the certificates."),
+    "SslAuthenticationException": (
+        BrokerAuthenticationError, "Check the CA, the host names and the dates of the certificates.",
+    ),
     "LoginException": (BrokerAuthenticationError, "Correct the login of the connection."),
     "TimeoutException": (BrokerUnavailableError, "Is the broker up, and reachable from this machine?"),
     "DisconnectException": (BrokerUnavailableError, "Is the broker up, and the protocol the listener's?"),
     "ClusterAuthorizationException": (BrokerAuthorizationError, "Grant the login what it lacks."),
     "DelegationTokenAuthorizationException": (
         BrokerAuthorizationError,
-        "Only the owner and the renewers of a token may renew or expire it, and only they and those with DESCRIBE on the token may see it.",
+        "Only the owner and the renewers of a token may renew or expire it, and only they and those with DESCRIBE on "
+        "the token may see it.",
     ),
-    "DelegationTokenOwnerMismatchException": (BrokerAuthorizationError, "Only the owner and the renewers of a token may renew or expire it."),
+    "DelegationTokenOwnerMismatchException": (
+        BrokerAuthorizationError, "Only the owner and the renewers of a token may renew or expire it.",
+    ),
     "DelegationTokenNotFoundException": (DelegationTokenExpiredError, "It has ended and been removed, or was expired."),
-    "DelegationTokenExpiredException": (DelegationTokenExpiredError, "A token that has ended cannot be renewed; make a new one."),
+    "DelegationTokenExpiredException": (
+        DelegationTokenExpiredError, "A token that has ended cannot be renewed; make a new one.",
+    ),
     "DelegationTokenDisabledException": (
         DelegationTokenError,
         "This broker has no delegation tokens: it needs delegation.token.secret.key in its properties.",
     ),
     "UnsupportedByAuthenticationException": (
         DelegationTokenError,
-        "Token requests need a connection with a login (SASL, or SSL with a client certificate) that is not itself a delegation token.",
+        "Token requests need a connection with a login (SASL, or SSL with a client certificate) that is not itself a "
+        "delegation token.",
     ),
-    "InvalidPrincipalTypeException": (DelegationTokenError, "Owners and renewers are of the type User, such as 'User:alice'."),
+    "InvalidPrincipalTypeException": (
+        DelegationTokenError, "Owners and renewers are of the type User, such as 'User:alice'.",
+    ),
     "UnsupportedVersionException": (BrokerError, "The broker is too old for this request."),
 }  # fmt: skip
 
 
-class KafkaJvm(Opened):
+class KafkaJvm(ManagedResource):
     """A JVM with an AdminClient, inside ``with``. It ends with this process too, even if that is ended by SIGKILL.
 
-    :param properties: of the Java client. **Secret**; they go through an authenticated socket on the loopback interface, not by argv.
+    :param properties: of the Java client. **Secret**; they go through an authenticated socket on the loopback
+        interface, not by argv.
     :param described: what it talks to, for messages, such as ``"connection 'kafka_default', broker-1:9092"``.
     :param timeout: seconds for each call.
     :param system_properties: of the JVM. Not secret.
@@ -136,7 +149,7 @@ class KafkaJvm(Opened):
         ms = str(int(self.timeout * 1000))
         bounds = {"request.timeout.ms": ms, "default.api.timeout.ms": ms}
         used = properties or self._properties
-        with self.naming("configuring the client", used):
+        with self.translate_errors("configuring the client", used):
             config = self.java.java.util.Properties()
             for name, value in {**used, **bounds}.items():
                 config.setProperty(name, value)
@@ -144,13 +157,13 @@ class KafkaJvm(Opened):
         self._clients.append(client)
         return client
 
-    def get(self, future: Any, doing: str) -> Any:
+    def get(self, future: Any, action: str) -> Any:
         """The value of a KafkaFuture.
 
-        :param doing: for the message, such as ``"creating a delegation token"``.
+        :param action: for the message, such as ``"creating a delegation token"``.
         :raises KafkaSparkError: what Kafka's exception means, at the latest after the time-out.
         """
-        with self.naming(doing):
+        with self.translate_errors(action):
             unit = self.java.java.util.concurrent.TimeUnit.MILLISECONDS
             return future.get(int(self.timeout * 1000) + 1000, unit)
 
@@ -159,10 +172,10 @@ class KafkaJvm(Opened):
         return list(self.java.java.util.ArrayList(collection))
 
     @contextmanager
-    def naming(self, doing: str, properties: Mapping[str, str] | None = None) -> Iterator[None]:
+    def translate_errors(self, action: str, properties: Mapping[str, str] | None = None) -> Iterator[None]:
         """Every call into the JVM stands inside of it.
 
-        :param doing: for the message.
+        :param action: for the message.
         :param properties: of the client that is called, if they are not those of this JVM.
         :raises KafkaSparkError: what Java's exception means, or :class:`BrokerUnavailableError` if the JVM is no more.
         """
@@ -176,19 +189,19 @@ class KafkaJvm(Opened):
             if thrown is None and not isinstance(error, (Py4JError, OSError)):
                 raise
             if thrown is None:
-                raise self._without_answer(error, doing) from None
-            raise self._named(thrown, doing, self._properties if properties is None else properties) from None
+                raise self._without_answer(error, action) from None
+            raise self._named(thrown, action, self._properties if properties is None else properties) from None
 
-    def _named(self, thrown: Any, doing: str, properties: Mapping[str, str]) -> KafkaSparkError:
+    def _named(self, thrown: Any, action: str, properties: Mapping[str, str]) -> KafkaSparkError:
         try:
-            return self._meaning(thrown, doing, properties)
+            return self._meaning(thrown, action, properties)
         except (Py4JError, OSError) as error:
             # What was thrown stays in the JVM, which has ended since.
-            return self._without_answer(error, doing)
+            return self._without_answer(error, action)
 
-    def _without_answer(self, error: Exception, doing: str) -> BrokerUnavailableError:
+    def _without_answer(self, error: Exception, action: str) -> BrokerUnavailableError:
         return BrokerUnavailableError(
-            f"{_sentence(doing)} got no answer from Kafka's Java client ({self._described}): {self._end() or error}"
+            f"{_sentence(action)} got no answer from Kafka's Java client ({self._described}): {self._end() or error}"
         )
 
     def _end(self) -> str | None:
@@ -204,7 +217,7 @@ class KafkaJvm(Opened):
         how = f" ({signal.Signals(-code).name if code < 0 else f'exit code {code}'})" if code else ""
         return f"its JVM has ended{how}: it crashed, was killed, or had no memory left. The task may be tried again."
 
-    def _meaning(self, thrown: Any, doing: str, properties: Mapping[str, str]) -> KafkaSparkError:
+    def _meaning(self, thrown: Any, action: str, properties: Mapping[str, str]) -> KafkaSparkError:
         """What a Java exception means; the cause that is known best decides."""
         said: list[str] = []
         known: tuple[type[KafkaSparkError], str] | None = None
@@ -226,8 +239,8 @@ class KafkaJvm(Opened):
         if kind is BrokerAuthenticationError:
             by_ticket = _is_by_ticket(properties)
             fault = find_login_fault("\n".join(said), by_ticket=by_ticket)
-            if fault is not None and not fault.vague:
-                kind = BrokerUnavailableError if fault.passing else BrokerTlsError if fault.step == TLS else kind
+            if fault is not None and not fault.inconclusive:
+                kind = BrokerUnavailableError if fault.transient else BrokerTlsError if fault.step == TLS else kind
                 advice = str(fault)
                 # Below what it is about there may be how Java noticed.
                 about = (line for line in reversed(lines) if find_login_fault(line, by_ticket=by_ticket) == fault)
@@ -236,8 +249,11 @@ class KafkaJvm(Opened):
                 advice += " With Kerberos, check the keytab, its principal, and the clocks."
         elif kind is BrokerUnavailableError and properties.get("sasl.mechanism") == "GSSAPI":
             # Kafka's client tries such a login again and again, and says nothing of it.
-            advice += " With Kerberos, also compare the clocks of all machines, and sasl.kerberos.service.name with the broker's principal."
-        return kind(f"{_sentence(doing)} failed ({self._described}): {_ended(reason)} {advice}".rstrip())
+            advice += (
+                " With Kerberos, also compare the clocks of all machines, and sasl.kerberos.service.name with the "
+                "broker's principal."
+            )
+        return kind(f"{_sentence(action)} failed ({self._described}): {_ended(reason)} {advice}".rstrip())
 
     def open(self) -> None:
         """Start the JVM.
@@ -253,7 +269,8 @@ class KafkaJvm(Opened):
         jars = list(self._jars) if self._jars is not None else client_jars(None)
         if not any("kafka-clients" in jar.name for jar in jars):
             raise JarError(
-                f"Delegation tokens need the kafka-clients jar that comes with Spark's Kafka connector; got {[jar.name for jar in jars]}."
+                "Delegation tokens need the kafka-clients jar that comes with Spark's Kafka connector; got "
+                f"{[jar.name for jar in jars]}."
             )
         class_path = os.pathsep.join([find_jar_path(), *map(str, jars)])
         defined = [f"-D{name}={value}" for name, value in self._system_properties.items()]
@@ -297,7 +314,9 @@ class KafkaJvm(Opened):
             character = os.read(ready[0].fileno(), 1) if ready else b""
             if not character:
                 raise JavaStartError(
-                    f"A JVM for Kafka's Java client must start within {START_SECONDS:.0f} s; it {'ended' if ready else 'did not'}. Run `java -version` on this worker; is there memory left? The task may be tried again."
+                    f"A JVM for Kafka's Java client must start within {START_SECONDS:.0f} s; it "
+                    f"{'ended' if ready else 'did not'}. Run `java -version` on this worker; is there memory left? "
+                    "The task may be tried again."
                 )
             line += character
         return line.decode().strip()
@@ -306,14 +325,16 @@ class KafkaJvm(Opened):
 def _thrown(error: BaseException | None, earlier: BaseException | None) -> Any:
     """The Java exception behind an error, if there is one.
 
-    Where PySpark runs in the same process, it has replaced how py4j raises, for every gateway, and asks its own JVM about exceptions of ours.
+    Where PySpark runs in the same process, it has replaced how py4j raises, for every gateway, and asks its own JVM
+    about exceptions of ours.
 
     :param earlier: what was being handled when the call began, which is not behind it.
     """
     while error is not None and error is not earlier:
         if isinstance(error, Py4JJavaError):
             thrown = error.java_exception
-            # Its text is asked of the JVM whenever it is logged. py4j logs what is being handled when a call fails, and so, of a JVM that is gone, without end.
+            # Its text is asked of the JVM whenever it is logged. py4j logs what is being handled when a call fails, and
+            # so, of a JVM that is gone, without end.
             error.java_exception = None
             return thrown
         error = error.__context__

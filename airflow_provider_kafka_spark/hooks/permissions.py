@@ -18,9 +18,9 @@ def check_topics(hook: KafkaHook, topics: Iterable[str], *operations: str) -> No
     :raises BrokerAuthorizationError: naming topic and operation.
     """
     for name, future in hook.describe_topics(set(topics), permissions=True).items():
-        needs = f"{' and '.join(operations)} on topic {name!r}"
+        required_acl = f"{' and '.join(operations)} on topic {name!r}"
         try:
-            topic = hook.result(future, f"describing topic {name!r}", needs)
+            topic = hook.result(future, f"describing topic {name!r}", required_acl)
         except UnknownTopicError:
             continue
         except BrokerError as error:
@@ -39,6 +39,7 @@ def check_operations(hook: KafkaHook, resource: str, permitted: Collection[Enum]
     lacking = [operation for operation in operations if operation not in names]
     if names and lacking:
         raise BrokerAuthorizationError(
-            f"The login of {hook.config.bootstrap_servers} (connection {hook.conn_id!r}) lacks a permission: it needs {' and '.join(lacking)} on {resource}, and has only "
-            f"{', '.join(sorted(names))}. Grant it; docs/permissions.md lists what each task needs."
+            f"The login of {hook.config.bootstrap_servers} (connection {hook.conn_id!r}) lacks a permission: it needs "
+            f"{' and '.join(lacking)} on {resource}, and has only {', '.join(sorted(names))}. Grant it; "
+            "docs/permissions.md lists what each task needs."
         )

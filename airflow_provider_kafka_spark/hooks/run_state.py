@@ -15,7 +15,7 @@ from dataclasses import asdict, astuple, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
-from airflow_provider_kafka_spark.core.plan import ReplayPlan, changes_of_origin, shortened
+from airflow_provider_kafka_spark.core.plan import ReplayPlan, fingerprint_changes, shortened
 from airflow_provider_kafka_spark.core.protocol import Transform
 
 if TYPE_CHECKING:
@@ -118,8 +118,10 @@ class RunState:
     :param plan: of the try before, or None if this one has to plan.
     :param target_ends: ends of the target's partitions before the run's first submission; empty if there was none.
     :param application_id: of the latest try that was seen to start.
-    :param submitted_at_ms: when the run's first submission was about to start, in ms since 1970; None if there was none.
-    :param origin: from what and by what its records come, over all submissions; see :meth:`~airflow_provider_kafka_spark.core.plan.ReplayPlan.origin`.
+    :param submitted_at_ms: when the run's first submission was about to start, in ms since 1970; None if there was
+        none.
+    :param fingerprint: from what and by what its records come, over all submissions; see
+        :meth:`~airflow_provider_kafka_spark.core.plan.ReplayPlan.fingerprint`.
     :param result: of the try that delivered all, if this one is a retry of it.
     """
 
@@ -128,7 +130,7 @@ class RunState:
     target_ends: Mapping[str, Mapping[int, int]] | None = None
     submitted_at_ms: int | None = None
     application_id: str | None = None
-    origin: Mapping[str, str] = field(default_factory=dict)
+    fingerprint: Mapping[str, str] = field(default_factory=dict)
     result: dict[str, Any] | None = None
 
     @property
@@ -159,7 +161,7 @@ class RunStateStore:
             target_ends={t: {int(p): end for p, end in ends.items()} for t, ends in stored["target_ends"].items()},
             submitted_at_ms=stored["submitted_at_ms"],
             application_id=stored["application_id"],
-            origin=stored["origin"],
+            fingerprint=stored["origin"],
         )
         if stored["result"] is not None:
             if stored.get("succeeded"):
@@ -176,19 +178,21 @@ class RunStateStore:
     def for_plan(self, state: RunState, plan: ReplayPlan, transform: Transform) -> tuple[RunState, ReplayPlan]:
         """The state to carry out this plan with; and the plan, with a warning if nothing that was delivered counts.
 
-        What came from another source, or by other expressions, stands for nothing of this plan: taken for delivered, it would hide records of the same offsets.
+        What came from another source, or by other expressions, stands for nothing of this plan: taken for delivered, it
+        would hide records of the same offsets.
 
         :param transform: what is to be made of each record.
         """
-        origin = plan.origin(asdict(transform))
-        changed = changes_of_origin(state.origin, origin)
+        fingerprint = plan.fingerprint(asdict(transform))
+        changed = fingerprint_changes(state.fingerprint, fingerprint)
         if not changed:
-            return replace(state, origin={**state.origin, **origin}), plan
+            return replace(state, fingerprint={**state.fingerprint, **fingerprint}), plan
         # Its application is still to be waited for.
-        fresh = replace(_fresh(), application_id=state.application_id, origin=origin)
+        fresh = replace(_fresh(), application_id=state.application_id, fingerprint=fingerprint)
         warning = (
-            f"Changed since an earlier try of this run: {shortened(changed)}. So nothing that it delivered (run_id {state.run_id}) is taken for delivered: all is copied under a new run_id, "
-            f"{fresh.run_id}, and what the target has of the earlier try stays there besides."
+            f"Changed since an earlier try of this run: {shortened(changed)}. So nothing that it delivered (run_id "
+            f"{state.run_id}) is taken for delivered: all is copied under a new run_id, {fresh.run_id}, and what the "
+            "target has of the earlier try stays there besides."
         )
         return fresh, replace(plan, warnings=(*plan.warnings, warning))
 
@@ -222,7 +226,7 @@ class RunStateStore:
                 "target_ends": {t: {str(p): end for p, end in by.items()} for t, by in ends.items()},
                 "submitted_at_ms": state.submitted_at_ms,
                 "application_id": state.application_id,
-                "origin": dict(state.origin),
+                "origin": dict(state.fingerprint),
                 "result": None if state.result is None else _packed(state.result),
             },
         )
@@ -260,8 +264,8 @@ class StreamRunStore:
         if self._stored.get("stream_id") != stream_id:
             return OffsetRanges([])
         first = {str(r.topic_partition): r.from_offset for r in OffsetRanges.parse(self._stored["ranges"])}
-        begun = ((r, first.get(str(r.topic_partition), r.from_offset)) for r in ranges)
-        return OffsetRanges(OffsetRange(r.topic, r.partition, f, r.from_offset) for r, f in begun if f < r.from_offset)
+        starts = ((r, first.get(str(r.topic_partition), r.from_offset)) for r in ranges)
+        return OffsetRanges(OffsetRange(r.topic, r.partition, f, r.from_offset) for r, f in starts if f < r.from_offset)
 
     def written_before(self, stream_id: str, target_ends: Mapping[str, Mapping[int, int]]) -> list[dict[str, Any]]:
         """Where the target has what :meth:`finished_before` gives: all that it got since then.
@@ -316,7 +320,9 @@ def _fresh() -> RunState:
 
 
 def _packed(result: Mapping[str, Any]) -> dict[str, Any]:
-    """A result may have thousands of ranges, and Airflow warns of values of more than 64 KiB: their keys are stored once."""
+    """A result may have thousands of ranges, and Airflow warns of values of more than 64 KiB: their keys are stored
+    once.
+    """
     ranges = result["ranges"]
     names = list(ranges[0]) if ranges else []
     return {**result, "ranges": [names, *([r[name] for name in names] for r in ranges)]}

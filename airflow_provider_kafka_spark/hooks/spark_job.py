@@ -23,13 +23,13 @@ from airflow_provider_kafka_spark.core.errors import (
     StartNotRecordedError,
     error_named,
 )
+from airflow_provider_kafka_spark.core.job.file_names import PROCEED
+from airflow_provider_kafka_spark.core.job.job_credentials import JobCredentials
+from airflow_provider_kafka_spark.core.job.job_events import JobEvent, JobStarted
+from airflow_provider_kafka_spark.core.job.redaction import redact
+from airflow_provider_kafka_spark.core.job.report_mac import verified
 from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE
 from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest
-from airflow_provider_kafka_spark.core.submission.file_names import PROCEED
-from airflow_provider_kafka_spark.core.submission.job_events import JobEvent, JobStarted
-from airflow_provider_kafka_spark.core.submission.job_logins import JobLogins
-from airflow_provider_kafka_spark.core.submission.redaction import redact
-from airflow_provider_kafka_spark.core.submission.report_mac import verified
 from airflow_provider_kafka_spark.hooks.submission.job_files import job_folder, write_private
 from airflow_provider_kafka_spark.hooks.submission.prepared_job import prepare_job
 from airflow_provider_kafka_spark.hooks.submission.remote_path import read_text, shared_path
@@ -52,9 +52,11 @@ class SparkJobHook(BaseHook):
     """Run one job on the cluster of a Spark connection and return its own report.
 
     :param spark_conn_id: a Spark connection, as the Spark provider has it: master, deploy mode, queue, Kerberos.
-    :param kafka_connector: where Spark's Kafka connector comes from: None fetches the one of the Spark version in use and keeps it; a folder or glob of jars, a
-        Maven coordinate, or ``"provided"`` if the cluster has it. The Spark connection's Extra can say the same as ``"kafka-connector"``.
-    :param report_location: a folder, as URI, that driver and worker both reach; needed in cluster mode. Also ``"report-location"`` in the Extra.
+    :param kafka_connector: where Spark's Kafka connector comes from: None fetches the one of the Spark version in use
+        and keeps it; a folder or glob of jars, a Maven coordinate, or ``"provided"`` if the cluster has it. The Spark
+        connection's Extra can say the same as ``"kafka-connector"``.
+    :param report_location: a folder, as URI, that driver and worker both reach; needed in cluster mode. Also
+        ``"report-location"`` in the Extra.
     :param submit_options: what else ``SparkSubmitHook`` takes, such as ``conf`` or the application's ``name``.
     :param delivery: ``exactly_once``, or ``at_least_once``: then Spark must not run a task again.
     """
@@ -87,11 +89,12 @@ class SparkJobHook(BaseHook):
     def check(self) -> None:
         """Find everything a submission needs, before anything is planned or started.
 
-        :raises KafkaSparkError: as :meth:`~airflow_provider_kafka_spark.hooks.submission.spark_cluster.SparkCluster.check`.
+        :raises KafkaSparkError: as
+            :meth:`~airflow_provider_kafka_spark.hooks.submission.spark_cluster.SparkCluster.check`.
         """
         self.cluster.check()
 
-    def run(self, request: JobRequest, job: str, on_event: OnEvent, logins: JobLogins) -> JobReport:
+    def run(self, request: JobRequest, job: str, on_event: OnEvent, logins: JobCredentials) -> JobReport:
         """Submit, follow, and return the job's report.
 
         :param request: ``report_uri``, ``event_token`` and ``report_key`` are filled in here.
@@ -131,8 +134,9 @@ class SparkJobHook(BaseHook):
                     submission.end()
             if self._killed:
                 raise JobKilledError(
-                    f"The task was killed, and its Spark job with it (application {submission.application_id or 'not yet known'}). What it had "
-                    f"written stays written; a retry writes only what is missing where provenance_headers=True."
+                    "The task was killed, and its Spark job with it (application "
+                    f"{submission.application_id or 'not yet known'}). What it had written stays written; a retry "
+                    "writes only what is missing where provenance_headers=True."
                 )
             report = self._report(request, prepared.report_uri, submission, failure)
             if prepared.archive is not None and failure is None:
@@ -171,7 +175,8 @@ class SparkJobHook(BaseHook):
                     # Where no address is known, there will be none later.
                     if isinstance(error, ValueError) or time.monotonic() - answered >= _MOST_OUTAGE_SECONDS:
                         raise EarlierJobUnknownError(
-                            f"{manager} must tell whether application {application_id} of an earlier try has ended: if it still ran, both would write the same records. It does not tell ({error}). "
+                            f"{manager} must tell whether application {application_id} of an earlier try has ended: "
+                            f"if it still ran, both would write the same records. It does not tell ({error}). "
                             f"{self._how_to_ask(application_id)}"
                         ) from error
                     self.log.warning("%s does not tell about application %s: %s", manager, application_id, error)
@@ -199,13 +204,15 @@ class SparkJobHook(BaseHook):
     def _how_to_ask(self, application_id: str) -> str:
         if is_on_yarn(application_id):
             return (
-                f"Check that the worker reaches YARN's ResourceManager: 'yarn_resourcemanager_webapp_address' in the Extra of connection {self.spark_conn_id!r}, such as 'http://rm.example.com:8088', "
-                f"or yarn-site.xml in HADOOP_CONF_DIR. A further try asks again, and goes on once YARN says that the application has ended ('yarn application -kill {application_id}' "
-                f"ends it) or that it knows of none."
+                "Check that the worker reaches YARN's ResourceManager: 'yarn_resourcemanager_webapp_address' in the "
+                f"Extra of connection {self.spark_conn_id!r}, such as 'http://rm.example.com:8088', or yarn-site.xml "
+                "in HADOOP_CONF_DIR. A further try asks again, and goes on once YARN says that the application has "
+                f"ended ('yarn application -kill {application_id}' ends it) or that it knows of none."
             )
         return (
-            f"Check the worker's access to Kubernetes (Airflow's section [kubernetes_executor], and the right to list pods). A further try asks again, and goes on once the driver's pod has ended or is "
-            f"gone ('kubectl delete pod -l spark-app-selector={application_id}')."
+            "Check the worker's access to Kubernetes (Airflow's section [kubernetes_executor], and the right to list "
+            "pods). A further try asks again, and goes on once the driver's pod has ended or is gone ('kubectl delete "
+            f"pod -l spark-app-selector={application_id}')."
         )
 
     def kill(self) -> None:
@@ -289,14 +296,16 @@ def read_report(uri: str) -> str | None:
             return None
         except (ValueError, ImportError) as error:
             raise ReportLocationError(
-                f"The job's report at {uri} must be readable by the worker through Airflow's ObjectStoragePath; got {error!r}. Install the provider of "
-                f"that storage (such as apache-airflow-providers-amazon), and check its connection."
+                f"The job's report at {uri} must be readable by the worker through Airflow's ObjectStoragePath; got "
+                f"{error!r}. Install the provider of that storage (such as apache-airflow-providers-amazon), and "
+                "check its connection."
             ) from error
         except OSError as error:
             if not tries_left:
                 # The job may have delivered all; the next try finds that out.
                 raise JobReportMissingError(
-                    f"The job's report at {uri} must be readable by the worker; got {error!r}. Check the storage and the worker's permissions on it."
+                    f"The job's report at {uri} must be readable by the worker; got {error!r}. Check the storage and "
+                    "the worker's permissions on it."
                 ) from error
             time.sleep(READ_AGAIN_SECONDS)
     return None

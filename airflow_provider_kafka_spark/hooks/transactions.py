@@ -1,4 +1,4 @@
-"""Whether a login may write exactly once on the target's brokers, asked before anything is started; and what is left."""
+"""Check before a job starts that the login may write transactions, and remove what finished runs leave."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from confluent_kafka import KafkaError, KafkaException
 
 from airflow_provider_kafka_spark.core.errors import BrokerAuthorizationError, BrokerError, KafkaSparkError, OptionError
 from airflow_provider_kafka_spark.core.transactions import PREFIX
+from airflow_provider_kafka_spark.hooks.connection.broker_failures import code_of, text_of
 from airflow_provider_kafka_spark.hooks.consumer_group import ConsumerGroup
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
-from airflow_provider_kafka_spark.hooks.logins.broker_failures import code_of, text_of
 
 _OTHERWISE = "Or pass delivery='at_least_once', which needs no transactions."
 _NO_TRANSACTIONS = frozenset(
@@ -58,7 +58,7 @@ def check_transactions(hook: KafkaHook, timeout_ms: int) -> None:
                 f"The brokers must have transactions, to write exactly once; {where} began none: {text_of(error)}. "
                 f"Check transaction.state.log.* of the brokers. {_OTHERWISE}"
             ) from error
-        raise hook.named(error, "beginning a transaction", f"WRITE on transactional ids {PREFIX}*") from error
+        raise hook.to_error(error, "beginning a transaction", f"WRITE on transactional ids {PREFIX}*") from error
     try:
         ConsumerGroup(hook, f"{PREFIX}check").check_commits()
     except BrokerAuthorizationError as error:

@@ -40,7 +40,10 @@ def find_delivered(spark: SparkSession, target_records: DataFrame, run_id: str) 
              each as (select topic, partition, offset, count(*) as copies from parsed
                       where topic rlike '^[A-Za-z0-9._-]{{1,249}}$' and topic not in ('.', '..')
                             and partition >= 0 and offset >= 0 and offset < {MAX_OFFSET} group by 1, 2, 3),
-             ranked as (select *, offset - row_number() over (partition by topic, partition order by offset) as island from each)
+             ranked as (
+                 select *, offset - row_number() over (partition by topic, partition order by offset) as island
+                 from each
+             )
         select topic, partition, min(offset) as first, max(offset) as last, sum(copies - 1) as extra
         from ranked group by topic, partition, island
         """  # noqa: S608 - run_id is ours, and hexadecimal

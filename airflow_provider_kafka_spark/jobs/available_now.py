@@ -2,11 +2,14 @@
 
 ``spark-submit`` starts this file with the path of a request as its only argument.
 
-Spark's availableNow stream decides the offsets of each batch and keeps them in the checkpoint; the copy itself is that of :mod:`jobs.batch <airflow_provider_kafka_spark.jobs.batch>`, for exactly
-these offsets. So a batch is committed only when its records were counted and seen to arrive, which Spark's own streaming sink does not wait for, and there is one way of copying.
+Spark's availableNow stream decides the offsets of each batch and keeps them in the checkpoint; the copy itself is that
+of :mod:`jobs.batch <airflow_provider_kafka_spark.jobs.batch>`, for exactly these offsets. So a batch is committed only
+when its records were counted and seen to arrive, which Spark's own streaming sink does not wait for, and there is one
+way of copying.
 
-A batch that an earlier run began and did not finish is not left to Spark, which would write all of it again, and in some versions fail at it (``core.streams.spark_faults``): it is finished first, without
-what is at the target already, and committed in Spark's own way.
+A batch that an earlier run began and did not finish is not left to Spark, which would write all of it again, and in
+some versions fail at it (``core.streams.spark_faults``): it is finished first, without what is at the target already,
+and committed in Spark's own way.
 """
 
 from __future__ import annotations
@@ -20,14 +23,14 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_kafka_spark.core.errors import CheckpointInUseError
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition
-from airflow_provider_kafka_spark.core.protocol import BatchReport, JobReport, JobRequest, RangeReport, StreamOrder
+from airflow_provider_kafka_spark.core.protocol import BatchReport, JobReport, JobRequest, RangeReport, StreamRequest
 from airflow_provider_kafka_spark.core.spans import plan_spans
-from airflow_provider_kafka_spark.core.streams.checkpoint import Batch, Generation, batch_ranges, commit_text
-from airflow_provider_kafka_spark.core.streams.checkpoint_layout import RECORD_NAME, batch_numbers
+from airflow_provider_kafka_spark.core.streams.checkpoint import Batch, StreamManifest, batch_ranges, commit_text
+from airflow_provider_kafka_spark.core.streams.checkpoint_layout import MANIFEST_NAME, batch_numbers
 from airflow_provider_kafka_spark.jobs import batch, hadoop_files
 from airflow_provider_kafka_spark.jobs.checkpoint_lock import checkpoint_lock
 from airflow_provider_kafka_spark.jobs.driver import run_job
-from airflow_provider_kafka_spark.jobs.progress import Whole
+from airflow_provider_kafka_spark.jobs.progress import OverallProgress
 from airflow_provider_kafka_spark.jobs.record_writer import merged
 from airflow_provider_kafka_spark.jobs.spark_application import SparkApplication
 from airflow_provider_kafka_spark.jobs.transform import check_expressions
@@ -36,44 +39,44 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def catch_up(spark: SparkApplication, request: JobRequest) -> JobReport:
+def copy_stream(spark: SparkApplication, request: JobRequest) -> JobReport:
     """Finish what was begun, copy everything up to the ends that the topics have at the start, and account for it.
 
     :raises KafkaSparkError: if the request cannot be carried out as it stands.
     """
     started = time.monotonic()
-    order = request.stream
-    if order is None:
+    stream = request.stream
+    if stream is None:
         raise ValueError("The request is of a bounded copy; jobs.batch runs those.")
     check_expressions(spark.session, request.transform)
-    with checkpoint_lock(spark, order.lock, order.owner, order.stale_lock):
-        _refuse_moved(spark, order)
-        account = _Account.of(order)
-        if order.unfinished_batch is not None:
-            _finish(spark, request, order, order.unfinished_batch, account)
-        _write_record(spark, order)
-        _stream(spark, request, order, account)
+    with checkpoint_lock(spark, stream.lock, stream.owner, stream.stale_lock):
+        _refuse_moved(spark, stream)
+        totals = StreamTotals.of(stream)
+        if stream.unfinished_batch is not None:
+            _finish(spark, request, stream, stream.unfinished_batch, totals)
+        _write_manifest(spark, stream)
+        _stream(spark, request, stream, totals)
     return JobReport(
-        run_id=order.stream_id,
+        run_id=stream.stream_id,
         plan_digest=request.plan_digest,
-        ranges=account.ranges(),
-        target_topics=account.target_topics(request),
-        target_ranges=merged(r for report in account.reports for r in report.target_ranges),
+        ranges=totals.ranges(),
+        target_topics=totals.target_topics(request),
+        target_ranges=merged(r for report in totals.reports for r in report.target_ranges),
         application_id=spark.sparkContext.applicationId,
         spark_version=spark.sparkContext.version,
         seconds=time.monotonic() - started,
-        delivered_before=sum(report.delivered_before for report in account.reports),
-        duplicates=sum(report.duplicates for report in account.reports),
-        failed_tasks=sum(report.failed_tasks for report in account.reports),
-        batches=tuple(account.batches),
+        delivered_before=sum(report.delivered_before for report in totals.reports),
+        duplicates=sum(report.duplicates for report in totals.reports),
+        failed_tasks=sum(report.failed_tasks for report in totals.reports),
+        batches=tuple(totals.batches),
         ui_url=spark.sparkContext.uiWebUrl,
         # Each batch may have the same.
-        warnings=tuple(dict.fromkeys(warning for report in account.reports for warning in report.warnings)),
+        warnings=tuple(dict.fromkeys(warning for report in totals.reports for warning in report.warnings)),
     )
 
 
 @dataclass(slots=True)
-class _Account:
+class StreamTotals:
     """What was read and written until now, by partition and by batch."""
 
     starts: dict[TopicPartition, int]
@@ -86,14 +89,14 @@ class _Account:
     reports: list[JobReport] = field(default_factory=list)
 
     @classmethod
-    def of(cls, order: StreamOrder) -> _Account:
-        starts = {r.topic_partition: r.from_offset for r in order.planned_ranges}
-        return cls(starts, dict(starts), order.planned_ranges.total)
+    def of(cls, stream: StreamRequest) -> StreamTotals:
+        starts = {r.topic_partition: r.from_offset for r in stream.planned_ranges}
+        return cls(starts, dict(starts), stream.planned_ranges.total)
 
     @property
-    def progress(self) -> Whole:
+    def progress(self) -> OverallProgress:
         """How far all is, for the next batch."""
-        return Whole(sum(self.ends[p] - self.starts.get(p, 0) for p in self.ends), self.planned)
+        return OverallProgress(sum(self.ends[p] - self.starts.get(p, 0) for p in self.ends), self.planned)
 
     def add(self, number: int, report: JobReport, ends: dict[TopicPartition, int], *, replayed: bool = False) -> None:
         """Account for a batch.
@@ -124,53 +127,57 @@ class _Account:
         return tuple(sorted(one | {topic for report in self.reports for topic in report.target_topics}))
 
 
-def _refuse_moved(spark: SparkApplication, order: StreamOrder) -> None:
+def _refuse_moved(spark: SparkApplication, stream: StreamRequest) -> None:
     """Refuse a plan that was made before another run moved the checkpoint on."""
-    began = order.unfinished_checkpoint or order.checkpoint
+    began = stream.unfinished_checkpoint or stream.checkpoint
     offsets = batch_numbers(hadoop_files.names(spark, f"{began}/offsets"))
-    if max(offsets, default=-1) != order.last_batch:
+    if max(offsets, default=-1) != stream.last_batch:
         raise CheckpointInUseError(
-            f"Another run has moved the checkpoint on since this one was planned (from batch {order.last_batch} to {max(offsets, default=-1)}); a retry makes a new plan. Set max_active_runs=1 for the DAG."
+            f"Another run has moved the checkpoint on since this one was planned (from batch {stream.last_batch} to "
+            f"{max(offsets, default=-1)}); a retry makes a new plan. Set max_active_runs=1 for the DAG."
         )
 
 
-def _finish(spark: SparkApplication, request: JobRequest, order: StreamOrder, number: int, account: _Account) -> None:
+def _finish(
+    spark: SparkApplication, request: JobRequest, stream: StreamRequest, number: int, totals: StreamTotals
+) -> None:
     """Finish the batch that an earlier run began, and commit it."""
-    report = batch.copy(spark, replace(request, progress_lasts=True), account.progress)
-    hadoop_files.write_whole(spark, f"{order.unfinished_checkpoint}/commits/{number}", commit_text())
+    report = batch.copy(spark, replace(request, progress_lasts=True), totals.progress)
+    hadoop_files.write_whole(spark, f"{stream.unfinished_checkpoint}/commits/{number}", commit_text())
     ends = {TopicPartition(r.topic, r.partition): r.until_offset for r in report.ranges}
-    account.add(number, report, ends, replayed=True)
+    totals.add(number, report, ends, replayed=True)
 
 
-def _write_record(spark: SparkApplication, order: StreamOrder) -> None:
-    uri = f"{order.checkpoint}/{RECORD_NAME}"
+def _write_manifest(spark: SparkApplication, stream: StreamRequest) -> None:
+    uri = f"{stream.checkpoint}/{MANIFEST_NAME}"
     before = hadoop_files.read(spark, uri)
     if before is None:
-        hadoop_files.write_whole(spark, uri, order.record)
-    elif Generation.from_json(before, uri).stream_id != order.stream_id:
+        hadoop_files.write_whole(spark, uri, stream.record)
+    elif StreamManifest.from_json(before, uri).stream_id != stream.stream_id:
         raise CheckpointInUseError(
-            f"Another run has begun {order.checkpoint} since this one was planned; a retry makes a new plan. Set max_active_runs=1 for the DAG."
+            f"Another run has begun {stream.checkpoint} since this one was planned; a retry makes a new plan. Set "
+            "max_active_runs=1 for the DAG."
         )
-    elif before != order.record:
-        hadoop_files.overwrite(spark, uri, order.record)
+    elif before != stream.record:
+        hadoop_files.overwrite(spark, uri, stream.record)
 
 
-def _stream(spark: SparkApplication, request: JobRequest, order: StreamOrder, account: _Account) -> None:
+def _stream(spark: SparkApplication, request: JobRequest, stream: StreamRequest, totals: StreamTotals) -> None:
     """Run the stream to its end."""
     failures: list[Exception] = []
 
     def copy_batch(_: DataFrame, number: int) -> None:
         try:
-            _copy_batch(spark, request, order, number, account)
+            _copy_batch(spark, request, stream, number, totals)
         except Exception as error:
             # Spark would only pass its text on.
             failures.append(error)
             raise
 
     query = (
-        _source(spark, request, order)
+        _source(spark, request, stream)
         .writeStream.foreachBatch(copy_batch)
-        .option("checkpointLocation", order.checkpoint)
+        .option("checkpointLocation", stream.checkpoint)
         .trigger(availableNow=True)
         .start()
     )
@@ -186,41 +193,41 @@ def _stream(spark: SparkApplication, request: JobRequest, order: StreamOrder, ac
 
 
 def _copy_batch(
-    spark: SparkApplication, request: JobRequest, order: StreamOrder, number: int, account: _Account
+    spark: SparkApplication, request: JobRequest, stream: StreamRequest, number: int, totals: StreamTotals
 ) -> None:
     """Copy the offsets that Spark has written down for a batch. It commits the batch when this returns."""
     name = f"offsets/{number}"
-    begun = Batch.parse(hadoop_files.read(spark, f"{order.checkpoint}/{name}") or "", number, name)
-    ranges = batch_ranges(account.ends, begun.ends)
+    uncommitted = Batch.parse(hadoop_files.read(spark, f"{stream.checkpoint}/{name}") or "", number, name)
+    ranges = batch_ranges(totals.ends, uncommitted.ends)
     part = replace(
         request,
-        run_id=order.stream_id,
+        run_id=stream.stream_id,
         ranges=tuple(ranges.format()),
         spans=plan_spans(ranges),
         is_retry=False,
         progress_lasts=True,
-        audit_since_ms=begun.timestamp_ms,
+        audit_since_ms=uncommitted.timestamp_ms,
         stream=None,
     )
-    account.add(number, batch.copy(spark, part, account.progress), dict(begun.ends))
+    totals.add(number, batch.copy(spark, part, totals.progress), dict(uncommitted.ends))
 
 
-def _source(spark: SparkApplication, request: JobRequest, order: StreamOrder) -> DataFrame:
+def _source(spark: SparkApplication, request: JobRequest, stream: StreamRequest) -> DataFrame:
     reader = (
         spark.session.readStream.format("kafka")
         .options(**request.source_options)
-        .options(**order.source)
-        .option("startingOffsets", order.starting_offsets)
+        .options(**stream.source)
+        .option("startingOffsets", stream.starting_offsets)
         .option("failOnDataLoss", str(request.fail_on_data_loss).lower())
     )
-    if order.max_offsets_per_trigger is not None:
-        reader = reader.option("maxOffsetsPerTrigger", str(order.max_offsets_per_trigger))
+    if stream.max_offsets_per_trigger is not None:
+        reader = reader.option("maxOffsetsPerTrigger", str(stream.max_offsets_per_trigger))
     return reader.load()
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the request in the file that the first argument names; the report says how it went."""
-    return run_job(catch_up, argv)
+    return run_job(copy_stream, argv)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from airflow_provider_kafka_spark.jobs.audit import Delivered, find_delivered
 from airflow_provider_kafka_spark.jobs.driver import run_job
 from airflow_provider_kafka_spark.jobs.kafka_admin import KafkaAdmin, kafka_admin, login_options
 from airflow_provider_kafka_spark.jobs.kafka_source import Source, open_source, read_from, read_since
-from airflow_provider_kafka_spark.jobs.progress import Progress, Whole
+from airflow_provider_kafka_spark.jobs.progress import OverallProgress, Progress
 from airflow_provider_kafka_spark.jobs.record_writer import ReadCounter, WriteResult, merged
 from airflow_provider_kafka_spark.jobs.spark_application import SparkApplication
 from airflow_provider_kafka_spark.jobs.targets import find_targets
@@ -39,17 +39,17 @@ _CLOCK_SKEW_MS = 10 * 60 * 1000
 #: How long brokers may take to say which topics exist, when the write has failed.
 _LOOK_MS = 5_000
 _COMPACTED = (
-    "This is a retry, and the target is compacted ({}): what an earlier try delivered may be gone from it, so whole ranges "
-    "are written again, in order."
+    "This is a retry, and the target is compacted ({}): what an earlier try delivered may be gone from it, so whole "
+    "ranges are written again, in order."
 )
 
 
-def copy(spark: SparkApplication, request: JobRequest, whole: Whole | None = None) -> JobReport:
+def copy(spark: SparkApplication, request: JobRequest, overall: OverallProgress | None = None) -> JobReport:
     """Copy what the request names, and account for it.
 
     Nothing is written before all expressions, targets and earlier deliveries are known.
 
-    :param whole: if this is one of several parts, for the progress.
+    :param overall: if this is one of several parts, for the progress.
     :raises KafkaSparkError: if the request cannot be carried out as it stands.
     """
     started = time.monotonic()
@@ -67,7 +67,7 @@ def copy(spark: SparkApplication, request: JobRequest, whole: Whole | None = Non
         result, failed = WriteResult(), 0
         if source is not None:
             with _naming_deleted_targets(admin, targets):
-                result, failed = _write(spark, request, source, configs, claim, whole)
+                result, failed = _write(spark, request, source, configs, claim, overall)
         if claim is not None and not request.progress_lasts:
             claim.finish(admin)
         written_to = result.targets
@@ -219,7 +219,7 @@ def _write(
     source: Source,
     configs: Mapping[str, Mapping[str, str]],
     claim: Claim | None,
-    whole: Whole | None,
+    overall: OverallProgress | None,
 ) -> tuple[WriteResult, int]:
     """Write all records of a source.
 
@@ -229,7 +229,7 @@ def _write(
     spark.sparkContext.setJobGroup(group, f"Copy of run {request.run_id}")
     with (
         ReadCounter(spark.sparkContext) as counter,
-        Progress(counter, source.offsets, request.progress_seconds, request.event_token, whole),
+        Progress(counter, source.offsets, request.progress_seconds, request.event_token, overall),
     ):
         result = write_records(spark, request, source, configs, claim, counter)
     return result, _failed_tasks(spark, group)

@@ -41,8 +41,8 @@ class _Lease:
 def checkpoint_lock(spark: HasContext, uri: str, owner: str, stale: str | None) -> Iterator[None]:
     """Hold the lock.
 
-    A driver that was suspended so long that another run took its lock ends itself at once when it wakes: nothing it still wrote would be accounted for. So does one that cannot renew its lock, before
-    another run may take it.
+    A driver that was suspended so long that another run took its lock ends itself at once when it wakes: nothing it
+    still wrote would be accounted for. So does one that cannot renew its lock, before another run may take it.
 
     :param stale: text of a lock that may be taken over, because it was seen not to change.
     :raises CheckpointInUseError: if another run holds it.
@@ -55,17 +55,20 @@ def checkpoint_lock(spark: HasContext, uri: str, owner: str, stale: str | None) 
             hadoop_files.delete(spark, uri)
         taken = hadoop_files.create(spark, uri, lock.format())
         if taken and stale is not None:
-            # Two that take the same lock over at once may each delete it once: whose file is left is seen after a moment.
+            # Two that take the same lock over at once may each delete it once: whose file is left is seen after a
+            # moment.
             time.sleep(_SETTLE_SECONDS)
             taken = _is_same(Lock.parse(hadoop_files.read(spark, uri) or ""), lock)
     except OSError as error:
         raise CheckpointError(
-            f"checkpoint_location must be a folder that the Spark driver can write; it cannot: {error}. Correct its permissions, or name another."
+            f"checkpoint_location must be a folder that the Spark driver can write; it cannot: {error}. Correct its "
+            "permissions, or name another."
         ) from error
     if not taken:
         other = Lock.parse(hadoop_files.read(spark, uri) or "")
         raise CheckpointInUseError(
-            f"Only one run may use a checkpoint at a time; {uri} is held by {other or 'another run'}. Set max_active_runs=1 for the DAG, or give each task a checkpoint_location of its own."
+            f"Only one run may use a checkpoint at a time; {uri} is held by {other or 'another run'}. Set "
+            "max_active_runs=1 for the DAG, or give each task a checkpoint_location of its own."
         )
     stop = threading.Event()
     beats = threading.Thread(target=_beat, args=(spark, uri, lock, lease, stop), name="checkpoint-lock", daemon=True)
@@ -84,7 +87,7 @@ def _beat(spark: HasContext, uri: str, lock: Lock, lease: _Lease, stop: threadin
     beat = 0
     while not stop.wait(BEAT_SECONDS):
         beat += 1
-        begun = time.monotonic()
+        began = time.monotonic()
         try:
             seen = Lock.parse(hadoop_files.read(spark, uri) or "")
             if not _is_same(seen, lock):
@@ -92,7 +95,7 @@ def _beat(spark: HasContext, uri: str, lock: Lock, lease: _Lease, stop: threadin
                 # Not sys.exit: only the whole process takes the JVM, and its tasks, with it.
                 os._exit(_EXIT_CODE_LOST_LOCK)
             hadoop_files.overwrite(spark, uri, Lock(lock.owner, lock.application_id, beat).format())
-            lease.renewed = begun
+            lease.renewed = began
         except Exception as error:  # noqa: BLE001 - PySpark has names of its own for failures of the JVM, and a lock that is not renewed is taken over
             # The store may be away for a moment.
             sys.stderr.write(f"The lock {uri} cannot be renewed: {error}\n")
@@ -102,7 +105,8 @@ def _end_with_lease(uri: str, lease: _Lease, stop: threading.Event) -> None:
     while not stop.wait(LEASE_CHECK_SECONDS):
         if lease.is_over:
             sys.stderr.write(
-                f"The lock {uri} could not be renewed for {LEASE_SECONDS:.0f} s, and another run may take it over soon, so this job ends.\n"
+                f"The lock {uri} could not be renewed for {LEASE_SECONDS:.0f} s, and another run may take it over "
+                "soon, so this job ends.\n"
             )
             os._exit(_EXIT_CODE_LOST_LOCK)
 

@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_kafka_spark.core.errors import KafkaSparkError
+from airflow_provider_kafka_spark.core.job.failure_causes import find_cause
+from airflow_provider_kafka_spark.core.job.java_properties import parse_properties
+from airflow_provider_kafka_spark.core.job.job_events import JobStarted
+from airflow_provider_kafka_spark.core.job.redaction import redact
+from airflow_provider_kafka_spark.core.job.secret_references import dereferenced
+from airflow_provider_kafka_spark.core.job.shown_text import shown_lines
 from airflow_provider_kafka_spark.core.protocol import JobFailure, JobReport, JobRequest
-from airflow_provider_kafka_spark.core.submission.failure_causes import find_cause
-from airflow_provider_kafka_spark.core.submission.java_properties import parse_properties
-from airflow_provider_kafka_spark.core.submission.job_events import JobStarted
-from airflow_provider_kafka_spark.core.submission.redaction import redact
-from airflow_provider_kafka_spark.core.submission.secret_references import dereferenced
-from airflow_provider_kafka_spark.core.submission.shown_text import shown_lines
 from airflow_provider_kafka_spark.jobs.owner import end_with_owner, wait_for_owner
-from airflow_provider_kafka_spark.jobs.progress import say
+from airflow_provider_kafka_spark.jobs.progress import emit
 from airflow_provider_kafka_spark.jobs.report_file import write_report
 from airflow_provider_kafka_spark.jobs.spark_application import SparkApplication
 
@@ -61,7 +61,7 @@ def run_job(
         spark = SparkApplication(running)
         context = spark.sparkContext
         application = _Application(context.applicationId, context.version, context.uiWebUrl)
-        say(JobStarted(application.id, application.ui_url), request.event_token)
+        emit(JobStarted(application.id, application.ui_url), request.event_token)
         if request.proceed_file is not None:
             wait_for_owner(Path(request.proceed_file))
         report = job(spark, request)
@@ -76,7 +76,9 @@ def run_job(
 
 
 def _properties_of(path: str) -> Mapping[str, str]:
-    """What a file has that options refer to. One that cannot be read here cannot be read by Kafka's clients either, which then have no secret to tell."""
+    """What a file has that options refer to. One that cannot be read here cannot be read by Kafka's clients either,
+    which then have no secret to tell.
+    """
     try:
         return parse_properties(Path(path).read_text(errors="replace"))
     except OSError:

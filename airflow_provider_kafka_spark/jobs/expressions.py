@@ -49,8 +49,8 @@ def check_expression(spark: SparkSession, table: DataFrame, name: str, sql: str,
     shown = repr(_cut(sql, 120))
     if len(sql) > LONGEST:
         raise ExpressionError(
-            f"{name} must be an SQL expression of at most {LONGEST:,} characters, such as {example!r}; got {len(sql):,}, "
-            f"which begin with {shown}. Give a longer list of values to several tasks."
+            f"{name} must be an SQL expression of at most {LONGEST:,} characters, such as {example!r}; got "
+            f"{len(sql):,}, which begin with {shown}. Give a longer list of values to several tasks."
         )
     try:
         reason = _refusal_as_parsed(spark, sql)

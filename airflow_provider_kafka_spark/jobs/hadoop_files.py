@@ -27,13 +27,14 @@ def write_whole(spark: HasContext, uri: str, text: str) -> None:
         _write(file_system, partial, text, overwrite=True)
         renamed = file_system.rename(partial, path)
     except Py4JJavaError as error:
-        raise _named(error, f"writing {uri}") from error
+        raise _to_error(error, f"writing {uri}") from error
     if not renamed:
         raise FileExistsError(f"{uri} could not be written: does it exist already?")
 
 
 def overwrite(spark: HasContext, uri: str, text: str) -> None:
-    """Write a file in place of what is there, in one step where the file system can: HDFS, local disks and the object stores of Amazon and Google do.
+    """Write a file in place of what is there, in one step where the file system can: HDFS, local disks and the object
+    stores of Amazon and Google do.
 
     :raises OSError: if it cannot be written.
     """
@@ -53,7 +54,7 @@ def overwrite(spark: HasContext, uri: str, text: str) -> None:
             _write(file_system, path, text, overwrite=True)
             file_system.delete(partial, False)
     except Py4JJavaError as error:
-        raise _named(error, f"writing {uri}") from error
+        raise _to_error(error, f"writing {uri}") from error
 
 
 def _replace(spark: HasContext, partial: Any, path: Any) -> None:
@@ -86,7 +87,7 @@ def create(spark: HasContext, uri: str, text: str) -> bool:
         if is_local:
             file_system.mkdirs(path.getParent())
     except Py4JJavaError as error:
-        raise _named(error, f"making the folder of {uri}") from error
+        raise _to_error(error, f"making the folder of {uri}") from error
     try:
         if is_local:
             _claim(spark, path)
@@ -94,12 +95,14 @@ def create(spark: HasContext, uri: str, text: str) -> bool:
     except Py4JJavaError as error:
         if "FileAlreadyExistsException" in str(error.java_exception) or "already exists" in str(error.java_exception):
             return False
-        raise _named(error, f"writing {uri}") from error
+        raise _to_error(error, f"writing {uri}") from error
     return True
 
 
 def _claim(spark: HasContext, path: Any) -> None:
-    """Make an empty file on the local disk, or fail. (Hadoop's ``create`` only looks first: of eight at once, eight were told that the file is theirs.)"""
+    """Make an empty file on the local disk, or fail. (Hadoop's ``create`` only looks first: of eight at once, eight
+    were told that the file is theirs.)
+    """
     gateway, jvm = spark.sparkContext._gateway, spark.sparkContext._jvm
     files: Any = jvm.java.nio.file  # type: ignore[union-attr]
     attributes = gateway.new_array(files.attribute.FileAttribute, 0)  # type: ignore[union-attr]
@@ -133,7 +136,7 @@ def read(spark: HasContext, uri: str) -> str | None:
         finally:
             stream.close()
     except Py4JJavaError as error:
-        raise _named(error, f"reading {uri}") from error
+        raise _to_error(error, f"reading {uri}") from error
     if len(content) > LARGEST_FILE:
         raise OSError(f"reading {uri} failed: it must have at most {LARGEST_FILE:,} bytes; it has more")
     return content.decode(errors="replace")
@@ -148,7 +151,7 @@ def delete(spark: HasContext, uri: str) -> None:
     try:
         file_system.delete(path, False)
     except Py4JJavaError as error:
-        raise _named(error, f"deleting {uri}") from error
+        raise _to_error(error, f"deleting {uri}") from error
 
 
 def names(spark: HasContext, uri: str) -> list[str]:
@@ -162,7 +165,7 @@ def names(spark: HasContext, uri: str) -> list[str]:
             return []
         return [status.getPath().getName() for status in file_system.listStatus(path)]
     except Py4JJavaError as error:
-        raise _named(error, f"listing {uri}") from error
+        raise _to_error(error, f"listing {uri}") from error
 
 
 def _open(spark: HasContext, uri: str) -> tuple[Any, Any]:
@@ -171,7 +174,7 @@ def _open(spark: HasContext, uri: str) -> tuple[Any, Any]:
     try:
         file_system = path.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration())
     except Py4JJavaError as error:
-        raise _named(error, f"reaching {uri}") from error
+        raise _to_error(error, f"reaching {uri}") from error
     # A local folder would get a hidden checksum file beside each of ours, which nobody removes.
     file_system.setWriteChecksum(False)
     return file_system, path
@@ -185,5 +188,5 @@ def _write(file_system: Any, path: Any, text: str, *, overwrite: bool) -> None:
         stream.close()
 
 
-def _named(error: Py4JJavaError, doing: str) -> OSError:
-    return OSError(f"{doing} failed: {error.java_exception}")
+def _to_error(error: Py4JJavaError, action: str) -> OSError:
+    return OSError(f"{action} failed: {error.java_exception}")

@@ -130,8 +130,8 @@ def kafka_admin(spark: HasContext, options: Mapping[str, str]) -> Iterator[Kafka
     # py4j's answer where a class is absent.
     except TypeError as error:
         raise JarError(
-            "Spark must have the Kafka connector of its own version on its class path; it has none. Leave kafka_connector "
-            "out to have it fetched, or name its jars. Nothing was written to Kafka."
+            "Spark must have the Kafka connector of its own version on its class path; it has none. Leave "
+            "kafka_connector out to have it fetched, or name its jars. Nothing was written to Kafka."
         ) from error
     login = updater if config.containsKey("sasl.jaas.config") else updater.setAuthenticationConfigIfNeeded()
     client = jvm.org.apache.kafka.clients.admin.AdminClient.create(login.build())

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _PUBLIC_READER = (
-    "Spark {} has no Kafka RDD as known to this package, so its public reader was used: slower, and each range is read "
-    "by a Spark task of its own. Within each range the records are in order, between the ranges of a partition they may "
-    "not be. docs/versions.md names the Spark versions that have it."
+    "Spark {} has no Kafka RDD as known to this package, so its public reader was used: slower, and each range is "
+    "read by a Spark task of its own. Within each range the records are in order, between the ranges of a partition "
+    "they may not be. docs/versions.md names the Spark versions that have it."
 )
 
 
@@ -31,7 +31,8 @@ class Source:
 
     :param records: a ``JavaRDD`` of ``ConsumerRecord``, or None where this Spark has only its public reader. It may
         hold records between two ranges.
-    :param rows: the same with the columns of Spark's Kafka source, and nothing between the ranges; None if not asked for.
+    :param rows: the same with the columns of Spark's Kafka source, and nothing between the ranges; None if not asked
+        for.
     :param table: the ranges, as the writer reads them.
     :param warnings: what the author should know.
     """

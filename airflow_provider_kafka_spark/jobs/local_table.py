@@ -1,6 +1,7 @@
 """Small tables out of the driver's hands, without Python on the executors.
 
-``SparkSession.createDataFrame`` sends a list through a Python worker of an executor, of the driver's own Python version; an executor that only copies needs none.
+``SparkSession.createDataFrame`` sends a list through a Python worker of an executor, of the driver's own Python
+version; an executor that only copies needs none.
 """
 
 from __future__ import annotations

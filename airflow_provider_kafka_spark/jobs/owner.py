@@ -89,7 +89,9 @@ def _lives(pid: int, stat: Path, started: str | None) -> bool:
 
 
 def _started(pid: int, stat: Path) -> str | None:
-    """When a process was started, in clock ticks since boot, as numbers of processes are used again; empty where the system does not tell, None for a dead one."""
+    """When a process was started, in clock ticks since boot, as numbers of processes are used again; empty where the
+    system does not tell, None for a dead one.
+    """
     try:
         # The second field, the command, is in brackets and may hold anything.
         state, *more = stat.read_bytes().rpartition(b")")[2].decode().split()

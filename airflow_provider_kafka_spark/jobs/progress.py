@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from airflow_provider_kafka_spark.core.submission.job_events import JobEvent, JobProgress, format_event
+from airflow_provider_kafka_spark.core.job.job_events import JobEvent, JobProgress, format_event
 
 if TYPE_CHECKING:
     from airflow_provider_kafka_spark.jobs.record_writer import ReadCounter
 
 
-def say(event: JobEvent, token: str) -> None:
+def emit(event: JobEvent, token: str) -> None:
     """Print an event for the worker to read.
 
     :param token: of the request.
@@ -25,7 +25,7 @@ def say(event: JobEvent, token: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
+class OverallProgress:
     """The copy that a job is a part of.
 
     :param done: records that were read before this part.
@@ -43,15 +43,15 @@ class Progress:
     :param planned: records to be read at most.
     :param seconds: between two lines.
     :param token: of the request, for the events.
-    :param whole: if this is one of several parts; progress is then told of the whole.
+    :param overall: if this is one of several parts; progress is then told of the whole.
     """
 
     def __init__(
-        self, counter: ReadCounter, planned: int, seconds: float, token: str, whole: Whole | None = None
+        self, counter: ReadCounter, planned: int, seconds: float, token: str, overall: OverallProgress | None = None
     ) -> None:
         self._counter = counter
         self._planned = planned
-        self._whole = whole or Whole(0, planned)
+        self._overall = overall or OverallProgress(0, planned)
         self._seconds = seconds
         self._token = token
         self._stop = threading.Event()
@@ -68,7 +68,7 @@ class Progress:
         self._stop.set()
         self._thread.join(timeout=10)
         if error is None:
-            self._say(self._planned)
+            self._emit(self._planned)
 
     def _run(self) -> None:
         said = 0
@@ -81,9 +81,9 @@ class Progress:
             # Executors report with their heartbeats, which may be slower than we are.
             if records > said:
                 said = records
-                self._say(min(records, self._planned))
+                self._emit(min(records, self._planned))
 
-    def _say(self, records: int) -> None:
-        done = self._whole.done + records
-        progress = JobProgress(done, max(done, self._whole.planned), time.monotonic() - self._started)
-        say(progress, self._token)
+    def _emit(self, records: int) -> None:
+        done = self._overall.done + records
+        progress = JobProgress(done, max(done, self._overall.planned), time.monotonic() - self._started)
+        emit(progress, self._token)

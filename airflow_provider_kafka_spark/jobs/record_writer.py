@@ -203,10 +203,12 @@ def _missing(error: Exception) -> str:
         )
     if isinstance(error, TypeError):
         return (
-            "Spark's own compiler (janino and commons-compiler, part of every Spark distribution) must be on the class "
-            f"path of the driver; got {first}. Restore the jars of the Spark distribution. Nothing was written to Kafka."
+            "Spark's own compiler (janino and commons-compiler, part of every Spark distribution) must be on the "
+            f"class path of the driver; got {first}. Restore the jars of the Spark distribution. Nothing was written "
+            "to Kafka."
         )
     return (
-        f"The writer must compile against the Kafka connector of this Spark version; got {first}. Leave kafka_connector "
-        "out to have the connector fetched, or use a Spark version that docs/versions.md names. Nothing was written."
+        f"The writer must compile against the Kafka connector of this Spark version; got {first}. Leave "
+        "kafka_connector out to have the connector fetched, or use a Spark version that docs/versions.md names. "
+        "Nothing was written."
     )

@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from airflow_provider_kafka_spark.core.job.report_mac import sign
 from airflow_provider_kafka_spark.core.protocol import JobReport
-from airflow_provider_kafka_spark.core.submission.report_mac import sign
 from airflow_provider_kafka_spark.jobs.hadoop_files import write_whole
 
 if TYPE_CHECKING:

@@ -117,8 +117,9 @@ def wait_for_open_transactions(admin: KafkaAdmin, targets: Sequence[str]) -> Non
             return
         if time.monotonic() > deadline:
             raise DeliveryError(
-                f"What an earlier try delivered must be seen before anything is written; a transaction of another writer "
-                f"has been open for {_OPEN_SECONDS:.0f} s in {', '.join(hidden[:5])}. Nothing was written. A retry looks "
-                f"again; the writer has to commit, or its transaction to time out (transaction.timeout.ms)."
+                "What an earlier try delivered must be seen before anything is written; a transaction of another "
+                f"writer has been open for {_OPEN_SECONDS:.0f} s in {', '.join(hidden[:5])}. Nothing was written. A "
+                "retry looks again; the writer has to commit, or its transaction to time out "
+                "(transaction.timeout.ms)."
             )
         time.sleep(0.2)

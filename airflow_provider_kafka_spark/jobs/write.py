@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_kafka_spark.core.errors import JobFailedError, error_named
+from airflow_provider_kafka_spark.core.job.refused_records import find_refused_record
 from airflow_provider_kafka_spark.core.protocol import JobRequest
 from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER
-from airflow_provider_kafka_spark.core.submission.refused_records import find_refused_record
 from airflow_provider_kafka_spark.jobs.kafka_source import Source
 from airflow_provider_kafka_spark.jobs.record_writer import ReadCounter, WriteResult, run_writer
 from airflow_provider_kafka_spark.jobs.spark_application import SparkApplication

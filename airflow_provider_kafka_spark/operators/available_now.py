@@ -13,30 +13,30 @@ from airflow_provider_kafka_spark.core.bounds import Bound, parse_start
 from airflow_provider_kafka_spark.core.broker_state import ClusterState, Selection
 from airflow_provider_kafka_spark.core.delivery import check_duplicates, result_of_plan
 from airflow_provider_kafka_spark.core.errors import CheckpointError
+from airflow_provider_kafka_spark.core.job.job_credentials import JobCredentials
+from airflow_provider_kafka_spark.core.job.job_events import JobEvent, JobStarted
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition, by_topic
 from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE, check_group_id, check_integer
 from airflow_provider_kafka_spark.core.plan import ReplayPlan, Target, make_plan
-from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest, StreamOrder, Transform
+from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest, StreamRequest, Transform
 from airflow_provider_kafka_spark.core.resolve import ReadRules, timestamps_in
 from airflow_provider_kafka_spark.core.spans import plan_spans
-from airflow_provider_kafka_spark.core.streams.catch_up import CatchUp, Reset, resolve_catch_up
 from airflow_provider_kafka_spark.core.streams.checkpoint import Binding, Checkpoint
 from airflow_provider_kafka_spark.core.streams.delivery import (
     behind,
-    check_catch_up,
+    check_stream,
     report_of_nothing,
-    result_of_catch_up,
+    result_of_stream,
 )
 from airflow_provider_kafka_spark.core.streams.spark_faults import faults_of
-from airflow_provider_kafka_spark.core.submission.job_events import JobEvent, JobStarted
-from airflow_provider_kafka_spark.core.submission.job_logins import JobLogins
+from airflow_provider_kafka_spark.core.streams.stream_plan import Reset, StreamPlan, resolve_stream
 from airflow_provider_kafka_spark.hooks.checkpoint import CheckpointFolder, finished_offsets
 from airflow_provider_kafka_spark.hooks.consumer_group import ConsumerGroup
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.hooks.permissions import check_topics
 from airflow_provider_kafka_spark.hooks.run_state import StreamRunStore, TaskState
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
-from airflow_provider_kafka_spark.operators.kafka_to_kafka import KafkaToKafkaOperator, fail_for_good
+from airflow_provider_kafka_spark.operators.kafka_to_kafka import KafkaToKafkaOperator, no_retry_on_permanent_error
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -52,22 +52,30 @@ Start = str | int | datetime | dict[str, Any]
 
 
 class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
-    """Copy everything that is in topics when the run starts, in micro-batches, and stop. The next run goes on where this one stopped.
+    """Copy everything that is in topics when the run starts, in micro-batches, and stop. The next run goes on where
+    this one stopped.
 
-    The driver decides the offsets and keeps them in a checkpoint, executors follow, and nothing is read back from Kafka. A batch that a crash left unfinished is finished first, with exactly its
-    offsets; by the provenance header only what is not yet at the target is written.
+    The driver decides the offsets and keeps them in a checkpoint, executors follow, and nothing is read back from
+    Kafka. A batch that a crash left unfinished is finished first, with exactly its offsets; by the provenance header
+    only what is not yet at the target is written.
 
     .. warning::
-        One checkpoint is for one job and one run at a time. A job that differs in topics, clusters, target or expressions is refused; so is a second run while one is at work. Use ``max_active_runs=1``.
+        A checkpoint belongs to one job, and one run uses it at a time. A job with other topics, clusters, target or
+        expressions is refused, and so is a second run while one is active. Use ``max_active_runs=1``.
 
     :param topics: names of topics. (templated)
-    :param topic_pattern: a regular expression that matches whole names; topics that match later are taken in. (templated)
+    :param topic_pattern: a regular expression that matches whole names; topics that match later are taken in.
+        (templated)
     :param assign: partitions by topic, ``{"orders": [0, 1]}``; exactly one of the three. (templated)
-    :param checkpoint_location: a folder of this task alone: an absolute path, or a URI that both Hadoop's file systems and Airflow's ``ObjectStoragePath`` reach. (templated)
-    :param starting_offsets: where the very first run starts: ``"earliest"``, ``"latest"``, offsets as ``{"orders": {"0": 23}}``, or a moment. Later runs have the checkpoint. (templated)
+    :param checkpoint_location: a folder of this task alone: an absolute path, or a URI that both Hadoop's file systems
+        and Airflow's ``ObjectStoragePath`` reach. (templated)
+    :param starting_offsets: where the very first run starts: ``"earliest"``, ``"latest"``, offsets as
+        ``{"orders": {"0": 23}}``, or a moment. Later runs have the checkpoint. (templated)
     :param max_offsets_per_trigger: offsets of one micro-batch at most, over all partitions; all in one batch when None.
-    :param commit_group_id: a consumer group without members to which the finished offsets are committed after success, forwards only, for lag monitors. It is never read back. (templated)
-    :param reset_checkpoint_to: start again, from offsets or a moment as in ``starting_offsets``, with a new generation of the checkpoint; the old one is kept. Done once for each DAG run. (templated)
+    :param commit_group_id: a consumer group without members to which the finished offsets are committed after success,
+        forwards only, for lag monitors. It is never read back. (templated)
+    :param reset_checkpoint_to: start again, from offsets or a moment as in ``starting_offsets``, with a new generation
+        of the checkpoint; the old one is kept. Done once for each DAG run. (templated)
 
     Further parameters: :class:`~airflow_provider_kafka_spark.operators.kafka_to_kafka.KafkaToKafkaOperator`.
     """
@@ -107,7 +115,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         self.commit_group_id = commit_group_id
         self.reset_checkpoint_to = reset_checkpoint_to
 
-    @fail_for_good
+    @no_retry_on_permanent_error
     def execute(self, context: Context) -> dict[str, Any]:
         """Read the checkpoint, resolve, check, submit, and hold the report against plan and checkpoint.
 
@@ -132,47 +140,47 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
             if group is not None:
                 group.refuse_members()
             self._tokens.check(spark.cluster, source, sink, makes_them=not self.plan_only)
-            catch_up, plan = self._plan(context, source, sink, checkpoint, rules, target)
-            self._announce(checkpoint, catch_up, plan)
+            stream_plan, plan = self._plan(context, source, sink, checkpoint, rules, target)
+            self._announce(checkpoint, stream_plan, plan)
             self._check_timestamps(source, sink, target, plan.ranges)
             if self.plan_only:
                 self._make_no_asset_event()
                 return {
-                    **result_of_plan(plan, catch_up.record.stream_id),
-                    "unfinished": catch_up.unfinished.format(),
-                    "added_partitions": list(map(str, catch_up.added)),
-                    "generation": catch_up.generation,
+                    **result_of_plan(plan, stream_plan.manifest.stream_id),
+                    "unfinished": stream_plan.uncommitted.format(),
+                    "added_partitions": list(map(str, stream_plan.added)),
+                    "generation": stream_plan.generation,
                 }
-            report, warnings = report_of_nothing(plan, catch_up.record.stream_id), list[str]()
+            report, warnings = report_of_nothing(plan, stream_plan.manifest.stream_id), list[str]()
             finished = checkpoint.finished if checkpoint is not None else {}
-            if catch_up.has_work:
+            if stream_plan.has_work:
                 with self._tokens.logins(context["task_state_store"], spark.cluster, source, sink) as logins:
                     request = self._request(
-                        context, logins, folder, stale_lock, checkpoint, catch_up, plan, transform, rules
+                        context, logins, folder, stale_lock, checkpoint, stream_plan, plan, transform, rules
                     )
                     self._remember_request(context)
-                    store.submitting(catch_up.record.stream_id, plan.ranges, plan.target_ends)
+                    store.submitting(stream_plan.manifest.stream_id, plan.ranges, plan.target_ends)
                     report = spark.run(request, "available_now", lambda event: self._on_event(context, event), logins)
                 finished = finished_offsets(folder.location)
-                self._check_report(report, plan, finished, catch_up, transform)
+                self._check_report(report, plan, finished, stream_plan, transform)
                 warnings = self._recount_gaps(source, report, rules)
             else:
                 self.log.info("Nothing to do: the stream is at the end of every partition. Spark is not started.")
             after = source.state({p.topic for p in finished} & source.topic_names())
-            if catch_up.has_work:
+            if stream_plan.has_work:
                 plan = self._check_source_unchanged(plan, after, rules)
             lags = behind(finished, after, rules)
             committed = None if group is None else group.commit(finished)
         for warning in (*report.warnings, *warnings):
             self.log.warning("%s", warning)
-        finished_before = store.finished_before(catch_up.record.stream_id, plan.ranges)
+        finished_before = store.finished_before(stream_plan.manifest.stream_id, plan.ranges)
         if finished_before and self.target_topic is None:
             warnings.append(_UNKNOWN_TARGETS)
             self.log.warning(_UNKNOWN_TARGETS)
         result = {
-            **result_of_catch_up(report, plan, catch_up, lags, committed, tuple(warnings)),
+            **result_of_stream(report, plan, stream_plan, lags, committed, tuple(warnings)),
             "finished_before": finished_before.format(),
-            "written_before": store.written_before(catch_up.record.stream_id, plan.target_ends),
+            "written_before": store.written_before(stream_plan.manifest.stream_id, plan.target_ends),
         }
         store.finished(result)
         return self._done(context, result)
@@ -207,7 +215,8 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         spark.check()
         if spark.cluster.is_cluster_mode and folder.is_local and "file:" not in folder.location:
             raise CheckpointError(
-                f"In cluster mode the driver runs on another machine, so checkpoint_location must be a URI that both sides reach, such as 's3a://bucket/checkpoints/orders'; got {folder.location!r}."
+                "In cluster mode the driver runs on another machine, so checkpoint_location must be a URI that both "
+                f"sides reach, such as 's3a://bucket/checkpoints/orders'; got {folder.location!r}."
             )
         if not spark.cluster.is_cluster_mode:
             folder.check_writable()
@@ -254,7 +263,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         checkpoint: Checkpoint | None,
         rules: ReadRules,
         target: Target,
-    ) -> tuple[CatchUp, ReplayPlan]:
+    ) -> tuple[StreamPlan, ReplayPlan]:
         selection = self._selection()
         text = self._reset_text()
         reset = None if text is None else Reset(text, context["ti"].run_id)
@@ -272,12 +281,12 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
             columns=json.dumps(self.columns or {}, sort_keys=True),
             preserve_partition=self.preserve_partition,
         )
-        catch_up = resolve_catch_up(
+        stream_plan = resolve_stream(
             checkpoint, binding, selection, self._starting(), reset, cluster, rules, uuid4().hex[:16]
         )
         check_topics(source, cluster.topics, self._source_operation)
-        self._check_target(sink, target, reads_back=catch_up.unfinished_batch is not None)
-        return catch_up, make_plan(catch_up.resolved, cluster, target_state, target)
+        self._check_target(sink, target, reads_back=stream_plan.uncommitted_batch is not None)
+        return stream_plan, make_plan(stream_plan.resolved, cluster, target_state, target)
 
     def _source_state(
         self, source: KafkaHook, selection: Selection, known: set[str], begin: Bound | None
@@ -288,59 +297,67 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         selected = selection.matching(existing) if known else frozenset(selection.topic_names(existing))
         return source.state((selected | known) & existing, timestamps_in(begin) if begin is not None else ())
 
-    def _announce(self, checkpoint: Checkpoint | None, catch_up: CatchUp, plan: ReplayPlan) -> None:
-        self.log.info("The plan of stream %s:\n%s", catch_up.record.stream_id, plan.table())
-        if checkpoint is not None and not catch_up.is_new and self.starting_offsets is not None:
+    def _announce(self, checkpoint: Checkpoint | None, stream_plan: StreamPlan, plan: ReplayPlan) -> None:
+        self.log.info("The plan of stream %s:\n%s", stream_plan.manifest.stream_id, plan.table())
+        if checkpoint is not None and not stream_plan.is_new and self.starting_offsets is not None:
             self.log.info(
                 "starting_offsets=%r is moot: the checkpoint says where to go on.",
                 self.starting_offsets,
             )
-        if checkpoint is not None and checkpoint.uncommitted is not None and catch_up.unfinished_batch is None:
+        if checkpoint is not None and checkpoint.uncommitted is not None and stream_plan.uncommitted_batch is None:
             self.log.warning(
                 "Batch %s of generation %s was begun and not finished, and is left so: %s.",
                 checkpoint.uncommitted.number,
                 checkpoint.number,
-                ", ".join(checkpoint.unfinished_ranges.format()) or "no records",
+                ", ".join(checkpoint.uncommitted_ranges.format()) or "no records",
             )
-        if checkpoint is not None and catch_up.is_new:
+        if checkpoint is not None and stream_plan.is_new:
             self.log.warning(
                 "A new generation of the checkpoint begins, number %s; generation %s is kept as it is.",
-                catch_up.generation,
+                stream_plan.generation,
                 checkpoint.number,
             )
-        if catch_up.unfinished and checkpoint is not None and checkpoint.uncommitted is not None:
+        if stream_plan.uncommitted and checkpoint is not None and checkpoint.uncommitted is not None:
             self.log.warning(
-                "Batch %s was begun by an earlier run and not finished: %s. It is finished first, with exactly these offsets; %s.",
+                "Batch %s was begun by an earlier run and not finished: %s. It is finished first, with exactly these "
+                "offsets; %s.",
                 checkpoint.uncommitted.number,
-                ", ".join(catch_up.unfinished.format()),
+                ", ".join(stream_plan.uncommitted.format()),
                 "what is at the target already is not written again"
                 if self.provenance_headers or self.delivery == EXACTLY_ONCE
-                else "all of it is written again, since provenance_headers=False leaves no way to tell what is at the target already",
+                else "all of it is written again, since provenance_headers=False leaves no way to tell what is at the "
+                "target already",
             )
-        if catch_up.added:
-            self.log.info("New to the stream, and read from their beginning: %s.", ", ".join(map(str, catch_up.added)))
+        if stream_plan.added:
+            self.log.info(
+                "New to the stream, and read from their beginning: %s.", ", ".join(map(str, stream_plan.added))
+            )
 
     def _request(
         self,
         context: Context,
-        logins: JobLogins,
+        logins: JobCredentials,
         folder: CheckpointFolder,
         stale_lock: str | None,
         checkpoint: Checkpoint | None,
-        catch_up: CatchUp,
+        stream_plan: StreamPlan,
         plan: ReplayPlan,
         transform: Transform,
         rules: ReadRules,
     ) -> JobRequest:
-        begun = checkpoint.uncommitted if checkpoint is not None and catch_up.unfinished_batch is not None else None
-        record = checkpoint.record if checkpoint is not None and begun is not None else None
-        last = checkpoint.committed if checkpoint is not None and not catch_up.is_new else None
-        folder_of_begun = None if checkpoint is None or begun is None else folder.generation_uri(checkpoint.number)
+        uncommitted = (
+            checkpoint.uncommitted if checkpoint is not None and stream_plan.uncommitted_batch is not None else None
+        )
+        manifest = checkpoint.manifest if checkpoint is not None and uncommitted is not None else None
+        last = checkpoint.committed if checkpoint is not None and not stream_plan.is_new else None
+        uncommitted_checkpoint = (
+            None if checkpoint is None or uncommitted is None else folder.generation_uri(checkpoint.number)
+        )
         return JobRequest(
-            run_id=record.stream_id if record is not None else catch_up.record.stream_id,
+            run_id=manifest.stream_id if manifest is not None else stream_plan.manifest.stream_id,
             plan_digest=plan.digest,
-            ranges=tuple(catch_up.unfinished.format()),
-            spans=plan_spans(catch_up.unfinished),
+            ranges=tuple(stream_plan.uncommitted.format()),
+            spans=plan_spans(stream_plan.uncommitted),
             transform=transform,
             source_options=self._source_options(logins, plan_spans(plan.ranges), rules),
             sink_options=self._sink_options(logins),
@@ -348,23 +365,23 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
             fail_on_data_loss=rules.fail_on_data_loss,
             delivery=self.delivery,
             source_ids=dict(plan.topic_ids),
-            is_retry=begun is not None,
-            audit_since_ms=begun.timestamp_ms if begun is not None else int(time.time() * 1000),
+            is_retry=uncommitted is not None,
+            audit_since_ms=uncommitted.timestamp_ms if uncommitted is not None else int(time.time() * 1000),
             forbidden_targets=self._forbidden_targets(plan),
             progress_seconds=self.progress_seconds,
-            stream=StreamOrder(
-                stream_id=catch_up.record.stream_id,
+            stream=StreamRequest(
+                stream_id=stream_plan.manifest.stream_id,
                 planned=tuple(plan.ranges.format()),
                 source=self._subscription(plan),
-                starting_offsets=_starting_json(catch_up, plan),
-                checkpoint=folder.generation_uri(catch_up.generation),
-                record=catch_up.record.to_json(),
-                last_batch=begun.number if begun is not None else last.number if last is not None else -1,
+                starting_offsets=_starting_json(stream_plan, plan),
+                checkpoint=folder.generation_uri(stream_plan.generation),
+                record=stream_plan.manifest.to_json(),
+                last_batch=uncommitted.number if uncommitted is not None else last.number if last is not None else -1,
                 lock=folder.lock_uri,
                 stale_lock=stale_lock,
                 owner=_owner(context),
-                unfinished_batch=catch_up.unfinished_batch,
-                unfinished_checkpoint=folder_of_begun,
+                unfinished_batch=stream_plan.uncommitted_batch,
+                unfinished_checkpoint=uncommitted_checkpoint,
                 max_offsets_per_trigger=self.max_offsets_per_trigger,
             ),
         )
@@ -382,10 +399,10 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         report: JobReport,
         plan: ReplayPlan,
         finished: Mapping[TopicPartition, int],
-        catch_up: CatchUp,
+        stream_plan: StreamPlan,
         transform: Transform,
     ) -> None:
-        check_catch_up(report, plan, catch_up.record.stream_id, finished, transform)
+        check_stream(report, plan, stream_plan.manifest.stream_id, finished, transform)
         if not self.allow_duplicates:
             check_duplicates(report, transform)
 
@@ -404,7 +421,9 @@ def _owner(context: Context) -> str:
     )
 
 
-def _starting_json(catch_up: CatchUp, plan: ReplayPlan) -> str:
-    """Where Spark begins if it has not begun yet; a partition that came after this was decided begins at its earliest offset, -2."""
-    starting = catch_up.record.starting
+def _starting_json(stream_plan: StreamPlan, plan: ReplayPlan) -> str:
+    """Where Spark begins if it has not begun yet; a partition that came after this was decided begins at its earliest
+    offset, -2.
+    """
+    starting = stream_plan.manifest.starting
     return json.dumps(by_topic({p: starting.get(p, -2) for p in plan.ranges.topic_partitions}))

@@ -26,8 +26,8 @@ Timestamp = str | int | datetime
 class KafkaToKafkaBatchOperator(BoundedCopyOperator):
     """Copy what topics hold between a start and an end.
 
-    Windows of timestamps are half-open and cut by offset: the first offset at or after the start, up to the first at or after the end. So consecutive windows take every record exactly
-    once, even where timestamps are out of order.
+    Windows of timestamps are half-open and cut by offset: the first offset at or after the start, up to the first at or
+    after the end. So consecutive windows take every record exactly once, even where timestamps are out of order.
 
     :param topics: names of topics. (templated)
     :param topic_pattern: a regular expression that matches whole names. (templated)
@@ -36,7 +36,8 @@ class KafkaToKafkaBatchOperator(BoundedCopyOperator):
     :param ending_offsets: ``"latest"``, or offsets; exclusive. (templated)
     :param starting_timestamp: aware datetime, ISO 8601 or epoch ms, in place of ``starting_offsets``. (templated)
     :param ending_timestamp: the same for the end, exclusive. (templated)
-    :param exact_window: also leave out records whose own timestamp is outside of the window; with out-of-order timestamps some may then be in no window.
+    :param exact_window: also leave out records whose own timestamp is outside of the window; with out-of-order
+        timestamps some may then be in no window.
 
     Further parameters: :class:`~airflow_provider_kafka_spark.operators.bounded_copy.BoundedCopyOperator`.
     """
@@ -123,7 +124,8 @@ class KafkaToKafkaBatchOperator(BoundedCopyOperator):
             return parse_bound(offsets, side)
         if offsets != default:
             raise BoundError(
-                f"{name}_timestamp and {name}_offsets={offsets!r} contradict each other (Spark would ignore one of them in silence); give one of the two."
+                f"{name}_timestamp and {name}_offsets={offsets!r} contradict each other (Spark would ignore one of "
+                "them in silence); give one of the two."
             )
         return Bound.everywhere(AtTimestamp(epoch_ms))
 

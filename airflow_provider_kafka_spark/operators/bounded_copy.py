@@ -16,18 +16,18 @@ from airflow_provider_kafka_spark.core.delivery import (
     result_of_run,
 )
 from airflow_provider_kafka_spark.core.errors import OptionError
+from airflow_provider_kafka_spark.core.job.job_credentials import JobCredentials
+from airflow_provider_kafka_spark.core.job.job_events import JobEvent, JobStarted
 from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE, check_integer
 from airflow_provider_kafka_spark.core.plan import ReplayPlan, Target, make_plan
 from airflow_provider_kafka_spark.core.protocol import JobRequest, Transform
 from airflow_provider_kafka_spark.core.resolve import MissingRange, ReadRules, ResolvedRanges
 from airflow_provider_kafka_spark.core.spans import plan_spans
-from airflow_provider_kafka_spark.core.submission.job_events import JobEvent, JobStarted
-from airflow_provider_kafka_spark.core.submission.job_logins import JobLogins
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.hooks.permissions import check_topics
 from airflow_provider_kafka_spark.hooks.run_state import RunState, RunStateStore
 from airflow_provider_kafka_spark.hooks.transactions import remove_progress
-from airflow_provider_kafka_spark.operators.kafka_to_kafka import KafkaToKafkaOperator, fail_for_good
+from airflow_provider_kafka_spark.operators.kafka_to_kafka import KafkaToKafkaOperator, no_retry_on_permanent_error
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 class BoundedCopyOperator(KafkaToKafkaOperator):
     """Copy from a start to an end. Use one of the subclasses, which say what is read.
 
-    :param max_records_per_partition: cut ranges into Spark partitions of at most so many offsets; needs ``preserve_order=False``.
+    :param max_records_per_partition: cut ranges into Spark partitions of at most so many offsets; needs
+        ``preserve_order=False``.
     :param preserve_order: keep the order of each range.
 
     Further parameters: :class:`~airflow_provider_kafka_spark.operators.kafka_to_kafka.KafkaToKafkaOperator`.
@@ -57,7 +58,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
     def _resolve(self, hook: KafkaHook, rules: ReadRules) -> tuple[ResolvedRanges, ClusterState]:
         """The exact offsets, and the broker state they were resolved against."""
 
-    @fail_for_good
+    @no_retry_on_permanent_error
     def execute(self, context: Context) -> dict[str, Any]:
         """Resolve, check, submit, and hold the report against the plan.
 
@@ -126,8 +127,9 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         checked = super()._check_parameters()
         if self.max_records_per_partition is not None and self.preserve_order:
             raise OptionError(
-                f"max_records_per_partition={self.max_records_per_partition!r} splits a partition over several Spark tasks, which write at the same time, so the order of its records is lost. "
-                f"Pass preserve_order=False if that is right for the target."
+                f"max_records_per_partition={self.max_records_per_partition!r} splits a partition over several Spark "
+                "tasks, which write at the same time, so the order of its records is lost. Pass preserve_order=False "
+                "if that is right for the target."
             )
         return checked
 
@@ -158,7 +160,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
     def _request(
         self,
         sink: KafkaHook,
-        logins: JobLogins,
+        logins: JobCredentials,
         state: RunState,
         plan: ReplayPlan,
         transform: Transform,
@@ -196,7 +198,8 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
             )
         else:
             self.log.warning(
-                "An earlier try of this run may have delivered records, and provenance_headers=False leaves no way to tell which: they are written again."
+                "An earlier try of this run may have delivered records, and provenance_headers=False leaves no way to "
+                "tell which: they are written again."
             )
 
     def _target_ends(self, sink: KafkaHook, state: RunState) -> dict[str, dict[str, int]]:

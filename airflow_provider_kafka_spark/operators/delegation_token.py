@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator
 
 from airflow_provider_kafka_spark.core.errors import DelegationTokenExpiredError, InvalidInputError
-from airflow_provider_kafka_spark.core.logins.delegation_token import (
+from airflow_provider_kafka_spark.core.parameters import check_connection_id, milliseconds
+from airflow_provider_kafka_spark.core.tokens.delegation_token import (
     TokenInfo,
     TokenSelection,
     duration,
     meant_owner,
     utc,
 )
-from airflow_provider_kafka_spark.core.logins.token_fields import TokenFields
-from airflow_provider_kafka_spark.core.parameters import check_connection_id, milliseconds
+from airflow_provider_kafka_spark.core.tokens.token_fields import TokenFields
 from airflow_provider_kafka_spark.hooks.delegation_token import DelegationTokenHook
-from airflow_provider_kafka_spark.hooks.failure import fail_for_good
+from airflow_provider_kafka_spark.hooks.failure import no_retry_on_permanent_error
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -33,12 +33,17 @@ class DelegationTokensOperator(TokenFields, BaseOperator):
     """What both operators on delegation tokens share. Use one of the subclasses.
 
     :param conn_id: Kafka connection; its login must be the owner or a renewer of each token. (templated)
-    :param token_owner: principal whose tokens are meant, such as ``"User:alice"``. Given as ``owner``, it needs its type: any other ``owner`` is Airflow's own, which is often in ``default_args``. (templated)
-    :param token_ids: ids of the tokens that are meant, for example those that a :class:`~airflow_provider_kafka_spark.sensors.delegation_token.DelegationTokenExpirySensor` returned; or its whole
-        result. (templated)
-    :param ending_within: timedelta, or seconds: of those tokens, the ones that end within it. Given alone, of all that the login may see.
+    :param token_owner: principal whose tokens are meant, such as ``"User:alice"``. Given as ``owner``, it needs its
+        type: any other ``owner`` is Airflow's own, which is often in ``default_args``. (templated)
+    :param token_ids: ids of the tokens that are meant, for example those that a
+        :class:`~airflow_provider_kafka_spark.sensors.delegation_token.DelegationTokenExpirySensor` returned; or its
+        whole result. (templated)
+    :param ending_within: timedelta, or seconds: of those tokens, the ones that end within it. Given alone, of all that
+        the login may see.
     :param kafka_timeout: seconds for each call.
-    :param kafka_connector: where Kafka's Java client comes from: None fetches the jars of the Spark connector that fits the Spark in use, and keeps them, as does ``"provided"``; or a folder or glob of those jars, or a Maven coordinate.
+    :param kafka_connector: where Kafka's Java client comes from: None fetches the jars of the Spark connector that fits
+        the Spark in use, and keeps them, as does ``"provided"``; or a folder or glob of those jars, or a Maven
+        coordinate.
     """
 
     template_fields: Sequence[str] = ("conn_id", "token_owner", "token_ids", "kafka_connector")
@@ -72,7 +77,8 @@ class DelegationTokensOperator(TokenFields, BaseOperator):
         check_connection_id(self.conn_id, "conn_id")
         if self.token_owner is None and self.token_ids is None and self.ending_within is None:
             raise InvalidInputError(
-                "Say which delegation tokens are meant: token_owner='User:alice', token_ids=[...], or ending_within=timedelta(hours=6)."
+                "Say which delegation tokens are meant: token_owner='User:alice', token_ids=[...], or "
+                "ending_within=timedelta(hours=6)."
             )
         return TokenSelection.parse(self.token_owner, self.token_ids)
 
@@ -97,11 +103,14 @@ class DelegationTokensOperator(TokenFields, BaseOperator):
 class RenewDelegationTokensOperator(DelegationTokensOperator):
     """Prolong delegation tokens.
 
-    A token keeps its id and its secret, so jobs that use it live on. None is made to end sooner than it does. No token can be prolonged beyond its maximum time: the log says when one has reached it, and one that is there already is left as it is.
+    A token keeps its id and its secret, so jobs that use it live on. None is made to end sooner than it does. No token
+    can be prolonged beyond its maximum time: the log says when one has reached it, and one that is there already is
+    left as it is.
 
     The task returns ``{"tokens": [...], "at_maximum": [ids]}``, without secrets.
 
-    :param renew_for: timedelta, or seconds, from now on; the broker's ``delegation.token.expiry.time.ms`` by default, which is also the longest.
+    :param renew_for: timedelta, or seconds, from now on; the broker's ``delegation.token.expiry.time.ms`` by default,
+        which is also the longest.
 
     Further parameters: :class:`DelegationTokensOperator`.
     """
@@ -110,7 +119,7 @@ class RenewDelegationTokensOperator(DelegationTokensOperator):
         super().__init__(**kwargs)
         self.renew_for = renew_for
 
-    @fail_for_good
+    @no_retry_on_permanent_error
     def execute(self, context: Context) -> dict[str, Any]:  # noqa: ARG002 - Airflow's
         """Renew them one after the other.
 
@@ -131,7 +140,8 @@ class RenewDelegationTokensOperator(DelegationTokensOperator):
             left = duration(token.remaining_ms(now_ms))
             if token.at_maximum:
                 self.log.warning(
-                    "%s has reached its maximum time: it ends in %s, at %s, and no renewal changes that. Make a new one before, and give it to its jobs.",
+                    "%s has reached its maximum time: it ends in %s, at %s, and no renewal changes that. Make a new "
+                    "one before, and give it to its jobs.",
                     token,
                     left,
                     utc(token.max_ms),
@@ -149,12 +159,14 @@ class RenewDelegationTokensOperator(DelegationTokensOperator):
 
     def _refuse_ended(self, ended: list[TokenInfo]) -> None:
         raise DelegationTokenExpiredError(
-            f"A token that has ended cannot be renewed: {'; '.join(map(str, ended))}. Make a new one, and renew it earlier: DelegationTokenExpirySensor tells when."
+            f"A token that has ended cannot be renewed: {'; '.join(map(str, ended))}. Make a new one, and renew it "
+            "earlier: DelegationTokenExpirySensor tells when."
         )
 
 
 class ExpireDelegationTokensOperator(DelegationTokensOperator):
-    """End delegation tokens, at once or in a while. Jobs that use one lose their login. None is made to live longer than it does.
+    """End delegation tokens, at once or in a while. Jobs that use one lose their login. None is made to live longer
+    than it does.
 
     The task returns ``{"tokens": [...]}``, with their new times and without secrets.
 
@@ -167,11 +179,12 @@ class ExpireDelegationTokensOperator(DelegationTokensOperator):
         super().__init__(**kwargs)
         self.expire_in = expire_in
 
-    @fail_for_good
+    @no_retry_on_permanent_error
     def execute(self, context: Context) -> dict[str, Any]:
         """Expire them one after the other. One that is gone since an earlier try of this task has been expired.
 
-        :raises AirflowFailException: if one does not exist, or is not the login's to expire; after the others are expired.
+        :raises AirflowFailException: if one does not exist, or is not the login's to expire; after the others are
+            expired.
         """
         wished = self._selection()
         period_ms = None if self.expire_in is None else milliseconds(self.expire_in, "expire_in")

@@ -1,4 +1,6 @@
-"""What all Kafka-to-Kafka operators share: resolve, check, submit, and be green only when the job's report proves delivery."""
+"""What all Kafka-to-Kafka operators share: resolve, check, submit, and be green only when the job's report proves
+delivery.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +16,9 @@ from airflow_provider_kafka_spark.core.delivery import (
     ranges_with_gaps,
 )
 from airflow_provider_kafka_spark.core.errors import InvalidInputError, KafkaSparkError
+from airflow_provider_kafka_spark.core.job.job_credentials import JobCredentials
+from airflow_provider_kafka_spark.core.job.job_events import JobEvent, JobStarted
+from airflow_provider_kafka_spark.core.job.tuning import sink_defaults, source_defaults
 from airflow_provider_kafka_spark.core.kept_timestamps import check_times, check_timestamp_type, checks_times
 from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
 from airflow_provider_kafka_spark.core.options import check_sink_options, check_source_options
@@ -27,12 +32,9 @@ from airflow_provider_kafka_spark.core.plan import ReplayPlan, Target
 from airflow_provider_kafka_spark.core.protocol import JobReport, Transform
 from airflow_provider_kafka_spark.core.resolve import ReadRules
 from airflow_provider_kafka_spark.core.spans import Span
-from airflow_provider_kafka_spark.core.submission.job_events import JobEvent, JobStarted
-from airflow_provider_kafka_spark.core.submission.job_logins import JobLogins
-from airflow_provider_kafka_spark.core.submission.tuning import sink_defaults, source_defaults
 from airflow_provider_kafka_spark.core.transactions import TRANSACTION_TIMEOUT_MS
 from airflow_provider_kafka_spark.hooks.edge_timestamps import edge_timestamps
-from airflow_provider_kafka_spark.hooks.failure import fail_for_good as fail_for_good
+from airflow_provider_kafka_spark.hooks.failure import no_retry_on_permanent_error as no_retry_on_permanent_error
 from airflow_provider_kafka_spark.hooks.failure import undated_run_explained
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.hooks.permissions import check_topics
@@ -40,7 +42,7 @@ from airflow_provider_kafka_spark.hooks.run_state import RequestStore, remember_
 from airflow_provider_kafka_spark.hooks.transactions import check_transactions
 from airflow_provider_kafka_spark.operators.asset_events import describe_delivery
 from airflow_provider_kafka_spark.operators.spark_job import SparkJobOperator
-from airflow_provider_kafka_spark.operators.token_use import TokenUse
+from airflow_provider_kafka_spark.operators.token_policy import DelegationTokenPolicy
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -55,8 +57,9 @@ _MOST_SHOWN_CHARACTERS = 200
 class KafkaToKafkaOperator(SparkJobOperator):
     """Copy records from Kafka to Kafka through Spark. Use one of the subclasses, which say what is read.
 
-    A green task means that every planned record that exists was read, and that everything that passed ``where`` was written to the target and acknowledged by all in-sync
-    replicas, as counted by the job itself. The exact offsets are fixed before Spark starts, and a retry of the task uses them again.
+    A green task means that every planned record that exists was read, and that everything that passed ``where`` was
+    written to the target and acknowledged by all in-sync replicas, as counted by the job itself. The exact offsets are
+    fixed before Spark starts, and a retry of the task uses them again.
 
     With ``delivery="exactly_once"`` records are written in transactions, and a retry goes on from the progress that was
     committed with them. With ``"at_least_once"`` a retry reads the target back by the provenance header; with
@@ -65,11 +68,15 @@ class KafkaToKafkaOperator(SparkJobOperator):
     :param source_conn_id: Kafka connection to read from. (templated)
     :param target_conn_id: Kafka connection to write to; the source's when None. (templated)
     :param target_topic: one topic for all records. (templated)
-    :param target_topic_expr: an SQL expression per row, such as ``"concat(topic, '_replay')"``; exactly one of the two. (templated)
+    :param target_topic_expr: an SQL expression per row, such as ``"concat(topic, '_replay')"``; exactly one of the two.
+        (templated)
     :param allow_same_topic: permit writing into a topic that is being read.
-    :param where: an SQL predicate over ``key, value, topic, partition, offset, timestamp, timestampType, headers``. (templated)
-    :param columns: SQL expressions for ``key``, ``value``, ``headers``, ``partition``; what is left out is unchanged. (templated)
-    :param preserve_partition: write to the partition number that the record came from; otherwise the Java producer's hash of the key decides.
+    :param where: an SQL predicate over ``key, value, topic, partition, offset, timestamp, timestampType, headers``.
+        (templated)
+    :param columns: SQL expressions for ``key``, ``value``, ``headers``, ``partition``; what is left out is unchanged.
+        (templated)
+    :param preserve_partition: write to the partition number that the record came from; otherwise the Java producer's
+        hash of the key decides.
     :param preserve_timestamps: keep each record's timestamp; refused where the target would replace it, refuse it, or
         delete such a record at once.
     :param include_headers: keep the source's headers.
@@ -78,14 +85,17 @@ class KafkaToKafkaOperator(SparkJobOperator):
         transactions on the target's brokers. ``at_least_once`` where brokers or permissions do not allow them: a retry
         writes only what is missing, and reports every duplicate.
     :param allow_duplicates: only report records that the target has more than once, in place of failing.
-    :param isolation_level: ``read_committed`` leaves aborted records out and ends at the last stable offset; ``read_uncommitted`` does neither.
+    :param isolation_level: ``read_committed`` leaves aborted records out and ends at the last stable offset;
+        ``read_uncommitted`` does neither.
     :param fail_on_data_loss: aged-out offsets and re-created topics are an error; otherwise the gap is in the result.
     :param source_options: further options of Spark's Kafka source. (templated)
     :param sink_options: further options of the Kafka producer, with the prefix ``kafka.``. (templated)
     :param plan_only: resolve, check, return the plan, submit nothing, make no asset event.
-    :param use_delegation_token: the worker makes a delegation token for this run with the connection's login, and Spark logs in with that alone: it never sees the login. The token is renewed while the job runs
-        and expired behind it. True for all clusters, ``"source"`` or ``"target"`` for one. ``"spark"``: on YARN and Kubernetes with Kerberos, Spark itself obtains and renews a token for each cluster whose
-        connection logs in by Kerberos; only its settings are made here, and the tokens end by themselves.
+    :param use_delegation_token: the worker makes a delegation token for this run with the connection's login, and Spark
+        logs in with that alone: it never sees the login. The token is renewed while the job runs and expired behind it.
+        True for all clusters, ``"source"`` or ``"target"`` for one. ``"spark"``: on YARN and Kubernetes with Kerberos,
+        Spark itself obtains and renews a token for each cluster whose connection logs in by Kerberos; only its settings
+        are made here, and the tokens end by themselves.
     :param min_token_lifetime: timedelta, or seconds: refuse to submit if such a token cannot live so long.
     :param kafka_timeout: seconds for each request to a broker.
     :param progress_seconds: seconds between two lines of progress in the log.
@@ -160,7 +170,7 @@ class KafkaToKafkaOperator(SparkJobOperator):
         self.min_token_lifetime = min_token_lifetime
         self.kafka_timeout = kafka_timeout
         self.progress_seconds = progress_seconds
-        self._tokens = TokenUse()
+        self._tokens = DelegationTokenPolicy()
 
     @property
     def _delivery(self) -> str:
@@ -250,7 +260,8 @@ class KafkaToKafkaOperator(SparkJobOperator):
         unknown = sorted(set(columns) - set(_COLUMNS))
         if unknown:
             raise InvalidInputError(
-                f"columns may set {', '.join(_COLUMNS)}; got {unknown}. (The timestamp is kept by preserve_timestamps, and the topic is target_topic_expr.)"
+                f"columns may set {', '.join(_COLUMNS)}; got {unknown}. (The timestamp is kept by "
+                "preserve_timestamps, and the topic is target_topic_expr.)"
             )
         if self.preserve_partition and "partition" in columns:
             raise InvalidInputError(
@@ -282,19 +293,21 @@ class KafkaToKafkaOperator(SparkJobOperator):
                 continue
             if not isinstance(text, str) or not text.strip():
                 raise InvalidInputError(
-                    f"{name} must be text that is not blank; got {text!r}. If a template stands there, look at what it rendered to."
+                    f"{name} must be text that is not blank; got {text!r}. If a template stands there, look at what "
+                    "it rendered to."
                 )
         expressions = self.columns or {}
         if not isinstance(expressions, Mapping) or not all(
             isinstance(sql, str) and sql.strip() for sql in expressions.values()
         ):
             raise InvalidInputError(
-                f"columns must map columns to SQL expressions, such as {{'value': 'upper(string(value))'}}; got {self.columns!r}."
+                "columns must map columns to SQL expressions, such as {'value': 'upper(string(value))'}; got "
+                f"{self.columns!r}."
             )
         self._check_submit_types()
         for name in ("kafka_timeout", "progress_seconds"):
             check_seconds(getattr(self, name), name)
-        self._tokens = TokenUse(self.use_delegation_token, self.min_token_lifetime, self.kafka_timeout)
+        self._tokens = DelegationTokenPolicy(self.use_delegation_token, self.min_token_lifetime, self.kafka_timeout)
 
     def _target_hook(self, source: KafkaHook) -> KafkaHook:
         if self.target_conn_id is None or self.target_conn_id == self.source_conn_id:
@@ -326,7 +339,8 @@ class KafkaToKafkaOperator(SparkJobOperator):
             check_transactions(sink, int(options.get("kafka.transaction.timeout.ms", TRANSACTION_TIMEOUT_MS)))
 
     def _check_timestamps(self, source: KafkaHook, sink: KafkaHook, target: Target, ranges: OffsetRanges) -> None:
-        """Refuse a target that would not keep the records' timestamps; where ``target_topic_expr`` leads, the job looks.
+        """Refuse a target that would not keep the records' timestamps; where ``target_topic_expr`` leads, the job
+        looks.
 
         :raises TargetError: naming the target's setting.
         """
@@ -338,7 +352,7 @@ class KafkaToKafkaOperator(SparkJobOperator):
         if not self.plan_only and checks_times(config) and (edges := edge_timestamps(source, ranges)) is not None:
             check_times(target.topic, config, *edges, state.now_ms)
 
-    def _source_options(self, logins: JobLogins, spans: Sequence[Span], rules: ReadRules) -> dict[str, str]:
+    def _source_options(self, logins: JobCredentials, spans: Sequence[Span], rules: ReadRules) -> dict[str, str]:
         """The options of Spark's Kafka source: what is fast, the login, and the author's own."""
         return {
             **source_defaults(spans, read_committed=rules.read_committed),
@@ -346,7 +360,7 @@ class KafkaToKafkaOperator(SparkJobOperator):
             **check_source_options(self.source_options, stream=self._is_stream),
         }
 
-    def _sink_options(self, logins: JobLogins) -> dict[str, str]:
+    def _sink_options(self, logins: JobCredentials) -> dict[str, str]:
         """The options of the producer, as of Spark's Kafka sink: what is fast, the login, and the author's own."""
         return {**sink_defaults(), **logins.sink_options(), **check_sink_options(self.sink_options)}
 
@@ -370,7 +384,10 @@ class KafkaToKafkaOperator(SparkJobOperator):
         gaps = ranges_with_gaps(report)
         if gaps.total > _MOST_RECOUNTED_OFFSETS:
             return [
-                f"{len(gaps)} ranges have offsets without a record (compacted, aborted, or transaction markers); with {gaps.total:,} offsets they are too many to be counted a second time"
+                (
+                    f"{len(gaps)} ranges have offsets without a record (compacted, aborted, or transaction markers); "
+                    f"with {gaps.total:,} offsets they are too many to be counted a second time"
+                )
             ]
         if gaps:
             self.log.info("%s ranges have offsets without a record; a second client counts them.", f"{len(gaps):,}")
@@ -381,7 +398,8 @@ class KafkaToKafkaOperator(SparkJobOperator):
         """The plan of a job that has ended; with what is missing, if loss is permitted.
 
         :param cluster: the source after the job.
-        :raises DataLossError: if a topic was deleted and created again meanwhile: what was read is not what was planned.
+        :raises DataLossError: if a topic was deleted and created again meanwhile: what was read is not what was
+            planned.
         """
         known = {name: topic_id for name, topic_id in plan.topic_ids.items() if name in cluster.topics}
         existing = replace(plan, topic_ids=known)

@@ -18,7 +18,8 @@ from airflow_provider_kafka_spark.operators.bounded_copy import BoundedCopyOpera
 class ReplayOffsetRangesOperator(BoundedCopyOperator):
     """Copy exactly the given offset ranges, any number of each partition.
 
-    Each range is read by one Spark partition, in order, as ``createRDD`` had it; more than 64 ranges are merged into spans where that is cheaper.
+    Each range is read by one Spark partition, in order, as ``createRDD`` had it; more than 64 ranges are merged into
+    spans where that is cheaper.
 
     :param offset_ranges: a list of ``{"topic", "partition", "from_offset", "until_offset"}`` or of
         ``"orders:0:100:200"``, in any order; that list as JSON text, as ``"{{ params.ranges | tojson }}"`` renders it;

@@ -13,8 +13,8 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.configuration import conf
 
 from airflow_provider_kafka_spark.core.errors import OptionError
+from airflow_provider_kafka_spark.core.job.job_events import JobStarted
 from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE
-from airflow_provider_kafka_spark.core.submission.job_events import JobStarted
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.hooks.submission.spark_cluster import HISTORY_SERVER_EXTRA
 from airflow_provider_kafka_spark.links.spark_application import SparkApplicationLink
@@ -42,7 +42,8 @@ class SparkJobOperator(BaseOperator):
     """Submit a job of this package to the cluster of a Spark connection.
 
     :param spark_conn_id: Spark connection: master, deploy mode, queue. (templated)
-    :param kafka_connector: where Spark's Kafka connector comes from, see :class:`~airflow_provider_kafka_spark.hooks.spark_job.SparkJobHook`. (templated)
+    :param kafka_connector: where Spark's Kafka connector comes from, see
+        :class:`~airflow_provider_kafka_spark.hooks.spark_job.SparkJobHook`. (templated)
     :param report_location: folder, as URI, for the report in cluster mode. (templated)
 
     All further parameters are those of the Spark provider's ``SparkSubmitOperator``, with the same meaning.
@@ -170,7 +171,9 @@ class SparkJobOperator(BaseOperator):
         return self._spark_hook
 
     def _with_lineage(self, properties: dict[str, Any], context: Context) -> dict[str, Any]:
-        """Spark properties by which OpenLineage ties the job to this task, where the author or Airflow's configuration wants that."""
+        """Spark properties by which OpenLineage ties the job to this task, where the author or Airflow's configuration
+        wants that.
+        """
         wanted = (
             (
                 self.openlineage_inject_parent_job_info,
@@ -188,7 +191,8 @@ class SparkJobOperator(BaseOperator):
         """Refuse what a template may have rendered to, and what a caller without type checks may have given."""
         if not isinstance(self.conf or {}, Mapping):
             raise OptionError(
-                f"conf must map Spark properties to values, such as {{'spark.executor.memory': '2g'}}; got {self.conf!r}."
+                "conf must map Spark properties to values, such as {'spark.executor.memory': '2g'}; got "
+                f"{self.conf!r}."
             )
         if not isinstance(self.env_vars or {}, Mapping):
             raise OptionError(

@@ -11,24 +11,24 @@ from airflow.sdk import BaseSensorOperator, PokeReturnValue
 from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
+from airflow_provider_kafka_spark.core.conditions.outage import Outage
 from airflow_provider_kafka_spark.core.errors import (
     BrokerUnavailableError,
     JavaStartError,
     OptionError,
 )
-from airflow_provider_kafka_spark.core.logins.delegation_token import (
+from airflow_provider_kafka_spark.core.parameters import check_connection_id, milliseconds
+from airflow_provider_kafka_spark.core.tokens.delegation_token import (
     EXPIRING,
     MODES,
+    TokenCheckResult,
     TokenSelection,
-    TokenVerdict,
     judge,
     meant_owner,
 )
-from airflow_provider_kafka_spark.core.logins.token_fields import TokenFields
-from airflow_provider_kafka_spark.core.parameters import check_connection_id, milliseconds
-from airflow_provider_kafka_spark.core.waiting.outage import Outage
+from airflow_provider_kafka_spark.core.tokens.token_fields import TokenFields
 from airflow_provider_kafka_spark.hooks.delegation_token import DelegationTokenHook
-from airflow_provider_kafka_spark.hooks.failure import fail_for_good
+from airflow_provider_kafka_spark.hooks.failure import no_retry_on_permanent_error
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -38,20 +38,28 @@ _MARGIN = timedelta(milliseconds=500)
 
 
 class DelegationTokenExpirySensor(TokenFields, BaseSensorOperator):
-    """Wait until delegation tokens come to their end, to renew them, or until all live long enough, as a gate before a long job.
+    """Wait until delegation tokens come to their end, to renew them, or until all live long enough, as a gate before a
+    long job.
 
-    It looks, and then sleeps until the moment that matters: when the first token will be within ``min_remaining`` of its end. Deferred, that costs neither a worker nor a JVM meanwhile. What only somebody's
-    doing can change (a renewal in mode ``valid``, a first token) is looked at every ``poke_interval``. Times are compared with the broker's clock where it tells it.
+    It looks, and then sleeps until the moment that matters: when the first token will be within ``min_remaining`` of
+    its end. Deferred, that costs neither a worker nor a JVM meanwhile. What only somebody's doing can change (a renewal
+    in mode ``valid``, a first token) is looked at every ``poke_interval``. Times are compared with the broker's clock
+    where it tells it.
 
-    The task returns the tokens it found, as ``{"tokens": [{"token_id", "owner", "renewers", "issue_timestamp_ms", "expiry_timestamp_ms", "max_timestamp_ms"}], "now_ms": ...}``: in mode ``expiring`` those at
-    their end, in mode ``valid`` all. It never holds a secret.
+    The task returns the tokens it found, as ``{"tokens": [{"token_id", "owner", "renewers", "issue_timestamp_ms",
+    "expiry_timestamp_ms", "max_timestamp_ms"}], "now_ms":
+    ...}``: in mode ``expiring`` those at their end, in mode ``valid`` all. It never holds a secret.
 
     :param conn_id: Kafka connection. (templated)
-    :param token_owner: principal whose tokens are meant, such as ``"User:alice"``; all that the login may see by default. Given as ``owner``, it needs its type: any other ``owner`` is Airflow's own, which is often in ``default_args``. (templated)
+    :param token_owner: principal whose tokens are meant, such as ``"User:alice"``; all that the login may see by
+        default. Given as ``owner``, it needs its type: any other ``owner`` is Airflow's own, which is often in
+        ``default_args``. (templated)
     :param token_ids: ids of the tokens that are meant. One that does not exist fails the task. (templated)
     :param min_remaining: timedelta, or seconds.
-    :param mode: what is waited for, as ``wait_for``; or Airflow's own, ``"poke"`` or ``"reschedule"``, which is often in ``default_args``. Rescheduled, it looks every ``poke_interval``, by a JVM each time.
-    :param wait_for: ``"expiring"`` (default): a token is within ``min_remaining`` of its end. ``"valid"``: every one lives for that long.
+    :param mode: what is waited for, as ``wait_for``; or Airflow's own, ``"poke"`` or ``"reschedule"``, which is often
+        in ``default_args``. Rescheduled, it looks every ``poke_interval``, by a JVM each time.
+    :param wait_for: ``"expiring"`` (default): a token is within ``min_remaining`` of its end. ``"valid"``: every one
+        lives for that long.
     :param kafka_timeout: seconds for each call.
     :param kafka_connector: where Kafka's Java client comes from, as for the operators on tokens. (templated)
     :param deferrable: wait in the triggerer.
@@ -95,29 +103,29 @@ class DelegationTokenExpirySensor(TokenFields, BaseSensorOperator):
 
         :return: the tokens, as above.
         """
-        return self._look_or_defer(timedelta(seconds=self.timeout)) if self.deferrable else super().execute(context)
+        return self._check_or_defer(timedelta(seconds=self.timeout)) if self.deferrable else super().execute(context)
 
     def execute_complete(self, context: Context, event: object = None, until: float = 0.0) -> Any:  # noqa: ARG002 - Airflow's
         """Look again after having slept.
 
         :param until: when the sensor's time is over, in seconds since 1970.
         """
-        return self._look_or_defer(datetime.fromtimestamp(until, timezone.utc) - _now())
+        return self._check_or_defer(datetime.fromtimestamp(until, timezone.utc) - _now())
 
-    @fail_for_good
+    @no_retry_on_permanent_error
     def poke(self, context: Context) -> bool | PokeReturnValue:  # noqa: ARG002 - Airflow's
         if self._asleep_until is not None and _now() < self._asleep_until:
             return False
-        found = self._look()
+        found = self._check()
         if isinstance(found, dict):
             return PokeReturnValue(True, found)
         # Rescheduled tasks forget it, and look each time they are poked.
         self._asleep_until = _now() + found
         return False
 
-    def _look_or_defer(self, left: timedelta) -> Any:
+    def _check_or_defer(self, left: timedelta) -> Any:
         try:
-            found = fail_for_good(self._look)()
+            found = no_retry_on_permanent_error(self._check)()
         except AirflowFailException as error:
             if self.soft_fail or self.never_fail:
                 raise AirflowSkipException(f"Skipping instead of failing: {error}") from error
@@ -133,30 +141,31 @@ class DelegationTokenExpirySensor(TokenFields, BaseSensorOperator):
             timeout=left,
         )
 
-    def _look(self) -> dict[str, Any] | timedelta:
+    def _check(self) -> dict[str, Any] | timedelta:
         """The result, or how long to sleep."""
         selection, min_remaining_ms = self._check_parameters()
         try:
             with DelegationTokenHook.of_connector(self.conn_id, self.kafka_timeout, self.kafka_connector) as hook:
-                # The clock first: in doubt a token is taken to live a moment longer, and the gate to be a moment narrower.
+                # The clock first: in doubt a token is taken to live a moment longer, and the gate to be a moment
+                # narrower.
                 now_ms = hook.now_ms()
-                verdict = judge(hook.describe(selection.owner), selection, min_remaining_ms, self.wait_for, now_ms)
+                result = judge(hook.describe(selection.owner), selection, min_remaining_ms, self.wait_for, now_ms)
         except (BrokerUnavailableError, JavaStartError) as error:
             for line in self._outage.began(error):
                 self.log.warning("%s", line)
             return timedelta(seconds=self.poke_interval)
         for line in self._outage.ended():
             self.log.info("%s", line)
-        self.log.info("%s", verdict.text)
-        if verdict.met:
-            return {"tokens": [token.as_json() for token in verdict.tokens], "now_ms": now_ms}
-        return self._sleep(verdict)
+        self.log.info("%s", result.text)
+        if result.met:
+            return {"tokens": [token.as_json() for token in result.tokens], "now_ms": now_ms}
+        return self._sleep(result)
 
-    def _sleep(self, verdict: TokenVerdict) -> timedelta:
-        if verdict.wait_ms is None:
+    def _sleep(self, result: TokenCheckResult) -> timedelta:
+        if result.wait_ms is None:
             return timedelta(seconds=self.poke_interval)
         # A token that is expired by hand, or a new one that ends sooner, is not foreseen: look at least once a day.
-        return min(timedelta(milliseconds=verdict.wait_ms), timedelta(days=1))
+        return min(timedelta(milliseconds=result.wait_ms), timedelta(days=1))
 
     def _check_parameters(self) -> tuple[TokenSelection, int]:
         check_connection_id(self.conn_id, "conn_id")

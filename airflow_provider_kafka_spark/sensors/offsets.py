@@ -13,18 +13,18 @@ from airflow.sdk import BaseSensorOperator, PokeReturnValue
 from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
+from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerQuery, BrokerSnapshot, ConditionResult
+from airflow_provider_kafka_spark.core.conditions.condition import Condition
+from airflow_provider_kafka_spark.core.conditions.group_lag import GroupLag
+from airflow_provider_kafka_spark.core.conditions.new_records import NewRecords
+from airflow_provider_kafka_spark.core.conditions.outage import Outage
+from airflow_provider_kafka_spark.core.conditions.timestamp_reached import TimestampReached
 from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError
 from airflow_provider_kafka_spark.core.parameters import check_connection_id, check_seconds
-from airflow_provider_kafka_spark.core.waiting.conditions import Condition
-from airflow_provider_kafka_spark.core.waiting.facts import Facts, Needs, Verdict
-from airflow_provider_kafka_spark.core.waiting.group_lag import GroupLag
-from airflow_provider_kafka_spark.core.waiting.new_records import NewRecords
-from airflow_provider_kafka_spark.core.waiting.outage import Outage
-from airflow_provider_kafka_spark.core.waiting.timestamp_reached import TimestampReached
-from airflow_provider_kafka_spark.hooks.broker_poll import ask_broker, read_checkpoint
-from airflow_provider_kafka_spark.hooks.failure import fail_for_good, undated_run_explained
+from airflow_provider_kafka_spark.hooks.broker_poll import fetch_snapshot, read_checkpoint
+from airflow_provider_kafka_spark.hooks.failure import no_retry_on_permanent_error, undated_run_explained
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
-from airflow_provider_kafka_spark.triggers.condition import KafkaConditionTrigger, verdict_of_event
+from airflow_provider_kafka_spark.triggers.condition import KafkaConditionTrigger, result_of_event
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -33,15 +33,19 @@ if TYPE_CHECKING:
 class KafkaOffsetsSensor(BaseSensorOperator):
     """Wait for something that a Kafka cluster tells about its offsets. Use one of the subclasses, which say what.
 
-    Poking, rescheduling and deferring give the same answer: each look judges by what the broker tells then, and nothing is kept in between. A look is one round of requests for all partitions;
-    it starts no Spark and commits nothing. A broker that does not answer is asked again until ``timeout``; a refused login or permission fails the task at once and for good.
+    Poking, rescheduling and deferring give the same answer: each look judges by what the broker tells then, and nothing
+    is kept in between. A look is one round of requests for all partitions; it starts no Spark and commits nothing. A
+    broker that does not answer is asked again until ``timeout``; a refused login or permission fails the task at once
+    and for good.
 
     :param source_conn_id: Kafka connection. (templated)
-    :param isolation_level: ``read_committed`` looks as far as the last stable offset, before the oldest open transaction; ``read_uncommitted`` to the end of the log.
+    :param isolation_level: ``read_committed`` looks as far as the last stable offset, before the oldest open
+        transaction; ``read_uncommitted`` to the end of the log.
     :param missing_topic: ``"fail"``, or ``"wait"`` until every topic exists.
     :param kafka_timeout: seconds for each request to a broker.
     :param deferrable: wait in the triggerer, where all sensors with one connection share one client.
-    :param kwargs: of Airflow's sensors. ``poke_interval``, ``timeout`` and ``soft_fail`` mean the same when it is deferred; ``exponential_backoff`` and ``max_wait`` have no effect then.
+    :param kwargs: of Airflow's sensors. ``poke_interval``, ``timeout`` and ``soft_fail`` mean the same when it is
+        deferred; ``exponential_backoff`` and ``max_wait`` have no effect then.
     """
 
     template_fields: Sequence[str] = ("source_conn_id",)
@@ -64,7 +68,7 @@ class KafkaOffsetsSensor(BaseSensorOperator):
         self.kafka_timeout = kafka_timeout
         self.deferrable = deferrable
         self._outage = Outage()
-        self._said = ""
+        self._logged = ""
 
     def render_template(self, *args: Any, **kwargs: Any) -> Any:
         """Airflow's, with an error that says what to do where a run has no data interval."""
@@ -97,48 +101,49 @@ class KafkaOffsetsSensor(BaseSensorOperator):
         )
         return self.defer(trigger=trigger, method_name="execute_complete", timeout=timedelta(seconds=self.timeout))
 
-    @fail_for_good
+    @no_retry_on_permanent_error
     def poke(self, context: Context) -> bool | PokeReturnValue:
         self._check_parameters()
         condition, now_ms = self._condition(), int(time.time() * 1000)
         try:
-            verdict = condition.check(self._ask(condition.needs(now_ms)), now_ms)
+            result = condition.check(self._ask(condition.query(now_ms)), now_ms)
         except BrokerUnavailableError as error:
             for line in self._outage.began(error):
                 self.log.warning("%s", line)
             return False
         for line in self._outage.ended():
             self.log.info("%s", line)
-        if verdict.met:
-            return PokeReturnValue(True, self._done(context, verdict))
-        if verdict.text != self._said:
-            self.log.info("Not yet: %s.", verdict.text.rstrip("."))
-            self._said = verdict.text
+        if result.met:
+            return PokeReturnValue(True, self._done(context, result))
+        if result.text != self._logged:
+            self.log.info("Not yet: %s.", result.text.rstrip("."))
+            self._logged = result.text
         return False
 
-    @fail_for_good
+    @no_retry_on_permanent_error
     def execute_complete(self, context: Context, event: object = None) -> Any:
         """What the trigger found is what the task returns.
 
-        :raises KafkaSparkError: what the trigger met with, or a :class:`~airflow_provider_kafka_spark.core.errors.ProtocolError` for an event that is none of ours.
+        :raises KafkaSparkError: what the trigger met with, or a
+            :class:`~airflow_provider_kafka_spark.core.errors.ProtocolError` for an event that is none of ours.
         """
-        return self._done(context, verdict_of_event(event))
+        return self._done(context, result_of_event(event))
 
-    def _done(self, context: Context, verdict: Verdict) -> Any:
-        self.log.info("%s.", verdict.text)
-        for warning in verdict.warnings:
+    def _done(self, context: Context, result: ConditionResult) -> Any:
+        self.log.info("%s.", result.text)
+        for warning in result.warnings:
             self.log.warning("%s", warning)
-        for key, value in verdict.xcoms.items():
+        for key, value in result.xcoms.items():
             context["ti"].xcom_push(key=key, value=value)
-        return verdict.value
+        return result.value
 
-    def _ask(self, needs: Needs) -> Facts:
-        location = needs.checkpoint_location
+    def _ask(self, query: BrokerQuery) -> BrokerSnapshot:
+        location = query.checkpoint_location
         # Before the broker is asked, or what the stream finishes meanwhile would lie beyond the end.
         finished = None if location is None else read_checkpoint(location)
         with KafkaHook(self.source_conn_id, self.kafka_timeout) as hook:
-            facts = ask_broker(hook, [replace(needs, checkpoint_location=None)])
-        return facts if location is None or finished is None else facts.with_checkpoint(location, finished)
+            snapshot = fetch_snapshot(hook, [replace(query, checkpoint_location=None)])
+        return snapshot if location is None or finished is None else snapshot.with_checkpoint(location, finished)
 
     def _check_parameters(self) -> None:
         check_connection_id(self.source_conn_id, "source_conn_id")
@@ -151,17 +156,20 @@ class KafkaNewRecordsSensor(KafkaOffsetsSensor):
     """Wait until there are records that are new since some point, and return where they are.
 
     The task returns a list of ``{"topic", "partition", "from_offset", "until_offset"}``, as
-    :class:`~airflow_provider_kafka_spark.operators.replay.ReplayOffsetRangesOperator` takes it, and pushes as XCom ``offsets`` the end of *every* partition, as the next ``since``.
+    :class:`~airflow_provider_kafka_spark.operators.replay.ReplayOffsetRangesOperator` takes it, and pushes as XCom
+    ``offsets`` the end of *every* partition, as the next ``since``.
 
     .. warning::
         Records are counted by offsets: transaction markers, aborted and compacted records count.
 
     :param topics: names of topics. (templated)
     :param topic_pattern: a regular expression that matches whole names; exactly one of the two. (templated)
-    :param since: offsets ``{"offsets": {"orders": {"0": 23}}}``, the result of another task of this package (``copy.output``), ``{"checkpoint_location": ...}``, ``{"group_id": ...}`` or
-        ``{"timestamp": ...}``; see ``docs/sensors.md`` for shorter forms. A partition that it does not know counts from its beginning. (templated)
+    :param since: offsets ``{"offsets": {"orders": {"0": 23}}}``, the result of another task of this package
+        (``copy.output``), ``{"checkpoint_location": ...}``, ``{"group_id": ...}`` or ``{"timestamp": ...}``; see
+        ``docs/sensors.md`` for shorter forms. A partition that it does not know counts from its beginning. (templated)
     :param min_records: how many are enough. (templated)
-    :param max_wait_for_min: seconds after the timestamp of the first new record, or a timedelta, after which fewer are enough.
+    :param max_wait_for_min: seconds after the timestamp of the first new record, or a timedelta, after which fewer are
+        enough.
     :param fail_on_data_loss: records since then that have aged out fail the task; otherwise a warning names them.
 
     Further parameters: :class:`KafkaOffsetsSensor`.
@@ -210,15 +218,18 @@ class KafkaNewRecordsSensor(KafkaOffsetsSensor):
 class KafkaTimestampReachedSensor(KafkaOffsetsSensor):
     """Wait until every partition has a record at or after a moment, so that a window which ends there is complete.
 
-    The task returns the offset of that record for every partition, ``{"orders": {"0": 1200}}``, as ``ending_offsets`` takes it.
+    The task returns the offset of that record for every partition, ``{"orders": {"0": 1200}}``, as ``ending_offsets``
+    takes it.
 
     .. warning::
         Kafka knows no lateness: a producer may still write an older timestamp behind a newer one.
 
     :param topics: names of topics. (templated)
-    :param timestamp: ISO 8601 with a time zone, an aware ``datetime``, or epoch ms; it may lie in the future. (templated)
-    :param idle_after: a partition without such a record counts as complete, and the log names it, when both the moment and the newest timestamp in it are so many seconds (or a timedelta) old.
-        Without it, an idle partition is waited for.
+    :param timestamp: ISO 8601 with a time zone, an aware ``datetime``, or epoch ms; it may lie in the future.
+        (templated)
+    :param idle_after: a partition without such a record counts as complete, and the log names it, when both the moment
+        and the newest timestamp in it are so many seconds (or a timedelta) old. Without it, an idle partition is waited
+        for.
 
     Further parameters: :class:`KafkaOffsetsSensor`.
     """
@@ -247,7 +258,8 @@ class KafkaTimestampReachedSensor(KafkaOffsetsSensor):
 class ConsumerGroupLagSensor(KafkaOffsetsSensor):
     """Wait until a consumer group is close enough to the end.
 
-    The task returns the lag of every partition, ``{"orders": {"0": 5}}``. A partition without a commit counts from the start of its log.
+    The task returns the lag of every partition, ``{"orders": {"0": 5}}``. A partition without a commit counts from the
+    start of its log.
 
     :param group_id: name of the group; one that does not exist has committed nothing. (templated)
     :param topics: names of topics. (templated)

@@ -1,4 +1,6 @@
-"""An Airflow of its own for tests and the demo: a home folder, a SQLite database, and processes that end with their owner."""
+"""An Airflow of its own for tests and the demo: a home folder, a SQLite database, and processes that end with their
+owner.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from airflow_provider_kafka_spark.core.errors import LocalServiceError
-from airflow_provider_kafka_spark.hooks.programs.jars import CACHE_VARIABLE, REPOSITORY_VARIABLE, cache_root
+from airflow_provider_kafka_spark.hooks.runtime.jars import CACHE_VARIABLE, REPOSITORY_VARIABLE, cache_root
 from airflow_provider_kafka_spark.testing.owned_process import OwnedProcess
 
 _POLL_SECONDS = 0.1
@@ -31,12 +33,15 @@ _AIRFLOW_PREFIX = "AIRFLOW_"
 class AirflowHome:
     """A place where Airflow runs, apart from every other on this machine.
 
-    Nothing that the caller's environment says about another Airflow reaches it, and nothing is written outside of ``folder`` and ``scratch``.
+    Nothing that the caller's environment says about another Airflow reaches it, and nothing is written outside of
+    ``folder`` and ``scratch``.
 
     :param folder: the ``AIRFLOW_HOME``; made if it does not exist, and kept.
     :param dags: the folder with the DAG files.
-    :param scratch: a folder for temporary files, which the caller removes; best without spaces in its path, for Spark's sake.
-    :param connections: Airflow connections by id, each as the JSON form has it, such as ``{"conn_type": "spark", "host": "local[2]"}``.
+    :param scratch: a folder for temporary files, which the caller removes; best without spaces in its path, for Spark's
+        sake.
+    :param connections: Airflow connections by id, each as the JSON form has it, such as ``{"conn_type": "spark",
+        "host": "local[2]"}``.
     :param settings: more Airflow settings as environment variables, such as ``{"AIRFLOW__CORE__PARALLELISM": "4"}``.
     """
 
@@ -71,7 +76,8 @@ class AirflowHome:
             "SPARK_SUBMIT_OPTS": f'-Djava.io.tmpdir="{self.scratch}"',
             "NO_COLOR": "1",
             "AIRFLOW_HOME": str(self.folder),
-            # Many processes share one SQLite file, and on a busy machine its default of 5 seconds is too short to wait for a lock.
+            # Many processes share one SQLite file, and on a busy machine its default of 5 seconds is too short to wait
+            # for a lock.
             "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self.database}?timeout={_LOCK_SECONDS}",
             "AIRFLOW__CORE__DAGS_FOLDER": str(self.dags),
             "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
@@ -117,7 +123,9 @@ class AirflowHome:
         marker.write_text(installed)
 
     def fail_unfinished_runs(self) -> None:
-        """End what an Airflow that was stopped here has left unfinished, so that the next one does not take it up with another broker's offsets."""
+        """End what an Airflow that was stopped here has left unfinished, so that the next one does not take it up with
+        another broker's offsets.
+        """
         unfinished = (
             "state IS NULL OR state IN ('running', 'queued', 'scheduled', 'up_for_retry', 'deferred', 'restarting')"
         )

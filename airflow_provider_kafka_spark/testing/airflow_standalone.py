@@ -1,4 +1,6 @@
-"""The whole of Airflow as one process to be started and stopped: scheduler, API server, DAG processor, triggerer and task supervisors."""
+"""The whole of Airflow as one process to be started and stopped: scheduler, API server, DAG processor, triggerer and
+task supervisors.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,8 @@ from airflow_provider_kafka_spark.testing.ports import LOOPBACK, free_ports
 _POLL_SECONDS = 0.5
 #: Longer than the API may wait for its database.
 _REQUEST_SECONDS = 90.0
-#: SQLite under all of Airflow's parts at once: a read may find its database locked, which the API answers with 500, and succeeds a moment later. Longer than a request, so that each has a second try.
+#: SQLite under all of Airflow's parts at once: a read may find its database locked, which the API answers with 500, and
+#: succeeds a moment later. Longer than a request, so that each has a second try.
 _SERVER_ERROR_SECONDS = 120.0
 _PARTS = ("metadatabase", "scheduler", "dag_processor", "triggerer")
 
@@ -94,7 +97,8 @@ class AirflowStandalone:
         return self._process.tail(lines)
 
     def get(self, path: str) -> Any:
-        """Answer of Airflow's REST API. A read changes nothing, so it is asked again for two minutes when the server fails or does not answer.
+        """Answer of Airflow's REST API. A read changes nothing, so it is asked again for two minutes when the server
+        fails or does not answer.
 
         :param path: behind ``/api/v2/``.
         :raises LocalServiceError: the answer was an error, or none
@@ -156,7 +160,8 @@ class AirflowStandalone:
         if not self.running:
             got = f"exit code {self._process.returncode}"
         raise LocalServiceError(
-            f"Expected Airflow to be healthy at {self.url} within {self._start_timeout:g} seconds; got {got}.\n{self.tail()}"
+            f"Expected Airflow to be healthy at {self.url} within {self._start_timeout:g} seconds; got "
+            f"{got}.\n{self.tail()}"
         )
 
 

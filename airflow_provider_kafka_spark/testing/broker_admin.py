@@ -225,7 +225,8 @@ class BrokerAdmin:
 
     def _failed(self, expected: str, got: object) -> LocalServiceError:
         return LocalServiceError(
-            f"Expected {expected}; got {got}. Broker: {self.bootstrap_servers}. See that it runs and takes this request."
+            f"Expected {expected}; got {got}. Broker: {self.bootstrap_servers}. See that it runs and takes this "
+            "request."
         )
 
 

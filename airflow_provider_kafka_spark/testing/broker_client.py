@@ -71,7 +71,8 @@ class BrokerClient(BrokerAdmin):
 
     @contextmanager
     def open_transaction(self, topic: str, records: Iterable[Record]) -> Iterator[OpenTransaction]:
-        """Write all records in a transaction that stays open inside ``with``; at its end it is aborted unless it was committed.
+        """Write all records in a transaction that stays open inside ``with``; at its end it is aborted unless it was
+        committed.
 
         :raises LocalServiceError: as :meth:`produce`
         """

@@ -16,9 +16,11 @@ if TYPE_CHECKING:
     from airflow_provider_kafka_spark.testing.kerberos import Kdc
 
 SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
-#: The service's name in the broker's Kerberos principal, ``kafka/localhost``: what clients set as ``sasl.kerberos.service.name``.
+#: The service's name in the broker's Kerberos principal, ``kafka/localhost``: what clients set as
+#: ``sasl.kerberos.service.name``.
 KERBEROS_SERVICE = "kafka"
-# A Kerberos client asks for a ticket for the name that it connects to; of an address it is whatever a reverse look-up says.
+# A Kerberos client asks for a ticket for the name that it connects to; of an address it is whatever a reverse look-up
+# says.
 KERBEROS_HOST = "localhost"
 # Without a configuration the log library drops every line, and a broker that fails dies without a word.
 LOG4J = """\
@@ -39,7 +41,8 @@ class BrokerTls:
 
     :param certificate: the broker's own; its ``hosts`` should be those of this machine, which are the default there
     :param ca_pem: the authority that the broker trusts clients of, and that clients are told to trust the broker by
-    :param client_auth: whether clients of the listener SSL show a certificate too. On SASL_SSL they are not asked for one
+    :param client_auth: whether clients of the listener SSL show a certificate too. On SASL_SSL they are not asked for
+        one
     """
 
     certificate: Certificate
@@ -203,7 +206,8 @@ def check_users(users: Mapping[str, str]) -> None:
     for user, password in users.items():
         if not user or not password or not set(user + password).isdisjoint(' ,=[]"\\;\n\t'):
             raise OptionError(
-                'Expected sasl_users with names and passwords that are not empty and free of spaces and of , = [ ] " \\ ;, '
+                'Expected sasl_users with names and passwords that are not empty and free of spaces and of , = [ ] " '
+                "\\ ;, "
                 f"such as {{'alice': 'secret'}}; got user {user!r}. Choose another name or password."
             )
 

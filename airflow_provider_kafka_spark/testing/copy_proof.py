@@ -1,4 +1,4 @@
-"""Compare what a task says it copied with what two topics really hold: every planned record there, once, byte for byte."""
+"""Compare a task's result with two topics: every planned record was copied once, byte for byte."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ class PartitionProof:
 
     :param expected: records of the planned ranges that the source holds and that were to be copied.
     :param once: of these, how many are in the target exactly once.
-    :param identical: of these, how many have the same key, value and headers, and their timestamp in the provenance header.
+    :param identical: of these, how many have the same key, value and headers, and their timestamp in the provenance
+        header.
     :param unexpected: records of this run in the target that were not to be copied.
     """
 
@@ -41,7 +42,8 @@ def prove_copy(
 ) -> list[PartitionProof]:
     """Return one proof for each source partition in a task's result, sorted.
 
-    :param result: what the task returned (its XCom); only its ``run_id`` and the bounds of its ranges are used, no count.
+    :param result: what the task returned (its XCom); only its ``run_id`` and the bounds of its ranges are used, no
+        count.
     :param sources: all records of each source topic.
     :param target: all records of the target topic, of other runs too.
     :param keep: the same rule as the task's ``where``, in Python.
@@ -88,16 +90,16 @@ def _expected(
 def _copies_of(run_id: str, target: Iterable[Record]) -> dict[TopicPartition, dict[int, list[Record]]]:
     copies: dict[TopicPartition, dict[int, list[Record]]] = defaultdict(lambda: defaultdict(list))
     for record in target:
-        origin = provenance_of(record)
-        if origin is not None and origin.run_id == run_id:
-            copies[TopicPartition(origin.topic, origin.partition)][origin.offset].append(record)
+        provenance = provenance_of(record)
+        if provenance is not None and provenance.run_id == run_id:
+            copies[TopicPartition(provenance.topic, provenance.partition)][provenance.offset].append(record)
     return copies
 
 
 def _is_copy(source: Record, copy: Record) -> bool:
-    origin = provenance_of(copy)
+    provenance = provenance_of(copy)
     return (
-        origin is not None
+        provenance is not None
         and (source.key, source.value, source.headers) == (copy.key, copy.value, copy.headers[:-1])
-        and source.timestamp == origin.timestamp_ms
+        and source.timestamp == provenance.timestamp_ms
     )

@@ -1,4 +1,5 @@
-"""Run DAGs to their end by ``dag.test()``, and write down what each left. A process of its own, as :class:`~airflow_provider_kafka_spark.testing.dag_runs.DagRuns` starts it.
+"""Run DAGs to their end by ``dag.test()``, and write down what each left. A process of its own, as
+:class:`~airflow_provider_kafka_spark.testing.dag_runs.DagRuns` starts it.
 
 ``python -m airflow_provider_kafka_spark.testing.dag_run DAG_ID RESULT [LOGICAL_DATE]`` in the environment of an Airflow
 runs one. RESULT becomes a JSON file: ``{"run_id": ..., "state": ..., "data_interval": [start, end],

@@ -12,12 +12,12 @@ from typing import IO, Any
 
 from airflow_provider_kafka_spark.core.errors import LocalServiceError
 from airflow_provider_kafka_spark.testing.airflow_home import AirflowHome
-from airflow_provider_kafka_spark.testing.started import Started
+from airflow_provider_kafka_spark.testing.managed_server import ManagedServer
 
 _POLL_SECONDS = 0.1
 
 
-class DagRuns(Started):
+class DagRuns(ManagedServer):
     """A process that runs DAGs by ``dag.test()``, inside ``with``.
 
     :param home: where it runs; its database has to be migrated.

@@ -1,6 +1,8 @@
-"""The main job on real parts, from nothing: Airflow replays offset ranges of a Kafka topic through Spark into another, with the proof that every record arrived.
+"""The main job on real parts, from nothing: Airflow replays offset ranges of a Kafka topic through Spark into another,
+with the proof that every record arrived.
 
-``make demo``, or ``python -m airflow_provider_kafka_spark.testing.demo`` in a checkout. Ctrl-C ends it at any moment, with all its processes.
+``make demo``, or ``python -m airflow_provider_kafka_spark.testing.demo`` in a checkout. Ctrl-C ends it at any moment,
+with all its processes.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     scratch = Path(tempfile.mkdtemp(prefix="kafka-spark-demo-"))
     # The broker's files too: whatever is stopped in the middle of its work leaves nothing behind.
     tempfile.tempdir = str(scratch)
-    demo = Demo(options.records, CHECKOUT / "dags", options.home.resolve(), scratch, stoppable.say)
+    demo = Demo(options.records, CHECKOUT / "dags", options.home.resolve(), scratch, stoppable.emit)
     try:
         return stoppable.run(
             demo.open_ui if options.ui else demo.run, lambda: shutil.rmtree(scratch, ignore_errors=True)
@@ -120,14 +122,14 @@ class Demo:
     :param dags: folder with the example DAGs.
     :param home: the demo's ``AIRFLOW_HOME``, kept for the next time.
     :param scratch: a folder for temporary files.
-    :param say: prints.
+    :param emit: prints.
     """
 
     records: int
     dags: Path
     home: Path
     scratch: Path
-    say: Callable[..., None]
+    emit: Callable[..., None]
 
     def run(self) -> int:
         """Copy an hour, replay some ranges, prove both. Returns 0 if the proof holds."""
@@ -139,20 +141,20 @@ class Demo:
             home = self._airflow(broker)
             self._fill(broker, end)
             if not home.database.exists():
-                self.say("Airflow: making the database of the demo ...")
+                self.emit("Airflow: making the database of the demo ...")
             home.migrate()
             source = broker.consume("orders")
             with DagRuns(home) as runs:
                 # Both, even if the first fails.
                 proofs = [self._show(home, runs, broker, source, end, example) for example in _EXAMPLES]
         holds = all(proofs)
-        self.say()
-        self.say(
+        self.emit()
+        self.emit(
             "PROVED: every planned record is in its target exactly once, with the same key, value and headers."
             if holds
             else "FAILED: source and target differ; see the tables above."
         )
-        self.say(f"{time.monotonic() - started:.0f} seconds. Logs: {home.logs}. `make demo-ui` opens the Airflow UI.")
+        self.emit(f"{time.monotonic() - started:.0f} seconds. Logs: {home.logs}. `make demo-ui` opens the Airflow UI.")
         return 0 if holds else 1
 
     def open_ui(self) -> int:
@@ -162,28 +164,29 @@ class Demo:
         with self._broker() as broker:
             home = self._airflow(broker)
             self._fill(broker, _last_full_hour())
-            self.say("Airflow: starting scheduler, API server, DAG processor and triggerer ...")
+            self.emit("Airflow: starting scheduler, API server, DAG processor and triggerer ...")
             home.migrate()
             home.fail_unfinished_runs()
             with AirflowStandalone(home) as airflow:
-                self.say()
-                self.say(f"Airflow UI   {airflow.url}")
-                self.say(f"user         {airflow.user}")
-                self.say(f"password     {airflow.password}")
-                self.say(f"Kafka        {broker.bootstrap_servers}")
-                self.say(f"log          {airflow.log}")
-                self.say(
-                    "Trigger one of the DAGs; hourly_window_copy also runs by itself, each hour. Ctrl-C ends everything."
+                self.emit()
+                self.emit(f"Airflow UI   {airflow.url}")
+                self.emit(f"user         {airflow.user}")
+                self.emit(f"password     {airflow.password}")
+                self.emit(f"Kafka        {broker.bootstrap_servers}")
+                self.emit(f"log          {airflow.log}")
+                self.emit(
+                    "Trigger one of the DAGs; hourly_window_copy also runs by itself, each hour. Ctrl-C ends "
+                    "everything."
                 )
                 while airflow.running and broker.running:
                     time.sleep(0.2)
-                self.say(f"A part ended by itself.\n{airflow.tail() if not airflow.running else broker.log}")
+                self.emit(f"A part ended by itself.\n{airflow.tail() if not airflow.running else broker.log}")
                 return 1
 
     def _broker(self) -> KafkaBroker:
         from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 
-        self.say("Kafka: starting a broker (the first time, its jars are fetched) ...")
+        self.emit("Kafka: starting a broker (the first time, its jars are fetched) ...")
         return KafkaBroker()
 
     def _airflow(self, broker: KafkaBroker) -> AirflowHome:
@@ -212,9 +215,9 @@ class Demo:
         started = time.monotonic()
         length = timedelta(hours=HOURS)
         broker.produce("orders", orders(self.records, PARTITIONS, end - length, length))
-        self.say(
-            f"Kafka: {self.records:,} orders of {end - length:%d %B %H:%M} to {end:%d %B %H:%M} UTC in {PARTITIONS} partitions of 'orders' "
-            f"at {broker.bootstrap_servers} ({time.monotonic() - started:.1f} s)."
+        self.emit(
+            f"Kafka: {self.records:,} orders of {end - length:%d %B %H:%M} to {end:%d %B %H:%M} UTC in {PARTITIONS} "
+            f"partitions of 'orders' at {broker.bootstrap_servers} ({time.monotonic() - started:.1f} s)."
         )
 
     def _show(
@@ -231,9 +234,9 @@ class Demo:
         from airflow_provider_kafka_spark.testing.task_log import TaskLog
 
         log = home.logs / f"{example.dag_id}.log"
-        self.say()
-        self.say(f"== DAG {example.dag_id}: {example.what} -> {example.target}")
-        self.say(f"   dags/{example.dag_id}.py, log {log}")
+        self.emit()
+        self.emit(f"== DAG {example.dag_id}: {example.what} -> {example.target}")
+        self.emit(f"   dags/{example.dag_id}.py, log {log}")
         log.unlink(missing_ok=True)
         follower = TaskLog(log)
         started = time.monotonic()
@@ -242,12 +245,14 @@ class Demo:
             for message in follower.new_messages():
                 # The result comes as a table below.
                 text = message.partition(" Result: {")[0].replace("\n", "\n         ")
-                self.say(f"{time.monotonic() - started:6.1f} s {text}")
+                self.emit(f"{time.monotonic() - started:6.1f} s {text}")
 
         left = runs.run(example.dag_id, log, logical_date=end.isoformat(), watch=tell)
         result = left["tasks"][example.task_id]["-1"]["xcom"]["return_value"]
-        self.say()
-        self.say(f"The report of run {result['run_id']} (Spark {result['spark_version']}, {result['application_id']}):")
+        self.emit()
+        self.emit(
+            f"The report of run {result['run_id']} (Spark {result['spark_version']}, {result['application_id']}):"
+        )
         self._table(
             ("range", "read", "written"),
             [
@@ -260,7 +265,7 @@ class Demo:
             ],
         )
         proofs = prove_copy(result, {"orders": source}, broker.consume(example.target), example.keep)
-        self.say(
+        self.emit(
             f"Source and target, read back by another client (header x-kafka-spark-source of run {result['run_id']}):"
         )
         self._table(
@@ -280,7 +285,7 @@ class Demo:
         for row in cells:
             first, *others = row
             right = (cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))
-            self.say("   " + "  ".join([first.ljust(widths[0]), *right]))
+            self.emit("   " + "  ".join([first.ljust(widths[0]), *right]))
 
 
 if __name__ == "__main__":

@@ -17,8 +17,8 @@ import jwt
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from airflow_provider_kafka_spark.core.errors import LocalServiceError
+from airflow_provider_kafka_spark.testing.managed_server import ManagedServer
 from airflow_provider_kafka_spark.testing.ports import LOOPBACK
-from airflow_provider_kafka_spark.testing.started import Started
 
 _KEY_ID = "testing"
 _ALGORITHM = "RS256"
@@ -27,7 +27,7 @@ _REQUEST_SECONDS = 10.0
 _LONGEST_BODY = 64 * 1024
 
 
-class IdentityProvider(Started):
+class IdentityProvider(ManagedServer):
     """Answers the client-credentials grant of OAuth 2 with signed tokens, inside ``with``.
 
     ``POST`` to :attr:`token_url` wants ``grant_type=client_credentials`` and the client's id and secret, by basic

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from airflow_provider_kafka_spark.core.errors import LocalServiceError, OptionError
-from airflow_provider_kafka_spark.hooks.programs import jars
-from airflow_provider_kafka_spark.hooks.programs.java import find_java
+from airflow_provider_kafka_spark.hooks.runtime import jars
+from airflow_provider_kafka_spark.hooks.runtime.java import find_java
 from airflow_provider_kafka_spark.testing.broker_client import BrokerClient
 from airflow_provider_kafka_spark.testing.broker_properties import (
     KERBEROS_SERVICE,
@@ -34,11 +34,11 @@ from airflow_provider_kafka_spark.testing.broker_properties import (
     server_properties,
     write_tls_stores,
 )
+from airflow_provider_kafka_spark.testing.managed_server import ManagedServer
 from airflow_provider_kafka_spark.testing.owned_process import OwnedProcess
 from airflow_provider_kafka_spark.testing.ports import free_ports, start_on_free_ports
 from airflow_provider_kafka_spark.testing.record import Record
 from airflow_provider_kafka_spark.testing.short_lived_jvm import SHORT_LIVED
-from airflow_provider_kafka_spark.testing.started import Started
 
 if TYPE_CHECKING:
     from airflow_provider_kafka_spark.testing.certificates import Certificate
@@ -52,11 +52,11 @@ COORDINATES = ("org.apache.kafka:kafka_2.13:4.2.0", "org.slf4j:slf4j-reload4j:1.
 DEFAULT_JVM_OPTIONS = ("-Xms256m", "-Xmx768m", *SHORT_LIVED)
 
 
-class KafkaBroker(BrokerClient, Started):
+class KafkaBroker(BrokerClient, ManagedServer):
     """One Kafka broker in KRaft mode, which is ready inside ``with`` and gone behind it, with all its data.
 
-    It ends with this process, even if that is ended by SIGKILL. It listens on the loopback interface only, on ports that
-    were free, and creates no topic that was not asked for.
+    It ends with this process, even if that is ended by SIGKILL. It listens on the loopback interface only, on ports
+    that were free, and creates no topic that was not asked for.
 
     Its first listener is PLAINTEXT, without a login, and is always there: it is the test's own door, and whoever comes
     by it is a super user. Others come with what they need: SASL_PLAINTEXT with ``sasl_users``, ``kerberos`` or an
@@ -315,8 +315,8 @@ class KafkaBroker(BrokerClient, Started):
         }[listener]
         if not servers:
             raise OptionError(
-                f"Expected a running broker with a listener {listener}; there is none. SASL_PLAINTEXT needs sasl_users, "
-                "kerberos or an identity_provider, SSL needs tls, and SASL_SSL both."
+                f"Expected a running broker with a listener {listener}; there is none. SASL_PLAINTEXT needs "
+                "sasl_users, kerberos or an identity_provider, SSL needs tls, and SASL_SSL both."
             )
         config = {"bootstrap.servers": servers, "security.protocol": listener}
         return config | {"ssl.ca.pem": self.tls.ca_pem} if self.tls and listener.endswith("SSL") else config

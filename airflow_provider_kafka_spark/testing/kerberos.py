@@ -15,9 +15,9 @@ from pathlib import Path
 from secrets import token_urlsafe
 
 from airflow_provider_kafka_spark.core.errors import LocalServiceError, OptionError
+from airflow_provider_kafka_spark.testing.managed_server import ManagedServer
 from airflow_provider_kafka_spark.testing.owned_process import OwnedProcess
 from airflow_provider_kafka_spark.testing.ports import LOOPBACK, free_ports, start_on_free_ports
-from airflow_provider_kafka_spark.testing.started import Started
 
 INSTALL_COMMAND = "sudo apt-get install krb5-kdc krb5-admin-server krb5-user"
 #: For a KDC whose clock is wrong.
@@ -67,7 +67,7 @@ _KDC_CONF = """\
 """
 
 
-class Kdc(Started):
+class Kdc(ManagedServer):
     """A key distribution centre, which is ready inside ``with`` and gone behind it, with all its keys.
 
     It ends with this process, even if that is ended by SIGKILL, and listens on the loopback interface only. Nothing on
@@ -75,9 +75,10 @@ class Kdc(Started):
     Java does not read that, by ``-Djava.security.krb5.conf``.
 
     :param realm: its name
-    :param clock_offset: how far its clock is ahead of this machine's, or behind if it is negative; by default they agree.
-        All of its programs go by it, :meth:`ticket_cache` too. It needs libfaketime
-    :param preauthentication: whether a principal gets nothing before it has proved that it has the key, as in most realms
+    :param clock_offset: how far its clock is ahead of this machine's, or behind if it is negative; by default they
+        agree. All of its programs go by it, :meth:`ticket_cache` too. It needs libfaketime
+    :param preauthentication: whether a principal gets nothing before it has proved that it has the key, as in most
+        realms
     :param start_timeout: seconds until it has to give out tickets
     :raises LocalServiceError: on entering, if it is not installed or does not start in time
     """
@@ -105,7 +106,9 @@ class Kdc(Started):
 
     @staticmethod
     def can_have_another_clock() -> bool:
-        """Whether libfaketime is installed, for ``clock_offset``; if not, ``CLOCK_INSTALL_COMMAND`` of this module installs it."""
+        """Whether libfaketime is installed, for ``clock_offset``; if not, ``CLOCK_INSTALL_COMMAND`` of this module
+        installs it.
+        """
         return find_clock_library() is not None
 
     @property
@@ -144,7 +147,7 @@ class Kdc(Started):
         return self.principal(short)
 
     def keytab(self, principal: str) -> Path:
-        """Return a file with the principal's key, with which it logs in without a password; both are made if missing."""
+        """Return a keytab by which the principal logs in without a password. Both are created if missing."""
         short = self._known(principal)
         file = self._home / f"{short.replace('/', '+')}.keytab"
         if not file.exists():
@@ -315,7 +318,7 @@ def _find(tool: str) -> str | None:
 
 
 def find_clock_library() -> Path | None:
-    """Where libfaketime is, for ``LD_PRELOAD`` of a program that is to have another clock; None if it is not installed."""
+    """The path of libfaketime, for ``LD_PRELOAD`` of a program with another clock; None if it is not installed."""
     found = (file for folder in CLOCK_LIBRARIES for file in Path("/").glob(f"{folder[1:]}/libfaketime.so.1"))
     return next(found, None)
 

@@ -32,7 +32,8 @@ def orders(count: int, partitions: int, start: datetime, length: timedelta, seed
         timestamp = start_ms + length_ms * i // count
         value = (
             f'{{"order_id":"{a & _LOW_128:032x}","customer":{b & 0xFFFFFF},"status":"{STATUSES[(b >> 24) % 6]}",'
-            f'"items":[{{"sku":"{(b >> 28) & 0xFFFFFFF:07X}","qty":{(b >> 55) % 9 + 1}}}],"total":{(b >> 36) % 99999 / 100},'
+            f'"items":[{{"sku":"{(b >> 28) & 0xFFFFFFF:07X}","qty":{(b >> 55) % 9 + 1}}}],'
+            f'"total":{(b >> 36) % 99999 / 100},'
             f'"currency":"EUR","city":"{_CITIES[(b >> 57) % 10]}","placed_at_ms":{timestamp}}}'
         )
         yield Record(

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from airflow_provider_kafka_spark.core.errors import LocalServiceError
 from airflow_provider_kafka_spark.testing import supervisor
-from airflow_provider_kafka_spark.testing.started import Started
+from airflow_provider_kafka_spark.testing.managed_server import ManagedServer
 
 #: Held while a process is being started; for good by :func:`stop_starting`.
 _starting = threading.Lock()
@@ -26,7 +26,7 @@ def stop_starting() -> None:
     _starting.acquire()
 
 
-class OwnedProcess(Started):
+class OwnedProcess(ManagedServer):
     """One command with all its children, which ends at :meth:`stop`, or at the latest when this process ends.
 
     The latter holds even if this process is ended by SIGKILL: a small supervising process notices within a fraction of

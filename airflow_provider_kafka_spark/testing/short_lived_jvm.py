@@ -1,4 +1,6 @@
-"""Options of a JVM that lives for minutes at most: the optimizing compiler and a parallel collector cost it more than they save."""
+"""Options of a JVM that lives for minutes at most: the optimizing compiler and a parallel collector cost it more than
+they save.
+"""
 
 from __future__ import annotations
 

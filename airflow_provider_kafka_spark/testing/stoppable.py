@@ -1,4 +1,6 @@
-"""Run work that Ctrl-C ends at any moment, with all the processes that it started. It imports next to nothing, to be there first."""
+"""Run work that Ctrl-C ends at any moment, with all the processes that it started. It imports next to nothing, to be
+there first.
+"""
 
 from __future__ import annotations
 
@@ -24,10 +26,12 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 class Stoppable:
     """Runs work in a thread, while the main thread does nothing but wait for its end or for a signal.
 
-    From its making on, SIGINT, SIGTERM and SIGHUP end all child processes and then this one, with 128 plus the signal's number. The work needs no care for that: a signal is no exception that a
-    callback, a destructor or a clean-up in the middle of its own work could swallow.
+    From its making on, SIGINT, SIGTERM and SIGHUP end all child processes and then this one, with 128 plus the signal's
+    number. The work needs no care for that: a signal is no exception that a callback, a destructor or a clean-up in the
+    middle of its own work could swallow.
 
-    .. warning:: Only children are ended. What they started in turn is theirs to end, as an :class:`~airflow_provider_kafka_spark.testing.owned_process.OwnedProcess` does.
+    .. warning:: Only children are ended. What they started in turn is theirs to end, as an
+    :class:`~airflow_provider_kafka_spark.testing.owned_process.OwnedProcess` does.
 
     :param name: begins the one line that tells of the stop.
     """
@@ -60,7 +64,7 @@ class Stoppable:
             raise self._failure
         return self._code
 
-    def say(self, text: str = "") -> None:
+    def emit(self, text: str = "") -> None:
         """Print; once the process is being stopped, this is where the work ends."""
         if self._signal is not None and threading.current_thread() is not threading.main_thread():
             threading.Event().wait()

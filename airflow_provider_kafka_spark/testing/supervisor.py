@@ -65,7 +65,7 @@ def _adopt_orphans() -> None:
 
 
 def _end(child: subprocess.Popen[bytes], grace: float) -> None:
-    """Ask the child's process group to end, and after ``grace`` seconds kill what is left of it and of its offspring."""
+    """Ask the child's process group to end. After ``grace`` seconds, kill what is left of it and of its descendants."""
     if grace and child.poll() is None:
         _signal_group(child.pid, signal.SIGTERM)
         with suppress(subprocess.TimeoutExpired):

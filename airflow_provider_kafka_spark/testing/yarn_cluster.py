@@ -16,16 +16,16 @@ from typing import Any, cast
 from xml.sax.saxutils import escape
 
 from airflow_provider_kafka_spark.core.errors import LocalServiceError
-from airflow_provider_kafka_spark.hooks.programs import jars
-from airflow_provider_kafka_spark.hooks.programs.java import find_java
+from airflow_provider_kafka_spark.hooks.runtime import jars
+from airflow_provider_kafka_spark.hooks.runtime.java import find_java
+from airflow_provider_kafka_spark.testing.managed_server import ManagedServer
 from airflow_provider_kafka_spark.testing.owned_process import OwnedProcess
 from airflow_provider_kafka_spark.testing.ports import LOOPBACK, free_ports, start_on_free_ports
 from airflow_provider_kafka_spark.testing.short_lived_jvm import OPTIONS_VARIABLE, SHORT_LIVED
-from airflow_provider_kafka_spark.testing.started import Started
 
 HADOOP_VERSION = "3.4.1"
-# Not the one-jar hadoop-client-minicluster: its relocated classes break YARN's REST API, which then lists an application
-# without its id.
+# Not the one-jar hadoop-client-minicluster: its relocated classes break YARN's REST API, which then lists an
+# application without its id.
 COORDINATES = (
     f"org.apache.hadoop:hadoop-yarn-server-resourcemanager:{HADOOP_VERSION}",
     f"org.apache.hadoop:hadoop-yarn-server-nodemanager:{HADOOP_VERSION}",
@@ -45,7 +45,7 @@ log4j.appender.out.layout.ConversionPattern=%d{ISO8601} %p %c{1}: %m%n
 """
 
 
-class YarnCluster(Started):
+class YarnCluster(ManagedServer):
     """A YARN cluster with one node, which takes applications inside ``with`` and is gone behind it.
 
     Behind it no application runs either. Everything ends with this process, even if that is ended by SIGKILL. It

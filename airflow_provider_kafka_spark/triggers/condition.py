@@ -8,10 +8,10 @@ from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
+from airflow_provider_kafka_spark.core.conditions.broker_snapshot import ConditionResult
+from airflow_provider_kafka_spark.core.conditions.condition import parse_condition
+from airflow_provider_kafka_spark.core.conditions.outage import Outage
 from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError, KafkaSparkError, ProtocolError, error_named
-from airflow_provider_kafka_spark.core.waiting.conditions import parse_condition
-from airflow_provider_kafka_spark.core.waiting.facts import Verdict
-from airflow_provider_kafka_spark.core.waiting.outage import Outage
 from airflow_provider_kafka_spark.triggers.shared_poll import Poller, shared_poller, until_next_tick
 
 #: A task that is woken before Airflow's scheduler has heard that it was deferred is taken for one that died.
@@ -21,8 +21,9 @@ _SETTLE_SECONDS = 2.0
 class KafkaConditionTrigger(BaseTrigger):
     """Fires one event when a condition holds, or when it never can.
 
-    However many of these wait, those with one connection share one client, and those with equal intervals one round of requests per interval. Nothing is committed, nothing runs elsewhere, so
-    there is nothing to do in ``on_kill``; a trigger that ends or is cancelled leaves the others as they are.
+    However many of these wait, those with one connection share one client, and those with equal intervals one round of
+    requests per interval. Nothing is committed, nothing runs elsewhere, so there is nothing to do in ``on_kill``; a
+    trigger that ends or is cancelled leaves the others as they are.
 
     :param conn_id: Kafka connection; its secrets stay there.
     :param condition: as its ``to_json`` gives it.
@@ -51,13 +52,13 @@ class KafkaConditionTrigger(BaseTrigger):
     async def run(self) -> AsyncIterator[TriggerEvent]:
         try:
             async with shared_poller(self.conn_id, self.kafka_timeout) as poller:
-                verdict = await self._wait(poller)
+                result = await self._wait(poller)
         except KafkaSparkError as error:
             yield TriggerEvent(event_of_error(error))  # type: ignore[no-untyped-call]
         else:
-            yield TriggerEvent(event_of_verdict(verdict))  # type: ignore[no-untyped-call]
+            yield TriggerEvent(event_of_result(result))  # type: ignore[no-untyped-call]
 
-    async def _wait(self, poller: Poller) -> Verdict:
+    async def _wait(self, poller: Poller) -> ConditionResult:
         condition, outage = parse_condition(self.condition), Outage()
         at_least = min(_SETTLE_SECONDS, self.poll_interval)
         while True:
@@ -65,24 +66,24 @@ class KafkaConditionTrigger(BaseTrigger):
             at_least = 0.0
             now_ms = int(time.time() * 1000)
             try:
-                verdict = condition.check(await poller.ask(condition.needs(now_ms)), now_ms)
+                result = condition.check(await poller.ask(condition.query(now_ms)), now_ms)
             except BrokerUnavailableError as error:
                 for line in outage.began(error):
                     self.log.warning("%s", line)
                 continue
             for line in outage.ended():
                 self.log.info("%s", line)
-            if verdict.met:
-                return verdict
+            if result.met:
+                return result
 
 
-def event_of_verdict(verdict: Verdict) -> dict[str, Any]:
+def event_of_result(result: ConditionResult) -> dict[str, Any]:
     return {
         "status": "met",
-        "text": verdict.text,
-        "value": verdict.value,
-        "xcoms": dict(verdict.xcoms),
-        "warnings": list(verdict.warnings),
+        "text": result.text,
+        "value": result.value,
+        "xcoms": dict(result.xcoms),
+        "warnings": list(result.warnings),
     }
 
 
@@ -90,7 +91,7 @@ def event_of_error(error: KafkaSparkError) -> dict[str, Any]:
     return {"status": "error", "error": type(error).__name__, "message": str(error)}
 
 
-def verdict_of_event(event: object) -> Verdict:
+def result_of_event(event: object) -> ConditionResult:
     """Read back what the trigger sent.
 
     :raises KafkaSparkError: what the trigger met with.
@@ -100,7 +101,7 @@ def verdict_of_event(event: object) -> Verdict:
         raise error_named(str(event.get("error")), KafkaSparkError)(str(event.get("message")))
     try:
         if isinstance(event, dict) and event["status"] == "met":
-            return Verdict(True, event["text"], event["value"], event["xcoms"], tuple(event["warnings"]))
+            return ConditionResult(True, event["text"], event["value"], event["xcoms"], tuple(event["warnings"]))
     except (KeyError, TypeError) as error:
         raise _unknown(event) from error
     raise _unknown(event)
@@ -108,5 +109,6 @@ def verdict_of_event(event: object) -> Verdict:
 
 def _unknown(event: object) -> ProtocolError:
     return ProtocolError(
-        f"The trigger must send an event with the status 'met' or 'error'; got {event!r}. Were worker and triggerer upgraded together?"
+        f"The trigger must send an event with the status 'met' or 'error'; got {event!r}. Were worker and triggerer "
+        "upgraded together?"
     )

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 from airflow.triggers.shared_stream import AdvanceItem, SharedStreamProducer
 
+from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerSnapshot
+from airflow_provider_kafka_spark.core.conditions.outage import Outage
+from airflow_provider_kafka_spark.core.conditions.watch import LATEST, Watch, WatchState
+from airflow_provider_kafka_spark.core.conditions.watch import announced_ranges as announced_ranges  # for DAG files
 from airflow_provider_kafka_spark.core.errors import BrokerAuthorizationError, InvalidInputError, KafkaSparkError
 from airflow_provider_kafka_spark.core.parameters import check_connection_id, milliseconds
-from airflow_provider_kafka_spark.core.waiting.facts import Facts
-from airflow_provider_kafka_spark.core.waiting.outage import Outage
-from airflow_provider_kafka_spark.core.waiting.watch import LATEST, Watch, WatchState
-from airflow_provider_kafka_spark.core.waiting.watch import announced_ranges as announced_ranges  # for DAG files
 from airflow_provider_kafka_spark.triggers.shared_poll import Poller, shared_poller, until_next_tick
 
 if TYPE_CHECKING:
@@ -31,21 +31,28 @@ class KafkaNewRecordsTrigger(BaseEventTrigger):
 
     .. code-block:: python
 
-        ORDERS = Asset("orders", watchers=[AssetWatcher(name="orders", trigger=KafkaNewRecordsTrigger(topics=["orders"]))])
+        TRIGGER = KafkaNewRecordsTrigger(topics=["orders"])
+        ORDERS = Asset("orders", watchers=[AssetWatcher(name="orders", trigger=TRIGGER)])
 
-    Each event's payload is ``{"version": 1, "number": 7, "ranges": [...], "warnings": [...]}``; :func:`announced_ranges` reads the ranges out of a run's
-    ``triggering_asset_events``. How far it is stands in the asset's state store, so a restart of the triggerer continues where it was: no range is lost, and consecutive ones never overlap.
+    Each event's payload is ``{"version": 1, "number": 7, "ranges": [...], "warnings": [...]}``;
+    :func:`announced_ranges` reads the ranges out of a run's ``triggering_asset_events``. How far it is stands in the
+    asset's state store, so a restart of the triggerer continues where it was: no range is lost, and consecutive ones
+    never overlap.
 
     .. warning::
-        An event and the note that it was kept are two writes of Airflow's. If the triggerer ends in the second or two in between, the same event, with the same number, is made again.
+        Airflow stores an event and its acknowledgement in two writes. If the triggerer ends between them, within a
+        second or two, the same event is sent again with the same number.
 
-    A broker that does not answer, or that refuses the login, is asked again at the next interval, since there is no task that could fail: the triggerer's log has it.
+    A broker that does not answer, or that refuses the login, is asked again at the next interval, since there is no
+    task that could fail: the triggerer's log has it.
 
     :param topics: names of topics; one that does not exist yet, or that the login may not see, is waited for.
     :param topic_pattern: a regular expression that matches whole names; exactly one of the two.
-    :param since: where the very first start begins: ``"latest"``, or as :class:`~airflow_provider_kafka_spark.sensors.offsets.KafkaNewRecordsSensor` takes it.
+    :param since: where the very first start begins: ``"latest"``, or as
+        :class:`~airflow_provider_kafka_spark.sensors.offsets.KafkaNewRecordsSensor` takes it.
     :param min_records: how many are announced at least.
-    :param max_wait_for_min: seconds after the timestamp of the first new record, or a timedelta, after which fewer are announced.
+    :param max_wait_for_min: seconds after the timestamp of the first new record, or a timedelta, after which fewer are
+        announced.
     :param poll_interval: seconds between two looks.
     :param source_conn_id: Kafka connection; all triggers with one connection share one client.
     :param isolation_level: as the sensors have it.
@@ -114,20 +121,22 @@ class KafkaNewRecordsTrigger(BaseEventTrigger):
         store = _STORES.pop(_key(kwargs), None)
         if store is None:
             raise InvalidInputError(
-                f"A {cls.__name__} must belong to an AssetWatcher, whose asset keeps how far it is; this one has no asset. To wait in a task, use KafkaNewRecordsSensor."
+                f"A {cls.__name__} must belong to an AssetWatcher, whose asset keeps how far it is; this one has no "
+                "asset. To wait in a task, use KafkaNewRecordsSensor."
             )
         return cls(**kwargs)._producer(store)
 
     def _producer(self, store: AssetStateStoreAccessors) -> SharedStreamProducer:
-        return _Announcer(self, Watch.parse(**self._parameters), _Notebook(store, self._name))
+        return _EventProducer(self, Watch.parse(**self._parameters), _WatchStateStore(store, self._name))
 
     async def filter_shared_stream(self, shared_stream: AsyncIterator[Any]) -> AsyncIterator[TriggerEvent]:
-        async for announcement in shared_stream:
-            yield TriggerEvent(announcement)  # type: ignore[no-untyped-call]
+        async for event in shared_stream:
+            yield TriggerEvent(event)  # type: ignore[no-untyped-call]
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         raise InvalidInputError(
-            f"A {type(self).__name__} must be run by a triggerer as the trigger of an AssetWatcher. To wait in a task, use KafkaNewRecordsSensor."
+            f"A {type(self).__name__} must be run by a triggerer as the trigger of an AssetWatcher. To wait in a "
+            "task, use KafkaNewRecordsSensor."
         )
         yield
 
@@ -144,7 +153,7 @@ class KafkaNewRecordsTrigger(BaseEventTrigger):
         return self._kafka_timeout
 
 
-class _Notebook:
+class _WatchStateStore:
     """The state of a watcher in its asset's state store."""
 
     def __init__(self, store: AssetStateStoreAccessors, name: str) -> None:
@@ -159,76 +168,76 @@ class _Notebook:
         await self._store.aset(self._key, state.to_json())
 
 
-class _Announcer(SharedStreamProducer):
+class _EventProducer(SharedStreamProducer):
     """Makes one announcement after the other, each when the one before has been kept."""
 
-    def __init__(self, trigger: KafkaNewRecordsTrigger, watch: Watch, notebook: _Notebook) -> None:
+    def __init__(self, trigger: KafkaNewRecordsTrigger, watch: Watch, store: _WatchStateStore) -> None:
         self._trigger = trigger
         self._watch = watch
-        self._notebook = notebook
-        self._kept = asyncio.Event()
+        self._store = store
+        self._acknowledged = asyncio.Event()
         self._state: WatchState | None = None
-        self._hidden = ""
+        self._unauthorized = ""
 
     async def open_stream(self) -> AsyncIterator[tuple[Any, Any]]:
-        trigger, outage, said, is_first_look = self._trigger, Outage(), "", True
-        self._state = await self._notebook.read()
+        trigger, outage, logged, is_first_round = self._trigger, Outage(), "", True
+        self._state = await self._store.read()
         async with shared_poller(trigger.conn_id, trigger.kafka_timeout) as poller:
             while True:
                 state = self._state
-                announcement = None if state is None else state.announcement()
-                if state is not None and announcement is not None:
-                    self._kept.clear()
-                    yield announcement, state
-                    await self._kept.wait()
+                event = None if state is None else state.event()
+                if state is not None and event is not None:
+                    self._acknowledged.clear()
+                    yield event, state
+                    await self._acknowledged.wait()
                     continue
-                if not is_first_look:
+                if not is_first_round:
                     await until_next_tick(trigger.poll_interval)
-                is_first_look = False
+                is_first_round = False
                 try:
-                    await self._look(poller)
+                    await self._evaluate(poller)
                 except KafkaSparkError as error:
                     if error.retriable:
                         lines = outage.began(error)
                     else:
                         lines = (
-                            [] if str(error) == said else [f"The watch cannot go on: {type(error).__name__}: {error}"]
+                            [] if str(error) == logged else [f"The watch cannot go on: {type(error).__name__}: {error}"]
                         )
-                        said = str(error)
+                        logged = str(error)
                     for line in lines:
                         trigger.log.warning("%s", line)
                 else:
-                    said = ""
+                    logged = ""
                     for line in outage.ended():
                         trigger.log.info("%s", line)
 
-    async def _look(self, poller: Poller) -> None:
+    async def _evaluate(self, poller: Poller) -> None:
         now_ms = int(time.time() * 1000)
-        needs = self._watch.needs(self._state, now_ms)
-        facts = await poller.ask(needs)
-        self._tell_hidden(facts, needs.topics or ())
-        state, notes = self._watch.look(self._state, facts, now_ms)
+        query = self._watch.query(self._state, now_ms)
+        snapshot = await poller.ask(query)
+        self._warn_unauthorized(snapshot, query.topics or ())
+        state, notes = self._watch.evaluate(self._state, snapshot, now_ms)
         if state != self._state:
-            await self._notebook.write(state)
+            await self._store.write(state)
             self._state = state
         for note in notes:
             self._trigger.log.warning("%s", note)
 
-    def _tell_hidden(self, facts: Facts, topics: Collection[str]) -> None:
+    def _warn_unauthorized(self, snapshot: BrokerSnapshot, topics: Collection[str]) -> None:
         """A topic that the login may not see looks like one that does not exist yet, which is waited for."""
-        failures = [facts.failures.get(("topic", name)) for name in topics if name not in facts.names]
-        hidden = " ".join(str(error) for error in failures if isinstance(error, BrokerAuthorizationError))
-        if hidden and hidden != self._hidden:
-            self._trigger.log.warning("Not watched as long as it cannot be seen: %s", hidden)
-        self._hidden = hidden
+        failures = [snapshot.failures.get(("topic", name)) for name in topics if name not in snapshot.names]
+        unauthorized = " ".join(str(error) for error in failures if isinstance(error, BrokerAuthorizationError))
+        if unauthorized and unauthorized != self._unauthorized:
+            self._trigger.log.warning("Not watched as long as it cannot be seen: %s", unauthorized)
+        self._unauthorized = unauthorized
 
     async def advance(self, batch: Sequence[AdvanceItem]) -> None:
         for item in batch:
             if item.outcome.is_clean:
-                self._state = item.broker_payload.kept()
-                await self._notebook.write(self._state)
+                self._state = item.broker_payload.acknowledged()
+                await self._store.write(self._state)
         # If it was not kept, it is still pending, and made again.
-        self._kept.set()
+        self._acknowledged.set()
 
 
 def _key(kwargs: dict[str, Any]) -> tuple[str, str]:

@@ -1,7 +1,8 @@
-"""One Kafka client for all triggers of a process that use one connection, and one round of requests for all that ask at the same time.
+"""One Kafka client for all triggers of a process that use one connection, and one round of requests for all that ask at
+the same time.
 
-The triggers of a process run in one event loop. A :class:`Poller` belongs to a loop and a connection, lives as long as a trigger uses it, and makes its client anew after a failure, so that
-what breaks one round breaks nothing else.
+The triggers of a process run in one event loop. A :class:`Poller` belongs to a loop and a connection, lives as long as
+a trigger uses it, and makes its client anew after a failure, so that what breaks one round breaks nothing else.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ from weakref import WeakKeyDictionary
 
 from confluent_kafka import KafkaException
 
+from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerQuery, BrokerSnapshot
 from airflow_provider_kafka_spark.core.errors import KafkaSparkError
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition
-from airflow_provider_kafka_spark.core.waiting.facts import Facts, Needs
-from airflow_provider_kafka_spark.hooks.broker_poll import ask_broker, read_checkpoint
+from airflow_provider_kafka_spark.hooks.broker_poll import fetch_snapshot, read_checkpoint
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 
 T = TypeVar("T")
@@ -57,7 +58,8 @@ def open_pollers() -> dict[str, Poller]:
 
 
 async def until_next_tick(interval: float, *, at_least: float = 0.0) -> None:
-    """Sleep until the clock is at a multiple of the interval: those that wait with equal intervals wake together, whenever they began.
+    """Sleep until the clock is at a multiple of the interval: those that wait with equal intervals wake together,
+    whenever they began.
 
     :param interval: in seconds.
     :param at_least: a tick that comes sooner, in seconds, is passed over.
@@ -74,7 +76,7 @@ class Poller:
         #: Rounds that were made, for tests and benchmarks.
         self.rounds = 0
         self._members: dict[object, float] = {}
-        self._waiting: list[tuple[Needs, asyncio.Future[Facts]]] = []
+        self._waiting: list[tuple[BrokerQuery, asyncio.Future[BrokerSnapshot]]] = []
         self._reading: dict[str, asyncio.Future[Mapping[TopicPartition, int] | KafkaSparkError]] = {}
         self._rounds: asyncio.Task[None] | None = None
         self._hook: KafkaHook | None = None
@@ -99,24 +101,25 @@ class Poller:
         self._thread.submit(self._drop_client)
         self._thread.shutdown(wait=False)
 
-    async def ask(self, needs: Needs) -> Facts:
+    async def ask(self, query: BrokerQuery) -> BrokerSnapshot:
         """Wait for the next round, and return what it brought for everybody.
 
         :raises KafkaSparkError: if the round failed. The next one is made with a new client.
         """
-        location = needs.checkpoint_location
+        location = query.checkpoint_location
         if location is None:
-            return await self._next_round(needs)
+            return await self._next_round(query)
         # Before the broker is asked, or what the stream finishes meanwhile would lie beyond the end.
         finished = await asyncio.shield(self._read(location))
-        facts = await self._next_round(replace(needs, checkpoint_location=None))
-        return facts.with_checkpoint(location, finished)
+        snapshot = await self._next_round(replace(query, checkpoint_location=None))
+        return snapshot.with_checkpoint(location, finished)
 
-    async def _next_round(self, needs: Needs) -> Facts:
-        future: asyncio.Future[Facts] = asyncio.get_running_loop().create_future()
-        self._waiting.append((needs, future))
+    async def _next_round(self, query: BrokerQuery) -> BrokerSnapshot:
+        future: asyncio.Future[BrokerSnapshot] = asyncio.get_running_loop().create_future()
+        self._waiting.append((query, future))
         if self._rounds is None:
-            # In a context of its own, or what is logged in it would go to the log of the task that happened to come first.
+            # In a context of its own, or what is logged in it would go to the log of the task that happened to come
+            # first.
             self._rounds = contextvars.Context().run(asyncio.create_task, self._make_rounds())
         return await future
 
@@ -134,15 +137,15 @@ class Poller:
             while self._waiting:
                 await asyncio.sleep(GATHER_SECONDS)
                 waiting, self._waiting = self._waiting, []
-                await self._make_round([(needs, future) for needs, future in waiting if not future.done()])
+                await self._make_round([(query, future) for query, future in waiting if not future.done()])
         finally:
             self._rounds = None
 
-    async def _make_round(self, waiting: list[tuple[Needs, asyncio.Future[Facts]]]) -> None:
+    async def _make_round(self, waiting: list[tuple[BrokerQuery, asyncio.Future[BrokerSnapshot]]]) -> None:
         if not waiting:
             return
         try:
-            facts = await self._ask({needs for needs, _ in waiting})
+            snapshot = await self._ask({query for query, _ in waiting})
         except Exception as error:  # noqa: BLE001 - whatever it is, everybody who waits has to hear of it
             _forget_frames(error)
             await self._in_thread(self._drop_client)
@@ -152,12 +155,13 @@ class Poller:
         else:
             for number, (_, future) in enumerate(waiting, start=1):
                 if not future.done():
-                    future.set_result(facts)
+                    future.set_result(snapshot)
                 if number % _AT_ONCE == 0:
-                    # Those that were woken think for a moment each; everything else in the triggerer has its turn in between.
+                    # Those that were woken think for a moment each; everything else in the triggerer has its turn in
+                    # between.
                     await asyncio.sleep(0)
 
-    async def _ask(self, needs: set[Needs]) -> Facts:
+    async def _ask(self, queries: set[BrokerQuery]) -> BrokerSnapshot:
         self.rounds += 1
         hook = self._hook
         if hook is None:
@@ -165,7 +169,7 @@ class Poller:
             await hook.load_config()
             self._hook = hook
         hook.timeout = max(self._members.values(), default=hook.timeout)
-        return await self._in_thread(lambda: ask_broker(hook, needs))
+        return await self._in_thread(lambda: fetch_snapshot(hook, queries))
 
     async def _in_thread(self, call: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, call)
@@ -177,7 +181,7 @@ class Poller:
 
 
 def _forget_frames(error: BaseException | None) -> None:
-    """The frames of a failure hold the client, which is to be closed now, and not when the garbage collector comes by."""
+    """The frames of a failure hold a reference to the client, which must be closed now."""
     while isinstance(error, (KafkaSparkError, KafkaException)):
         error.__traceback__ = None
         error = error.__cause__ or error.__context__

@@ -1,4 +1,4 @@
-"""As many deferred sensors as the environment says, of the kind that it says: what the benchmark of the triggerer runs."""
+"""Deferred sensors for the benchmark of the triggerer; environment variables give their number and kind."""
 
 from __future__ import annotations
 

@@ -13,9 +13,9 @@ from airflow_provider_kafka_spark.core.bounds import (
     Bound,
     Earliest,
     Latest,
+    RequestedOffset,
     Side,
     TimeWindow,
-    Wish,
     iso,
     parse_bound,
     parse_start,
@@ -208,9 +208,9 @@ def test_a_reversed_window_is_an_error() -> None:
         pytest.param(" EARLIEST ", "start", Earliest(), id="as-spark-without-regard-to-case"),
     ],
 )
-def test_reads_sparks_words(value: str, side: Side, expected: Wish) -> None:
+def test_reads_sparks_words(value: str, side: Side, expected: RequestedOffset) -> None:
     """A word holds for every partition."""
-    assert parse_bound(value, side).wish_for(TopicPartition("any", 7)) == expected
+    assert parse_bound(value, side).requested_for(TopicPartition("any", 7)) == expected
 
 
 @pytest.mark.parametrize(
@@ -226,11 +226,11 @@ def test_reads_sparks_words(value: str, side: Side, expected: Wish) -> None:
         ),
     ],
 )
-def test_reads_sparks_offsets(value: object, side: Side, expected: dict[str, Wish]) -> None:
+def test_reads_sparks_offsets(value: object, side: Side, expected: dict[str, RequestedOffset]) -> None:
     """Offsets by topic and partition, as a dict or as JSON text, with Spark's numbers for the words."""
     bound = parse_bound(value, side)
 
-    assert {str(p): wish for p, wish in bound.by_partition.items()} == expected
+    assert {str(p): requested for p, requested in bound.by_partition.items()} == expected
     assert bound.default is None
 
 
@@ -274,7 +274,9 @@ _REFUSED = [
 
 @pytest.mark.parametrize(("value", "side", "fragments"), _REFUSED)
 def test_refuses_what_is_no_bound(value: object, side: Side, fragments: list[str]) -> None:
-    """Sentinels at the wrong end, null, text, fractions and keys given twice are errors that name the parameter and the place."""
+    """Sentinels at the wrong end, null, text, fractions and keys given twice are errors that name the parameter and the
+    place.
+    """
     with pytest.raises(BoundError) as error:
         parse_bound(value, side)
 
@@ -295,7 +297,7 @@ def test_a_partition_without_a_wish_is_an_error() -> None:
     bound = parse_bound({"o": {"0": 1}}, "start")
 
     with pytest.raises(BoundError) as error:
-        bound.wish_for(TopicPartition("o", 1))
+        bound.requested_for(TopicPartition("o", 1))
 
     assert "o[1] is missing" in str(error.value)
     assert "named: o[0]" in str(error.value)
@@ -305,8 +307,8 @@ def test_a_named_partition_overrules_the_default() -> None:
     """The wish of a partition goes before the wish for all."""
     bound = Bound(Latest(), {TopicPartition("o", 0): AtTimestamp(5)})
 
-    assert bound.wish_for(TopicPartition("o", 0)) == AtTimestamp(5)
-    assert bound.wish_for(TopicPartition("o", 1)) == Latest()
+    assert bound.requested_for(TopicPartition("o", 0)) == AtTimestamp(5)
+    assert bound.requested_for(TopicPartition("o", 1)) == Latest()
 
 
 def test_a_bound_passes_through() -> None:
@@ -335,9 +337,9 @@ _EVERYWHERE = TopicPartition("any", 7)
         pytest.param(Bound.everywhere(AtOffset(3)), AtOffset(3), id="parsed-already"),
     ],
 )
-def test_a_stream_starts_anywhere(value: object, expected: Wish) -> None:
+def test_a_stream_starts_anywhere(value: object, expected: RequestedOffset) -> None:
     """At either end, at offsets, or at a moment, whatever form a template gave it."""
-    assert parse_start(value, "starting_offsets").wish_for(_EVERYWHERE) == expected
+    assert parse_start(value, "starting_offsets").requested_for(_EVERYWHERE) == expected
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from airflow_provider_kafka_spark.core.client_config import joined_system_properties, translate
+from airflow_provider_kafka_spark.core.connection.client_properties import LoginFiles
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError
-from airflow_provider_kafka_spark.core.logins.client_properties import LoginFiles
 
 _SERVERS = {"bootstrap.servers": "broker-1:9092,broker-2:9092"}
 _PLAIN = {
@@ -125,8 +125,10 @@ _TRUST = {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": _PEM}
     ],
 )
 def test_trust_is_translated(extra: dict[str, str], expected: dict[str, str]) -> None:
-    """The Java client trusts whom librdkafka trusts; what was read from files is text, which needs no file where the job runs."""
-    config = translate("c", {**_SERVERS, "security.protocol": "ssl", **extra}, LoginFiles(authorities=_PEM))
+    """The Java client trusts whom librdkafka trusts; what was read from files is text, which needs no file where the
+    job runs.
+    """
+    config = translate("c", {**_SERVERS, "security.protocol": "ssl", **extra}, LoginFiles(ca_certificates=_PEM))
 
     assert config.java == {**_SERVERS, "security.protocol": "SSL", **expected}
     assert config.librdkafka["ssl.ca.pem"] == _PEM
@@ -145,7 +147,7 @@ def test_the_machines_own_trust_is_the_default_of_both(extra: dict[str, str]) ->
 
 def test_sasl_over_tls_has_login_and_trust() -> None:
     """Neither of the two is forgotten for the other."""
-    java = translate("c", {**_PLAIN, "ssl.ca.location": "ca.pem"}, LoginFiles(authorities=_PEM)).java
+    java = translate("c", {**_PLAIN, "ssl.ca.location": "ca.pem"}, LoginFiles(ca_certificates=_PEM)).java
 
     assert "sasl.jaas.config" in java
     assert java["ssl.truststore.certificates"] == _PEM
@@ -212,7 +214,7 @@ def test_two_files_of_one_name_cannot_travel() -> None:
         "ssl.certificate.pem": _PEM,
         "ssl.key.pem": _PEM,
     }
-    files = LoginFiles(authorities=_PEM, chain=_PEM, key=_PEM, jks_trust_store=True, jks_key_store=True)
+    files = LoginFiles(ca_certificates=_PEM, chain=_PEM, key=_PEM, jks_trust_store=True, jks_key_store=True)
     config = translate("c", {**_SERVERS, "security.protocol": "SSL", **stores}, files)
 
     assert config.files == ("/a/store.jks", "/b/store.jks")

@@ -10,15 +10,15 @@ import pytest
 
 from airflow_provider_kafka_spark.core import client_config
 from airflow_provider_kafka_spark.core.client_config import KafkaClientConfig, translate
+from airflow_provider_kafka_spark.core.connection import sasl, tls
+from airflow_provider_kafka_spark.core.connection.client_properties import LoginFiles
+from airflow_provider_kafka_spark.core.connection.connection_form import FIELDS, FormFields, extra_of_form
+from airflow_provider_kafka_spark.core.connection.jaas import JaasLine, parse_jaas
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError
-from airflow_provider_kafka_spark.core.logins import sasl, tls
-from airflow_provider_kafka_spark.core.logins.client_properties import LoginFiles
-from airflow_provider_kafka_spark.core.logins.connection_form import FIELDS, FormFields, extra_of_form
-from airflow_provider_kafka_spark.core.logins.jaas import JaasLine, parse_jaas
-from airflow_provider_kafka_spark.core.submission.java_properties import format_properties, parse_properties
+from airflow_provider_kafka_spark.core.job.java_properties import format_properties, parse_properties
 
 _PEM = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
-_FILES = LoginFiles(authorities=_PEM, chain=_PEM, key=_PEM, https_authorities=_PEM, jks_trust_store=True)
+_FILES = LoginFiles(ca_certificates=_PEM, chain=_PEM, key=_PEM, https_ca_certificates=_PEM, jks_trust_store=True)
 _SERVERS = {"bootstrap.servers": "b:9092"}
 _PASSWORD = {**_SERVERS, "security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "SCRAM-SHA-512"}
 _OIDC = {**_SERVERS, "security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "OAUTHBEARER"}
@@ -137,7 +137,10 @@ _FORM: tuple[dict[str, Any], ...] = (
     },
 )
 _HOSTILE = (
-    *('"', "'", "\\", "`", "\n", "\r\n", "\t", "\0", "\x7f", "\u00a0", "\u2003", "\u2028", "\u3000", "\ufeff", "\ud800"),
+    *(
+        '"', "'", "\\", "`", "\n", "\r\n", "\t", "\0", "\x7f", "\u00a0", "\u2003", "\u2028", "\u3000", "\ufeff",
+        "\ud800",
+    ),
     '" -agentlib:jdwp=transport=dt_socket,server=y,address=5005 "',
     "\u2003-XX:OnError=id",
     "$(id)",

@@ -35,7 +35,9 @@ _KEEP_ALL = Transform(topic="copy")
 
 
 def _report(first: tuple[int, ...] = (10, 10), second: tuple[int, int] = (4, 4), **changes: Any) -> JobReport:
-    """The report of a whole delivery, but for what is given: (read, written, left out) of the two ranges that hold records."""
+    """The report of a whole delivery, but for what is given: (read, written, left out) of the two ranges that hold
+    records.
+    """
     report = JobReport(
         run_id=_RUN,
         plan_digest=_PLAN.digest,
@@ -97,7 +99,7 @@ _SHORT = [
 
 @pytest.mark.parametrize(("report", "fragments"), _SHORT)
 def test_refuses_a_report_that_does_not_match_the_plan(report: JobReport, fragments: list[str]) -> None:
-    """Whatever falls short is named with its range and counts, with the application, the totals, and what a retry does."""
+    """The error names the incomplete ranges with their counts, the application, the totals, and what a retry does."""
     with pytest.raises(DeliveryError) as error:
         check_delivery(report, _PLAN, _RUN, _KEEP_ALL)
 

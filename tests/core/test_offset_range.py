@@ -157,7 +157,9 @@ def test_refuses_a_malformed_range(value: object, fragments: list[str]) -> None:
 @pytest.mark.parametrize("name", ["partition", "from_offset", "until_offset"])
 @pytest.mark.parametrize(("value", "shown", "kind"), _BAD_VALUES)
 def test_refuses_what_is_no_offset(name: str, value: object, shown: str, kind: str) -> None:
-    """Offsets and partitions are integers >= 0: no text, null, fraction or boolean. The message names field, value, type and topic."""
+    """Offsets and partitions are integers >= 0: no text, null, fraction or boolean. The message names field, value,
+    type and topic.
+    """
     mapping = {"topic": "orders", "partition": 0, "from_offset": 0, "until_offset": 1, name: value}
 
     with pytest.raises(OffsetRangeError) as error:
@@ -403,7 +405,9 @@ def test_boundaries_survive_the_algebra(a: OffsetRanges, b: OffsetRanges) -> Non
 
 @given(_small_ranges(), st.lists(_small_range(), max_size=6))
 def test_the_other_side_may_overlap_itself(a: OffsetRanges, others: list[OffsetRange]) -> None:
-    """What is merged in, taken out or intersected with may overlap itself and come from any iterable, even one that is read once."""
+    """What is merged in, taken out or intersected with may overlap itself and come from any iterable, even one that is
+    read once.
+    """
     assert _cells(a.subtract(iter(others))) == _cells(a) - _cells(others)
     assert _cells(a.merge(iter(others))) == _cells(a) | _cells(others)
     assert _cells(a.intersect(iter(others))) == _cells(a) & _cells(others)

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from airflow_provider_kafka_spark.core.errors import OptionError
+from airflow_provider_kafka_spark.core.job.tuning import sink_defaults, source_defaults
 from airflow_provider_kafka_spark.core.options import check_sink_options, check_source_options
 from airflow_provider_kafka_spark.core.spans import Span
-from airflow_provider_kafka_spark.core.submission.tuning import sink_defaults, source_defaults
 
 Check = Callable[[Mapping[str, Any] | None], dict[str, str]]
 

@@ -394,7 +394,7 @@ def test_a_stored_plan_reads_back(plan: ReplayPlan) -> None:
     ],
 )
 def test_refuses_a_damaged_plan(changes: dict[str, Any]) -> None:
-    """What is stored and cannot be understood is one error that says how to get a new plan, not a traceback or a guess."""
+    """A stored plan that cannot be read is one error that says how to get a new plan, not a traceback or a guess."""
     with pytest.raises(ProtocolError, match="Clear the task"):
         ReplayPlan.from_dict({**_plan().to_dict(), **changes})
 

@@ -16,7 +16,7 @@ from airflow_provider_kafka_spark.core.protocol import (
     JobReport,
     JobRequest,
     RangeReport,
-    StreamOrder,
+    StreamRequest,
     TargetRange,
     Transform,
 )
@@ -74,7 +74,7 @@ def _tuples(items: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[Any, ...]]
 
 
 _ORDERS = st.builds(
-    StreamOrder,
+    StreamRequest,
     stream_id=st.text(),
     planned=_tuples(st.text()),
     source=_OPTIONS,

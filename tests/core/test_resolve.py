@@ -11,8 +11,8 @@ from airflow_provider_kafka_spark.core.bounds import (
     Bound,
     Earliest,
     Latest,
+    RequestedOffset,
     TimeWindow,
-    Wish,
     parse_bound,
 )
 from airflow_provider_kafka_spark.core.broker_state import ClusterState, PartitionState, Selection, TopicState
@@ -52,7 +52,9 @@ def _cluster(*logs: Log, found: Found | None = None, config: dict[str, str] | No
     )
 
 
-def _resolve(starting: Wish, ending: Wish, cluster: ClusterState, rules: ReadRules = _STRICT) -> ResolvedRanges:
+def _resolve(
+    starting: RequestedOffset, ending: RequestedOffset, cluster: ClusterState, rules: ReadRules = _STRICT
+) -> ResolvedRanges:
     return resolve_window(Selection(topics=["o"]), Bound.everywhere(starting), Bound.everywhere(ending), cluster, rules)
 
 
@@ -126,7 +128,9 @@ def _missing(resolved: ResolvedRanges) -> list[str]:
         ),
     ],
 )
-def test_resolves_a_wish(starting: Wish, ending: Wish, log: Log, found: Found, expected: str) -> None:
+def test_resolves_a_wish(
+    starting: RequestedOffset, ending: RequestedOffset, log: Log, found: Found, expected: str
+) -> None:
     """Each pair of wishes becomes exactly these offsets, and nothing of them is missing."""
     resolved = _resolve(starting, ending, _cluster(log, found=found))
 
@@ -242,9 +246,11 @@ _AGED_OUT = [
 
 @pytest.mark.parametrize(("starting", "ending", "log", "found", "_range", "gone"), _AGED_OUT)
 def test_aged_out_records_are_an_error(
-    starting: Wish, ending: Wish, log: Log, found: Found, _range: str, gone: list[str]
+    starting: RequestedOffset, ending: RequestedOffset, log: Log, found: Found, _range: str, gone: list[str]
 ) -> None:
-    """What retention took from the wish fails the plan: where, which offsets, where the log starts, what would permit it."""
+    """What retention took from the wish fails the plan: where, which offsets, where the log starts, what would permit
+    it.
+    """
     with pytest.raises(DataLossError) as error:
         _resolve(starting, ending, _cluster(log, found=found))
 
@@ -255,7 +261,7 @@ def test_aged_out_records_are_an_error(
 
 @pytest.mark.parametrize(("starting", "ending", "log", "found", "expected", "gone"), _AGED_OUT)
 def test_permitted_loss_keeps_the_gap(
-    starting: Wish, ending: Wish, log: Log, found: Found, expected: str, gone: list[str]
+    starting: RequestedOffset, ending: RequestedOffset, log: Log, found: Found, expected: str, gone: list[str]
 ) -> None:
     """With fail_on_data_loss=False what is left is read, and what is not stays on record with its reason."""
     resolved = _resolve(starting, ending, _cluster(log, found=found), _PERMISSIVE)
@@ -359,7 +365,7 @@ _RECORDS_IN_NEITHER = "late records of this window that arrive before the next o
     ],
 )
 def test_a_window_without_a_record_behind_it_warns_of_late_ones(
-    starting: Wish, found: Found, expected: str, warned: bool
+    starting: RequestedOffset, found: Found, expected: str, warned: bool
 ) -> None:
     """Until a record after the window has arrived, the end of the log is where the window is cut."""
     resolved = _resolve(starting, AtTimestamp(_T2), _cluster((0, 100, 100), found=found))
@@ -427,9 +433,11 @@ _BEYOND = [
 
 @pytest.mark.parametrize(("starting", "ending", "log", "found", "fragments"), _BEYOND)
 def test_refuses_offsets_that_cannot_be_read(
-    starting: Wish, ending: Wish, log: Log, found: Found, fragments: list[str]
+    starting: RequestedOffset, ending: RequestedOffset, log: Log, found: Found, fragments: list[str]
 ) -> None:
-    """Beyond the log, or hidden by an open transaction: a plan error with the offsets and what to do, whatever loss is permitted."""
+    """Beyond the log, or hidden by an open transaction: a plan error with the offsets and what to do, whatever loss is
+    permitted.
+    """
     for rules in (_STRICT, _PERMISSIVE):
         with pytest.raises(PlanError) as error:
             _resolve(starting, ending, _cluster(log, found=found), rules)
@@ -445,7 +453,7 @@ def test_refuses_offsets_that_cannot_be_read(
         pytest.param(AtTimestamp(_T2), {_T2: 90}, id="time"),
     ],
 )
-def test_an_end_at_the_last_stable_offset_can_be_read(ending: Wish, found: Found) -> None:
+def test_an_end_at_the_last_stable_offset_can_be_read(ending: RequestedOffset, found: Found) -> None:
     """The last stable offset is exclusive, like every end."""
     assert _resolve(Earliest(), ending, _cluster((0, 90, 100), found=found)).ranges.format() == ["o:0:0:90"]
 
@@ -460,9 +468,9 @@ def test_an_end_at_the_last_stable_offset_can_be_read(ending: Wish, found: Found
     ],
 )
 def test_read_uncommitted_reads_to_the_end_of_the_log(
-    starting: Wish, ending: Wish, found: Found, expected: str
+    starting: RequestedOffset, ending: RequestedOffset, found: Found, expected: str
 ) -> None:
-    """An open transaction hides nothing from a reader that takes aborted records too, and there is nothing to warn of."""
+    """A reader that also takes aborted records sees all of an open transaction, and there is no warning."""
     resolved = _resolve(starting, ending, _cluster((0, 90, 100), found=found), _UNCOMMITTED)
 
     assert resolved.ranges.format() == [expected]
@@ -491,7 +499,9 @@ def test_latest_stops_before_an_open_transaction_and_says_so() -> None:
 def test_late_records_that_arrive_while_the_broker_is_asked_are_copied(
     rules: ReadRules, found: Found, expected: str
 ) -> None:
-    """The log's end is asked for first, so a first record beyond it has just arrived, and what lies before it belongs to the window."""
+    """The log's end is asked for first, so a first record beyond it has just arrived, and what lies before it belongs
+    to the window.
+    """
     resolved = _resolve(AtTimestamp(_T1), AtTimestamp(_T2), _cluster((0, 106, 100), found=found), rules)
 
     assert resolved.ranges.format() == [expected]
@@ -519,7 +529,9 @@ def test_a_last_stable_offset_beyond_the_log_is_cut_at_its_end(rules: ReadRules)
         pytest.param(Earliest(), Earliest(), {}, ["cannot end at the earliest", "o[0]"], id="end-at-earliest"),
     ],
 )
-def test_refuses_a_start_after_the_end(starting: Wish, ending: Wish, found: Found, fragments: list[str]) -> None:
+def test_refuses_a_start_after_the_end(
+    starting: RequestedOffset, ending: RequestedOffset, found: Found, fragments: list[str]
+) -> None:
     """A reversed wish names the partition and both offsets."""
     with pytest.raises(BoundError) as error:
         _resolve(starting, ending, _cluster((0, 100, 100), found=found))
@@ -673,7 +685,9 @@ def test_a_replay_without_commit_reads_beyond_the_last_stable_offset() -> None:
 
 
 def test_an_end_in_the_future_is_an_error() -> None:
-    """Records that arrive until then would be missing from a finished copy; the message shows both moments and what to do."""
+    """Records that arrive until then would be missing from a finished copy; the message shows both moments and what to
+    do.
+    """
     with pytest.raises(BoundError) as error:
         check_window(TimeWindow(_T1, _T2), _T2 - 1)
 
@@ -725,7 +739,7 @@ def test_a_start_in_the_future_is_an_error(window: TimeWindow, shown: str) -> No
 
 
 def test_lists_each_timestamp_to_ask_for_once() -> None:
-    """One round to the broker per moment, however many partitions share it, and one for the first record that is left."""
+    """One request to the broker per timestamp, shared by all partitions, and one for the first record that is left."""
     starting = Bound(AtTimestamp(_T2), {TopicPartition("o", 0): AtTimestamp(_T1), TopicPartition("o", 1): AtOffset(3)})
     ending = Bound(None, {TopicPartition("o", 0): AtTimestamp(_T2), TopicPartition("o", 1): Latest()})
 

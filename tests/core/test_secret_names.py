@@ -4,9 +4,9 @@ import re
 
 import pytest
 
+from airflow_provider_kafka_spark.core.job.redaction import REDACTION, is_secret, redact
+from airflow_provider_kafka_spark.core.job.secret_references import by_reference
 from airflow_provider_kafka_spark.core.secret_names import holds_secret
-from airflow_provider_kafka_spark.core.submission.redaction import REDACTION, is_secret, redact
-from airflow_provider_kafka_spark.core.submission.secret_references import by_reference
 
 _SECRET = [
     "sasl.jaas.config",

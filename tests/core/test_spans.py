@@ -90,7 +90,9 @@ def test_empty_ranges_do_not_count_towards_the_limit() -> None:
 
 @given(_many_ranges())
 def test_spans_cover_all_ranges_and_nothing_but_small_gaps(ranges: OffsetRanges) -> None:
-    """Every offset that is wanted is read, once; what is read beside them lies in small gaps; each span knows its ranges."""
+    """Every offset that is wanted is read, once; what is read beside them lies in small gaps; each span knows its
+    ranges.
+    """
     spans = plan_spans(ranges)
     covered = OffsetRanges(OffsetRange(s.topic, s.partition, s.from_offset, s.until_offset) for s in spans)
 

@@ -56,7 +56,8 @@ def marked(process_mark: ProcessMark, monkeypatch: pytest.MonkeyPatch) -> Proces
 
 @pytest.fixture(scope="session")
 def airflow_home(shop: Shop, tmp_path_factory: pytest.TempPathFactory) -> AirflowHome:
-    """A migrated Airflow whose connections lead to the shop and to a local Spark, with all examples and the README's DAG.
+    """A migrated Airflow whose connections lead to the shop and to a local Spark, with all examples and the README's
+    DAG.
 
     Its path has a space, as users' paths may.
     """

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote, quote_plus
 
-from airflow_provider_kafka_spark.testing.started import Started
+from airflow_provider_kafka_spark.testing.managed_server import ManagedServer
 
 #: A run of letters and digits that is long enough to be found by chance nowhere.
 _PIECE = re.compile(r"[A-Za-z0-9]{12,}")
@@ -35,7 +35,8 @@ _GZIP, _ZIP = b"\x1f\x8b", b"PK\x03\x04"
 class Seed:
     """A secret that was put where it belongs, and is looked for elsewhere.
 
-    :param whole: only the whole of it is secret, as with a JAAS line, in which there is a class name. Otherwise every long piece of it is looked for too.
+    :param whole: only the whole of it is secret, as with a JAAS line, in which there is a class name. Otherwise every
+        long piece of it is looked for too.
     """
 
     name: str
@@ -143,7 +144,9 @@ class SecretSearch:
         return found
 
     def in_database(self, path: Path) -> list[Hit]:
-        """What is in an SQLite database: in every value, which its pages may hold in parts, and in its files, which may hold what was deleted."""
+        """What is in an SQLite database: in every value, which its pages may hold in parts, and in its files, which may
+        hold what was deleted.
+        """
         found = []
         for file in path.parent.glob(f"{path.name}*"):
             found += self.in_bytes(str(file), file.read_bytes())
@@ -173,7 +176,7 @@ class Process:
         return f"process {self.pid} ({' '.join(self.arguments)[:120]})"
 
 
-class _Watch(Started):
+class _Watch(ManagedServer):
     """Looks again and again, in a thread, inside ``with``."""
 
     def __init__(self, name: str) -> None:
@@ -202,7 +205,9 @@ class ProcessWatch(_Watch):
 
     @property
     def seen(self) -> list[Process]:
-        """Every process that there was at one moment at least, in each of its forms: one that starts another program is another."""
+        """Every process that there was at one moment at least, in each of its forms: one that starts another program is
+        another.
+        """
         return list(self._seen)
 
     @property

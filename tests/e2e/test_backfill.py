@@ -99,8 +99,8 @@ def _check_result(result: dict[str, Any]) -> None:
 def _create_backfill(home: AirflowHome, first: datetime) -> None:
     """Ask for the hours before the scheduler runs.
 
-    Airflow reads in a savepoint and then writes; if another of its parts writes in between, SQLite calls the database locked
-    at once, however long one would wait.
+    Airflow reads in a savepoint and then writes; if another of its parts writes in between, SQLite calls the database
+    locked at once, however long one would wait.
     """
     start, end = (moment.isoformat() for moment in (first, first + timedelta(hours=HOURS - 1)))
     create = f"backfill create --dag-id {DAG} --from-date {start} --to-date {end} --max-active-runs 2"

@@ -25,8 +25,10 @@ RESULT: dict[str, Any] = {
 
 
 def copy_of(record: Record, run_id: str = RUN, **changes: Any) -> Record:
-    origin = Provenance(run_id, "orders", record.partition or 0, record.offset or 0, record.timestamp or 0)
-    copy = record._replace(headers=(*record.headers, (PROVENANCE_HEADER, origin.format())), timestamp=9_999, offset=77)
+    provenance = Provenance(run_id, "orders", record.partition or 0, record.offset or 0, record.timestamp or 0)
+    copy = record._replace(
+        headers=(*record.headers, (PROVENANCE_HEADER, provenance.format())), timestamp=9_999, offset=77
+    )
     return copy._replace(**changes)
 
 

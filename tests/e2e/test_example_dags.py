@@ -54,7 +54,9 @@ def test_what_was_planned_and_approved_is_what_is_copied(
 def test_a_stream_goes_on_where_the_run_before_stopped(
     shop: Shop, airflow_home: AirflowHome, dag_runs: DagRuns
 ) -> None:
-    """The first run copies everything, the second finds nothing new, the third what came; lag monitors see how far it is."""
+    """The first run copies everything, the second finds nothing new, the third what came; lag monitors see how far it
+    is.
+    """
     before, all_orders = len(shop.broker.consume("orders_copy")), len(shop.orders)
     results = []
     for number in range(3):

@@ -19,7 +19,7 @@ from urllib.parse import quote, quote_plus
 
 import pytest
 
-from airflow_provider_kafka_spark.core.logins.jaas import JaasLine
+from airflow_provider_kafka_spark.core.connection.jaas import JaasLine
 from airflow_provider_kafka_spark.testing.certificates import CertificateAuthority
 from tests.e2e.secret_search import ProcessWatch, SecretSearch, Seed, in_processes
 

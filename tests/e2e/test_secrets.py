@@ -1,4 +1,6 @@
-"""Real jobs with recognisable secrets, good and failing and killed, and a search for these wherever others could see them."""
+"""Real jobs with recognisable secrets, good and failing and killed, and a search for these wherever others could see
+them.
+"""
 
 from __future__ import annotations
 
@@ -268,7 +270,9 @@ def _until_there(airflow: AirflowStandalone) -> None:
 
 @contextmanager
 def _revoked_in_time(world: World, watch: ProcessWatch) -> Iterator[None]:
-    """Revoke the client as soon as its job's JVM is there, whatever else there is to do: it asks for its access token soon."""
+    """Revoke the client as soon as its job's JVM is there, whatever else there is to do: it asks for its access token
+    soon.
+    """
     over = threading.Event()
 
     def revoke() -> None:
@@ -318,7 +322,9 @@ def _spark_task(process: Process) -> str | None:
 
 
 def _is_airflows_own(process: Process) -> bool:
-    """Of the test's Airflow, which has its environment, as every Airflow has: its programs by name, and what supervises them."""
+    """Of the test's Airflow, which has its environment, as every Airflow has: its programs by name, and what supervises
+    them.
+    """
     words = process.arguments
     if process.environ and b"AIRFLOW_HOME" not in process.environ and not words[0].startswith("airflow"):
         return False
@@ -376,7 +382,9 @@ def _page(world: World, task: str, address: str, path: str) -> bytes:
 
 
 def _kill(world: World, task: str, address: str, jvm: Process) -> None:
-    """End the driver's JVM, or the worker's process that submitted it, as a machine without memory does, while records are copied."""
+    """End the driver's JVM, or the worker's process that submitted it, as a machine without memory does, while records
+    are copied.
+    """
     if task in world.left:
         return
     with suppress(OSError, ValueError, HTTPException):

@@ -53,7 +53,9 @@ def home(topics: KafkaBroker, tmp_path_factory: pytest.TempPathFactory) -> Airfl
 def test_sensors_wake_up_and_a_watcher_goes_on_after_a_restart(
     topics: KafkaBroker, home: AirflowHome, marked: ProcessMark
 ) -> None:
-    """Deferred sensors end as they would by poking; the watcher announces every record once, those too that arrive while there is no triggerer."""
+    """Deferred sensors end as they would by poking; the watcher announces every record once, those too that arrive
+    while there is no triggerer.
+    """
     with AirflowStandalone(home) as airflow:
         run = _until(airflow, lambda: _runs(airflow, "waiting"), "a run of the DAG 'waiting'")[0]
         _until(
@@ -111,10 +113,10 @@ def _produce(broker: KafkaBroker, topic: str, count: int) -> None:
     broker.produce(topic, [Record(value=b"v", partition=i % 2) for i in range(count)])
 
 
-def _until(airflow: AirflowStandalone, look: Callable[[], T], what: str, seconds: float = 240.0) -> T:
+def _until(airflow: AirflowStandalone, condition: Callable[[], T], what: str, seconds: float = 240.0) -> T:
     deadline = time.monotonic() + seconds
     while True:
-        found = look()
+        found = condition()
         if found:
             return found
         assert time.monotonic() < deadline, f"Expected {what} within {seconds:.0f} s.\n{airflow.tail()}"

@@ -1,4 +1,6 @@
-"""Promises of :mod:`~airflow_provider_kafka_spark.hooks.broker_poll`: one round of requests for everybody, where one's trouble is not another's."""
+"""Promises of :mod:`~airflow_provider_kafka_spark.hooks.broker_poll`: one round of requests for everybody, where one's
+trouble is not another's.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +13,10 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from airflow_provider_kafka_spark.core.broker_state import PartitionState
+from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerQuery
 from airflow_provider_kafka_spark.core.errors import BrokerAuthorizationError, BrokerUnavailableError, CheckpointError
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition
-from airflow_provider_kafka_spark.core.waiting.facts import Needs
-from airflow_provider_kafka_spark.hooks.broker_poll import ask_broker, read_checkpoint
+from airflow_provider_kafka_spark.hooks.broker_poll import fetch_snapshot, read_checkpoint
 from airflow_provider_kafka_spark.hooks.consumer_group import ConsumerGroup
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
@@ -40,44 +42,44 @@ def test_everybody_gets_what_he_needs_in_one_round(kafka: KafkaBroker, topic: To
     group = f"group-{uuid4().hex[:8]}"
     ConsumerGroup(hook, group).commit({TopicPartition(one, 0): 6})
 
-    facts = ask_broker(
+    snapshot = fetch_snapshot(
         hook,
         [
-            Needs((one,), timestamps=frozenset({NOON + 5500, NOON + 9001}), newest=True, identity=True),
-            Needs((two,), timestamps=frozenset({NOON})),
-            Needs(None, f"{one[:-3]}.*", retention=True),
-            Needs((one, two), group_id=group),
-            Needs(("nowhere",)),
+            BrokerQuery((one,), timestamps=frozenset({NOON + 5500, NOON + 9001}), newest=True, identity=True),
+            BrokerQuery((two,), timestamps=frozenset({NOON})),
+            BrokerQuery(None, f"{one[:-3]}.*", retention=True),
+            BrokerQuery((one, two), group_id=group),
+            BrokerQuery(("nowhere",)),
         ],
     )
 
-    assert facts.topic(one).partitions == {0: PartitionState(4, 10, 10), 1: PartitionState(0, 0, 0)}
-    assert facts.topic(two).partitions == {0: PartitionState(0, 2, 2)}
-    assert facts.cluster.first_at == {
+    assert snapshot.topic(one).partitions == {0: PartitionState(4, 10, 10), 1: PartitionState(0, 0, 0)}
+    assert snapshot.topic(two).partitions == {0: PartitionState(0, 2, 2)}
+    assert snapshot.cluster.first_at == {
         (TopicPartition(one, 0), NOON + 5500): 6,
         (TopicPartition(one, 0), NOON + 9001): None,
         (TopicPartition(one, 1), NOON + 5500): None,
         (TopicPartition(one, 1), NOON + 9001): None,
         (TopicPartition(two, 0), NOON): 0,
     }
-    assert facts.newest == {TopicPartition(one, 0): NOON + 9000, TopicPartition(one, 1): None}
-    assert facts.group(group) == {TopicPartition(one, 0): 6}
-    assert facts.topic(one).topic_id
-    assert facts.topic(two).topic_id is None
-    assert "retention.ms" in facts.topic(one).config
-    assert facts.names >= {one, two}
-    assert "nowhere" not in facts.names
-    assert facts.failures == {}
-    assert abs(facts.now_ms - time.time() * 1000) < 60_000
+    assert snapshot.newest == {TopicPartition(one, 0): NOON + 9000, TopicPartition(one, 1): None}
+    assert snapshot.group(group) == {TopicPartition(one, 0): 6}
+    assert snapshot.topic(one).topic_id
+    assert snapshot.topic(two).topic_id is None
+    assert "retention.ms" in snapshot.topic(one).config
+    assert snapshot.names >= {one, two}
+    assert "nowhere" not in snapshot.names
+    assert snapshot.failures == {}
+    assert abs(snapshot.now_ms - time.time() * 1000) < 60_000
 
 
 def test_an_open_transaction_shows(kafka: KafkaBroker, topic: TopicFactory, hook: KafkaHook) -> None:
     name = topic()
     kafka.produce(name, [Record(value=b"v")])
     with kafka.open_transaction(name, [Record(value=b"open") for _ in range(3)]) as transaction:
-        assert ask_broker(hook, [Needs((name,))]).topic(name).partitions == {0: PartitionState(0, 1, 4)}
+        assert fetch_snapshot(hook, [BrokerQuery((name,))]).topic(name).partitions == {0: PartitionState(0, 1, 4)}
         transaction.commit()
-    assert ask_broker(hook, [Needs((name,))]).topic(name).partitions == {0: PartitionState(0, 5, 5)}
+    assert fetch_snapshot(hook, [BrokerQuery((name,))]).topic(name).partitions == {0: PartitionState(0, 5, 5)}
 
 
 def test_what_a_login_may_not_see_fails_only_who_asks_for_it(
@@ -86,15 +88,17 @@ def test_what_a_login_may_not_see_fails_only_who_asks_for_it(
     """A hidden topic and a hidden group are failures of their own; the rest of the round is told."""
     connection("kafka_sasl", extra=authorizing_broker.sasl_client_config("copier"))
     with KafkaHook("kafka_sasl", timeout=20) as hook:
-        facts = ask_broker(hook, [Needs(("seen",)), Needs(("hidden", "nowhere")), Needs(("seen",), group_id="copy")])
+        snapshot = fetch_snapshot(
+            hook, [BrokerQuery(("seen",)), BrokerQuery(("hidden", "nowhere")), BrokerQuery(("seen",), group_id="copy")]
+        )
 
-    assert facts.topic("seen").partitions == {0: PartitionState(0, 1, 1)}
+    assert snapshot.topic("seen").partitions == {0: PartitionState(0, 1, 1)}
     with pytest.raises(BrokerAuthorizationError, match="'hidden'"):
-        facts.topic("hidden")
+        snapshot.topic("hidden")
     with pytest.raises(BrokerAuthorizationError, match="'copy'"):
-        facts.group("copy")
+        snapshot.group("copy")
     # To a stranger a broker does not tell what does not exist from what he may not see.
-    assert set(facts.failures) == {("topic", "hidden"), ("topic", "nowhere"), ("group", "copy")}
+    assert set(snapshot.failures) == {("topic", "hidden"), ("topic", "nowhere"), ("group", "copy")}
 
 
 def test_a_checkpoint_is_read_or_says_why_not(tmp_path: Path) -> None:
@@ -113,11 +117,11 @@ def test_a_checkpoint_is_read_or_says_why_not(tmp_path: Path) -> None:
 def test_a_long_lived_client_forgets_old_errors(kafka: KafkaBroker, topic: TopicFactory, hook: KafkaHook) -> None:
     """What went wrong once is not named as the cause of something else later."""
     name = topic()
-    ask_broker(hook, [Needs((name,))])
+    fetch_snapshot(hook, [BrokerQuery((name,))])
     hook.failures.add(KafkaError(KafkaError._AUTHENTICATION, "the identity provider was away"))
 
-    ask_broker(hook, [Needs((name,))])
+    fetch_snapshot(hook, [BrokerQuery((name,))])
 
-    error = hook.named(KafkaException(KafkaError(KafkaError._TIMED_OUT)), "asking for something else")
+    error = hook.to_error(KafkaException(KafkaError(KafkaError._TIMED_OUT)), "asking for something else")
     assert isinstance(error, BrokerUnavailableError)
     assert "identity provider" not in str(error)

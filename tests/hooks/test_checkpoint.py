@@ -9,7 +9,7 @@ import pytest
 
 from airflow_provider_kafka_spark.core.errors import CheckpointError, CheckpointInUseError
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition
-from airflow_provider_kafka_spark.core.streams.checkpoint import Batch, Binding, Generation, commit_text
+from airflow_provider_kafka_spark.core.streams.checkpoint import Batch, Binding, StreamManifest, commit_text
 from airflow_provider_kafka_spark.core.streams.checkpoint_layout import LARGEST_FILE, Lock
 from airflow_provider_kafka_spark.hooks import checkpoint as checkpoint_module
 from airflow_provider_kafka_spark.hooks.checkpoint import CheckpointFolder, finished_offsets
@@ -18,8 +18,8 @@ _P = TopicPartition("orders", 0)
 _LOCK = Lock("task 'copy' of DAG 'orders', run 'manual'", "local-1", 0)
 
 
-def _record(stream_id: str = "0123456789abcdef") -> Generation:
-    return Generation(Binding("A", "", "A", "copy"), stream_id, {_P: 5})
+def _manifest(stream_id: str = "0123456789abcdef") -> StreamManifest:
+    return StreamManifest(Binding("A", "", "A", "copy"), stream_id, {_P: 5})
 
 
 def _write(file: Path, text: str) -> None:
@@ -39,9 +39,11 @@ def _batch(folder: Path, number: int, end: int, *, commit: bool = True) -> None:
 
 @pytest.fixture
 def generation(tmp_path: Path) -> Path:
-    """The folder of generation 0 at the location ``tmp_path``, as a run of three batches leaves it, of which the last has no commit."""
+    """The folder of generation 0 at the location ``tmp_path``, as a run of three batches leaves it, of which the last
+    has no commit.
+    """
     folder = tmp_path / "generation-0"
-    _write(folder / "stream.json", _record().to_json())
+    _write(folder / "stream.json", _manifest().to_json())
     _write(folder / "metadata", '{"id":"6d9f1c5e-2c0a-4b4e-9d5e-0c8a7c3b2a1f"}')
     _write(folder / "sources" / "0" / "0", '\0v1\n{"orders":{"0":6}}')
     _batch(folder, 0, 10)
@@ -63,7 +65,7 @@ def test_reads_what_spark_and_we_wrote(generation: Path, form: str) -> None:
     found = CheckpointFolder(form.format(generation.parent)).read()
 
     assert found is not None
-    assert (found.number, found.record, found.initial) == (0, _record(), {_P: 6})
+    assert (found.number, found.manifest, found.initial) == (0, _manifest(), {_P: 6})
     assert (found.committed, found.uncommitted) == (Batch(1, {_P: 20}, 1), Batch(2, {_P: 30}, 2))
 
 
@@ -80,7 +82,7 @@ def test_nothing_there_is_no_checkpoint(tmp_path: Path, make: bool) -> None:
 
 def test_a_generation_before_its_first_batch(tmp_path: Path) -> None:
     """Only our record is there: the stream stands where it says."""
-    _write(tmp_path / "generation-0" / "stream.json", _record().to_json())
+    _write(tmp_path / "generation-0" / "stream.json", _manifest().to_json())
 
     assert finished_offsets(str(tmp_path)) == {_P: 5}
 
@@ -96,7 +98,7 @@ def test_a_generation_before_its_first_batch(tmp_path: Path) -> None:
 def test_the_newest_generation_counts(generation: Path, others: list[str], expected: int) -> None:
     """What else lies there, such as a copy that somebody made, is not looked at."""
     for name in others:
-        _write(generation.parent / name / "stream.json", _record("fedcba9876543210").to_json())
+        _write(generation.parent / name / "stream.json", _manifest("fedcba9876543210").to_json())
 
     found = CheckpointFolder(str(generation.parent)).read()
 
@@ -131,7 +133,7 @@ def test_reads_a_checkpoint_of_sparks_own(tmp_path: Path) -> None:
     found = CheckpointFolder(str(tmp_path)).read()
 
     assert found is not None
-    assert (found.record, found.finished) == (None, {_P: 10})
+    assert (found.manifest, found.finished) == (None, {_P: 10})
 
 
 def test_no_checkpoint_has_no_offsets(tmp_path: Path) -> None:
@@ -197,7 +199,7 @@ def test_what_spark_can_do_without_may_be_missing(generation: Path, files: list[
 def test_old_batches_may_be_gone(tmp_path: Path) -> None:
     """Spark keeps only the last of them."""
     folder = tmp_path / "generation-0"
-    _write(folder / "stream.json", _record().to_json())
+    _write(folder / "stream.json", _manifest().to_json())
     for number in (998, 999):
         _batch(folder, number, number)
 
@@ -226,7 +228,7 @@ def test_a_stream_may_run_while_it_is_read(generation: Path, monkeypatch: pytest
 def test_what_cannot_be_read_is_an_error(tmp_path: Path, part: str) -> None:
     """A file where a folder should be, or the reverse, is named with what the system says."""
     location = tmp_path / "checkpoint"
-    _write(location / "generation-0" / "stream.json", _record().to_json())
+    _write(location / "generation-0" / "stream.json", _manifest().to_json())
     odd = location / part
     if part.endswith(".json"):
         odd.unlink()

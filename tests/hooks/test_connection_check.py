@@ -1,4 +1,4 @@
-"""Promises of Airflow's button "Test" on a connection of the type ``kafka_spark``: which step failed, and what to do."""
+"""Airflow's button "Test" on a connection of the type ``kafka_spark`` says which step failed, and what to do."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from airflow.sdk import Connection
 
-from airflow_provider_kafka_spark.core.logins.connection_form import CONN_TYPE, FIELDS
+from airflow_provider_kafka_spark.core.connection.connection_form import CONN_TYPE, FIELDS
 from airflow_provider_kafka_spark.hooks import connection_check
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.provider_info import get_provider_info
@@ -48,7 +48,9 @@ def closed_port() -> Iterator[int]:
         yield taken.getsockname()[1]
 
 
-def press_test(host: str, extra: dict[str, Any] | None = None, user: str | None = None, **fields: Any) -> tuple[bool, str]:  # fmt: skip
+def press_test(
+    host: str, extra: dict[str, Any] | None = None, user: str | None = None, **fields: Any
+) -> tuple[bool, str]:
     """What Airflow does when the button is pressed; it must be soon, and tell no secret."""
     secret = {"login": user, "password": _PASSWORD} if user else {}
     fields = {"conn_type": CONN_TYPE, "host": host, "extra": json.dumps(extra or {}), **secret, **fields}
@@ -219,7 +221,7 @@ def test_a_certificate_of_another_host(misconfigured_broker: KafkaBroker) -> Non
     extra = {"security_protocol": "SSL", "ssl_ca": form(misconfigured_broker)["ssl_ca"]}
     good, message = press_test(misconfigured_broker.ssl_bootstrap_servers, extra)
     assert not good
-    assert message.startswith("TLS failed. The certificate that the broker shows is of another host")
+    assert message.startswith("TLS failed. The certificate that the broker shows is for another host name")
     assert "advertised.listeners" in message
     assert "ssl.endpoint.identification.algorithm is the field verify_host_names" in message
 
@@ -231,7 +233,7 @@ def test_a_listener_that_asks_for_a_certificate(broker: KafkaBroker) -> None:
     extra = {"security_protocol": "SSL", "ssl_ca": form(broker)["ssl_ca"]}
     good, message = press_test(broker.ssl_bootstrap_servers, extra)
     assert not good
-    assert message.startswith("TLS failed. The broker asks for a certificate of the client")
+    assert message.startswith("TLS failed. The broker requires a client certificate")
 
 
 def test_a_listener_that_speaks_tls(broker: KafkaBroker) -> None:
@@ -304,7 +306,9 @@ def test_a_step_that_hangs(broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch,
     assert "Passed before: DNS" in message
 
 
-def test_a_client_that_does_not_close(broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch, never: Callable[..., object]) -> None:  # fmt: skip
+def test_a_client_that_does_not_close(
+    broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch, never: Callable[..., object]
+) -> None:
     """What was found is told all the same."""
     monkeypatch.setattr(KafkaHook, "close", never)
     began = time.monotonic()

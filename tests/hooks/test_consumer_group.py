@@ -1,4 +1,6 @@
-"""Promises of :class:`~airflow_provider_kafka_spark.hooks.consumer_group.ConsumerGroup`: commits for others to see, forwards only."""
+"""Promises of :class:`~airflow_provider_kafka_spark.hooks.consumer_group.ConsumerGroup`: commits for others to see,
+forwards only.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tokens by every login that can ask for one, and what is said of a login or a broker by which they are not to be had."""
+"""Tokens by every login that can request one, and the errors for logins and brokers that cannot."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from airflow_provider_kafka_spark.core.errors import (
     DelegationTokenError,
     DelegationTokenNotUsableError,
 )
-from airflow_provider_kafka_spark.core.logins.delegation_token import TokenSelection
+from airflow_provider_kafka_spark.core.tokens.delegation_token import TokenSelection
 from airflow_provider_kafka_spark.hooks import delegation_token
 from airflow_provider_kafka_spark.hooks.delegation_token import DelegationTokenHook
 from airflow_provider_kafka_spark.testing.certificates import CertificateAuthority

@@ -177,7 +177,9 @@ POD = "spark-0123456789abcdef"
 
 @dataclass
 class Kubernetes:
-    """Its client, as the Spark provider has it where Kubernetes' own provider is installed: gives phases in order, and the last one for ever."""
+    """Its client, as the Spark provider has it where Kubernetes' own provider is installed: gives phases in order, and
+    the last one for ever.
+    """
 
     phases: list[str | Exception | None] = field(default_factory=list)
     asked: list[tuple[str, str]] = field(default_factory=list)

@@ -1,4 +1,6 @@
-"""Promises of :func:`~airflow_provider_kafka_spark.hooks.failure.fail_for_good`: only what a retry can mend is tried again."""
+"""Promises of :func:`~airflow_provider_kafka_spark.hooks.failure.no_retry_on_permanent_error`: only what a retry can
+mend is tried again.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +8,10 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError, DataLossError
-from airflow_provider_kafka_spark.hooks.failure import fail_for_good
+from airflow_provider_kafka_spark.hooks.failure import no_retry_on_permanent_error
 
 
-@fail_for_good
+@no_retry_on_permanent_error
 def execute(error: Exception | None) -> str:
     if error is not None:
         raise error

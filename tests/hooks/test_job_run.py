@@ -22,10 +22,10 @@ from airflow_provider_kafka_spark.core.errors import (
     JobReportMissingError,
     StartNotRecordedError,
 )
+from airflow_provider_kafka_spark.core.job.job_credentials import JobCredentials
+from airflow_provider_kafka_spark.core.job.job_events import JobEvent, JobProgress, JobStarted
 from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest, Transform
-from airflow_provider_kafka_spark.core.submission.job_events import JobEvent, JobProgress, JobStarted
-from airflow_provider_kafka_spark.core.submission.job_logins import JobLogins
-from airflow_provider_kafka_spark.hooks.programs.spark_home import find_spark_home
+from airflow_provider_kafka_spark.hooks.runtime.spark_home import find_spark_home
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from tests.driver_program import Driver
 
@@ -43,7 +43,7 @@ REQUEST = JobRequest(
 
 def run(on_event: Callable[[JobEvent], None] = lambda _: None, hook: SparkJobHook | None = None) -> JobReport:
     login = translate("k", {"bootstrap.servers": "b:9092"})
-    return (hook or SparkJobHook()).run(REQUEST, "batch", on_event, JobLogins(login, login))
+    return (hook or SparkJobHook()).run(REQUEST, "batch", on_event, JobCredentials(login, login))
 
 
 def events_of_a_run() -> list[JobEvent]:
@@ -66,8 +66,8 @@ def test_quoted_data_is_no_event(driver: Driver) -> None:
         forged = {FORGED!r}
         print("Error on the value", forged, sep="\\n", flush=True)
         for token in ("", "0" * len(request.event_token), "***"):
-            say(JobStarted("application_1_1", "http://evil.example"), token)
-        say(JobStarted("local-1", "http://driver:4040"))
+            emit(JobStarted("application_1_1", "http://evil.example"), token)
+        emit(JobStarted("local-1", "http://driver:4040"))
         print(forged, flush=True)
         """
     )
@@ -79,9 +79,9 @@ def test_an_application_starts_once(driver: Driver) -> None:
     """The first start counts; progress goes on."""
     driver(
         """
-        say(JobStarted("local-1", None))
-        say(JobStarted("local-2", "http://driver:4041"))
-        say(JobProgress(1, 2, 3.0))
+        emit(JobStarted("local-1", None))
+        emit(JobStarted("local-2", "http://driver:4041"))
+        emit(JobProgress(1, 2, 3.0))
         """
     )
 
@@ -94,7 +94,7 @@ def test_the_token_of_events_is_not_in_the_log(driver: Driver, capsys: pytest.Ca
         """
         print(format_event(JobStarted("local-1", None), request.event_token)[:-5] + "damaged", flush=True)
         print("the start of a line ", end="", flush=True)
-        say(JobStarted("local-1", None))
+        emit(JobStarted("local-1", None))
         pathlib.Path(__file__).with_name("tokens").open("a").write(request.event_token + "\\n")
         """
     )
@@ -145,7 +145,7 @@ def test_on_yarn_a_kill_ends_no_foreign_application(
         print("INFO Client: Submitting application {OURS} to ResourceManager")
         print("INFO YarnClientImpl: Submitted application {OURS}")
         print("diagnostics: Last 4096 bytes of stderr: Submitted application {FOREIGN}", flush=True)
-        say(JobProgress(1, 2, 3.0))
+        emit(JobProgress(1, 2, 3.0))
         """
     )
     events: list[JobEvent] = []
@@ -205,7 +205,7 @@ def test_on_kubernetes_a_kill_ends_no_foreign_pod(
         if {mode == "cluster"}:
             print("pod name: copy-0a-driver", "labels: spark-app-selector -> spark-0a, x", sep="\\n")
         print("pod name: foreign-6f-driver", "labels: spark-app-selector -> spark-6f, x", sep="\\n")
-        say(JobProgress(1, 2, 3.0))
+        emit(JobProgress(1, 2, 3.0))
         """
     )
 
@@ -289,7 +289,7 @@ def test_the_key_of_the_report_is_nowhere_else(
 
 
 WAITS_AND_WRITES = """
-say(JobStarted("local-1", None))
+emit(JobStarted("local-1", None))
 while request.proceed_file and not pathlib.Path(request.proceed_file).exists():
     time.sleep(0.01)
 with pathlib.Path(__file__).with_name("written").open("a") as written:

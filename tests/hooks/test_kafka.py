@@ -82,7 +82,7 @@ def test_tells_what_an_open_transaction_hides(kafka: KafkaBroker, open_transacti
 
 
 def test_finds_timestamps_in_many_partitions(kafka: KafkaBroker, topic: TopicFactory) -> None:
-    """For each time and partition the first offset at or after it; None in idle partitions and behind the last record."""
+    """For each time and partition the first offset at or after it; None if there is no such record."""
     name = topic(50)
     noon = 1_700_000_000_000
     kafka.produce(
@@ -260,7 +260,9 @@ def test_a_silent_broker_is_an_error_within_the_time_out(connection: Connection)
 
 
 def test_a_right_login_is_let_in(connection: Connection, authorizing_broker: KafkaBroker) -> None:
-    """SASL properties in the connection's Extra reach the client; a topic whose configuration may not be read is told without it."""
+    """SASL properties in the connection's Extra reach the client; a topic whose configuration may not be read is told
+    without it.
+    """
     connection("kafka_sasl", extra=authorizing_broker.sasl_client_config("copier"))
 
     with KafkaHook("kafka_sasl", timeout=20) as hook:
@@ -271,7 +273,9 @@ def test_a_right_login_is_let_in(connection: Connection, authorizing_broker: Kaf
 
 
 def test_a_hidden_topic_is_not_taken_for_a_missing_one(connection: Connection, authorizing_broker: KafkaBroker) -> None:
-    """Brokers list only what a login may see; a topic that is wanted by name and hidden is an error that names the permission."""
+    """Brokers list only what a login may see; a topic that is wanted by name and hidden is an error that names the
+    permission.
+    """
     connection("kafka_sasl", extra=authorizing_broker.sasl_client_config("copier"))
 
     with KafkaHook("kafka_sasl", timeout=20) as hook:
@@ -294,7 +298,7 @@ def test_counting_without_permission_to_read_is_named(connection: Connection, au
 def test_a_wrong_password_is_named_quickly_and_not_told(
     connection: Connection, authorizing_broker: KafkaBroker, caplog: pytest.LogCaptureFixture, mechanism: str
 ) -> None:
-    """A refused login is an error of its own, long before the time-out, and the password is in no message, log or repr."""
+    """A refused login is its own error, long before the time-out, and no message, log or repr has the password."""
     caplog.set_level(logging.DEBUG)
     extra = {**authorizing_broker.sasl_client_config("copier", mechanism), "sasl.password": "s3cr3t-and-wrong"}
     connection("kafka_wrong", extra=extra)

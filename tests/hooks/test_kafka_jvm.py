@@ -27,11 +27,11 @@ from airflow_provider_kafka_spark.core.errors import (
     JavaStartError,
     KafkaSparkError,
 )
-from airflow_provider_kafka_spark.core.submission.java_properties import format_properties
-from airflow_provider_kafka_spark.core.submission.secret_references import by_reference
+from airflow_provider_kafka_spark.core.job.java_properties import format_properties
+from airflow_provider_kafka_spark.core.job.secret_references import by_reference
 from airflow_provider_kafka_spark.hooks import kafka_jvm
+from airflow_provider_kafka_spark.hooks.connection.files import configure
 from airflow_provider_kafka_spark.hooks.kafka_jvm import KafkaJvm
-from airflow_provider_kafka_spark.hooks.logins.files import configure
 from airflow_provider_kafka_spark.testing.identity_provider import IdentityProvider
 from airflow_provider_kafka_spark.testing.kerberos import Kdc
 from tests.child_processes import children_with
@@ -118,7 +118,7 @@ def test_a_jvm_that_is_gone_is_named() -> None:
         assert "Errno" not in str(gone.value)
         with (
             pytest.raises(BrokerUnavailableError, match="Describing the cluster got no answer"),
-            jvm.naming("describing the cluster"),
+            jvm.translate_errors("describing the cluster"),
         ):
             client.describeCluster()
 
@@ -151,14 +151,17 @@ def test_a_jvm_that_goes_while_it_cleans_up_is_named() -> None:
         number = jvm.java.java.lang.Integer
         with (
             pytest.raises(BrokerError, match=r'NumberFormatException: For input string: "x"\.$') as first,
-            jvm.naming("creating"),
+            jvm.translate_errors("creating"),
         ):
             number.parseInt("x")
         try:
             raise first.value
         except BrokerError:
             _kill_the_jvm()
-            with pytest.raises(BrokerUnavailableError, match="Expiring got no answer"), jvm.naming("expiring"):
+            with (
+                pytest.raises(BrokerUnavailableError, match="Expiring got no answer"),
+                jvm.translate_errors("expiring"),
+            ):
                 number.parseInt("1")
 
 
@@ -168,7 +171,7 @@ def test_a_jvm_that_goes_with_what_it_threw_is_named() -> None:
         with pytest.raises(Py4JJavaError) as thrown:
             jvm.java.java.lang.Integer.parseInt("x")
         _kill_the_jvm()
-        with pytest.raises(BrokerUnavailableError, match="Creating got no answer"), jvm.naming("creating"):
+        with pytest.raises(BrokerUnavailableError, match="Creating got no answer"), jvm.translate_errors("creating"):
             raise thrown.value
 
 
@@ -183,7 +186,11 @@ def test_what_py4j_logs_of_a_jvm_that_is_gone_is_little(caplog: pytest.LogCaptur
         finally:
             _kill_the_jvm()
 
-    with KafkaJvm({}, "the broker", timeout=5) as jvm, pytest.raises(BrokerUnavailableError), jvm.naming("creating"):
+    with (
+        KafkaJvm({}, "the broker", timeout=5) as jvm,
+        pytest.raises(BrokerUnavailableError),
+        jvm.translate_errors("creating"),
+    ):
         ask(jvm.java.java.lang.Integer)
     assert 0 < len(caplog.records) < 10
 

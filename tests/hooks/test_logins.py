@@ -1,4 +1,6 @@
-"""Every login that a connection can name, on real brokers, for both clients; and every fault of one, named for what it is."""
+"""Every login that a connection can name, on real brokers, for both clients; and every fault of one, named for what it
+is.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +23,10 @@ from airflow_provider_kafka_spark.core.errors import (
     ConnectionConfigError,
     KafkaSparkError,
 )
+from airflow_provider_kafka_spark.hooks.connection.files import configure
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.hooks.kafka_jvm import KafkaJvm, kerberos_properties
-from airflow_provider_kafka_spark.hooks.logins.files import configure
-from airflow_provider_kafka_spark.hooks.programs.java import find_java
+from airflow_provider_kafka_spark.hooks.runtime.java import find_java
 from airflow_provider_kafka_spark.testing.certificates import CertificateAuthority
 from airflow_provider_kafka_spark.testing.identity_provider import IdentityProvider
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
@@ -234,8 +236,13 @@ def test_kerberos_on_the_worker(connection: Connection, broker: KafkaBroker, kdc
 
 
 def test_a_token_is_no_login_of_the_worker(connection: Connection, broker: KafkaBroker) -> None:
-    """A delegation token that somebody put into the connection works for Java only; the message says what to do instead."""
-    line = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="id" password="hmac-secret" tokenauth="true";'
+    """A delegation token that somebody put into the connection works for Java only; the message says what to do
+    instead.
+    """
+    line = (
+        'org.apache.kafka.common.security.scram.ScramLoginModule required username="id" password="hmac-secret" '
+        'tokenauth="true";'
+    )
     extra = {
         "bootstrap.servers": broker.sasl_bootstrap_servers,
         "security.protocol": "SASL_PLAINTEXT",
@@ -279,7 +286,9 @@ def _ssl(broker: KafkaBroker, authority: CertificateAuthority, **how: Any) -> Ex
             id="unknown-ca",
         ),
         pytest.param(
-            lambda b, _: b.ssl_client_config(), ["asks for a certificate", "ssl.certificate.location"], id="no-certificate"
+            lambda b, _: b.ssl_client_config(),
+            ["requires a client certificate", "ssl.certificate.location"],
+            id="no-certificate",
         ),
         pytest.param(
             lambda b, a: _ssl(b, a, valid_until=datetime.now(timezone.utc) - timedelta(minutes=1)),
@@ -335,7 +344,9 @@ def test_a_certificate_of_another_host_is_named(connection: Connection, misconfi
     ("fault", "kind", "words"),
     [
         pytest.param({"ssl.ca.pem": "other"}, BrokerTlsError, ["unknown authority", "ssl.ca.location"], id="ca"),
-        pytest.param({"sasl.password": "no-password"}, BrokerAuthenticationError, ["refused", "sasl.password"], id="password"),
+        pytest.param(
+            {"sasl.password": "no-password"}, BrokerAuthenticationError, ["refused", "sasl.password"], id="password",
+        ),
     ],
 )  # fmt: skip
 def test_java_s_words_are_named_too(
@@ -390,7 +401,9 @@ def test_an_expired_certificate_of_the_broker_is_named(
             id="no-login-behind-tls",
         ),
         pytest.param(
-            lambda b, _: b.sasl_client_config("copier", "OAUTHBEARER") | {"sasl.oauthbearer.client.secret": "not-the-secret"},
+            lambda b, _: b.sasl_client_config(
+                "copier", "OAUTHBEARER",
+            ) | {"sasl.oauthbearer.client.secret": "not-the-secret"},
             ["identity provider gave no token", "sasl.oauthbearer.client.secret"],
             id="identity-provider-refuses",
         ),
@@ -513,7 +526,9 @@ def test_a_fault_of_kerberos_in_java(
 @needs_kdc
 @needs_clock
 def test_a_clock_that_only_the_tickets_for_the_broker_show() -> None:
-    """Java's client logs in to a KDC that asks for no proof of the key, tries again and again for a ticket, and tells nothing; so the clocks are what to look at."""
+    """Java's client logs in to a KDC that asks for no proof of the key, tries again and again for a ticket, and tells
+    nothing; so the clocks are what to look at.
+    """
     with Kdc(clock_offset=timedelta(minutes=10)) as kdc, KafkaBroker(kerberos=kdc) as broker:
         config = configure("krb", broker.sasl_client_config("alice", "GSSAPI"))
         system = kerberos_properties(kdc.environment)

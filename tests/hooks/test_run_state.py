@@ -20,7 +20,10 @@ RESULT = {
     "version": 1,
     "run_id": "1",
     "ranges": [
-        {"topic": "orders", "partition": 0, "from_offset": i, "until_offset": i + 1, "records_read": 1, "records_written": 1}
+        {
+            "topic": "orders", "partition": 0, "from_offset": i, "until_offset": i + 1, "records_read": 1,
+            "records_written": 1,
+        }
         for i in range(3)
     ],
     "warnings": [],
@@ -169,7 +172,9 @@ def test_a_retry_after_the_end_has_the_result() -> None:
     ],
 )
 def test_a_run_after_a_success_is_a_new_one(before: TaskInstance, after: TaskInstance, clear_number: Any) -> None:
-    """Clearing a green task is a wish to copy again: another run id, no plan, nothing taken for delivered. So is whatever may not be a retry."""
+    """Clearing a green task is a wish to copy again: another run id, no plan, nothing taken for delivered. So is
+    whatever may not be a retry.
+    """
     store = TaskStateStore()
     first = finished(store, ti=before)
     succeed(store)
@@ -222,7 +227,9 @@ def test_a_result_of_many_ranges_stays_below_where_airflow_warns(ranges: int) ->
 def test_deliveries_of_another_origin_stand_for_nothing(
     plan: ReplayPlan, transform: Transform, named: str, clear_number: int
 ) -> None:
-    """They would hide records of the same offsets: the run gets a new id, the plan says why, and the application is still known."""
+    """They would hide records of the same offsets: the run gets a new id, the plan says why, and the application is
+    still known.
+    """
     store = TaskStateStore()
     opened, state = load(store)
     state, _ = opened.for_plan(state, PLAN, TRANSFORM)

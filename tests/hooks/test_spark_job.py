@@ -24,7 +24,7 @@ from airflow_provider_kafka_spark.core.errors import (
     SparkSubmitNotFoundError,
 )
 from airflow_provider_kafka_spark.hooks import spark_job
-from airflow_provider_kafka_spark.hooks.programs.jars import CACHE_VARIABLE, REPOSITORY_VARIABLE
+from airflow_provider_kafka_spark.hooks.runtime.jars import CACHE_VARIABLE, REPOSITORY_VARIABLE
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 
 Connection = Callable[..., None]
@@ -146,7 +146,7 @@ def test_conf_by_which_spark_submit_leaves_early(key: str, follows: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("master", "options", "waits"),
+    ("master", "options", "wait_conf"),
     [
         pytest.param("yarn", {}, {}, id="client-mode"),
         pytest.param("yarn", {"deploy_mode": "cluster"}, {"spark.yarn.submit.waitAppCompletion": "true"}, id="yarn"),
@@ -160,11 +160,11 @@ def test_conf_by_which_spark_submit_leaves_early(key: str, follows: str) -> None
     ],
 )
 def test_spark_submit_stays_until_the_end(
-    connection: Connection, master: str, options: dict[str, Any], waits: dict[str, str]
+    connection: Connection, master: str, options: dict[str, Any], wait_conf: dict[str, str]
 ) -> None:
     """Whatever a properties file says, unless the Spark provider follows the job."""
     connection("spark_default", conn_type="spark", host=master)
-    assert SparkJobHook(submit_options=options).cluster.waits == waits
+    assert SparkJobHook(submit_options=options).cluster.wait_conf == wait_conf
 
 
 def test_cluster_mode_on_a_standalone_cluster(connection: Connection) -> None:

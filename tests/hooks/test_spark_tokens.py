@@ -13,7 +13,7 @@ from airflow_provider_kafka_spark.core.errors import OptionError
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.hooks.submission.prepared_job import submit_options
-from airflow_provider_kafka_spark.operators.token_use import TokenUse
+from airflow_provider_kafka_spark.operators.token_policy import DelegationTokenPolicy
 from tests.airflow_fakes import TaskStateStore
 
 _KERBEROS = {
@@ -37,7 +37,9 @@ def test_where_spark_obtains_none(monkeypatch: pytest.MonkeyPatch, host: str) ->
 
 
 def test_a_proxy_user_is_refused_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(OptionError, match="'ann' cannot go together: a broker gives a delegation token only to the one"):  # fmt: skip
+    with pytest.raises(
+        OptionError, match="'ann' cannot go together: a broker gives a delegation token only to the one"
+    ):
         spark(monkeypatch, "yarn", proxy_user="ann").cluster.check_obtains_tokens()
 
 
@@ -51,11 +53,16 @@ def test_the_settings_reach_spark_and_the_login_does_not(monkeypatch: pytest.Mon
     config = translate("kafka", {"bootstrap.servers": "b:9092", **_KERBEROS})
     monkeypatch.setattr(KafkaHook, "config", config)
     cluster, kafka = spark(monkeypatch, "yarn").cluster, KafkaHook()
-    with TokenUse("spark").logins(TaskStateStore(), cluster, kafka, kafka) as found:
+    with DelegationTokenPolicy("spark").logins(TaskStateStore(), cluster, kafka, kafka) as found:
         logins = found
     assert not [name for name in (*logins.source_options(), *logins.sink_options()) if "sasl" in name]
     assert logins.files == ()
-    hook = spark(monkeypatch, "yarn", deploy_mode="cluster", conf={"spark.kafka.clusters.kafka-0.sasl.token.mechanism": "SCRAM-SHA-256"})  # fmt: skip
+    hook = spark(
+        monkeypatch,
+        "yarn",
+        deploy_mode="cluster",
+        conf={"spark.kafka.clusters.kafka-0.sasl.token.mechanism": "SCRAM-SHA-256"},
+    )
     (tmp_path / "request.json").touch()
     conf = submit_options(hook.cluster, tmp_path, tmp_path / "request.json", logins)["conf"]
     assert conf["spark.kafka.clusters.kafka-0.auth.bootstrap.servers"] == "b:9092"

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_kafka_spark.core.job.tuning import sink_defaults, source_defaults
 from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
 from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest, Transform
 from airflow_provider_kafka_spark.core.spans import plan_spans
-from airflow_provider_kafka_spark.core.submission.tuning import sink_defaults, source_defaults
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from tests.in_process_jobs import InProcessSpark
 from tests.in_process_jobs import in_process_spark as in_process_spark

@@ -1,4 +1,6 @@
-"""The batch job after what Spark does on YARN and Kubernetes: obtain Kafka's delegation tokens with its own Kerberos login. Started by ``spark-submit``."""
+"""The batch job after what Spark does on YARN and Kubernetes: obtain Kafka's delegation tokens with its own Kerberos
+login. Started by ``spark-submit``.
+"""
 
 from __future__ import annotations
 

@@ -415,8 +415,8 @@ def test_a_record_that_the_target_refuses_is_not_lost_in_silence(
         run_copy([f"{source}:0:0:500", f"{source}:1:0:501"], topic=target)
 
     assert (
-        f"Record {source}[1]@500 (50,001 bytes and its headers) is larger than max.message.bytes of {target} (20,000 bytes)"
-        in str(raised.value)
+        f"Record {source}[1]@500 (50,001 bytes and its headers) is larger than max.message.bytes of {target} (20,000 "
+        "bytes)" in str(raised.value)
     )
 
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider_kafka_spark.core.job.java_properties import format_properties
+from airflow_provider_kafka_spark.core.job.job_events import JobStarted, take_event
+from airflow_provider_kafka_spark.core.job.report_mac import verified
+from airflow_provider_kafka_spark.core.job.secret_references import by_reference
 from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest, Transform
-from airflow_provider_kafka_spark.core.submission.java_properties import format_properties
-from airflow_provider_kafka_spark.core.submission.job_events import JobStarted, take_event
-from airflow_provider_kafka_spark.core.submission.report_mac import verified
-from airflow_provider_kafka_spark.core.submission.secret_references import by_reference
 
 pytestmark = pytest.mark.spark
 
@@ -43,7 +43,9 @@ RunJob = Callable[[str], JobReport]
 
 @pytest.fixture
 def run_job(tmp_path: Path) -> RunJob:
-    """Run a driver whose job is a line of Python, and fails; its request is written as a worker writes it: the secrets in a file beside it."""
+    """Run a driver whose job is a line of Python, and fails; its request is written as a worker writes it: the secrets
+    in a file beside it.
+    """
     source, of_source = by_reference(_REQUEST.source_options, "logins.properties", "source")
     sink, of_sink = by_reference(_REQUEST.sink_options, "logins.properties", "sink")
     (tmp_path / "logins.properties").write_text(format_properties({**of_source, **of_sink}))
@@ -98,7 +100,9 @@ def run_job(tmp_path: Path) -> RunJob:
 
 
 def test_a_report_has_no_secret(run_job: RunJob, tmp_path: Path) -> None:
-    """Not a part of one either, where a long message is cut; the request itself has only references, and the worker sees what is left too late."""
+    """Not a part of one either, where a long message is cut; the request itself has only references, and the worker
+    sees what is left too late.
+    """
     quoted = " ".join([_SECRET, "correct horse", _JAAS.replace('"', "'"), _URL] * 20)
 
     report = run_job(f"jvm.java.lang.Integer.parseInt({quoted!r})")
@@ -125,7 +129,8 @@ def test_the_application_has_the_name_that_it_was_submitted_with(run_job: RunJob
 def test_a_job_whose_jvm_dies_leaves_its_report(run_job: RunJob) -> None:
     """With what was known of Spark before."""
     report = run_job(
-        "os.kill(spark.sparkContext._gateway.proc.pid, signal.SIGKILL); spark.sparkContext._gateway.proc.wait(); spark.session.range(1).count()"
+        "os.kill(spark.sparkContext._gateway.proc.pid, signal.SIGKILL); spark.sparkContext._gateway.proc.wait(); "
+        "spark.session.range(1).count()"
     )
 
     assert report.failure is not None

@@ -141,7 +141,7 @@ def test_what_another_plan_delivered_is_looked_for_at_every_try(
 def test_what_was_aborted_is_not_taken_for_delivered(
     kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy
 ) -> None:
-    """A clear may change the delivery: the records of an aborted transaction are in the target, and nobody sees them."""
+    """A clear may change the delivery: no consumer sees the records of the aborted transaction in the target."""
     source, target = topic(suffix="source"), topic(suffix="target", config={"max.message.bytes": "20000"})
     kafka_broker.produce(source, [*numbered(60), Record(b"large", os.urandom(50_000))])
     with pytest.raises(TargetError):

@@ -22,7 +22,9 @@ def at(tmp_path: Path) -> Callable[[str], str]:
 
 @pytest.fixture
 def bare_scheme(spark: SparkSession) -> str:
-    """A scheme whose file system has no ``FileContext``, as those of some object stores have none; it leads to the local disk."""
+    """A scheme whose file system has no ``FileContext``, as those of some object stores have none; it leads to the
+    local disk.
+    """
     spark.sparkContext._jsc.hadoopConfiguration().set("fs.pfile.impl", "org.apache.hadoop.fs.ProxyLocalFileSystem")  # type: ignore[union-attr]
     return "pfile"
 
@@ -45,7 +47,9 @@ def files(folder: Path) -> list[str]:
 def test_what_is_written_reads_back(
     spark: SparkSession, at: Callable[[str], str], tmp_path: Path, write: Callable[..., object], text: str
 ) -> None:
-    """The same text by every way of writing, also for the worker, into folders that are made on the way; nothing else is left there."""
+    """The same text by every way of writing, also for the worker, into folders that are made on the way; nothing else
+    is left there.
+    """
     write(spark, at("a/b/file"), text)
 
     assert hadoop_files.read(spark, at("a/b/file")) == text

@@ -88,7 +88,9 @@ def test_the_jvm_ends_before_its_python_does(worker: subprocess.Popen[bytes], ob
 
 @pytest.fixture
 def watch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
-    """Watch a process that /proc (if there is one) tells these states and start times of, one after the other, and say how often it was looked at until the job ended."""
+    """Watch a process that /proc (if there is one) tells these states and start times of, one after the other, and say
+    how often it was looked at until the job ended.
+    """
 
     def run(pid: int, *told: tuple[str, int]) -> int:
         stat = tmp_path / str(pid) / "stat"

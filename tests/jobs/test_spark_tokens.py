@@ -1,4 +1,6 @@
-"""The settings for Spark's own delegation tokens, handed to Spark's own classes, with a real realm and two real clusters."""
+"""The settings for Spark's own delegation tokens, handed to Spark's own classes, with a real realm and two real
+clusters.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +13,15 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider_kafka_spark.core.job.report_mac import verified
+from airflow_provider_kafka_spark.core.job.tuning import sink_defaults, source_defaults
 from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
 from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest, Transform
 from airflow_provider_kafka_spark.core.spans import plan_spans
-from airflow_provider_kafka_spark.core.submission.report_mac import verified
-from airflow_provider_kafka_spark.core.submission.spark_tokens import cluster_settings, obtained_by_spark, without_login
-from airflow_provider_kafka_spark.core.submission.tuning import sink_defaults, source_defaults
-from airflow_provider_kafka_spark.hooks.logins.files import configure
-from airflow_provider_kafka_spark.hooks.programs.jars import resolve
-from airflow_provider_kafka_spark.hooks.programs.spark_home import CONNECTOR_EXCLUDES, find_spark_home
+from airflow_provider_kafka_spark.core.tokens.spark_tokens import cluster_settings, obtained_by_spark, without_login
+from airflow_provider_kafka_spark.hooks.connection.files import configure
+from airflow_provider_kafka_spark.hooks.runtime.jars import resolve
+from airflow_provider_kafka_spark.hooks.runtime.spark_home import CONNECTOR_EXCLUDES, find_spark_home
 from airflow_provider_kafka_spark.testing.broker_client import Record
 from airflow_provider_kafka_spark.testing.broker_properties import BrokerTls
 from airflow_provider_kafka_spark.testing.certificates import CertificateAuthority
@@ -44,7 +46,11 @@ def clusters() -> Iterator[tuple[Kdc, KafkaBroker, KafkaBroker]]:
         kdc = stack.enter_context(Kdc())
         authority = CertificateAuthority()
         tls = BrokerTls(authority.issue("broker"), authority.ca_pem)
-        yield kdc, stack.enter_context(KafkaBroker(kerberos=kdc)), stack.enter_context(KafkaBroker(kerberos=kdc, tls=tls))  # fmt: skip
+        yield (
+            kdc,
+            stack.enter_context(KafkaBroker(kerberos=kdc)),
+            stack.enter_context(KafkaBroker(kerberos=kdc, tls=tls)),
+        )
 
 
 def test_spark_obtains_tokens_for_two_clusters_and_copies_on_them(
@@ -58,7 +64,10 @@ def test_spark_obtains_tokens_for_two_clusters_and_copies_on_them(
     from_ = configure("from.here", source.sasl_client_config("copier", "GSSAPI"))
     to = configure("to", target.sasl_client_config("copier", "GSSAPI", tls=True))
     settings = cluster_settings(obtained_by_spark([from_, to]))
-    assert {value for name, value in settings.items() if name.endswith("security.protocol")} == {"SASL_PLAINTEXT", "SASL_SSL"}  # fmt: skip
+    assert {value for name, value in settings.items() if name.endswith("security.protocol")} == {
+        "SASL_PLAINTEXT",
+        "SASL_SSL",
+    }
 
     ranges = OffsetRanges.parse([f"orders:{p}:0:{_RECORDS // 2}" for p in range(2)])
     spans = plan_spans(ranges)
@@ -68,7 +77,9 @@ def test_spark_obtains_tokens_for_two_clusters_and_copies_on_them(
         ranges=tuple(ranges.format()),
         spans=spans,
         transform=Transform(topic="copy"),
-        source_options={**source_defaults(spans, read_committed=True), **without_login(from_).spark_options(by_name=True)},
+        source_options={
+            **source_defaults(spans, read_committed=True), **without_login(from_).spark_options(by_name=True),
+        },
         sink_options={**sink_defaults(), **without_login(to).spark_options(by_name=True)},
         report_uri=str(tmp_path / "report.json"),
     )  # fmt: skip
@@ -101,7 +112,10 @@ def _submit(request: JobRequest, settings: dict[str, str], kdc: Kdc, folder: Pat
         "SPARK_SUBMIT_OPTS": f"-Djava.security.krb5.conf={kdc.krb5_conf}",
     }
     done = subprocess.run(
-        [str(home.submit), "--master", "local[2]", *class_path, *conf, str(Path(__file__).with_name("obtaining_tokens.py")), str(file)],
+        [
+            str(home.submit), "--master", "local[2]", *class_path, *conf,
+            str(Path(__file__).with_name("obtaining_tokens.py")), str(file),
+        ],
         env=environment,
         timeout=_SECONDS,
         capture_output=True,

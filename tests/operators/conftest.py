@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from airflow_provider_kafka_spark.core.protocol import JobRequest
-from airflow_provider_kafka_spark.hooks.programs.spark_home import find_spark_home
+from airflow_provider_kafka_spark.hooks.runtime.spark_home import find_spark_home
 from tests.in_process_jobs import in_process_spark as in_process_spark
 
 
@@ -62,8 +62,9 @@ def recording_spark(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Recordin
     submit = home / "bin" / "spark-submit"
     # The request is the last argument.
     submit.write_text(
-        f'#!/bin/sh\nfor last; do :; done\nn=$(ls {recorded}/*.json 2>/dev/null | wc -l)\ncp "$last" {recorded}/$n.json\n'
-        f'logins=$(dirname "$last")/kafka-logins.properties\n[ ! -e "$logins" ] || cp "$logins" {recorded}/$n.logins\n'
+        f'#!/bin/sh\nfor last; do :; done\nn=$(ls {recorded}/*.json 2>/dev/null | wc -l)\ncp "$last" '
+        f'{recorded}/$n.json\nlogins=$(dirname "$last")/kafka-logins.properties\n[ ! -e "$logins" ] || cp "$logins" '
+        f"{recorded}/$n.logins\n"
     )
     submit.chmod(0o755)
     monkeypatch.setenv("SPARK_HOME", str(home))

@@ -100,7 +100,9 @@ def test_no_batch_is_larger_than_asked(kafka: KafkaBroker, topic: TopicFactory, 
 
 
 def test_transforms_are_those_of_a_batch(kafka: KafkaBroker, topic: TopicFactory, stream: Stream) -> None:
-    """where, columns, a topic per row, headers and provenance work as in a bounded copy, and kept records are counted apart."""
+    """where, columns, a topic per row, headers and provenance work as in a bounded copy, and kept records are counted
+    apart.
+    """
     source = topic(2, suffix="source")
     targets = [topic(suffix="even"), topic(suffix="odd")]
     kafka.produce(source, numbered(0, 20, 2))
@@ -144,7 +146,9 @@ def test_latest_stays_where_it_was_on_the_first_run(kafka: KafkaBroker, topic: T
 def test_a_batch_without_its_commit_is_finished_and_not_doubled(
     kafka: KafkaBroker, topic: TopicFactory, stream: Stream, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A crash after the batch was written and before its commit: the same offsets are read again, and nothing is written twice."""
+    """A crash after the batch was written and before its commit: the same offsets are read again, and nothing is
+    written twice.
+    """
     source, target = topic(2, suffix="source"), topic(suffix="target")
     kafka.produce(source, numbered(0, 100, 2))
     stream(topics=[source], target_topic=target)
@@ -166,7 +170,7 @@ def test_a_batch_without_its_commit_is_finished_and_not_doubled(
 
 
 def test_a_batch_that_was_written_in_part_is_finished(kafka: KafkaBroker, topic: TopicFactory, stream: Stream) -> None:
-    """The batch fails at a record that the target refuses; when that is mended, the retry writes just what is missing."""
+    """The batch fails at a record that the target refuses; when that is corrected, the retry writes just the rest."""
     source, target = topic(2, suffix="source"), topic(suffix="target", config={"max.message.bytes": "20000"})
     # They do not compress.
     large = Record(b"k", os.urandom(50_000), partition=1)
@@ -213,7 +217,9 @@ def test_partitions_added_after_a_crash(
 
 
 def test_a_topic_that_was_created_again_is_an_error(kafka: KafkaBroker, topic: TopicFactory, stream: Stream) -> None:
-    """Spark would read what lies behind the old offset and say nothing; permitted, the new topic is read whole and the gap is told."""
+    """Spark would read what lies behind the old offset and say nothing; permitted, the new topic is read whole and the
+    gap is told.
+    """
     source, target = topic(suffix="source"), topic(suffix="target")
     kafka.produce(source, numbered(0, 30))
     stream(topics=[source], target_topic=target)
@@ -341,7 +347,9 @@ def test_a_checkpoint_of_another_job_is_refused(
 
 
 def test_a_reset_starts_again_once(kafka: KafkaBroker, topic: TopicFactory, stream: Stream, tmp_path: Path) -> None:
-    """The old generation is kept, a retry of the run does not reset again, and a reset that stays in the DAG is an error."""
+    """The old generation is kept, a retry of the run does not reset again, and a reset that stays in the DAG is an
+    error.
+    """
     source, target = topic(suffix="source"), topic(suffix="target")
     kafka.produce(source, numbered(0, 10))
     parameters = {"topics": [source], "target_topic": target}

@@ -1,6 +1,7 @@
 """Every bad input gives one clear error before Spark starts, and leaves nothing behind.
 
-Each row is run through the operator's own ``execute`` against a real broker, with a ``spark-submit`` that would record that it was started.
+Each row is run through the operator's own ``execute`` against a real broker, with a ``spark-submit`` that would record
+that it was started.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ from airflow_provider_kafka_spark.core.errors import (
     TargetError,
     UnknownTopicError,
 )
-from airflow_provider_kafka_spark.hooks.programs.jars import CACHE_VARIABLE, REPOSITORY_VARIABLE
+from airflow_provider_kafka_spark.hooks.runtime.jars import CACHE_VARIABLE, REPOSITORY_VARIABLE
 from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
 from airflow_provider_kafka_spark.operators.kafka_to_kafka import KafkaToKafkaOperator
 from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
@@ -58,7 +59,9 @@ NOON = datetime(2026, 11, 20, 12, tzinfo=timezone.utc)
 
 @dataclass(frozen=True)
 class World:
-    """What every row finds: a source of two partitions (30 and 10 records, the first 10 of partition 0 aged out) and an empty target of one."""
+    """What every row finds: a source of two partitions (30 and 10 records, the first 10 of partition 0 aged out) and an
+    empty target of one.
+    """
 
     source: str
     target: str
@@ -290,109 +293,385 @@ def row(kind: type[KafkaSparkError], make: Make, *says: str, id: str) -> Any:
 
 ROWS = [
     # Ranges
-    row(OffsetRangeError, replay(dictionary(from_offset=-5)), "from_offset must be an integer from 0", "got -5", "{source}[1]", id="range-negative"),
-    row(OffsetRangeError, replay(dictionary(until_offset=-1)), "until_offset must be an integer", "got -1", "Spark's -1 and -2 are not offsets", id="range-latest"),
-    row(OffsetRangeError, replay(lambda t: [f"{t}:1:-5:10"]), "'topic:partition:from:until'", "{source}:1:-5:10", id="range-negative-in-text"),
-    row(OffsetRangeError, replay(dictionary(from_offset=9, until_offset=3)), "must not be reversed", "from_offset=9, until_offset=3", "{source}[1]", "Swap", id="range-reversed"),
-    row(OffsetRangeError, replay(dictionary(from_offset="3")), "must be an integer", "got '3' of type str", "{source}[1]", id="range-text"),
-    row(OffsetRangeError, replay(dictionary(until_offset=None)), "must be an integer", "got None", "{source}[1]", id="range-null"),
-    row(OffsetRangeError, replay(dictionary(from_offset=1.0)), "must be an integer", "got 1.0 of type float", id="range-float"),
-    row(OffsetRangeError, replay(dictionary(partition=True)), "partition must be an integer", "got True of type bool", id="range-boolean"),
-    row(OffsetRangeError, replay(without_until), "must have exactly the keys", "missing ['until_offset']", id="range-without-a-key"),
-    row(OffsetRangeError, replay(dictionary(topic="or ders")), "A topic name must be", "got 'or ders'", id="range-topic-name"),
-    row(OffsetRangeError, replay(lambda t: [f"{t}:1:0:5", f"{t}:1:0:5"]), "'{source}:1:0:5' is given twice", "Name each range once", id="range-duplicate"),
-    row(OffsetRangeError, replay(lambda t: [f"{t}:1:0:5", f"{t}:1:4:9"]), "{source}:1:0:5", "{source}:1:4:9", "overlap", "merge_overlaps=True", id="range-overlapping"),
-    row(OffsetRangeError, replay(lambda t: f"{t}:1:0:5"), "must be a list", "got '{source}:1:0:5'", id="range-not-a-list"),
-    row(OffsetRangeError, replay_with(offset_ranges="[{'topic': 'orders'}]"), "must be a list, or a JSON list", "params.ranges | tojson", id="range-rendered-as-python"),
-    row(OffsetRangeError, replay_with(offset_ranges="orders:0:1:2"), "must be a list, or a JSON list", "params.ranges | tojson", id="range-as-text"),
+    row(
+        OffsetRangeError, replay(dictionary(from_offset=-5)), "from_offset must be an integer from 0", "got -5",
+        "{source}[1]", id="range-negative",
+    ),
+    row(
+        OffsetRangeError, replay(dictionary(until_offset=-1)), "until_offset must be an integer", "got -1",
+        "Spark's -1 and -2 are not offsets", id="range-latest",
+    ),
+    row(
+        OffsetRangeError, replay(lambda t: [f"{t}:1:-5:10"]), "'topic:partition:from:until'", "{source}:1:-5:10",
+        id="range-negative-in-text",
+    ),
+    row(
+        OffsetRangeError, replay(dictionary(from_offset=9, until_offset=3)), "must not be reversed",
+        "from_offset=9, until_offset=3", "{source}[1]", "Swap", id="range-reversed",
+    ),
+    row(
+        OffsetRangeError, replay(dictionary(from_offset="3")), "must be an integer", "got '3' of type str",
+        "{source}[1]", id="range-text",
+    ),
+    row(
+        OffsetRangeError, replay(dictionary(until_offset=None)), "must be an integer", "got None", "{source}[1]",
+        id="range-null",
+    ),
+    row(
+        OffsetRangeError, replay(dictionary(from_offset=1.0)), "must be an integer", "got 1.0 of type float",
+        id="range-float",
+    ),
+    row(
+        OffsetRangeError, replay(dictionary(partition=True)), "partition must be an integer", "got True of type bool",
+        id="range-boolean",
+    ),
+    row(
+        OffsetRangeError, replay(without_until), "must have exactly the keys", "missing ['until_offset']",
+        id="range-without-a-key",
+    ),
+    row(
+        OffsetRangeError, replay(dictionary(topic="or ders")), "A topic name must be", "got 'or ders'",
+        id="range-topic-name",
+    ),
+    row(
+        OffsetRangeError, replay(lambda t: [f"{t}:1:0:5", f"{t}:1:0:5"]), "'{source}:1:0:5' is given twice",
+        "Name each range once", id="range-duplicate",
+    ),
+    row(
+        OffsetRangeError, replay(lambda t: [f"{t}:1:0:5", f"{t}:1:4:9"]), "{source}:1:0:5", "{source}:1:4:9", "overlap",
+        "merge_overlaps=True", id="range-overlapping",
+    ),
+    row(
+        OffsetRangeError, replay(lambda t: f"{t}:1:0:5"), "must be a list", "got '{source}:1:0:5'",
+        id="range-not-a-list",
+    ),
+    row(
+        OffsetRangeError, replay_with(offset_ranges="[{'topic': 'orders'}]"), "must be a list, or a JSON list",
+        "params.ranges | tojson", id="range-rendered-as-python",
+    ),
+    row(
+        OffsetRangeError, replay_with(offset_ranges="orders:0:1:2"), "must be a list, or a JSON list",
+        "params.ranges | tojson", id="range-as-text",
+    ),
     row(OffsetRangeError, replay_with(offset_ranges=None), "must be a list", "got None", id="range-nothing-at-all"),
-    row(UnknownTopicError, replay(lambda t: [f"{t}-x:0:0:5"]), "'{source}-x' does not exist", "'kafka_default'", "correct the name", id="range-unknown-topic"),
-    row(UnknownTopicError, replay(lambda t: [f"{t}:2:0:5"]), "{source}[2] does not exist", "has 2 partitions", "'kafka_default'", id="range-unknown-partition"),
-    row(PlanError, replay(lambda t: [f"{t}:1:5:11"]), "must not lie beyond the log", "got 11 for {source}[1]", "ends at 10", "Correct the offset", id="range-beyond-the-log"),
-    row(DataLossError, replay(lambda t: [f"{t}:0:5:20"]), "{source}[0] 5 to 10", "aged out", "log now starts at 10", "fail_on_data_loss=False", id="range-aged-out"),
+    row(
+        UnknownTopicError, replay(lambda t: [f"{t}-x:0:0:5"]), "'{source}-x' does not exist", "'kafka_default'",
+        "correct the name", id="range-unknown-topic",
+    ),
+    row(
+        UnknownTopicError, replay(lambda t: [f"{t}:2:0:5"]), "{source}[2] does not exist", "has 2 partitions",
+        "'kafka_default'", id="range-unknown-partition",
+    ),
+    row(
+        PlanError, replay(lambda t: [f"{t}:1:5:11"]), "must not lie beyond the log", "got 11 for {source}[1]",
+        "ends at 10", "Correct the offset", id="range-beyond-the-log",
+    ),
+    row(
+        DataLossError, replay(lambda t: [f"{t}:0:5:20"]), "{source}[0] 5 to 10", "aged out", "log now starts at 10",
+        "fail_on_data_loss=False", id="range-aged-out",
+    ),
     # Selections and bounds
-    row(InvalidInputError, lambda w: {"target_topic": w.target}, "exactly one of topics", "got none of them", id="selection-none"),
-    row(InvalidInputError, lambda w: {"topics": [w.source], "topic_pattern": ".*", "target_topic": w.target}, "exactly one of topics", "topics and topic_pattern", id="selection-two"),
-    row(InvalidInputError, lambda w: {"topics": w.source, "target_topic": w.target}, "topics must be a list", "'{source}'", id="selection-text"),
-    row(InvalidInputError, lambda w: {"topic_pattern": "or(ders", "target_topic": w.target}, "regular expression", "'or(ders'", id="selection-bad-pattern"),
-    row(UnknownTopicError, lambda w: {"topics": [w.source[:-1]], "target_topic": w.target}, "does not exist", "Did you mean '{source}'", id="selection-unknown-topic"),
-    row(UnknownTopicError, lambda w: {"topic_pattern": "bad-input-source", "target_topic": w.target}, "matches none", "whole name", id="selection-pattern-of-no-topic"),
-    row(UnknownTopicError, lambda w: {"assign": {w.source: [0, 7]}, "target_topic": w.target}, "{source}[7] does not exist", id="selection-unknown-partition"),
-    row(BoundError, copy(starting_offsets="latest"), "starting_offsets='latest' would copy nothing", "Use 'earliest'", id="bound-start-at-latest"),
-    row(BoundError, copy(starting_offsets="erliest"), "starting_offsets must be 'earliest'", "'erliest'", id="bound-misspelt"),
-    row(BoundError, lambda w: copy(starting_offsets={w.source: {"1": None}})(w), "integer offset", "{source}[1]", "got None", id="bound-null"),
-    row(BoundError, lambda w: copy(starting_offsets={w.source: {"1": 8}}, ending_offsets={w.source: {"1": 3}})(w), "{source}[1] would start at 8 and end at 3", id="bound-reversed"),
-    row(PlanError, lambda w: copy(ending_offsets={w.source: {"1": 99}})(w), "beyond the log", "got 99 for {source}[1]", "ends at 10", id="bound-beyond-the-log"),
-    row(DataLossError, lambda w: {"topics": [w.source], "starting_offsets": {w.source: {"0": 3, "1": 0}}, "target_topic": w.target}, "{source}[0] 3 to 10", "aged out", id="bound-aged-out"),
+    row(
+        InvalidInputError, lambda w: {"target_topic": w.target}, "exactly one of topics", "got none of them",
+        id="selection-none",
+    ),
+    row(
+        InvalidInputError, lambda w: {"topics": [w.source], "topic_pattern": ".*", "target_topic": w.target},
+        "exactly one of topics", "topics and topic_pattern", id="selection-two",
+    ),
+    row(
+        InvalidInputError, lambda w: {"topics": w.source, "target_topic": w.target}, "topics must be a list",
+        "'{source}'", id="selection-text",
+    ),
+    row(
+        InvalidInputError, lambda w: {"topic_pattern": "or(ders", "target_topic": w.target}, "regular expression",
+        "'or(ders'", id="selection-bad-pattern",
+    ),
+    row(
+        UnknownTopicError, lambda w: {"topics": [w.source[:-1]], "target_topic": w.target}, "does not exist",
+        "Did you mean '{source}'", id="selection-unknown-topic",
+    ),
+    row(
+        UnknownTopicError, lambda w: {"topic_pattern": "bad-input-source", "target_topic": w.target}, "matches none",
+        "whole name", id="selection-pattern-of-no-topic",
+    ),
+    row(
+        UnknownTopicError, lambda w: {"assign": {w.source: [0, 7]}, "target_topic": w.target},
+        "{source}[7] does not exist", id="selection-unknown-partition",
+    ),
+    row(
+        BoundError, copy(starting_offsets="latest"), "starting_offsets='latest' would copy nothing", "Use 'earliest'",
+        id="bound-start-at-latest",
+    ),
+    row(
+        BoundError, copy(starting_offsets="erliest"), "starting_offsets must be 'earliest'", "'erliest'",
+        id="bound-misspelt",
+    ),
+    row(
+        BoundError, lambda w: copy(starting_offsets={w.source: {"1": None}})(w), "integer offset", "{source}[1]",
+        "got None", id="bound-null",
+    ),
+    row(
+        BoundError, lambda w: copy(starting_offsets={w.source: {"1": 8}}, ending_offsets={w.source: {"1": 3}})(w),
+        "{source}[1] would start at 8 and end at 3", id="bound-reversed",
+    ),
+    row(
+        PlanError, lambda w: copy(ending_offsets={w.source: {"1": 99}})(w), "beyond the log", "got 99 for {source}[1]",
+        "ends at 10", id="bound-beyond-the-log",
+    ),
+    row(
+        DataLossError,
+        lambda w: {"topics": [w.source], "starting_offsets": {w.source: {"0": 3, "1": 0}}, "target_topic": w.target},
+        "{source}[0] 3 to 10", "aged out", id="bound-aged-out",
+    ),
     # Windows
-    row(BoundError, window("2026-11-20T10:00:00", "2026-11-20T11:00:00Z"), "starting_timestamp must have a time zone", "naive '2026-11-20T10:00:00'", "Add 'Z'", id="window-naive"),
+    row(
+        BoundError, window("2026-11-20T10:00:00", "2026-11-20T11:00:00Z"), "starting_timestamp must have a time zone",
+        "naive '2026-11-20T10:00:00'", "Add 'Z'", id="window-naive",
+    ),
     row(BoundError, window(datetime(2026, 11, 20), None), "must have a time zone", "naive", id="window-naive-datetime"),
-    row(BoundError, window(NOON, datetime.now(timezone.utc) + timedelta(days=1)), "ending_timestamp must not lie in the future", "now it is", "Wait", id="window-future"),
-    row(BoundError, window(1_795_165_200, None), "must be in milliseconds", "got 1795165200", "multiply by 1000", id="window-seconds"),
+    row(
+        BoundError, window(NOON, datetime.now(timezone.utc) + timedelta(days=1)),
+        "ending_timestamp must not lie in the future", "now it is", "Wait", id="window-future",
+    ),
+    row(
+        BoundError, window(1_795_165_200, None), "must be in milliseconds", "got 1795165200", "multiply by 1000",
+        id="window-seconds",
+    ),
     row(BoundError, window(NOON.timestamp(), None), "epoch milliseconds", "of type float", id="window-float"),
     row(BoundError, window("yesterday", None), "must be ISO 8601", "got 'yesterday'", id="window-text"),
-    row(BoundError, window(NOON, NOON), "zero width", "both are 2026-11-20T12:00:00.000Z", "CronDataIntervalTimetable", id="window-of-zero-width"),
-    row(BoundError, window(NOON, NOON - timedelta(hours=1)), "must not be reversed", "2026-11-20T12:00", "2026-11-20T11:00", id="window-reversed"),
-    row(BoundError, window("", ""), "gave ''", "no data interval", "CronDataIntervalTimetable", id="window-of-a-run-without-data-interval"),
-    row(BoundError, window("None", "None"), "gave 'None'", "no data interval", "CronTriggerTimetable", id="window-rendered-none"),
-    row(BoundError, window(NOON, None, starting_offsets={"t": {"0": 1}}), "starting_timestamp and starting_offsets", "contradict", "give one of the two", id="window-and-offsets"),
+    row(
+        BoundError, window(NOON, NOON), "zero width", "both are 2026-11-20T12:00:00.000Z", "CronDataIntervalTimetable",
+        id="window-of-zero-width",
+    ),
+    row(
+        BoundError, window(NOON, NOON - timedelta(hours=1)), "must not be reversed", "2026-11-20T12:00",
+        "2026-11-20T11:00", id="window-reversed",
+    ),
+    row(
+        BoundError, window("", ""), "gave ''", "no data interval", "CronDataIntervalTimetable",
+        id="window-of-a-run-without-data-interval",
+    ),
+    row(
+        BoundError, window("None", "None"), "gave 'None'", "no data interval", "CronTriggerTimetable",
+        id="window-rendered-none",
+    ),
+    row(
+        BoundError, window(NOON, None, starting_offsets={"t": {"0": 1}}), "starting_timestamp and starting_offsets",
+        "contradict", "give one of the two", id="window-and-offsets",
+    ),
     row(BoundError, copy(exact_window=True), "exact_window=True needs", "got neither", id="window-exact-without-one"),
     # Targets
-    row(TargetError, lambda w: {"offset_ranges": good_ranges(w)}, "exactly one of target_topic", "got neither", id="target-none"),
-    row(TargetError, replay_with(target_topic_expr="topic"), "exactly one of target_topic", "target_topic_expr='topic'", id="target-both"),
-    row(TargetError, replay_with(target_topic="bad-input-nowhere"), "'bad-input-nowhere' does not exist", "'kafka_default'", "Create it", id="target-missing"),
-    row(TargetError, target_of_too_few_partitions, "at least 2 partitions", "'{target}'", "has 1", "Add partitions", id="target-too-few-partitions"),
-    row(TargetError, lambda w: {"offset_ranges": good_ranges(w), "target_topic": w.source}, "'{source}' is also read", "allow_same_topic=True", id="target-is-the-source"),
-    row(InvalidInputError, replay_with(columns={"timestamp": "now()"}), "columns may set key, value, headers, partition", "['timestamp']", id="target-unknown-column"),
-    row(InvalidInputError, replay_with(preserve_partition=True, columns={"partition": "0"}), "contradict", "give one of the two", id="target-partition-twice"),
-    row(InvalidInputError, replay_with(target_topic=["orders"]), "target_topic must be text", "got ['orders']", "template", id="target-not-text"),
-    row(InvalidInputError, replay_with(where=" "), "where must be text that is not blank", "got ' '", "template", id="where-blank"),
-    row(InvalidInputError, replay_with(columns=["key"]), "columns must map columns to SQL", "got ['key']", id="columns-not-a-mapping"),
-    row(InvalidInputError, replay_with(columns={"key": None}), "columns must map columns to SQL", "got {{'key': None}}", id="columns-null"),
+    row(
+        TargetError, lambda w: {"offset_ranges": good_ranges(w)}, "exactly one of target_topic", "got neither",
+        id="target-none",
+    ),
+    row(
+        TargetError, replay_with(target_topic_expr="topic"), "exactly one of target_topic", "target_topic_expr='topic'",
+        id="target-both",
+    ),
+    row(
+        TargetError, replay_with(target_topic="bad-input-nowhere"), "'bad-input-nowhere' does not exist",
+        "'kafka_default'", "Create it", id="target-missing",
+    ),
+    row(
+        TargetError, target_of_too_few_partitions, "at least 2 partitions", "'{target}'", "has 1", "Add partitions",
+        id="target-too-few-partitions",
+    ),
+    row(
+        TargetError, lambda w: {"offset_ranges": good_ranges(w), "target_topic": w.source}, "'{source}' is also read",
+        "allow_same_topic=True", id="target-is-the-source",
+    ),
+    row(
+        InvalidInputError, replay_with(columns={"timestamp": "now()"}),
+        "columns may set key, value, headers, partition", "['timestamp']", id="target-unknown-column",
+    ),
+    row(
+        InvalidInputError, replay_with(preserve_partition=True, columns={"partition": "0"}), "contradict",
+        "give one of the two", id="target-partition-twice",
+    ),
+    row(
+        InvalidInputError, replay_with(target_topic=["orders"]), "target_topic must be text", "got ['orders']",
+        "template", id="target-not-text",
+    ),
+    row(
+        InvalidInputError, replay_with(where=" "), "where must be text that is not blank", "got ' '", "template",
+        id="where-blank",
+    ),
+    row(
+        InvalidInputError, replay_with(columns=["key"]), "columns must map columns to SQL", "got ['key']",
+        id="columns-not-a-mapping",
+    ),
+    row(
+        InvalidInputError, replay_with(columns={"key": None}), "columns must map columns to SQL", "got {{'key': None}}",
+        id="columns-null",
+    ),
     # Options
-    row(OptionError, replay_with(source_options={"kafka.max.pol.records": 5}), "source_options has no option 'kafka.max.pol.records'", "Did you mean 'kafka.max.poll.records'", id="option-misspelt-source"),
-    row(OptionError, replay_with(sink_options={"kafka.linger": 5}), "sink_options has no option 'kafka.linger'", "Did you mean 'kafka.linger.ms'", id="option-misspelt-sink"),
-    row(OptionError, replay_with(sink_options={"compression.type": "lz4"}), "sink_options has no option 'compression.type'", "kafka.compression.type", id="option-without-prefix"),
-    row(OptionError, replay_with(source_options={"kafka.enable.auto.commit": True}), "must not set 'kafka.enable.auto.commit'", "Spark refuses it", id="option-refused-by-spark"),
-    row(OptionError, replay_with(source_options={"maxOffsetsPerTrigger": 5}), "must not set 'maxOffsetsPerTrigger'", "Spark ignores it in a batch", id="option-ignored-by-spark"),
-    row(OptionError, replay_with(source_options={"failOnDataLoss": False}), "must not set 'failOnDataLoss'", "use fail_on_data_loss", id="option-of-ours"),
-    row(OptionError, replay_with(source_options={"minPartitions": 8}), "must not set 'minPartitions'", "max_records_per_partition", id="option-that-loses-order"),
-    row(OptionError, replay_with(sink_options={"kafka.acks": 1}), "must not set 'kafka.acks'", "delivered", id="option-that-loses-records"),
-    row(OptionError, replay_with(sink_options={"kafka.sasl.jaas.config": "s3cr3t"}), "must not set 'kafka.sasl.jaas.config'", "the Airflow connection sets it", id="option-with-a-login"),
-    row(OptionError, replay_with(isolation_level="committed"), "isolation_level must be one of", "got 'committed'", id="option-isolation-level"),
-    row(OptionError, replay_with(delivery="exactly_one"), "delivery must be 'exactly_once' or", "got 'exactly_one'. Did you mean 'exactly_once'?", id="option-delivery"),
-    row(OptionError, replay_with(delivery=True), "delivery must be 'exactly_once' or 'at_least_once'; got True.", id="option-delivery-as-a-flag"),
-    row(OptionError, replay_with(sink_options={"kafka.transactional.id": "x"}), "must not set 'kafka.transactional.id'", "run and task", id="option-transactional-id"),
-    row(OptionError, replay_with(max_records_per_partition=10), "max_records_per_partition=10", "preserve_order=False", id="option-split-against-order"),
-    row(OptionError, replay_with(conf={"spark.speculation": "true"}), "conf must not set spark.speculation='true'", "Leave it out", id="option-speculation"),
-    row(OptionError, replay_with(conf={"spark.task.maxFailures": "4"}, delivery="at_least_once"), "conf must not set spark.task.maxFailures='4'", id="option-task-attempts"),
-    row(OptionError, replay_with(conf=["spark.speculation"]), "conf must map", "got ['spark.speculation']", id="option-conf-not-a-mapping"),
-    row(OptionError, replay_with(deploy_mode="Cluster"), "deploy_mode must be 'client' or 'cluster'", "got 'Cluster'", id="option-deploy-mode"),
-    row(OptionError, replay_with(kafka_timeout=0), "kafka_timeout must be a number of seconds greater than 0", "got 0", id="option-timeout"),
-    row(OptionError, replay_with(progress_seconds="5"), "progress_seconds must be a number", "got '5'", id="option-progress"),
+    row(
+        OptionError, replay_with(source_options={"kafka.max.pol.records": 5}),
+        "source_options has no option 'kafka.max.pol.records'", "Did you mean 'kafka.max.poll.records'",
+        id="option-misspelt-source",
+    ),
+    row(
+        OptionError, replay_with(sink_options={"kafka.linger": 5}), "sink_options has no option 'kafka.linger'",
+        "Did you mean 'kafka.linger.ms'", id="option-misspelt-sink",
+    ),
+    row(
+        OptionError, replay_with(sink_options={"compression.type": "lz4"}),
+        "sink_options has no option 'compression.type'", "kafka.compression.type", id="option-without-prefix",
+    ),
+    row(
+        OptionError, replay_with(source_options={"kafka.enable.auto.commit": True}),
+        "must not set 'kafka.enable.auto.commit'", "Spark refuses it", id="option-refused-by-spark",
+    ),
+    row(
+        OptionError, replay_with(source_options={"maxOffsetsPerTrigger": 5}), "must not set 'maxOffsetsPerTrigger'",
+        "Spark ignores it in a batch", id="option-ignored-by-spark",
+    ),
+    row(
+        OptionError, replay_with(source_options={"failOnDataLoss": False}), "must not set 'failOnDataLoss'",
+        "use fail_on_data_loss", id="option-of-ours",
+    ),
+    row(
+        OptionError, replay_with(source_options={"minPartitions": 8}), "must not set 'minPartitions'",
+        "max_records_per_partition", id="option-that-loses-order",
+    ),
+    row(
+        OptionError, replay_with(sink_options={"kafka.acks": 1}), "must not set 'kafka.acks'", "delivered",
+        id="option-that-loses-records",
+    ),
+    row(
+        OptionError, replay_with(sink_options={"kafka.sasl.jaas.config": "s3cr3t"}),
+        "must not set 'kafka.sasl.jaas.config'", "the Airflow connection sets it", id="option-with-a-login",
+    ),
+    row(
+        OptionError, replay_with(isolation_level="committed"), "isolation_level must be one of", "got 'committed'",
+        id="option-isolation-level",
+    ),
+    row(
+        OptionError, replay_with(delivery="exactly_one"), "delivery must be 'exactly_once' or",
+        "got 'exactly_one'. Did you mean 'exactly_once'?", id="option-delivery",
+    ),
+    row(
+        OptionError, replay_with(delivery=True), "delivery must be 'exactly_once' or 'at_least_once'; got True.",
+        id="option-delivery-as-a-flag",
+    ),
+    row(
+        OptionError, replay_with(sink_options={"kafka.transactional.id": "x"}), "must not set 'kafka.transactional.id'",
+        "run and task", id="option-transactional-id",
+    ),
+    row(
+        OptionError, replay_with(max_records_per_partition=10), "max_records_per_partition=10", "preserve_order=False",
+        id="option-split-against-order",
+    ),
+    row(
+        OptionError, replay_with(conf={"spark.speculation": "true"}), "conf must not set spark.speculation='true'",
+        "Leave it out", id="option-speculation",
+    ),
+    row(
+        OptionError, replay_with(conf={"spark.task.maxFailures": "4"}, delivery="at_least_once"),
+        "conf must not set spark.task.maxFailures='4'", id="option-task-attempts",
+    ),
+    row(
+        OptionError, replay_with(conf=["spark.speculation"]), "conf must map", "got ['spark.speculation']",
+        id="option-conf-not-a-mapping",
+    ),
+    row(
+        OptionError, replay_with(deploy_mode="Cluster"), "deploy_mode must be 'client' or 'cluster'", "got 'Cluster'",
+        id="option-deploy-mode",
+    ),
+    row(
+        OptionError, replay_with(kafka_timeout=0), "kafka_timeout must be a number of seconds greater than 0", "got 0",
+        id="option-timeout",
+    ),
+    row(
+        OptionError, replay_with(progress_seconds="5"), "progress_seconds must be a number", "got '5'",
+        id="option-progress",
+    ),
     # Connections and brokers
-    row(InvalidInputError, replay_with(source_conn_id=None), "source_conn_id must be text", "got None", id="connection-none"),
-    row(ConnectionConfigError, connection_of_a_list, "'kafka_list'", "JSON object", "got a list", id="connection-of-a-list"),
-    row(ConnectionConfigError, replay_with(source_conn_id="nowhere"), "Kafka connection 'nowhere' does not exist", "AIRFLOW_CONN_NOWHERE", id="connection-missing"),
-    row(ConnectionConfigError, replay_with(target_conn_id="nowhere"), "Kafka connection 'nowhere' does not exist", id="connection-of-the-target-missing"),
-    row(ConnectionConfigError, connection_without_servers, "'kafka_bare'", "bootstrap.servers", "Add it", id="connection-without-servers"),
-    row(ConnectionConfigError, property_without_counterpart, "'kafka_odd' sets 'plugin.library.paths'", "no counterpart", id="connection-not-translatable"),
-    row(ConnectionConfigError, replay_with(spark_conn_id="nowhere"), "Spark connection 'nowhere' does not exist", "AIRFLOW_CONN_NOWHERE", id="connection-of-spark-missing"),
-    row(BrokerUnavailableError, dead_broker, "127.0.0.1:{closed_port}", "'kafka_dead'", "Check that the brokers are up", id="broker-down"),
-    row(BrokerUnavailableError, dead_target_broker, "127.0.0.1:{closed_port}", "'kafka_dead'", id="broker-of-the-target-down"),
-    row(BrokerAuthenticationError, wrong_password, "login was refused", "'kafka_wrong'", "sasl.password", id="broker-wrong-credentials"),
-    row(BrokerTlsError, unknown_authority, "signed by an unknown authority (CA)", "'kafka_ca'", "ssl.ca.location", id="broker-of-an-unknown-authority"),
-    row(BrokerTlsError, expired_certificate, "certificate that the broker shows", "has expired", "'kafka_expired'", "Renew it on the broker", id="broker-with-an-expired-certificate"),
-    row(BrokerTlsError, certificate_of_another_host, "of another host", "localhost", "'kafka_host'", "advertised.listeners", id="broker-with-a-certificate-of-another-host"),
-    row(ConnectionConfigError, keytab_of_another, "'kafka_keytab' must hold keys of 'copier@TEST.LOCAL'", "{folder}/copier.keytab holds keys of mallory@TEST.LOCAL", "Correct sasl.kerberos.principal", id="connection-with-a-keytab-of-another"),
-    row(ConnectionConfigError, unreadable_file, "ssl.ca.location of connection 'kafka_unreadable'", "{folder}/ca.crt may not", f"user {os.geteuid()}", "the permission", id="connection-with-an-unreadable-file"),
+    row(
+        InvalidInputError, replay_with(source_conn_id=None), "source_conn_id must be text", "got None",
+        id="connection-none",
+    ),
+    row(
+        ConnectionConfigError, connection_of_a_list, "'kafka_list'", "JSON object", "got a list",
+        id="connection-of-a-list",
+    ),
+    row(
+        ConnectionConfigError, replay_with(source_conn_id="nowhere"), "Kafka connection 'nowhere' does not exist",
+        "AIRFLOW_CONN_NOWHERE", id="connection-missing",
+    ),
+    row(
+        ConnectionConfigError, replay_with(target_conn_id="nowhere"), "Kafka connection 'nowhere' does not exist",
+        id="connection-of-the-target-missing",
+    ),
+    row(
+        ConnectionConfigError, connection_without_servers, "'kafka_bare'", "bootstrap.servers", "Add it",
+        id="connection-without-servers",
+    ),
+    row(
+        ConnectionConfigError, property_without_counterpart, "'kafka_odd' sets 'plugin.library.paths'",
+        "no counterpart", id="connection-not-translatable",
+    ),
+    row(
+        ConnectionConfigError, replay_with(spark_conn_id="nowhere"), "Spark connection 'nowhere' does not exist",
+        "AIRFLOW_CONN_NOWHERE", id="connection-of-spark-missing",
+    ),
+    row(
+        BrokerUnavailableError, dead_broker, "127.0.0.1:{closed_port}", "'kafka_dead'", "Check that the brokers are up",
+        id="broker-down",
+    ),
+    row(
+        BrokerUnavailableError, dead_target_broker, "127.0.0.1:{closed_port}", "'kafka_dead'",
+        id="broker-of-the-target-down",
+    ),
+    row(
+        BrokerAuthenticationError, wrong_password, "login was refused", "'kafka_wrong'", "sasl.password",
+        id="broker-wrong-credentials",
+    ),
+    row(
+        BrokerTlsError, unknown_authority, "signed by an unknown authority (CA)", "'kafka_ca'", "ssl.ca.location",
+        id="broker-of-an-unknown-authority",
+    ),
+    row(
+        BrokerTlsError, expired_certificate, "certificate that the broker shows", "has expired", "'kafka_expired'",
+        "Renew it on the broker", id="broker-with-an-expired-certificate",
+    ),
+    row(
+        BrokerTlsError, certificate_of_another_host, "for another host name", "localhost", "'kafka_host'",
+        "advertised.listeners", id="broker-with-a-certificate-of-another-host",
+    ),
+    row(
+        ConnectionConfigError, keytab_of_another, "'kafka_keytab' must hold keys of 'copier@TEST.LOCAL'",
+        "{folder}/copier.keytab holds keys of mallory@TEST.LOCAL", "Correct sasl.kerberos.principal",
+        id="connection-with-a-keytab-of-another",
+    ),
+    row(
+        ConnectionConfigError, unreadable_file, "ssl.ca.location of connection 'kafka_unreadable'",
+        "{folder}/ca.crt may not", f"user {os.geteuid()}", "the permission", id="connection-with-an-unreadable-file",
+    ),
     # Spark
     row(JavaNotFoundError, no_java, "Java 17 or newer", "JAVA_HOME='{folder}'", "Install one", id="no-java"),
-    row(SparkSubmitNotFoundError, no_spark_submit, "'spark3-submit'", "SPARK_HOME", "Install pyspark", id="no-spark-submit"),
-    row(JarError, no_connector_for_this_spark, "spark-sql-kafka-0-10_2.13:9.9.9", REPOSITORY_VARIABLE, id="no-connector-for-this-spark"),
-    row(JarError, empty_connector_folder, "kafka_connector", "{folder}/jars", "Maven coordinate", id="empty-connector-folder"),
-    row(JarError, unreadable_jars, "must be readable", "{folder}/jars/spark-sql-kafka", "permissions", id="unreadable-jars"),
-    row(ReportLocationError, replay_with(deploy_mode="cluster"), "report_location", "got none", "'spark_default'", id="cluster-mode-without-report-location"),
+    row(
+        SparkSubmitNotFoundError, no_spark_submit, "'spark3-submit'", "SPARK_HOME", "Install pyspark",
+        id="no-spark-submit",
+    ),
+    row(
+        JarError, no_connector_for_this_spark, "spark-sql-kafka-0-10_2.13:9.9.9", REPOSITORY_VARIABLE,
+        id="no-connector-for-this-spark",
+    ),
+    row(
+        JarError, empty_connector_folder, "kafka_connector", "{folder}/jars", "Maven coordinate",
+        id="empty-connector-folder",
+    ),
+    row(
+        JarError, unreadable_jars, "must be readable", "{folder}/jars/spark-sql-kafka", "permissions",
+        id="unreadable-jars",
+    ),
+    row(
+        ReportLocationError, replay_with(deploy_mode="cluster"), "report_location", "got none", "'spark_default'",
+        id="cluster-mode-without-report-location",
+    ),
 ]  # fmt: skip
 
 
@@ -407,7 +686,9 @@ def test_bad_input(
     make: Make,
     says: tuple[str, ...],
 ) -> None:
-    """One error, of its own class, that says what was expected, got, where and what to do; no Spark, record, file or memory of it."""
+    """One error, of its own class, that says what was expected, got, where and what to do; no Spark, record, file or
+    memory of it.
+    """
     operator, store = operator_of(make(world)), TaskStateStore()
     before = kafka.offsets(world.target), kafka.offsets(world.source)
 

@@ -79,7 +79,9 @@ def deliver_in_part(kafka: KafkaBroker, operator: KafkaToKafkaOperator, store: T
 def test_a_recreated_topic_is_copied_from_its_beginning(
     one_by_one: KafkaBroker, topic: TopicFactory, clear_number: int
 ) -> None:
-    """What was delivered of the topic's predecessor stands for nothing of the new one, although the offsets are the same."""
+    """What was delivered of the topic's predecessor stands for nothing of the new one, although the offsets are the
+    same.
+    """
     kafka = one_by_one
     source, target = topic(2, suffix="source"), topic(suffix="target")
     store = TaskStateStore()
@@ -113,7 +115,9 @@ def test_a_recreated_topic_is_copied_from_its_beginning(
 def test_a_clear_with_another_transform_writes_all_by_it(
     one_by_one: KafkaBroker, topic: TopicFactory, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What was delivered by the old expressions is not taken for delivered by the new ones; that it is there as well is said."""
+    """What was delivered by the old expressions is not taken for delivered by the new ones; that it is there as well is
+    said.
+    """
     kafka = one_by_one
     source, target = topic(2, suffix="source"), topic(suffix="target")
     store = TaskStateStore()
@@ -140,7 +144,9 @@ def test_a_clear_with_another_transform_writes_all_by_it(
 def test_a_retry_after_the_end_returns_the_result(
     kafka: KafkaBroker, topic: TopicFactory, in_process_spark: InProcessSpark, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A worker that dies between the delivery and Airflow's hearing of it leaves nothing to be copied: the result is given again, without Spark."""
+    """A worker that dies between the delivery and Airflow's hearing of it leaves nothing to be copied: the result is
+    given again, without Spark.
+    """
     source, target = topic(2, suffix="source"), topic(suffix="target")
     fill(kafka, source, ["a", "b"], ["c"])
     asset, store = Asset(f"kafka-topic://{target}"), TaskStateStore()

@@ -11,7 +11,7 @@ import pytest
 from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_provider_kafka_spark.core.logins.delegation_token import TokenInfo, TokenSelection
+from airflow_provider_kafka_spark.core.tokens.delegation_token import TokenInfo, TokenSelection
 from airflow_provider_kafka_spark.hooks.delegation_token import DelegationTokenHook
 from airflow_provider_kafka_spark.operators.delegation_token import (
     ExpireDelegationTokensOperator,
@@ -150,7 +150,9 @@ def test_expired_at_once(made: Made, hooks: Hooks) -> None:
 
 
 def test_a_further_try_ends_what_an_earlier_one_left(made: Made, hooks: Hooks) -> None:
-    """The one that it had ended is gone from the broker's list by then. An id that was never there is an error, and keeps none alive."""
+    """The one that it had ended is gone from the broker's list by then. An id that was never there is an error, and
+    keeps none alive.
+    """
     first, other, last = made(None, None, None)
     store = TaskStateStore()
 

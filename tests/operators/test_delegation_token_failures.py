@@ -1,4 +1,6 @@
-"""What a broker does that has no tokens, takes no login, says nothing, or is not there: named in time by the operators and the sensor on tokens."""
+"""What a broker does that has no tokens, takes no login, says nothing, or is not there: named in time by the operators
+and the sensor on tokens.
+"""
 
 from __future__ import annotations
 

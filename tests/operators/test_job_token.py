@@ -1,6 +1,7 @@
 """Spark jobs that log in with a delegation token of their own.
 
-They run in the tests' own Spark; that a driver of its own logs in so is shown with the other logins, and here that a kill ends both it and its tokens.
+They run in the tests' own Spark; that a driver of its own logs in so is shown with the other logins, and here that a
+kill ends both it and its tokens.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from airflow_provider_kafka_spark.core.errors import (
     JobTokenEndedError,
     KafkaSparkError,
 )
-from airflow_provider_kafka_spark.core.logins.delegation_token import DelegationToken, TokenInfo, TokenSelection
+from airflow_provider_kafka_spark.core.tokens.delegation_token import DelegationToken, TokenInfo, TokenSelection
 from airflow_provider_kafka_spark.hooks import job_tokens
 from airflow_provider_kafka_spark.hooks.delegation_token import DelegationTokenHook
 from airflow_provider_kafka_spark.hooks.submission import spark_submission
@@ -47,7 +48,8 @@ pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
 #: A second for each record of the topic "slow": a broker waits so long for more, then hands out a batch of one record.
 SLOW = {"kafka.fetch.min.bytes": 1_000_000, "kafka.fetch.max.wait.ms": 1_000, "kafka.max.partition.fetch.bytes": 1}
-#: How long such a copy takes, and how long a token lives that ends before it: a busy machine may take some seconds for each login.
+#: How long such a copy takes, and how long a token lives that ends before it: a busy machine may take some seconds for
+#: each login.
 SECONDS, SHORT_MS = 20, 15_000
 
 
@@ -224,7 +226,7 @@ def test_a_token_that_somebody_ends_is_named(
     broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch, living_tokens: LivingTokens, admin: DelegationTokenHook
 ) -> None:
     """Whatever the job's failure is called: Spark may have been logging in, or looking for the topic."""
-    monkeypatch.setattr(job_tokens, "LEASE_MS", 60_000)
+    monkeypatch.setattr(job_tokens, "RENEW_PERIOD_MS", 60_000)
     # The first renewal is tried after a second, long before its end.
     monkeypatch.setattr(job_tokens, "RENEW_AT", 0.01)
     config = DelegationTokenHook().config
@@ -250,7 +252,7 @@ def _explain_for(tokens: job_tokens.JobTokens, seconds: float) -> None:
 @pytest.mark.parametrize("refusal", [BrokerAuthorizationError, DelegationTokenError])
 def test_a_token_that_lives_is_no_cause(monkeypatch: pytest.MonkeyPatch, refusal: type[KafkaSparkError]) -> None:
     """Though a renewal was refused: it is tried again, and the job's own failure is what it is."""
-    monkeypatch.setattr(job_tokens, "LEASE_MS", 60_000)
+    monkeypatch.setattr(job_tokens, "RENEW_PERIOD_MS", 60_000)
     # After a second.
     monkeypatch.setattr(job_tokens, "RENEW_AT", 0.01)
     monkeypatch.setattr(job_tokens, "AGAIN_SECONDS", 0.1)
@@ -313,7 +315,7 @@ def test_a_job_that_outlives_its_token(
 ) -> None:
     """It is renewed, and goes on."""
     caplog.set_level(logging.INFO)
-    monkeypatch.setattr(job_tokens, "LEASE_MS", SHORT_MS)
+    monkeypatch.setattr(job_tokens, "RENEW_PERIOD_MS", SHORT_MS)
     # After 1.5 s: a busy machine may take long for a renewal.
     monkeypatch.setattr(job_tokens, "RENEW_AT", 0.1)
     operator = KafkaToKafkaBatchOperator(

@@ -42,7 +42,9 @@ def provenances(kafka: KafkaBroker, target: str) -> list[Provenance]:
 @pytest.mark.broker
 @pytest.mark.spark
 def test_a_green_task(kafka: KafkaBroker, topic: TopicFactory, traces: Traces) -> None:
-    """All is delivered; XCom has the documented form; the link, the asset event and the memory are there, and no file or process is."""
+    """All is delivered; XCom has the documented form; the link, the asset event and the memory are there, and no file
+    or process is.
+    """
     source, target = topic(2, suffix="source"), topic(2, suffix="target")
     kafka.produce(source, [Record(b"k%d" % i, b"v%d" % i, (("h", b"1"),), partition=i % 2) for i in range(100)])
     asset, store = Asset(f"kafka-topic://{target}"), TaskStateStore()
@@ -63,8 +65,14 @@ def test_a_green_task(kafka: KafkaBroker, topic: TopicFactory, traces: Traces) -
         "version": 1,
         "run_id": run_id,
         "ranges": [
-            {"topic": source, "partition": 0, "from_offset": 20, "until_offset": 50, "records_read": 30, "records_written": 30},
-            {"topic": source, "partition": 1, "from_offset": 0, "until_offset": 10, "records_read": 10, "records_written": 9},
+            {
+                "topic": source, "partition": 0, "from_offset": 20, "until_offset": 50, "records_read": 30,
+                "records_written": 30,
+            },
+            {
+                "topic": source, "partition": 1, "from_offset": 0, "until_offset": 10, "records_read": 10,
+                "records_written": 9,
+            },
         ],
         "records_read": 40,
         "records_written": 39,
@@ -134,7 +142,9 @@ def test_plan_only_starts_nothing(
         ],
         "planned_records": 20,
         "missing": 6,
-        "missing_ranges": [{"topic": source, "partition": 0, "from_offset": 4, "until_offset": 10, "reason": missing["reason"]}],
+        "missing_ranges": [
+            {"topic": source, "partition": 0, "from_offset": 4, "until_offset": 10, "reason": missing["reason"]}
+        ],
         "spark_partitions": 1,
         "target_topics": [target],
         "digest": result["digest"],
@@ -194,7 +204,9 @@ def test_nothing_to_do_is_green_without_spark(
 
 @pytest.mark.broker
 def test_a_retry_uses_the_first_plan(kafka: KafkaBroker, topic: TopicFactory, recording_spark: RecordingSpark) -> None:
-    """Records that arrive between two tries wait for the next run; a clear takes them in. What may have been delivered is searched for."""
+    """Records that arrive between two tries wait for the next run; a clear takes them in. What may have been delivered
+    is searched for.
+    """
     source, target = topic(suffix="source"), topic(suffix="target")
     kafka.produce(source, [Record(value=b"v") for _ in range(10)])
     kafka.produce(target, [Record(value=b"old") for _ in range(3)])
@@ -245,7 +257,9 @@ def test_a_retry_refuses_a_recreated_topic(
 def test_a_killed_task_fails_and_its_next_try_completes_it(
     kafka: KafkaBroker, topic: TopicFactory, traces: Traces
 ) -> None:
-    """A kill in the middle ends every process and fails the task; then only what is missing is written, and each offset is there once."""
+    """A kill in the middle ends every process and fails the task; then only what is missing is written, and each offset
+    is there once.
+    """
     records = 2_000
     source, target = topic(2, suffix="source"), topic(3, suffix="target")
     kafka.produce(source, [Record(b"k%d" % i, b"v%d" % i, partition=i % 2) for i in range(records)])
@@ -319,7 +333,9 @@ def test_a_connector_that_is_not_there_after_all(kafka: KafkaBroker, topic: Topi
 @pytest.mark.broker
 @pytest.mark.spark
 def test_a_driver_that_dies_without_a_report(kafka: KafkaBroker, topic: TopicFactory, traces: Traces) -> None:
-    """Without a report nothing is taken for delivered, however spark-submit ended; the error shows its last words and may be retried."""
+    """Without a report nothing is taken for delivered, however spark-submit ended; the error shows its last words and
+    may be retried.
+    """
     source, target = topic(suffix="source"), topic(suffix="target")
     kafka.produce(source, [Record(value=b"v")])
     operator = KafkaToKafkaBatchOperator(task_id="task", topics=[source], target_topic=target, driver_memory="1")

@@ -1,6 +1,8 @@
-"""Every task with exactly the ACLs that docs/permissions.md lists for it, and without each one of them, on a broker with an authorizer.
+"""Every task with exactly the ACLs that docs/permissions.md lists for it, and without each one of them, on a broker
+with an authorizer.
 
-The job runs in a Spark of this process, in place of ``spark-submit``; where a permission lacks, no job is to be started at all.
+The job runs in a Spark of this process, in place of ``spark-submit``; where a permission lacks, no job is to be started
+at all.
 """
 
 from __future__ import annotations
@@ -122,7 +124,7 @@ def connections(broker: KafkaBroker, connection: Callable[..., None]) -> None:
 
 @contextmanager
 def without_pyspark() -> Iterator[None]:
-    """A Spark session in a process takes over the failures of all its gateways, also of those that are none of Spark's."""
+    """A Spark session in a process replaces the error handler of all py4j gateways, not only of its own."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(py4j.java_gateway, "get_return_value", py4j.protocol.get_return_value)
         yield
@@ -361,7 +363,9 @@ def _names(error: BaseException, lacking: Acl) -> None:
 
 @pytest.mark.parametrize("conn_id", ["source", "target"])
 def test_what_only_spark_finds_out(broker: KafkaBroker, world: World, conn_id: str) -> None:
-    """A permission that is taken away while the job starts, or on a topic that only ``target_topic_expr`` knows: the job's error names it too."""
+    """A permission that is taken away while the job starts, or on a topic that only ``target_topic_expr`` knows: the
+    job's error names it too.
+    """
     acls = needed("KafkaToKafkaBatchOperator")
     (lacking,) = [
         a
@@ -478,7 +482,9 @@ def sensor(token_ids: list[str] | None = None) -> DelegationTokenExpirySensor:
 
 @pytest.mark.usefixtures("plain_py4j")
 def test_a_sensor_for_tokens_of_others(broker: KafkaBroker, alices_token: str, token_acl: TokenAcl) -> None:
-    """Nobody is told of them but their owner, their renewers, and whom the ACL names; that one may not renew them all the same."""
+    """Nobody is told of them but their owner, their renewers, and whom the ACL names; that one may not renew them all
+    the same.
+    """
     (acl,) = needed("DelegationTokenExpirySensor", "tokens of others")
     assert (acl.operation, acl.resource_type, acl.login) == ("DESCRIBE", "DelegationToken", "connection")
     with pytest.raises(AirflowFailException, match=rf"{alices_token}.*DESCRIBE on the token"):

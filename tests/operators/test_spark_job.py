@@ -39,7 +39,7 @@ def test_the_link_after_a_local_job(
     source, target = topic(suffix="source"), topic(suffix="target")
     kafka.produce(source, [Record(value=b"v")])
     connection("spark_default", conn_type="spark", host="local[2]", extra=extra)
-    driver("say(JobStarted('local-1', 'http://driver:4040'))")
+    driver("emit(JobStarted('local-1', 'http://driver:4040'))")
     ti = TaskInstance()
     operator = ReplayOffsetRangesOperator(
         task_id="task",

@@ -1,4 +1,6 @@
-"""Promises of the sensors in :mod:`~airflow_provider_kafka_spark.sensors.offsets`: the same answer by poking and deferred, and one clear error for each bad input."""
+"""Promises of the sensors in :mod:`~airflow_provider_kafka_spark.sensors.offsets`: the same answer by poking and
+deferred, and one clear error for each bad input.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +77,7 @@ def wait_by_poking(kind: type[KafkaOffsetsSensor], ti: TaskInstance | None = Non
     return sensor.execute(context)
 
 
-def look(kind: type[KafkaOffsetsSensor], **parameters: Any) -> Any:
+def poke_once(kind: type[KafkaOffsetsSensor], **parameters: Any) -> Any:
     """One look: what was found, or False."""
     context: Any = task_context()
     return kind(task_id="wait", **parameters).poke(context)
@@ -96,7 +98,7 @@ def test_what_is_new_is_ready_to_be_replayed(kafka: KafkaBroker, topic: TopicFac
     replay = ReplayOffsetRangesOperator(task_id="r", offset_ranges=found, target_topic=target, plan_only=True)
     assert replay.execute(context)["planned_records"] == 3
     # What was pushed is the next since: nothing is new to it, and then only what comes.
-    assert look(KafkaNewRecordsSensor, topics=[name], since=ti.pushed["offsets"]) is False
+    assert poke_once(KafkaNewRecordsSensor, topics=[name], since=ti.pushed["offsets"]) is False
     kafka.produce(name, [Record(value=b"v", partition=2)])
     assert wait(KafkaNewRecordsSensor, topics=[name], since=ti.pushed["offsets"]) == [
         {"topic": name, "partition": 2, "from_offset": 0, "until_offset": 1}
@@ -156,10 +158,10 @@ def test_fewer_records_are_enough_after_the_longest_wait(kafka: KafkaBroker, top
     common: dict[str, Any] = {"topics": [name], "min_records": 100}
 
     old = {**common, "since": {name: {"0": 1}}, "max_wait_for_min": timedelta(seconds=30)}
-    assert look(KafkaNewRecordsSensor, **old)
+    assert poke_once(KafkaNewRecordsSensor, **old)
     young = {**common, "since": {name: {"0": 1}}, "max_wait_for_min": 300}
-    assert look(KafkaNewRecordsSensor, **young) is False
-    assert look(KafkaNewRecordsSensor, **common, since="earliest", max_wait_for_min=60)
+    assert poke_once(KafkaNewRecordsSensor, **young) is False
+    assert poke_once(KafkaNewRecordsSensor, **common, since="earliest", max_wait_for_min=60)
     assert wait_in_triggerer(KafkaNewRecordsSensor, **old) == [
         {"topic": name, "partition": 0, "from_offset": 1, "until_offset": 2}
     ]
@@ -180,8 +182,8 @@ def test_a_window_is_complete_when_every_partition_is_behind_it(
     kafka.produce(name, [Record(value=b"v", partition=0, timestamp=at + i * 1000) for i in range(-5, 5)])
     kafka.produce(name, [Record(value=b"v", partition=1, timestamp=at - 5000)])
 
-    assert look(KafkaTimestampReachedSensor, topics=[name], timestamp=at) is False
-    assert look(KafkaTimestampReachedSensor, topics=[name], timestamp=at, idle_after=3600) is False
+    assert poke_once(KafkaTimestampReachedSensor, topics=[name], timestamp=at) is False
+    assert poke_once(KafkaTimestampReachedSensor, topics=[name], timestamp=at, idle_after=3600) is False
     found = wait(KafkaTimestampReachedSensor, topics=[name], timestamp=at, idle_after=timedelta(seconds=30))
 
     # As ending_offsets of a copy takes it.
@@ -201,8 +203,8 @@ def test_a_group_has_caught_up(kafka: KafkaBroker, topic: TopicFactory, wait: Ca
         ConsumerGroup(hook, group).commit({TopicPartition(name, 0): 15})
     common = {"topics": [name], "group_id": group}
 
-    assert look(ConsumerGroupLagSensor, **common, max_lag=24) is False
-    assert look(ConsumerGroupLagSensor, **common, max_lag=19, per_partition=True) is False
+    assert poke_once(ConsumerGroupLagSensor, **common, max_lag=24) is False
+    assert poke_once(ConsumerGroupLagSensor, **common, max_lag=19, per_partition=True) is False
     for parameters in ({"max_lag": 25}, {"max_lag": 20, "per_partition": True}, {"max_lag": "25"}):
         assert wait(ConsumerGroupLagSensor, **common, **parameters) == {name: {"0": 5, "1": 20}}
 
@@ -212,8 +214,8 @@ def test_looking_commits_nothing(kafka: KafkaBroker, topic: TopicFactory) -> Non
     name, group = topic(), f"group-{uuid4().hex[:8]}"
     kafka.produce(name, [Record(value=b"v")])
 
-    look(ConsumerGroupLagSensor, topics=[name], group_id=group, max_lag=0)
-    look(KafkaNewRecordsSensor, topics=[name], since=f"group:{group}")
+    poke_once(ConsumerGroupLagSensor, topics=[name], group_id=group, max_lag=0)
+    poke_once(KafkaNewRecordsSensor, topics=[name], since=f"group:{group}")
 
     assert kafka.committed(group, name) == {}
 
@@ -244,20 +246,44 @@ _LAG = {"topics": ["orders"], "group_id": "copy", "max_lag": 0}
     ("kind", "parameters", "fragment"),
     [
         pytest.param(KafkaNewRecordsSensor, {**_RECORDS, "topics": None}, "got none", id="nothing-to-wait-for"),
-        pytest.param(KafkaNewRecordsSensor, {**_RECORDS, "topic_pattern": "o.*"}, "exactly one", id="topics-and-pattern"),
-        pytest.param(KafkaNewRecordsSensor, {"topic_pattern": "nothing-.*", "since": "earliest"}, "matches none", id="pattern-matches-nothing"),
-        pytest.param(KafkaNewRecordsSensor, {**_RECORDS, "topics": ["no-such-topic"]}, "'no-such-topic' does not exist", id="no-such-topic"),
+        pytest.param(
+            KafkaNewRecordsSensor, {**_RECORDS, "topic_pattern": "o.*"}, "exactly one", id="topics-and-pattern",
+        ),
+        pytest.param(
+            KafkaNewRecordsSensor, {"topic_pattern": "nothing-.*", "since": "earliest"}, "matches none",
+            id="pattern-matches-nothing",
+        ),
+        pytest.param(
+            KafkaNewRecordsSensor, {**_RECORDS, "topics": ["no-such-topic"]}, "'no-such-topic' does not exist",
+            id="no-such-topic",
+        ),
         pytest.param(KafkaNewRecordsSensor, {**_RECORDS, "since": None}, "since must be", id="no-since"),
-        pytest.param(KafkaNewRecordsSensor, {**_RECORDS, "since": "/no/such/checkpoint"}, "CheckpointMissingError", id="no-such-checkpoint"),
+        pytest.param(
+            KafkaNewRecordsSensor, {**_RECORDS, "since": "/no/such/checkpoint"}, "CheckpointMissingError",
+            id="no-such-checkpoint",
+        ),
         pytest.param(KafkaNewRecordsSensor, {**_RECORDS, "min_records": 0}, "min_records", id="min-records-0"),
         pytest.param(KafkaNewRecordsSensor, {**_RECORDS, "max_wait_for_min": 0}, "max_wait_for_min", id="max-wait-0"),
-        pytest.param(KafkaNewRecordsSensor, {**_RECORDS, "missing_topic": "ignore"}, "missing_topic", id="missing-topic"),
-        pytest.param(KafkaNewRecordsSensor, {**_RECORDS, "isolation_level": "serializable"}, "isolation_level", id="isolation-level"),
+        pytest.param(
+            KafkaNewRecordsSensor, {**_RECORDS, "missing_topic": "ignore"}, "missing_topic", id="missing-topic",
+        ),
+        pytest.param(
+            KafkaNewRecordsSensor, {**_RECORDS, "isolation_level": "serializable"}, "isolation_level",
+            id="isolation-level",
+        ),
         pytest.param(KafkaNewRecordsSensor, {**_RECORDS, "poke_interval": 0}, "poke_interval", id="poke-interval-0"),
         pytest.param(KafkaNewRecordsSensor, {**_RECORDS, "kafka_timeout": 0}, "kafka_timeout", id="kafka-timeout-0"),
-        pytest.param(KafkaNewRecordsSensor, {**_RECORDS, "source_conn_id": " "}, "source_conn_id", id="blank-connection"),
-        pytest.param(KafkaNewRecordsSensor, {**_RECORDS, "source_conn_id": "nowhere"}, "'nowhere' does not exist", id="no-such-connection"),
-        pytest.param(KafkaTimestampReachedSensor, {**_REACHED, "timestamp": "yesterday"}, "timestamp must be ISO", id="timestamp"),
+        pytest.param(
+            KafkaNewRecordsSensor, {**_RECORDS, "source_conn_id": " "}, "source_conn_id", id="blank-connection",
+        ),
+        pytest.param(
+            KafkaNewRecordsSensor, {**_RECORDS, "source_conn_id": "nowhere"}, "'nowhere' does not exist",
+            id="no-such-connection",
+        ),
+        pytest.param(
+            KafkaTimestampReachedSensor, {**_REACHED, "timestamp": "yesterday"}, "timestamp must be ISO",
+            id="timestamp",
+        ),
         pytest.param(KafkaTimestampReachedSensor, {**_REACHED, "idle_after": -1}, "idle_after", id="idle-negative"),
         pytest.param(ConsumerGroupLagSensor, {**_LAG, "max_lag": -1}, "max_lag", id="negative-lag"),
         pytest.param(ConsumerGroupLagSensor, {**_LAG, "group_id": ""}, "group_id", id="no-group"),

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from airflow_provider_kafka_spark.core.errors import LocalServiceError
-from airflow_provider_kafka_spark.hooks.programs.child_environment import child_environment
-from airflow_provider_kafka_spark.hooks.programs.java import find_java
-from airflow_provider_kafka_spark.hooks.programs.spark_home import find_spark_home
+from airflow_provider_kafka_spark.hooks.runtime.child_environment import child_environment
+from airflow_provider_kafka_spark.hooks.runtime.java import find_java
+from airflow_provider_kafka_spark.hooks.runtime.spark_home import find_spark_home
+from airflow_provider_kafka_spark.testing.managed_server import ManagedServer
 from airflow_provider_kafka_spark.testing.owned_process import OwnedProcess
 from airflow_provider_kafka_spark.testing.ports import LOOPBACK
-from airflow_provider_kafka_spark.testing.started import Started
 
 _DEPLOY = "org.apache.spark.deploy"
 #: Spark itself gives the files of a job the mode that the worker's mask lets it.
@@ -27,8 +27,9 @@ _WEB = re.compile(r"Bound MasterWebUI to \S+, and started at (http://\S+)")
 _REGISTERED = re.compile(r"Successfully registered with master (spark://\S+)")
 
 
-class StandaloneCluster(Started):
-    """A standalone cluster with one worker, which takes applications inside ``with`` and is gone behind it, with its files.
+class StandaloneCluster(ManagedServer):
+    """A standalone cluster with one worker, which takes applications inside ``with`` and is gone behind it, with its
+    files.
 
     It listens on ports of the loopback interface that the system chooses.
 

@@ -1,4 +1,4 @@
-"""Jobs on a real standalone cluster: executors run in folders of their own, and have of the worker's only what travels."""
+"""Jobs on a real standalone cluster: executors run in folders of their own and have only the files sent to them."""
 
 from __future__ import annotations
 
@@ -88,7 +88,9 @@ def test_both_logins_are_tokens(
     caplog: pytest.LogCaptureFixture,
     tmp_path: Path,
 ) -> None:
-    """They have ended with the job. While it runs they are in its private file only, and of the logins that made them there is nothing anywhere."""
+    """They have ended with the job. While it runs they are in its private file only, and of the logins that made them
+    there is nothing anywhere.
+    """
     connection("source", extra=source.sasl_client_config("alice"))
     connection("target", extra=target.broker.sasl_client_config("bob", "SCRAM-SHA-512", tls=True))
     operator = KafkaToKafkaBatchOperator(

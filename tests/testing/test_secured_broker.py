@@ -1,4 +1,6 @@
-"""Promises of the broker's listeners that ask something of their clients, kept by librdkafka and by Kafka's Java client."""
+"""Promises of the broker's listeners that ask something of their clients, kept by librdkafka and by Kafka's Java
+client.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +22,9 @@ from py4j.java_gateway import JavaGateway
 from py4j.protocol import Py4JJavaError
 
 from airflow_provider_kafka_spark.core.errors import LocalServiceError, OptionError
-from airflow_provider_kafka_spark.hooks.programs import jars
-from airflow_provider_kafka_spark.hooks.programs.java import find_java
-from airflow_provider_kafka_spark.hooks.programs.spark_home import CONNECTOR_EXCLUDES, find_spark_home
+from airflow_provider_kafka_spark.hooks.runtime import jars
+from airflow_provider_kafka_spark.hooks.runtime.java import find_java
+from airflow_provider_kafka_spark.hooks.runtime.spark_home import CONNECTOR_EXCLUDES, find_spark_home
 from airflow_provider_kafka_spark.testing.broker_admin import CLUSTER
 from airflow_provider_kafka_spark.testing.broker_client import BrokerClient, Record
 from airflow_provider_kafka_spark.testing.certificates import Certificate, CertificateAuthority

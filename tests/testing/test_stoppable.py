@@ -1,4 +1,4 @@
-"""What a stop of :mod:`airflow_provider_kafka_spark.testing.stoppable` promises, in the middle of starting processes."""
+"""Stopping :mod:`airflow_provider_kafka_spark.testing.stoppable` while it starts processes."""
 
 from __future__ import annotations
 

@@ -34,10 +34,10 @@ def free_port() -> int:
         return int(taken.getsockname()[1])
 
 
-async def until(look: Callable[[], object], what: str, seconds: float = 30.0) -> None:
+async def until(condition: Callable[[], object], what: str, seconds: float = 30.0) -> None:
     """Wait in a bounded way until something holds."""
     deadline = time.monotonic() + seconds
-    while not look():
+    while not condition():
         assert time.monotonic() < deadline, f"Expected {what} within {seconds:.0f} s."
         await asyncio.sleep(0.02)
 

@@ -1,4 +1,6 @@
-"""Promises of :class:`~airflow_provider_kafka_spark.triggers.condition.KafkaConditionTrigger`: many wait as one, and one's end is not another's."""
+"""Promises of :class:`~airflow_provider_kafka_spark.triggers.condition.KafkaConditionTrigger`: many wait as one, and
+one's end is not another's.
+"""
 
 from __future__ import annotations
 
@@ -12,18 +14,18 @@ from typing import Any
 import pytest
 from airflow.triggers.base import TriggerEvent
 
+from airflow_provider_kafka_spark.core.conditions.broker_snapshot import ConditionResult
+from airflow_provider_kafka_spark.core.conditions.group_lag import GroupLag
+from airflow_provider_kafka_spark.core.conditions.new_records import NewRecords
+from airflow_provider_kafka_spark.core.conditions.timestamp_reached import TimestampReached
 from airflow_provider_kafka_spark.core.errors import BrokerAuthenticationError, KafkaSparkError, ProtocolError
-from airflow_provider_kafka_spark.core.waiting.facts import Verdict
-from airflow_provider_kafka_spark.core.waiting.group_lag import GroupLag
-from airflow_provider_kafka_spark.core.waiting.new_records import NewRecords
-from airflow_provider_kafka_spark.core.waiting.timestamp_reached import TimestampReached
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from airflow_provider_kafka_spark.triggers.condition import (
     KafkaConditionTrigger,
     event_of_error,
-    event_of_verdict,
-    verdict_of_event,
+    event_of_result,
+    result_of_event,
 )
 from airflow_provider_kafka_spark.triggers.shared_poll import open_pollers, shared_poller
 from tests.triggers.conftest import Clients, in_thread, run, until
@@ -339,19 +341,30 @@ def test_it_has_nothing_to_kill() -> None:
 
 
 def test_a_verdict_travels_as_an_event() -> None:
-    verdict = Verdict(True, "text", [{"topic": "a"}], {"offsets": {"a": {"0": 1}}}, ("warning",))
+    result = ConditionResult(True, "text", [{"topic": "a"}], {"offsets": {"a": {"0": 1}}}, ("warning",))
 
-    assert verdict_of_event(json.loads(json.dumps(event_of_verdict(verdict)))) == verdict
+    assert result_of_event(json.loads(json.dumps(event_of_result(result)))) == result
 
 
 def test_an_error_travels_as_an_event() -> None:
     with pytest.raises(BrokerAuthenticationError, match="refused"):
-        verdict_of_event(json.loads(json.dumps(event_of_error(BrokerAuthenticationError("refused")))))
+        result_of_event(json.loads(json.dumps(event_of_error(BrokerAuthenticationError("refused")))))
     with pytest.raises(KafkaSparkError, match="odd"):
-        verdict_of_event({"status": "error", "error": "NoSuchError", "message": "odd"})
+        result_of_event({"status": "error", "error": "NoSuchError", "message": "odd"})
 
 
-@pytest.mark.parametrize("event", [None, {}, True, "met", {"status": "odd"}, {"status": "met"}, {"status": "met", "text": "", "value": 1, "xcoms": {}, "warnings": None}])  # fmt: skip
+@pytest.mark.parametrize(
+    "event",
+    [
+        None,
+        {},
+        True,
+        "met",
+        {"status": "odd"},
+        {"status": "met"},
+        {"status": "met", "text": "", "value": 1, "xcoms": {}, "warnings": None},
+    ],
+)
 def test_any_other_event_is_an_error(event: Any) -> None:
     with pytest.raises(ProtocolError, match="upgraded together"):
-        verdict_of_event(event)
+        result_of_event(event)

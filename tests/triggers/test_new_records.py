@@ -1,6 +1,8 @@
-"""Promises of :class:`~airflow_provider_kafka_spark.triggers.new_records.KafkaNewRecordsTrigger`: every record announced once, over restarts.
+"""Promises of :class:`~airflow_provider_kafka_spark.triggers.new_records.KafkaNewRecordsTrigger`: every record
+announced once, over restarts.
 
-The triggerer's part is played by Airflow's own ``SharedStreamManager``; its asset state store is a dict, and that an event was kept is confirmed by hand.
+The triggerer's part is played by Airflow's own ``SharedStreamManager``; its asset state store is a dict, and that an
+event was kept is confirmed by hand.
 """
 
 from __future__ import annotations
@@ -175,7 +177,9 @@ def test_its_form_in_the_database_is_stable_and_without_secrets() -> None:
 @pytest.mark.airflow
 @pytest.mark.parametrize("since", ["latest", "earliest", {"orders": {"0": 5, "1": 7}}, "group:copy", ["orders:0:0:5"]])
 def test_reading_the_dag_file_again_leaves_the_watcher_in_place(since: Any) -> None:
-    """Airflow compares a hash of what is in the file with one of what is in the database; a difference would start it anew each time."""
+    """Airflow compares a hash of what is in the file with one of what is in the database; a difference would start it
+    anew each time.
+    """
     from airflow.models.trigger import Trigger
     from airflow.serialization.decoders import smart_decode_trigger_kwargs
     from airflow.serialization.encoders import encode_trigger

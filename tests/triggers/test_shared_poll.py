@@ -9,9 +9,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerQuery
 from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError, CheckpointError
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition
-from airflow_provider_kafka_spark.core.waiting.facts import Needs
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from airflow_provider_kafka_spark.triggers import shared_poll
@@ -58,9 +58,9 @@ def test_an_answer_has_what_each_one_needs(kafka: KafkaBroker, topic: TopicFacto
     async def main() -> None:
         async with shared_poller("kafka_default", 20) as poller:
             good, bad, plain = await asyncio.gather(
-                poller.ask(Needs((name,), checkpoint_location=str(tmp_path))),
-                poller.ask(Needs((name,), checkpoint_location=str(tmp_path / "nowhere"))),
-                poller.ask(Needs((name,))),
+                poller.ask(BrokerQuery((name,), checkpoint_location=str(tmp_path))),
+                poller.ask(BrokerQuery((name,), checkpoint_location=str(tmp_path / "nowhere"))),
+                poller.ask(BrokerQuery((name,))),
             )
         assert good.checkpoint(str(tmp_path)) == {TopicPartition(name, 0): 5}
         with pytest.raises(CheckpointError):
@@ -77,6 +77,6 @@ def test_the_longest_time_out_counts(connection: Callable[..., None], free_port:
         async with shared_poller("kafka_down", 1) as poller, shared_poller("kafka_down", 2) as same:
             assert same is poller
             with pytest.raises(BrokerUnavailableError, match="within 2 s"):
-                await poller.ask(Needs(("orders",)))
+                await poller.ask(BrokerQuery(("orders",)))
 
     run(main)

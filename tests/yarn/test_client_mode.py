@@ -1,4 +1,6 @@
-"""Client mode on a real YARN: the driver runs on this machine, executors elsewhere, and both find the logins under one name."""
+"""Client mode on a real YARN: the driver runs on this machine, executors elsewhere, and both find the logins under one
+name.
+"""
 
 from __future__ import annotations
 

@@ -54,7 +54,9 @@ def on_yarn(
 def test_a_job_in_cluster_mode_reports_back(
     kafka: KafkaBroker, topic: TopicFactory, on_yarn: dict[str, Any], tmp_path: Path, *, by_rest: bool
 ) -> None:
-    """The task is green by the report that the driver left, and the link leads to the application on YARN. Also where spark-submit leaves at once, and YARN is asked for the end."""
+    """The task is green by the report that the driver left, and the link leads to the application on YARN. Also where
+    spark-submit leaves at once, and YARN is asked for the end.
+    """
     source, target = topic(2, suffix="source"), topic(suffix="target")
     kafka.produce(source, [Record(b"k", b"%d" % i, partition=i % 2) for i in range(100)])
     ti = TaskInstance()
@@ -127,7 +129,9 @@ class DiesWhenItRuns(TaskInstance):
 def test_a_retry_waits_for_the_application_of_a_dead_worker(
     kafka: KafkaBroker, topic: TopicFactory, on_yarn: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A worker that dies after the submission leaves its application running; the next try waits for it and writes nothing twice."""
+    """A worker that dies after the submission leaves its application running; the next try waits for it and writes
+    nothing twice.
+    """
     source, target = topic(suffix="source"), topic(suffix="target")
     kafka.produce(source, [Record(value=b"%d" % i) for i in range(100)])
     store = TaskStateStore()
@@ -155,7 +159,7 @@ def test_a_stream_in_cluster_mode(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Worker and driver share the checkpoint by its URI, and a retry waits for the application of a worker that died."""
+    """Worker and driver share the checkpoint by URI, and a retry waits for the application of a worker that died."""
     source, target = topic(2, suffix="source"), topic(suffix="target")
     kafka.produce(source, [Record(b"k", b"%d" % i, partition=i % 2) for i in range(100)])
     store = TaskStateStore()

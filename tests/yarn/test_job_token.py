@@ -1,4 +1,6 @@
-"""A job on YARN that logs in with a delegation token of the worker's, where Spark itself has no Kerberos to obtain one by."""
+"""A job on YARN that logs in with a delegation token of the worker's, where Spark itself has no Kerberos to obtain one
+by.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ def test_driver_and_executors_log_in_by_the_token(
     caplog: pytest.LogCaptureFixture,
     tmp_path: Path,
 ) -> None:
-    """In cluster mode, on other machines than the worker's. The token has ended with the job; while it ran, the token was in the job's private file only, and the password nowhere."""
+    """In cluster mode, on other machines than the worker's. The token has ended with the job; while it ran, the token
+    was in the job's private file only, and the password nowhere.
+    """
     caplog.set_level(logging.INFO)
     for name, value in {**yarn_cluster.environment(), "PYSPARK_PYTHON": sys.executable}.items():
         monkeypatch.setenv(name, value)

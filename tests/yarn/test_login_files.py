@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_kafka_spark.core.submission.job_logins import JobLogins
+from airflow_provider_kafka_spark.core.job.job_credentials import JobCredentials
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.testing.certificates import CertificateAuthority
@@ -49,7 +49,9 @@ def test_a_keytab_and_a_trust_store_reach_driver_and_executors(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
-    """They travel with the job and are found by their base names; their paths on the worker are nowhere in what the job is told."""
+    """They travel with the job and are found by their base names; their paths on the worker are nowhere in what the job
+    is told.
+    """
     for name, value in {**yarn_cluster.environment(), "PYSPARK_PYTHON": sys.executable}.items():
         monkeypatch.setenv(name, value)
     reports, secrets = tmp_path / "reports", tmp_path / "secrets"
@@ -70,7 +72,7 @@ def test_a_keytab_and_a_trust_store_reach_driver_and_executors(
             "executor_memory": "512m",
         },
     )
-    logins = JobLogins(
+    logins = JobCredentials(
         KafkaHook("source").config, KafkaHook("kafka_default").config, by_name=not spark.cluster.is_local
     )
     assert sorted(map(os.path.basename, logins.files)) == ["only-here.keytab", "trust.jks"]

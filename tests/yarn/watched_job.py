@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_kafka_spark.core.logins.delegation_token import DelegationToken
+from airflow_provider_kafka_spark.core.tokens.delegation_token import DelegationToken
 from airflow_provider_kafka_spark.hooks.delegation_token import DelegationTokenHook
 from airflow_provider_kafka_spark.hooks.submission.spark_submission import SparkSubmission
 from tests.e2e.secret_search import Hit, SecretSearch, Seed

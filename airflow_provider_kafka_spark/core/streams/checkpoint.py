@@ -1,10 +1,12 @@
-"""What a stream's checkpoint says: what it is for, how far it got, and which batch was begun and not finished. No I/O.
+"""The contents of a stream's checkpoint: its job, its progress, and its uncommitted batch. No I/O.
 
-Spark keeps a numbered file per micro-batch in ``offsets`` (written before the batch; exclusive ends) and in ``commits`` (written after it), and where it began in
-``sources/0/0`` (``OffsetSeqLog``, ``CommitLog``, ``KafkaSourceInitialOffsetWriter``). So what is finished are the offsets of the last *commit*; a batch in ``offsets`` without a commit
-may have written some of its records, or all, or none.
+Spark keeps a numbered file per micro-batch in ``offsets`` (written before the batch; exclusive ends) and in ``commits``
+(written after it), and where it began in ``sources/0/0`` (``OffsetSeqLog``, ``CommitLog``,
+``KafkaSourceInitialOffsetWriter``). So the offsets of the last *commit* are finished; a batch in ``offsets`` without a
+commit may have written some of its records, or all, or none.
 
-Beside them lies our own record of what the checkpoint is for. A reset begins a new generation: a folder of its own, and the old one stays.
+This package adds a manifest, ``stream.json``, with the job that the checkpoint belongs to. A reset starts a new
+generation in another folder; the old folder stays.
 """
 
 from __future__ import annotations
@@ -25,10 +27,10 @@ from airflow_provider_kafka_spark.core.offset_range import (
     by_topic,
 )
 
-RECORD_VERSION = 1
-#: Versions of Spark's log files that are understood (4.0 writes the first).
+MANIFEST_VERSION = 1
+#: The supported version of Spark's log files (Spark 4.0 writes it).
 _LOG_VERSION = "v1"
-#: A file that others may write can put anything into a reason.
+#: Others may write the file, so its contents in a message are limited to this many characters.
 _LONGEST_REASON = 300
 _STREAM_ID = re.compile(r"[0-9a-f]{16}")
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,18}")
@@ -38,7 +40,8 @@ Offsets = Mapping[TopicPartition, int]
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """What a checkpoint is for. A job that differs in any of it would, with Spark alone, copy nothing or the wrong records and succeed.
+    """The job that a checkpoint belongs to. With Spark alone, a job that differs in any of these fields would copy
+    nothing or the wrong records, and succeed.
 
     :param selection: the topics, the pattern or the assignment, as text.
     :param target_topic: or None, when ``target_topic_expr`` decides.
@@ -54,18 +57,18 @@ class Binding:
     preserve_partition: bool = False
 
     def differences(self, other: Binding) -> list[str]:
-        """What the other one has otherwise, in words."""
+        """Descriptions of the fields that differ."""
         mine, theirs = asdict(self), asdict(other)
         return [f"{name} is {theirs[name]!r} and was {mine[name]!r}" for name in mine if mine[name] != theirs[name]]
 
 
 @dataclass(frozen=True, slots=True)
-class Generation:
-    """Our record of one generation of a checkpoint.
+class StreamManifest:
+    """The manifest of one generation of a checkpoint: the file ``stream.json``.
 
     :param stream_id: goes into the provenance header of every record; 16 hexadecimal digits.
     :param starting: where it began, for every partition there was.
-    :param topic_ids: id of each source topic (KIP-516), where the broker tells it.
+    :param topic_ids: id of each source topic (KIP-516), if the broker returns it.
     :param reset_to: what ``reset_checkpoint_to`` said, or None for the first generation.
     :param reset_by: the DAG run that said it.
     """
@@ -80,7 +83,7 @@ class Generation:
     def to_json(self) -> str:
         """:meth:`from_json` reads it back."""
         content = {
-            "version": RECORD_VERSION,
+            "version": MANIFEST_VERSION,
             "binding": asdict(self.binding),
             "stream_id": self.stream_id,
             "starting": by_topic(self.starting),
@@ -91,16 +94,17 @@ class Generation:
         return json.dumps(content, indent=1, sort_keys=True) + "\n"
 
     @classmethod
-    def from_json(cls, text: str, name: str) -> Generation:
+    def from_json(cls, text: str, name: str) -> StreamManifest:
         """:param name: of the file, for the message.
-        :raises CheckpointError: if it is not a whole record of this version.
+        :raises CheckpointError: if it is not a complete manifest of this version.
         """
         try:
             content = json.loads(text)
             version = content.pop("version")
-            if version != RECORD_VERSION:
+            if version != MANIFEST_VERSION:
                 raise CheckpointError(
-                    f"{name} must be of version {RECORD_VERSION}; got {version!r}. It was written by another version of airflow-provider-kafka-spark: use that one, or another checkpoint_location."
+                    f"{name} must be of version {MANIFEST_VERSION}; got {version!r}. It was written by another "
+                    "version of airflow-provider-kafka-spark: use that one, or another checkpoint_location."
                 )
             read = cls(
                 **{
@@ -158,26 +162,26 @@ class Checkpoint:
     """One generation, as it was read.
 
     :param number: of the generation, from 0.
-    :param record: None where the checkpoint is one of Spark's own, not made by this package.
+    :param manifest: None if the checkpoint is Spark's own, not written by this package.
     :param committed: the last batch that has a commit.
-    :param uncommitted: the batch after it, begun and not finished.
+    :param uncommitted: the batch after it, without a commit.
     :param initial: where Spark began; None until its first start.
     """
 
     number: int
-    record: Generation | None
+    manifest: StreamManifest | None
     committed: Batch | None = None
     uncommitted: Batch | None = None
     initial: Offsets | None = None
 
     @property
     def finished(self) -> Offsets:
-        """How far every partition is done; a partition that is not named has not been seen yet."""
-        begun: Offsets = self.initial or (self.record.starting if self.record is not None else {})
-        return {**begun, **(self.committed.ends if self.committed is not None else {})}
+        """End of the finished records of every partition; a partition that is not named is new."""
+        starting: Offsets = self.initial or (self.manifest.starting if self.manifest is not None else {})
+        return {**starting, **(self.committed.ends if self.committed is not None else {})}
 
     @property
-    def unfinished_ranges(self) -> OffsetRanges:
+    def uncommitted_ranges(self) -> OffsetRanges:
         """What the uncommitted batch reads; a partition that was new to it begins at 0."""
         if self.uncommitted is None:
             return OffsetRanges()
@@ -227,7 +231,8 @@ def check_metadata(text: str, name: str) -> None:
 
 
 def parse_offsets(value: Any, name: str) -> dict[TopicPartition, int]:
-    """Read Spark's offsets by topic and partition, as :func:`~airflow_provider_kafka_spark.core.offset_range.by_topic` gives them.
+    """Read Spark's offsets by topic and partition, as :func:`~airflow_provider_kafka_spark.core.offset_range.by_topic`
+    gives them.
 
     >>> parse_offsets({"orders": {"0": 23}}, "offsets/0")
     {TopicPartition(topic='orders', partition=0): 23}
@@ -276,13 +281,15 @@ def _check_object(content: str, text: str, name: str) -> None:
 def _check_log_version(version: str, name: str) -> None:
     if version.strip() != _LOG_VERSION:
         raise CheckpointError(
-            f"The checkpoint file {name} must begin with {_LOG_VERSION!r}; got {version[:20]!r}. It is damaged, or written by a Spark version whose checkpoints this package does not know. "
-            f"Restore it from a backup, or pass another checkpoint_location with starting_offsets."
+            f"The checkpoint file {name} must begin with {_LOG_VERSION!r}; got {version[:20]!r}. It is damaged, or "
+            "written by a Spark version whose checkpoints this package does not know. Restore it from a backup, or "
+            "pass another checkpoint_location with starting_offsets."
         )
 
 
 def _damaged(name: str, text: str, why: object) -> CheckpointError:
     return CheckpointError(
-        f"The checkpoint file {name} must be whole; its {len(text):,} characters do not make sense: {str(why)[:_LONGEST_REASON]}. It may be cut off. Restore it from a backup, or pass reset_checkpoint_to= with the "
-        f"offsets to go on from (the results of former runs name them)."
+        f"The checkpoint file {name} must be whole; its {len(text):,} characters do not make sense: "
+        f"{str(why)[:_LONGEST_REASON]}. It may be cut off. Restore it from a backup, or pass reset_checkpoint_to= "
+        "with the offsets to go on from (the results of former runs name them)."
     )

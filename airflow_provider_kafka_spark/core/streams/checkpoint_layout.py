@@ -1,4 +1,4 @@
-"""Names and forms that worker and driver share in a checkpoint's folder, besides Spark's own. No I/O."""
+"""File names and formats of this package in a checkpoint's folder, shared by worker and driver. No I/O."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
 GENERATION_PREFIX = "generation-"
-#: Our record, in the folder of each generation.
-RECORD_NAME = "stream.json"
+#: The manifest, in the folder of each generation.
+MANIFEST_NAME = "stream.json"
 LOCK_NAME = "lock.json"
-#: No file here is larger, in bytes. Others may write to the folder, and nobody reads a larger one to its end.
+#: Maximum size of a file in bytes. Others may write to the folder, so larger files are not read.
 LARGEST_FILE = 16 * 1024 * 1024
-#: Between two beats of a lock, in seconds.
+#: Seconds between two renewals of a lock.
 BEAT_SECONDS = 2.0
-#: A driver that could not renew its lock for so long ends itself: in time before others take the lock over, as a JVM needs some seconds to end.
+#: A driver that cannot renew its lock for this many seconds ends itself. A JVM needs some seconds to end, before others
+#: take the lock over.
 LEASE_SECONDS = 20.0
-#: A lock that did not change for so long has no living owner.
+#: A lock that did not change for this many seconds has no living owner.
 STALE_SECONDS = 30.0
 _LARGEST_BATCH = 2**63 - 1
 _LONGEST_TEXT = 500
@@ -41,7 +42,7 @@ class Lock:
 
     @classmethod
     def parse(cls, text: str) -> Lock | None:
-        """The lock, or None where the text is none, or half of one: a reader may meet a writer."""
+        """The lock, or None if the text is not a complete lock: it may be read while it is written."""
         try:
             lock = cls(**json.loads(text))
         except (ValueError, TypeError, RecursionError):

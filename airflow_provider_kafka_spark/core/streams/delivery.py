@@ -1,4 +1,4 @@
-"""A stream's report against its plan and its checkpoint: the rule that decides whether its task is green. No I/O."""
+"""Check a stream's report against its plan and checkpoint: this decides whether its task succeeds. No I/O."""
 
 from __future__ import annotations
 
@@ -11,32 +11,34 @@ from airflow_provider_kafka_spark.core.delivery import (
     RESULT_VERSION,
     faults_of_counts,
     missing_result,
+    raise_if_mismatched,
     range_result,
-    refuse_faults,
 )
 from airflow_provider_kafka_spark.core.errors import DeliveryError, OffsetRangeError
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, TopicPartition
 from airflow_provider_kafka_spark.core.plan import ReplayPlan
 from airflow_provider_kafka_spark.core.protocol import BatchReport, JobReport, RangeReport, Transform
 from airflow_provider_kafka_spark.core.resolve import ReadRules
-from airflow_provider_kafka_spark.core.streams.catch_up import CatchUp
+from airflow_provider_kafka_spark.core.streams.stream_plan import StreamPlan
 
 
-def check_catch_up(
+def check_stream(
     report: JobReport,
     plan: ReplayPlan,
     stream_id: str,
     finished: Mapping[TopicPartition, int],
     transform: Transform,
 ) -> None:
-    """Pass only a report that proves that the stream read at least to the planned ends, wrote all that was kept, and has committed just that.
+    """Check that the report proves that the stream read at least to the planned ends, wrote all kept records, and
+    committed exactly that.
 
     :param finished: what the checkpoint says after the run, read by the worker.
-    :raises DeliveryError: naming each partition that falls short.
+    :raises DeliveryError: naming each incomplete partition.
     """
     if (report.run_id, report.plan_digest) != (stream_id, plan.digest):
         raise DeliveryError(
-            f"The report must be of stream {stream_id!r} and plan {plan.digest!r}; got stream {report.run_id!r} and plan {report.plan_digest!r}. It belongs to another run."
+            f"The report must be of stream {stream_id!r} and plan {plan.digest!r}; got stream {report.run_id!r} and "
+            f"plan {report.plan_digest!r}. It belongs to another run."
         )
     try:
         reported = {TopicPartition(r.topic, r.partition): r for r in report.ranges}
@@ -58,20 +60,22 @@ def check_catch_up(
             faults.append(f"{planned}: the stream went from {got.from_offset} to {got.until_offset}")
     for p, got in sorted(reported.items()):
         done = finished.get(p, 0)
-        # What was missing before the run is left behind without being finished.
+        # Ranges that were missing before the run are skipped without being finished.
         if done != got.until_offset and not (got.from_offset == got.until_offset and done < got.until_offset):
             faults.append(f"{p}: reported up to {got.until_offset}, committed up to {done}")
     by_batch = sum(b.records_read for b in report.batches), sum(b.records_written for b in report.batches)
     if by_batch != (report.records_read, report.records_written):
         faults.append(f"the batches make {by_batch[0]:,} read and {by_batch[1]:,} written")
     faults += faults_of_counts(counts, transform)
-    refuse_faults(faults, report, plan)
+    raise_if_mismatched(faults, report, plan)
 
 
 def behind(
     finished: Mapping[TopicPartition, int], cluster: ClusterState, rules: ReadRules
 ) -> dict[TopicPartition, int]:
-    """Offsets between where a stream stands and the real end of each partition now. (Spark's own ``OffsetsBehindLatest`` count to the end fixed at the start.)"""
+    """Offsets between where a stream stands and the real end of each partition now. (Spark's own
+    ``OffsetsBehindLatest`` count to the end fixed at the start.)
+    """
     lags = {}
     for p, offset in sorted(finished.items()):
         topic = cluster.topics.get(p.topic)
@@ -81,7 +85,7 @@ def behind(
 
 
 def report_of_nothing(plan: ReplayPlan, stream_id: str) -> JobReport:
-    """A report of zeros: the stream was at the end already, and no Spark was started."""
+    """A report of zeros: the stream was at the end already, and Spark was not started."""
     return JobReport(
         run_id=stream_id,
         plan_digest=plan.digest,
@@ -93,15 +97,15 @@ def report_of_nothing(plan: ReplayPlan, stream_id: str) -> JobReport:
     )
 
 
-def result_of_catch_up(
+def result_of_stream(
     report: JobReport,
     plan: ReplayPlan,
-    catch_up: CatchUp,
+    stream_plan: StreamPlan,
     lags: Mapping[TopicPartition, int],
     committed: Mapping[TopicPartition, int] | None,
     warnings: tuple[str, ...] = (),
 ) -> dict[str, Any]:
-    """What the task returns: the shape of a batch's result, and what a stream has besides.
+    """What the task returns: the keys of a bounded copy's result, and those of a stream.
 
     :param lags: as :func:`behind` gives them, after the run.
     :param committed: what was committed to the group for lag monitors, or None without such a group.
@@ -118,11 +122,11 @@ def result_of_catch_up(
         "missing_ranges": missing_result(plan),
         "delivered_before": report.delivered_before,
         "batches": [_batch_result(b) for b in report.batches],
-        "unfinished": catch_up.unfinished.format(),
-        "added_partitions": list(map(str, catch_up.added)),
+        "unfinished": stream_plan.uncommitted.format(),
+        "added_partitions": list(map(str, stream_plan.added)),
         "behind": {str(p): lag for p, lag in lags.items() if lag},
         "records_behind": sum(lags.values()),
-        "generation": catch_up.generation,
+        "generation": stream_plan.generation,
         "group_committed": None if committed is None else {str(p): offset for p, offset in sorted(committed.items())},
         "target_topics": list(report.target_topics),
         "target_ranges": [asdict(r) for r in report.target_ranges],

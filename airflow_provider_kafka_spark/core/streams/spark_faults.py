@@ -32,15 +32,17 @@ AVAILABLE_NOW_FAULTS = (
         "SPARK-53560",
         (3, 3, 0),
         (4, 0, 1),
-        "A run that ends in the middle of a batch, followed by a change in the number of partitions, fails at every restart. This package finishes such a batch itself before Spark starts the "
-        "stream, so only partitions that are added while a stream runs can still meet it; a retry mends that.",
+        "A run that ends in the middle of a batch, followed by a change in the number of partitions, fails at every "
+        "restart. This package finishes such a batch itself before Spark starts the stream, so only partitions that "
+        "are added while a stream runs can still meet it; a retry succeeds.",
         "https://issues.apache.org/jira/browse/SPARK-53560",
     ),
     SparkFault(
         "SPARK-55271",
         (4, 1, 0),
         (4, 1, 1),
-        "After an uncommitted batch was replayed, the stream fails once with a NullPointerException. This package finishes such a batch itself, so it should not be met.",
+        "After an uncommitted batch was replayed, the stream fails once with a NullPointerException. This package "
+        "finishes such a batch itself, so it should not occur.",
         "https://issues.apache.org/jira/browse/SPARK-55271",
     ),
 )
@@ -52,7 +54,7 @@ def faults_of(spark_version: str) -> tuple[SparkFault, ...]:
     >>> [fault.name for fault in faults_of("4.0.0")]
     ['SPARK-53560']
 
-    :param spark_version: such as ``"4.0.0"``; none are known of what is no version.
+    :param spark_version: such as ``"4.0.0"``; any other text has no known faults.
     """
     found = re.match(r"(\d+)\.(\d+)\.(\d+)", spark_version)
     if found is None:

@@ -1,4 +1,6 @@
-"""The files that travel with a job: its request, and our own Python code, so that a driver needs nothing installed but Spark."""
+"""The files that travel with a job: its request, and our own Python code, so that a driver needs nothing installed but
+Spark.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,8 @@ from pathlib import Path
 
 import airflow_provider_kafka_spark
 from airflow_provider_kafka_spark.core.errors import JobFolderError
+from airflow_provider_kafka_spark.core.job.file_names import CODE, REQUEST
 from airflow_provider_kafka_spark.core.protocol import JobRequest
-from airflow_provider_kafka_spark.core.submission.file_names import CODE, REQUEST
 
 _PACKAGE = Path(airflow_provider_kafka_spark.__file__).parent
 #: What runs on a driver; the rest is Airflow's side.
@@ -32,7 +34,7 @@ def job_folder() -> Iterator[Path]:
 
     :raises JobFolderError: if it cannot be made.
     """
-    remove_left()
+    remove_stale_folders()
     # The name tells whose it is, so that it is never without an owner.
     with _named_if_unwritable():
         folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-{_started(os.getpid())}-"))
@@ -42,7 +44,7 @@ def job_folder() -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def remove_left() -> list[Path]:
+def remove_stale_folders() -> list[Path]:
     """Remove the folders of this user's processes that are no more.
 
     :return: what was removed.
@@ -63,7 +65,9 @@ def remove_left() -> list[Path]:
 
 
 def _started(pid: int) -> str:
-    """When a process was started, in clock ticks since boot, as numbers of processes are used again; ``"0"`` where the system does not tell, ``""`` for none."""
+    """When a process was started, in clock ticks since boot, as numbers of processes are used again; ``"0"`` where the
+    system does not tell, ``""`` for none.
+    """
     try:
         # The second field, the command, is in brackets and may hold anything.
         state, *more = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
@@ -104,8 +108,8 @@ def _named_if_unwritable() -> Iterator[None]:
     except OSError as error:
         raise JobFolderError(
             f"The worker's temporary folder must take the files of a job, some MB in mode 0600; got {error}. Nothing "
-            "was written to Kafka. Free space there, or set TMPDIR to another folder, such as '/var/tmp'; a retry submits "
-            "the job."
+            "was written to Kafka. Free space there, or set TMPDIR to another folder, such as '/var/tmp'; a retry "
+            "submits the job."
         ) from error
 
 

@@ -1,4 +1,6 @@
-"""One run of ``spark-submit``, ready to start: the author's submit options with ours, and the files that travel with the job."""
+"""One run of ``spark-submit``, ready to start: the author's submit options with ours, and the files that travel with
+the job.
+"""
 
 from __future__ import annotations
 
@@ -11,18 +13,18 @@ from pathlib import Path
 from typing import Any
 
 from airflow_provider_kafka_spark.core.errors import OptionError
+from airflow_provider_kafka_spark.core.job.file_names import CRASH_REPORT, LOGINS, REPORT
+from airflow_provider_kafka_spark.core.job.java_options import java_option
+from airflow_provider_kafka_spark.core.job.java_properties import format_properties
+from airflow_provider_kafka_spark.core.job.job_credentials import JobCredentials
+from airflow_provider_kafka_spark.core.job.paths import absolute_paths
+from airflow_provider_kafka_spark.core.job.redaction import REDACTION
+from airflow_provider_kafka_spark.core.job.secret_references import by_reference
+from airflow_provider_kafka_spark.core.job.tuning import is_small, local_defaults, spark_defaults
 from airflow_provider_kafka_spark.core.protocol import JobRequest
-from airflow_provider_kafka_spark.core.submission.file_names import CRASH_REPORT, LOGINS, REPORT
-from airflow_provider_kafka_spark.core.submission.java_options import java_option
-from airflow_provider_kafka_spark.core.submission.java_properties import format_properties
-from airflow_provider_kafka_spark.core.submission.job_logins import JobLogins
-from airflow_provider_kafka_spark.core.submission.paths import absolute_paths
-from airflow_provider_kafka_spark.core.submission.redaction import REDACTION
-from airflow_provider_kafka_spark.core.submission.secret_references import by_reference
-from airflow_provider_kafka_spark.core.submission.tuning import is_small, local_defaults, spark_defaults
 from airflow_provider_kafka_spark.hooks.kafka_jvm import kerberos_properties
-from airflow_provider_kafka_spark.hooks.programs.class_archive import ClassArchive
-from airflow_provider_kafka_spark.hooks.programs.java import find_java
+from airflow_provider_kafka_spark.hooks.runtime.class_archive import ClassArchive
+from airflow_provider_kafka_spark.hooks.runtime.java import find_java
 from airflow_provider_kafka_spark.hooks.submission.job_files import (
     copy_private,
     job_script,
@@ -67,7 +69,9 @@ class PreparedJob:
     archive: ClassArchive | None
 
 
-def prepare_job(cluster: SparkCluster, request: JobRequest, job: str, logins: JobLogins, folder: Path) -> PreparedJob:
+def prepare_job(
+    cluster: SparkCluster, request: JobRequest, job: str, logins: JobCredentials, folder: Path
+) -> PreparedJob:
     """Write the files of a job, and say what it runs with.
 
     :param request: ``report_uri`` and ``owner_pid`` are filled in here.
@@ -112,7 +116,7 @@ def _without_secrets(cluster: SparkCluster, request: JobRequest, folder: Path) -
 
 
 def submit_options(
-    cluster: SparkCluster, folder: Path, request_file: Path, logins: JobLogins, logins_file: Path | None = None
+    cluster: SparkCluster, folder: Path, request_file: Path, logins: JobCredentials, logins_file: Path | None = None
 ) -> dict[str, Any]:
     """The submit options of one run: the author's, with ours added."""
     options = dict(cluster.submit_options)
@@ -125,7 +129,7 @@ def submit_options(
         **(_local_defaults(cluster, options, folder) if cluster.is_local else {}),
         **REDACTION,
         **cluster.required_conf,
-        **cluster.waits,
+        **cluster.wait_conf,
         **logins.spark_settings,
         **(options.get("conf") or {}),
     }
@@ -160,7 +164,9 @@ def _joined(*lists: str | None, separator: str = ",") -> str:
 
 
 def _java_options(cluster: SparkCluster, options: Mapping[str, Any], defined: str) -> dict[str, str]:
-    """Settings by which driver and executors elsewhere have what is ``defined``, beside all that ``conf`` and Spark's properties file give them."""
+    """Settings by which driver and executors elsewhere have what is ``defined``, beside all that ``conf`` and Spark's
+    properties file give them.
+    """
     conf, settings = options["conf"], {}
     in_file = properties_of(options.get("properties_file"), cluster.spark_home, os.environ)
     for role in ("driver", "executor"):
@@ -181,7 +187,9 @@ def _class_archive(cluster: SparkCluster, options: Mapping[str, Any]) -> ClassAr
     return archive if archive.is_wanted else None
 
 
-def _working_folder(cluster: SparkCluster, logins: JobLogins, logins_file: Path | None, folder: Path) -> str | None:
+def _working_folder(
+    cluster: SparkCluster, logins: JobCredentials, logins_file: Path | None, folder: Path
+) -> str | None:
     """A driver on this machine finds the files of a login by their base name, as executors elsewhere do."""
     if cluster.is_local or cluster.is_cluster_mode or not (logins.files or logins_file):
         return None
@@ -191,9 +199,10 @@ def _working_folder(cluster: SparkCluster, logins: JobLogins, logins_file: Path 
 
 
 def _jvm_environment(
-    cluster: SparkCluster, request: JobRequest, archive: ClassArchive | None, folder: Path, logins: JobLogins
+    cluster: SparkCluster, request: JobRequest, archive: ClassArchive | None, folder: Path, logins: JobCredentials
 ) -> dict[str, str]:
-    """What a JVM on this machine needs for the logins, and what makes it start faster, for the environment of ``spark-submit``.
+    """What a JVM on this machine needs for the logins, and what makes it start faster, for the environment of
+    ``spark-submit``.
 
     Spark's launcher reads it beside ``spark.driver.extraJavaOptions``, which stays the author's.
     """

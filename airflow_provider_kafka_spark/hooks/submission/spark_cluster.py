@@ -18,12 +18,12 @@ from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError, OptionError, ReportLocationError
+from airflow_provider_kafka_spark.core.job.job_events import is_web_address
 from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE
 from airflow_provider_kafka_spark.core.secret_names import without_user
-from airflow_provider_kafka_spark.core.submission.job_events import is_web_address
-from airflow_provider_kafka_spark.hooks.programs.connector import PROVIDED, client_jars, connector_jars
-from airflow_provider_kafka_spark.hooks.programs.java import find_java
-from airflow_provider_kafka_spark.hooks.programs.spark_home import SparkHome, find_spark_home
+from airflow_provider_kafka_spark.hooks.runtime.connector import PROVIDED, client_jars, connector_jars
+from airflow_provider_kafka_spark.hooks.runtime.java import find_java
+from airflow_provider_kafka_spark.hooks.runtime.spark_home import SparkHome, find_spark_home
 from airflow_provider_kafka_spark.hooks.submission.spark_properties import properties_of
 
 #: Where the Spark connection may name the connector, in place of the operator's argument.
@@ -42,7 +42,8 @@ _OF_THE_CONNECTION = {
 _ONE_WRITER = {"spark.speculation": "false", "spark.yarn.maxAppAttempts": "1"}
 #: Without transactions, a task that runs again writes its records again.
 _ONE_ATTEMPT = {"spark.task.maxFailures": "1"}
-#: By these spark-submit leaves before the job ends; and the submit options with which the Spark provider then asks for the end.
+#: By these spark-submit leaves before the job ends; and the submit options with which the Spark provider then asks for
+#: the end.
 _LEAVES_EARLY = {
     "yarn": ("spark.yarn.submit.waitAppCompletion", "yarn_track_via_rm_api"),
     "k8s": ("spark.kubernetes.submission.waitAppCompletion", "track_driver_via_k8s_api"),
@@ -77,7 +78,8 @@ class SparkCluster:
     def check(self) -> None:
         """Find everything a submission needs, before anything is planned or started.
 
-        :raises ConnectionConfigError: if the Spark connection is missing, or leads to Kubernetes without the provider for it.
+        :raises ConnectionConfigError: if the Spark connection is missing, or leads to Kubernetes without the provider
+            for it.
         :raises SparkSubmitNotFoundError: if there is no ``spark-submit``.
         :raises JavaNotFoundError: if there is no Java, or one too old for this Spark.
         :raises JarError: if the connector is not to be had or cannot be read.
@@ -88,12 +90,15 @@ class SparkCluster:
         self._check_conf()
         if self.master.startswith("spark://") and self.is_cluster_mode:
             raise OptionError(
-                f"deploy_mode='cluster' is not for a standalone cluster: Spark takes no Python application there. The master of connection {self.spark_conn_id!r} is {self.master!r}; use 'client'."
+                "deploy_mode='cluster' is not for a standalone cluster: Spark takes no Python application there. The "
+                f"master of connection {self.spark_conn_id!r} is {self.master!r}; use 'client'."
             )
         if self.master.startswith("k8s") and not hasattr(spark_submit, "kube_client"):
             # The provider itself fails by a NameError.
             raise ConnectionConfigError(
-                f"The master {self.master!r} of connection {self.spark_conn_id!r} needs apache-airflow-providers-cncf-kubernetes on the worker, by which the Spark provider follows and stops the driver. Install it."
+                f"The master {self.master!r} of connection {self.spark_conn_id!r} needs "
+                "apache-airflow-providers-cncf-kubernetes on the worker, by which the Spark provider follows and "
+                "stops the driver. Install it."
             )
         home = self.spark_home
         find_java(home.minimum_java)
@@ -109,23 +114,28 @@ class SparkCluster:
     def check_obtains_tokens(self) -> None:
         """Refuse where Spark itself does not ask for Kafka's delegation tokens.
 
-        :raises OptionError: on a master other than YARN and Kubernetes, and for a proxy user: brokers give tokens to the one who asks only (KIP-48), so Spark refuses that on the cluster.
+        :raises OptionError: on a master other than YARN and Kubernetes, and for a proxy user: brokers give tokens to
+            the one who asks only (KIP-48), so Spark refuses that on the cluster.
         """
         if not self.master.startswith(("yarn", "k8s")):
             raise OptionError(
-                f"use_delegation_token='spark' needs YARN or Kubernetes, where Spark itself obtains tokens; the master of connection {self.spark_conn_id!r} is {self.master!r}. Use True: then the "
-                f"worker makes a token, and it works everywhere."
+                "use_delegation_token='spark' needs YARN or Kubernetes, where Spark itself obtains tokens; the master "
+                f"of connection {self.spark_conn_id!r} is {self.master!r}. Use True: then the worker makes a token, "
+                "and it works everywhere."
             )
         proxy_user = self.submit_options.get("proxy_user")
         if proxy_user:
             raise OptionError(
-                f"use_delegation_token='spark' and proxy_user={proxy_user!r} cannot go together: a broker gives a delegation token only to the one who asks, so Spark obtains none for a proxy user. Leave "
-                f"proxy_user out, or use True: then the token is that of the Kafka connection's login."
+                f"use_delegation_token='spark' and proxy_user={proxy_user!r} cannot go together: a broker gives a "
+                "delegation token only to the one who asks, so Spark obtains none for a proxy user. Leave proxy_user "
+                "out, or use True: then the token is that of the Kafka connection's login."
             )
 
     @property
-    def waits(self) -> dict[str, str]:
-        """Settings by which ``spark-submit`` stays until the job has ended, whatever a properties file says; none where the Spark provider asks for the end."""
+    def wait_conf(self) -> dict[str, str]:
+        """Settings by which ``spark-submit`` stays until the job has ended, whatever a properties file says; none where
+        the Spark provider asks for the end.
+        """
         for kind, (key, follows) in _LEAVES_EARLY.items():
             if self.is_cluster_mode and self.master.startswith(kind) and not self.submit_options.get(follows):
                 return {key: "true"}
@@ -136,7 +146,8 @@ class SparkCluster:
         binary = self.submit_options.get("spark_binary") or self._extra.get("spark-binary") or DEFAULT_SPARK_BINARY
         if binary not in ALLOWED_SPARK_BINARIES:
             raise OptionError(
-                f"spark_binary must be one of {ALLOWED_SPARK_BINARIES}, as the Spark provider has it; got {binary!r}. Its folder is found by SPARK_HOME or the PATH."
+                f"spark_binary must be one of {ALLOWED_SPARK_BINARIES}, as the Spark provider has it; got {binary!r}. "
+                "Its folder is found by SPARK_HOME or the PATH."
             )
         return find_spark_home(binary)
 
@@ -163,9 +174,10 @@ class SparkCluster:
         location = self._report_location or self._extra.get(_REPORT_LOCATION_EXTRA)
         if not location:
             raise ReportLocationError(
-                f"In cluster mode the driver runs on another machine, so its report needs a report_location that both sides reach, such as "
-                f"'s3a://bucket/reports' or 'hdfs:///reports'; got none (connection {self.spark_conn_id!r}). Pass report_location=, or put "
-                f"'{_REPORT_LOCATION_EXTRA}' in the connection's Extra. The worker reads it through Airflow's ObjectStoragePath."
+                "In cluster mode the driver runs on another machine, so its report needs a report_location that both "
+                "sides reach, such as 's3a://bucket/reports' or 'hdfs:///reports'; got none (connection "
+                f"{self.spark_conn_id!r}). Pass report_location=, or put '{_REPORT_LOCATION_EXTRA}' in the "
+                "connection's Extra. The worker reads it through Airflow's ObjectStoragePath."
             )
         return str(location)
 
@@ -206,7 +218,8 @@ class SparkCluster:
 
     @cached_property
     def client_jars(self) -> list[Path]:
-        """What Kafka's Java client needs on the worker, from where the job has it; where the cluster has it, it is fetched.
+        """What Kafka's Java client needs on the worker, from where the job has it; where the cluster has it, it is
+        fetched.
 
         :raises JarError: if it is not to be had.
         """
@@ -235,7 +248,8 @@ class SparkCluster:
         except AirflowNotFoundException as error:
             # The Spark provider would fall back to master=yarn without a word.
             raise ConnectionConfigError(
-                f"The Spark connection {self.spark_conn_id!r} does not exist. Add it under Admin > Connections (type 'spark'), or set "
+                f"The Spark connection {self.spark_conn_id!r} does not exist. Add it under Admin > Connections (type "
+                "'spark'), or set "
                 f'AIRFLOW_CONN_{self.spark_conn_id.upper()}=\'{{"conn_type": "spark", "host": "local[*]"}}\'.'
             ) from error
 
@@ -283,18 +297,20 @@ class SparkCluster:
             if conf.get(key, needed).strip().lower() != needed:
                 without = "" if self._runs_again else ", since delivery='at_least_once' has no transactions"
                 raise OptionError(
-                    f"conf must not set {key}={conf[key]!r}: records would be written by two at once, or again{without}. "
-                    f"Leave it out ({needed} is set), and let Airflow retry the task, which writes only what is missing."
+                    f"conf must not set {key}={conf[key]!r}: records would be written by two at once, or "
+                    f"again{without}. Leave it out ({needed} is set), and let Airflow retry the task, which writes "
+                    "only what is missing."
                 )
         for key, follows in _LEAVES_EARLY.values():
             if conf.get(key, "").strip().lower() == "false" and not self.submit_options.get(follows):
                 raise OptionError(
-                    f"conf must not set {key}=false: spark-submit would leave before the job ends, and without its report the task cannot be green. Leave it out, or pass {follows}=True, by which "
-                    f"the job is followed without spark-submit."
+                    f"conf must not set {key}=false: spark-submit would leave before the job ends, and without its "
+                    f"report the task cannot be green. Leave it out, or pass {follows}=True, by which the job is "
+                    "followed without spark-submit."
                 )
         attempts = re.fullmatch(r"local\[[^,\]]*,\s*(\d+)\s*\]", self.master)
         if attempts and int(attempts[1]) > 1 and not self._runs_again:
             raise OptionError(
-                f"The master {self.master!r} of connection {self.spark_conn_id!r} allows {attempts[1]} attempts for each task, and a task that runs again "
-                f"writes its records again. Use 'local[N]'."
+                f"The master {self.master!r} of connection {self.spark_conn_id!r} allows {attempts[1]} attempts for "
+                "each task, and a task that runs again writes its records again. Use 'local[N]'."
             )

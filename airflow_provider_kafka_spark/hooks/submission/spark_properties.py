@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from airflow_provider_kafka_spark.core.errors import OptionError
-from airflow_provider_kafka_spark.core.submission.file_names import PROPERTIES
-from airflow_provider_kafka_spark.core.submission.java_properties import format_properties, parse_properties
-from airflow_provider_kafka_spark.core.submission.redaction import REDACTION, is_secret
-from airflow_provider_kafka_spark.hooks.programs.spark_home import SparkHome
+from airflow_provider_kafka_spark.core.job.file_names import PROPERTIES
+from airflow_provider_kafka_spark.core.job.java_properties import format_properties, parse_properties
+from airflow_provider_kafka_spark.core.job.redaction import REDACTION, is_secret
+from airflow_provider_kafka_spark.hooks.runtime.spark_home import SparkHome
 from airflow_provider_kafka_spark.hooks.submission.job_files import write_private
 from airflow_provider_kafka_spark.hooks.submission.remote_path import read_text
 
@@ -21,14 +21,15 @@ _LARGEST = 16 * 1024 * 1024
 
 
 def secrets_by_file(arguments: Sequence[str], folder: Path, home: SparkHome, environ: Mapping[str, str]) -> list[str]:
-    """The same arguments of ``spark-submit`` without secret ``--conf`` values, which a ``--properties-file`` in ``folder`` has then.
+    """The same arguments of ``spark-submit`` without secret ``--conf`` values, which a ``--properties-file`` in
+    ``folder`` has then.
 
     A file that the arguments name already, or ``spark-defaults.conf`` if they name none, counts as before.
 
     :param environ: of ``spark-submit``.
     :raises OptionError: if the file that the arguments name cannot be read.
     """
-    kept, moved, named = list[str](), dict[str, str](), None
+    kept, moved, properties_file = list[str](), dict[str, str](), None
     words = iter(arguments)
     for word in words:
         if word == "--conf":
@@ -38,27 +39,27 @@ def secrets_by_file(arguments: Sequence[str], folder: Path, home: SparkHome, env
             else:
                 kept += [word, pair]
         elif word == "--properties-file":
-            named = next(words)
+            properties_file = next(words)
         else:
             kept.append(word)
     if not moved:
         return list(arguments)
-    if named is None and _reads_both(home):
+    if properties_file is None and _reads_both(home):
         before, reads_defaults = "", ["--load-spark-defaults"]
     else:
-        before, reads_defaults = _read(named, home, environ), []
+        before, reads_defaults = _read(properties_file, home, environ), []
     # The last one of the same name counts.
     content = f"{before}\n{format_properties(moved)}"
     return [*kept, "--properties-file", str(write_private(folder / PROPERTIES, content.encode())), *reads_defaults]
 
 
-def properties_of(named: str | None, home: SparkHome, environ: Mapping[str, str]) -> dict[str, str]:
+def properties_of(properties_file: str | None, home: SparkHome, environ: Mapping[str, str]) -> dict[str, str]:
     """What the file says that counts where ``conf`` says nothing: the named one, or ``spark-defaults.conf`` if None.
 
     :param environ: of ``spark-submit``.
     :raises OptionError: if the named file cannot be read.
     """
-    return parse_properties(_read(named, home, environ))
+    return parse_properties(_read(properties_file, home, environ))
 
 
 def _reads_both(home: SparkHome) -> bool:
@@ -66,13 +67,13 @@ def _reads_both(home: SparkHome) -> bool:
     return int(home.spark_version.partition(".")[0]) >= 4
 
 
-def _read(named: str | None, home: SparkHome, environ: Mapping[str, str]) -> str:
+def _read(properties_file: str | None, home: SparkHome, environ: Mapping[str, str]) -> str:
     folder = environ.get("SPARK_CONF_DIR") or home.jars.parent / "conf"
-    path = Path(named) if named else Path(folder) / "spark-defaults.conf"
+    path = Path(properties_file) if properties_file else Path(folder) / "spark-defaults.conf"
     try:
         return read_text(path, _LARGEST)
     except (OSError, ValueError) as error:
-        if named is None and isinstance(error, FileNotFoundError):
+        if properties_file is None and isinstance(error, FileNotFoundError):
             return ""
         raise OptionError(
             f"Spark's properties file must be readable by the worker; got {error}. Correct properties_file."

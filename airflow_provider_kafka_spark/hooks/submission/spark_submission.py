@@ -15,12 +15,12 @@ from airflow.providers.apache.spark.hooks import spark_submit
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError
-from airflow_provider_kafka_spark.core.submission.file_names import KEYTAB
-from airflow_provider_kafka_spark.core.submission.job_events import JobEvent, JobStarted, take_event
-from airflow_provider_kafka_spark.core.submission.shown_text import shown
-from airflow_provider_kafka_spark.hooks.programs.child_environment import child_environment, without_the_rest
-from airflow_provider_kafka_spark.hooks.programs.process_group import end_group
-from airflow_provider_kafka_spark.hooks.programs.spark_home import SparkHome
+from airflow_provider_kafka_spark.core.job.file_names import KEYTAB
+from airflow_provider_kafka_spark.core.job.job_events import JobEvent, JobStarted, take_event
+from airflow_provider_kafka_spark.core.job.shown_text import shown
+from airflow_provider_kafka_spark.hooks.runtime.child_environment import child_environment, unset_airflow_env
+from airflow_provider_kafka_spark.hooks.runtime.process_group import end_group
+from airflow_provider_kafka_spark.hooks.runtime.spark_home import SparkHome
 from airflow_provider_kafka_spark.hooks.submission.job_files import write_private
 from airflow_provider_kafka_spark.hooks.submission.spark_properties import secrets_by_file
 
@@ -57,7 +57,8 @@ class _FirstInClusterMode:
 
 
 class SparkSubmission(SparkSubmitHook):
-    """``spark-submit`` as the Spark provider runs it, in a process group of its own, with the job's events taken out of its log, and without secrets in its arguments and environment.
+    """``spark-submit`` as the Spark provider runs it, in a process group of its own, with the job's events taken out of
+    its log, and without secrets in its arguments and environment.
 
     :param folder: that only this user can read, and that is gone after the job: for what is secret.
     :param event_token: of the request; without it a line of output is no event. None where no job is submitted.
@@ -129,7 +130,9 @@ class SparkSubmission(SparkSubmitHook):
         self.end()
 
     def kill_application(self, application_id: str) -> None:
-        """Kill an application: on YARN by its ResourceManager's REST interface, on Kubernetes by deleting the driver's pod, if a status was asked for before."""
+        """Kill an application: on YARN by its ResourceManager's REST interface, on Kubernetes by deleting the driver's
+        pod, if a status was asked for before.
+        """
         if is_on_yarn(application_id):
             # The provider's own way without it is the `yarn` command, which a worker seldom has.
             self._kill_yarn_application(application_id)
@@ -139,7 +142,8 @@ class SparkSubmission(SparkSubmitHook):
     def status_of(self, application_id: str) -> str | None:
         """How an application is, by YARN's ResourceManager, or by the phase of its driver's pod on Kubernetes.
 
-        :return: ``"SUCCEEDED"`` or ``"FAILED"`` for one that has ended, and the latter for one that was killed; ``"RUNNING"`` and the like before; None for one that is not known there.
+        :return: ``"SUCCEEDED"`` or ``"FAILED"`` for one that has ended, and the latter for one that was killed;
+            ``"RUNNING"`` and the like before; None for one that is not known there.
         :raises ValueError: if the worker does not know YARN's address.
         :raises RuntimeError: if it is not told.
         """
@@ -200,10 +204,10 @@ class SparkSubmission(SparkSubmitHook):
         return _JARS.sub(r"\1 \2...", super()._mask_cmd(connection_cmd))
 
     def _build_track_driver_status_command(self) -> list[str]:
-        return without_the_rest(super()._build_track_driver_status_command())
+        return unset_airflow_env(super()._build_track_driver_status_command())
 
     def _build_spark_driver_kill_command(self) -> list[str]:
-        return without_the_rest(super()._build_spark_driver_kill_command())
+        return unset_airflow_env(super()._build_spark_driver_kill_command())
 
     def _create_keytab_path_from_base64_keytab(self, base64_keytab: str, principal: str | None) -> str:  # noqa: ARG002 - the provider's
         # The provider leaves it in the temporary folder, readable by everybody.
@@ -211,7 +215,8 @@ class SparkSubmission(SparkSubmitHook):
             keytab = base64.b64decode(base64_keytab)
         except binascii.Error:
             raise ConnectionConfigError(
-                f"The keytab in the Extra of the Spark connection {self._conn_id!r} must be base64; it is not. Put there what `base64 <file>` prints."
+                f"The keytab in the Extra of the Spark connection {self._conn_id!r} must be base64; it is not. Put "
+                "there what `base64 <file>` prints."
             ) from None
         return str(write_private(self._folder / KEYTAB, keytab))
 

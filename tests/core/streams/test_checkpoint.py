@@ -14,8 +14,8 @@ from airflow_provider_kafka_spark.core.streams.checkpoint import (
     Batch,
     Binding,
     Checkpoint,
-    Generation,
     Offsets,
+    StreamManifest,
     batch_ranges,
     check_commit,
     check_metadata,
@@ -25,7 +25,7 @@ from airflow_provider_kafka_spark.core.streams.checkpoint import (
 )
 
 _BINDING = Binding("A", '[["orders"], null, null]', "B", "copy")
-_RECORD = Generation(_BINDING, "0123456789abcdef", {TopicPartition("orders", 0): 5}, {"orders": "id-1"})
+_MANIFEST = StreamManifest(_BINDING, "0123456789abcdef", {TopicPartition("orders", 0): 5}, {"orders": "id-1"})
 _METADATA = json.dumps({"batchWatermarkMs": 0, "batchTimestampMs": 1_795_165_200_000, "conf": {"a": "b\\n"}})
 _OFFSETS_FILE = f'v1\n{_METADATA}\n{{"orders":{{"1":7,"0":23}}}}'
 _INITIAL_FILE = '\0v1\n{"orders":{"0":5}}'
@@ -45,7 +45,7 @@ _BINDINGS = st.builds(
     Binding, _WORDS, _WORDS, _WORDS, _WORDS | st.none(), _WORDS | st.none(), _WORDS | st.none(), _WORDS, st.booleans()
 )
 _RECORDS = st.builds(
-    Generation,
+    StreamManifest,
     _BINDINGS,
     st.from_regex(r"[0-9a-f]{16}", fullmatch=True),
     _ANY_OFFSETS,
@@ -62,25 +62,25 @@ def test_offsets_read_back(offsets: Offsets) -> None:
 
 
 @given(_RECORDS)
-def test_a_record_reads_back(record: Generation) -> None:
+def test_a_record_reads_back(manifest: StreamManifest) -> None:
     """What is written beside a checkpoint is what the next run sees."""
-    assert Generation.from_json(record.to_json(), "stream.json") == record
+    assert StreamManifest.from_json(manifest.to_json(), "stream.json") == manifest
 
 
-@given(st.integers(0, len(_RECORD.to_json()) - 2))
+@given(st.integers(0, len(_MANIFEST.to_json()) - 2))
 def test_any_beginning_of_a_record_is_damaged(length: int) -> None:
     """However little of a record is missing, it is not taken for a whole one."""
     with pytest.raises(CheckpointError, match=r"generation-0/stream\.json must be whole"):
-        Generation.from_json(_RECORD.to_json()[:length], "generation-0/stream.json")
+        StreamManifest.from_json(_MANIFEST.to_json()[:length], "generation-0/stream.json")
 
 
 @pytest.mark.parametrize("version", [0, 2, "1", None], ids=repr)
 def test_a_record_of_another_version_is_refused(version: object) -> None:
     """It is not guessed at, and what to do is said."""
-    content = {**json.loads(_RECORD.to_json()), "version": version}
+    content = {**json.loads(_MANIFEST.to_json()), "version": version}
 
     with pytest.raises(CheckpointError) as raised:
-        Generation.from_json(json.dumps(content), "stream.json")
+        StreamManifest.from_json(json.dumps(content), "stream.json")
 
     assert f"stream.json must be of version 1; got {version!r}" in str(raised.value)
     assert "use that one, or another checkpoint_location" in str(raised.value)
@@ -107,7 +107,7 @@ def test_a_record_of_another_version_is_refused(version: object) -> None:
 def test_a_record_of_another_shape_is_damaged(change: dict[str, Any]) -> None:
     """A record with missing, unknown or malformed parts is an error that says how to go on."""
     with pytest.raises(CheckpointError, match=r"^.{1,800}$") as raised:
-        Generation.from_json(json.dumps({**json.loads(_RECORD.to_json()), **change}), "stream.json")
+        StreamManifest.from_json(json.dumps({**json.loads(_MANIFEST.to_json()), **change}), "stream.json")
 
     assert "pass reset_checkpoint_to=" in str(raised.value)
 
@@ -116,7 +116,7 @@ def test_a_record_of_another_shape_is_damaged(change: dict[str, Any]) -> None:
 def test_json_that_is_no_record_is_damaged(text: str) -> None:
     """Whole JSON of something else is no record."""
     with pytest.raises(CheckpointError, match="do not make sense"):
-        Generation.from_json(text, "stream.json")
+        StreamManifest.from_json(text, "stream.json")
 
 
 def test_reads_a_batch_as_spark_writes_it() -> None:
@@ -219,21 +219,21 @@ def test_takes_the_id_of_a_query() -> None:
 @pytest.mark.parametrize(
     ("checkpoint", "expected"),
     [
-        pytest.param(Checkpoint(0, _RECORD), _offsets(orders0=5), id="never-started"),
+        pytest.param(Checkpoint(0, _MANIFEST), _offsets(orders0=5), id="never-started"),
         pytest.param(Checkpoint(0, None), {}, id="sparks-own-never-started"),
-        pytest.param(Checkpoint(0, _RECORD, initial=_offsets(orders0=6)), _offsets(orders0=6), id="began"),
+        pytest.param(Checkpoint(0, _MANIFEST, initial=_offsets(orders0=6)), _offsets(orders0=6), id="began"),
         pytest.param(
-            Checkpoint(0, _RECORD, uncommitted=Batch(0, _offsets(orders0=9), 1)),
+            Checkpoint(0, _MANIFEST, uncommitted=Batch(0, _offsets(orders0=9), 1)),
             _offsets(orders0=5),
             id="a-batch-without-its-commit-is-not-finished",
         ),
         pytest.param(
-            Checkpoint(0, _RECORD, Batch(3, _offsets(orders0=9), 1), Batch(4, _offsets(orders0=12), 2)),
+            Checkpoint(0, _MANIFEST, Batch(3, _offsets(orders0=9), 1), Batch(4, _offsets(orders0=12), 2)),
             _offsets(orders0=9),
             id="committed",
         ),
         pytest.param(
-            Checkpoint(0, _RECORD, Batch(3, _offsets(orders1=9), 1)),
+            Checkpoint(0, _MANIFEST, Batch(3, _offsets(orders1=9), 1)),
             _offsets(orders0=5, orders1=9),
             id="a-partition-that-no-batch-had-stands-where-it-began",
         ),
@@ -261,10 +261,10 @@ def test_a_batch_reads_from_where_others_finished(finished: Offsets, ends: Offse
 
 def test_unfinished_is_what_the_uncommitted_batch_reads() -> None:
     """Exactly its offsets, so that they can be finished."""
-    committed, begun = Batch(3, _offsets(orders0=9), 1), Batch(4, _offsets(orders0=12, orders1=2), 2)
+    committed, batch = Batch(3, _offsets(orders0=9), 1), Batch(4, _offsets(orders0=12, orders1=2), 2)
 
-    assert Checkpoint(0, _RECORD, committed).unfinished_ranges.format() == []
-    assert Checkpoint(0, _RECORD, committed, begun).unfinished_ranges.format() == ["orders:0:9:12", "orders:1:0:2"]
+    assert Checkpoint(0, _MANIFEST, committed).uncommitted_ranges.format() == []
+    assert Checkpoint(0, _MANIFEST, committed, batch).uncommitted_ranges.format() == ["orders:0:9:12", "orders:1:0:2"]
 
 
 @pytest.mark.parametrize("name", [f.name for f in fields(Binding)])

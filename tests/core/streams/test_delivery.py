@@ -12,14 +12,14 @@ from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRa
 from airflow_provider_kafka_spark.core.plan import ReplayPlan, Target
 from airflow_provider_kafka_spark.core.protocol import BatchReport, JobFailure, JobReport, RangeReport, Transform
 from airflow_provider_kafka_spark.core.resolve import MissingRange, ReadRules, ResolvedRanges
-from airflow_provider_kafka_spark.core.streams.catch_up import CatchUp
-from airflow_provider_kafka_spark.core.streams.checkpoint import Binding, Generation
+from airflow_provider_kafka_spark.core.streams.checkpoint import Binding, StreamManifest
 from airflow_provider_kafka_spark.core.streams.delivery import (
     behind,
-    check_catch_up,
+    check_stream,
     report_of_nothing,
-    result_of_catch_up,
+    result_of_stream,
 )
+from airflow_provider_kafka_spark.core.streams.stream_plan import StreamPlan
 
 _STREAM = "0123456789abcdef"
 _PLAN = ReplayPlan(
@@ -83,8 +83,8 @@ def _first(until: int = 10, read: int = 10, written: int = 10, start: int = 0) -
 def test_passes_a_report_that_proves_delivery(
     report: JobReport, finished: dict[TopicPartition, int], transform: Transform
 ) -> None:
-    """Every partition was read at least to its planned end, all that was kept was written, and just that is committed."""
-    check_catch_up(report, _PLAN, _STREAM, finished, transform)
+    """Every partition was read at least to its planned end, all kept records were written, and that is committed."""
+    check_stream(report, _PLAN, _STREAM, finished, transform)
 
 
 _FAULTS = [
@@ -130,7 +130,7 @@ _FAULTS = [
 def test_names_what_falls_short(report: JobReport, finished: tuple[int, ...], says: str) -> None:
     """Each fault by partition and counts, with the application, the totals, and what a retry does."""
     with pytest.raises(DeliveryError) as raised:
-        check_catch_up(report, _PLAN, _STREAM, _offsets(*finished), _KEEP_ALL)
+        check_stream(report, _PLAN, _STREAM, _offsets(*finished), _KEEP_ALL)
 
     for fragment in (says, "local-1", "Planned 10 records at most", "retry"):
         assert fragment in str(raised.value)
@@ -142,7 +142,7 @@ def test_names_what_falls_short(report: JobReport, finished: tuple[int, ...], sa
 def test_refuses_the_report_of_another_run(change: dict[str, Any]) -> None:
     """However whole it is."""
     with pytest.raises(DeliveryError, match="It belongs to another run"):
-        check_catch_up(_report(**change), _PLAN, _STREAM, _offsets(10, 7), _KEEP_ALL)
+        check_stream(_report(**change), _PLAN, _STREAM, _offsets(10, 7), _KEEP_ALL)
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_refuses_the_report_of_another_run(change: dict[str, Any]) -> None:
 def test_a_report_that_names_no_range_is_refused(odd: RangeReport) -> None:
     """It is the report's fault, and not what the author wrote."""
     with pytest.raises(DeliveryError, match=r"names a range that is none \(application local-1\)"):
-        check_catch_up(_report(*_BOTH, odd), _PLAN, _STREAM, _offsets(10, 7), _KEEP_ALL)
+        check_stream(_report(*_BOTH, odd), _PLAN, _STREAM, _offsets(10, 7), _KEEP_ALL)
 
 
 @pytest.mark.parametrize(
@@ -173,24 +173,26 @@ def test_lag_is_to_the_real_end_now(read_committed: bool, expected: int) -> None
     assert lags == _offsets(expected, 0)
 
 
-def _catch_up() -> CatchUp:
-    record = Generation(Binding("A", "", "A", "copy"), _STREAM, {})
-    return CatchUp(
+def _stream_plan() -> StreamPlan:
+    manifest = StreamManifest(Binding("A", "", "A", "copy"), _STREAM, {})
+    return StreamPlan(
         ResolvedRanges(_PLAN.ranges),
         2,
-        record,
+        manifest,
         is_new=False,
-        unfinished=OffsetRanges.parse(["orders:0:0:1"]),
-        unfinished_batch=4,
+        uncommitted=OffsetRanges.parse(["orders:0:0:1"]),
+        uncommitted_batch=4,
         added=(TopicPartition("orders", 1),),
     )
 
 
 def test_the_result_tells_all_of_a_run() -> None:
-    """Plain JSON: the shape of a batch's result, and batches, lag, generation and what was committed for lag monitors besides."""
+    """Plain JSON: the shape of a batch's result, and batches, lag, generation and what was committed for lag monitors
+    besides.
+    """
     report = _report(_first(10, 8, 6), _BOTH[1], delivered_before=1, duplicates=2, warnings=("the job says",))
 
-    result = result_of_catch_up(report, _PLAN, _catch_up(), _offsets(5, 0), _offsets(10), ("and this",))
+    result = result_of_stream(report, _PLAN, _stream_plan(), _offsets(5, 0), _offsets(10), ("and this",))
 
     assert json.loads(json.dumps(result)) == result
     assert result == {
@@ -262,15 +264,15 @@ def test_the_result_tells_all_of_a_run() -> None:
 )
 def test_the_result_tells_no_group_from_nothing_to_commit(committed: Any, shown: Any) -> None:
     """Nothing was committed in both cases, for different reasons."""
-    assert result_of_catch_up(_report(), _PLAN, _catch_up(), {}, committed)["group_committed"] == shown
+    assert result_of_stream(_report(), _PLAN, _stream_plan(), {}, committed)["group_committed"] == shown
 
 
 def test_a_run_without_work_has_a_result_of_the_same_shape() -> None:
     """Zeros, for every partition, although no Spark was started; its ranges can be replayed."""
     plan = replace(_PLAN, ranges=OffsetRanges.parse(["orders:0:10:10", "orders:1:7:7"]))
 
-    nothing = result_of_catch_up(report_of_nothing(plan, _STREAM), plan, _catch_up(), {}, None)
+    nothing = result_of_stream(report_of_nothing(plan, _STREAM), plan, _stream_plan(), {}, None)
 
-    assert nothing.keys() == result_of_catch_up(_report(), _PLAN, _catch_up(), {}, None).keys()
+    assert nothing.keys() == result_of_stream(_report(), _PLAN, _stream_plan(), {}, None).keys()
     assert OffsetRanges.parse(nothing["ranges"]) == plan.ranges
     assert (nothing["records_read"], nothing["batches"], nothing["target_topics"]) == (0, [], ["copy"])

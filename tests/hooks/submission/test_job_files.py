@@ -1,4 +1,6 @@
-"""Promises of :mod:`airflow_provider_kafka_spark.hooks.submission.job_files`: what travels with a job, and that nothing stays behind."""
+"""Promises of :mod:`airflow_provider_kafka_spark.hooks.submission.job_files`: what travels with a job, and that nothing
+stays behind.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +15,13 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider_kafka_spark.core.job.file_names import RESERVED
 from airflow_provider_kafka_spark.core.protocol import JobRequest, Transform
-from airflow_provider_kafka_spark.core.submission.file_names import RESERVED
 from airflow_provider_kafka_spark.hooks.submission.job_files import (
     copy_private,
     job_folder,
     job_script,
-    remove_left,
+    remove_stale_folders,
     write_code,
     write_request,
 )
@@ -87,12 +89,14 @@ def test_only_rules_and_jobs_travel(tmp_path: Path) -> None:
         for module in (package / folder).rglob("*.*")
         if module.suffix in (".py", ".java")
     }
-    some = ("jobs/batch.py", "jobs/RecordWriter.java", "core/streams/catch_up.py")
+    some = ("jobs/batch.py", "jobs/RecordWriter.java", "core/streams/stream_plan.py")
     assert {f"{package.name}/{name}" for name in some} < names
 
 
 def test_the_code_runs_from_the_archive_alone(tmp_path: Path) -> None:
-    """A Python without this package imports every rule from the archive, and neither Airflow nor a Kafka client with it."""
+    """A Python without this package imports every rule from the archive, and neither Airflow nor a Kafka client with
+    it.
+    """
     archive = write_code(tmp_path)
     with zipfile.ZipFile(archive) as content:
         modules = sorted(
@@ -134,7 +138,9 @@ def test_a_private_file_is_copied_with_mode_0600(tmp_path: Path) -> None:
 
 
 def test_what_a_killed_worker_left_is_removed_by_the_next(temporary: Path) -> None:
-    """A worker that is ended by SIGKILL removes nothing; the next job on the machine does it, with all that is in the folder."""
+    """A worker that is ended by SIGKILL removes nothing; the next job on the machine does it, with all that is in the
+    folder.
+    """
     with worker() as (process, left):
         process.kill()
         process.wait()
@@ -150,12 +156,12 @@ def test_a_dead_process_that_nobody_has_noticed_owns_nothing(temporary: Path) ->
         process.kill()
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
 
-        assert remove_left() == [left]
+        assert remove_stale_folders() == [left]
 
 
 def test_the_folder_of_a_living_worker_stays(temporary: Path) -> None:
     with worker() as (_, folder):
-        assert remove_left() == []
+        assert remove_stale_folders() == []
         assert (folder / "request.json").exists()
 
 
@@ -166,7 +172,7 @@ def test_another_process_of_the_same_number_owns_nothing(temporary: Path) -> Non
         earlier = folder.with_name(f"airflow-kafka-spark-{process.pid}-{int(started) - 1}-abc")
         earlier.mkdir()
 
-        assert remove_left() == [earlier]
+        assert remove_stale_folders() == [earlier]
         assert folder.exists()
 
 
@@ -174,7 +180,7 @@ def test_another_process_of_the_same_number_owns_nothing(temporary: Path) -> Non
 def test_what_is_not_ours_stays(temporary: Path, name: str) -> None:
     (temporary / name).mkdir()
 
-    assert remove_left() == []
+    assert remove_stale_folders() == []
     assert (temporary / name).exists()
 
 
@@ -183,7 +189,7 @@ def test_what_is_another_users_stays(temporary: Path, monkeypatch: pytest.Monkey
     left.mkdir()
     monkeypatch.setattr(os, "getuid", lambda: left.stat().st_uid + 1)
 
-    assert remove_left() == []
+    assert remove_stale_folders() == []
     assert left.exists()
 
 

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_kafka_spark.core.errors import OptionError
-from airflow_provider_kafka_spark.core.submission.redaction import REDACTION
-from airflow_provider_kafka_spark.hooks.programs.child_environment import child_environment
-from airflow_provider_kafka_spark.hooks.programs.spark_home import SparkHome, find_spark_home
+from airflow_provider_kafka_spark.core.job.redaction import REDACTION
+from airflow_provider_kafka_spark.hooks.runtime.child_environment import child_environment
+from airflow_provider_kafka_spark.hooks.runtime.spark_home import SparkHome, find_spark_home
 from airflow_provider_kafka_spark.hooks.submission.spark_properties import properties_of, secrets_by_file
 
 SECRET = {

@@ -1,4 +1,6 @@
-"""What ``spark-submit`` is started with: arguments, environment and files of a job with secrets, as they are when it runs."""
+"""What ``spark-submit`` is started with: arguments, environment and files of a job with secrets, as they are when it
+runs.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +17,11 @@ import pytest
 
 from airflow_provider_kafka_spark.core.client_config import translate
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError, JobReportMissingError
+from airflow_provider_kafka_spark.core.job.java_properties import parse_properties
+from airflow_provider_kafka_spark.core.job.job_credentials import JobCredentials
+from airflow_provider_kafka_spark.core.job.redaction import REDACTION
 from airflow_provider_kafka_spark.core.protocol import JobRequest, Transform
-from airflow_provider_kafka_spark.core.submission.java_properties import parse_properties
-from airflow_provider_kafka_spark.core.submission.job_logins import JobLogins
-from airflow_provider_kafka_spark.core.submission.redaction import REDACTION
-from airflow_provider_kafka_spark.hooks.programs.spark_home import find_spark_home
+from airflow_provider_kafka_spark.hooks.runtime.spark_home import find_spark_home
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.hooks.submission import spark_submission
 
@@ -32,13 +34,21 @@ LOGIN = {
     "sasl.username": "ann",
     "sasl.password": PASSWORD,
 }
-#: Tells what it was started with, and what lies in the folders of its arguments that are its own, and shows that it is gone afterwards.
+#: Tells what it was started with, and what lies in the folders of its arguments that are its own, and shows that it is
+#: gone afterwards.
 SUBMIT = """#!/usr/bin/env python3
 import json, os, pathlib, stat, sys
 words = [word for word in sys.argv if "/airflow-kafka-spark-" in word and "=" not in word]
 folder = pathlib.Path(words[0].split(",")[0]).parent
 files = {file.name: [stat.S_IMODE(file.stat().st_mode), file.read_bytes().hex()] for file in folder.iterdir()}
-told = {"folder": str(folder), "mode": stat.S_IMODE(folder.stat().st_mode), "files": files, "arguments": sys.argv[1:], "environment": dict(os.environ), "cwd": os.getcwd()}
+told = {
+    "folder": str(folder),
+    "mode": stat.S_IMODE(folder.stat().st_mode),
+    "files": files,
+    "arguments": sys.argv[1:],
+    "environment": dict(os.environ),
+    "cwd": os.getcwd(),
+}
 pathlib.Path(__file__).with_name("told.json").write_text(json.dumps(told))
 """
 
@@ -87,7 +97,7 @@ def submit(
         report_uri="report.json",
     )
     source = replace(translate("k", LOGIN), system_properties=system_properties or {})
-    logins = JobLogins(source, translate("k", LOGIN))
+    logins = JobCredentials(source, translate("k", LOGIN))
     hook = SparkJobHook(report_location=report_location, submit_options=options)
     with pytest.raises(JobReportMissingError):
         hook.run(request, "batch", lambda _: None, logins)
@@ -111,7 +121,9 @@ def submit(
 def test_logins_go_by_a_file_of_their_own(
     connection: Callable[..., None], home: Path, master: str, mode: str | None, tmp_path: Path
 ) -> None:
-    """In a folder of mode 0700, in a file of mode 0600, which is gone afterwards; the request and with it Spark's options only refer to it."""
+    """In a folder of mode 0700, in a file of mode 0600, which is gone afterwards; the request and with it Spark's
+    options only refer to it.
+    """
     connection("spark_default", conn_type="spark", host=master)
     (tmp_path / "reports").mkdir()
 
@@ -135,7 +147,9 @@ def test_logins_go_by_a_file_of_their_own(
 
 
 def test_a_local_driver_keeps_to_its_machine_and_folder(connection: Callable[..., None], home: Path) -> None:
-    """Its UI and its ports are not on the network, nobody ends a job by the UI, and its blocks and crash report are nobody else's."""
+    """Its UI and its ports are not on the network, nobody ends a job by the UI, and its blocks and crash report are
+    nobody else's.
+    """
     connection("spark_default", conn_type="spark", host="local[2]")
 
     told = submit(home)
@@ -276,7 +290,9 @@ def test_a_keytab_that_is_none(connection: Callable[..., None], home: Path) -> N
 def test_java_options_of_a_properties_file_stay(
     connection: Callable[..., None], home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, by: str
 ) -> None:
-    """What a login needs goes by the default options, which Spark puts before the extra ones, and the file's own default ones stay before it."""
+    """What a login needs goes by the default options, which Spark puts before the extra ones, and the file's own
+    default ones stay before it.
+    """
     connection("spark_default", conn_type="spark", host="yarn")
     file = tmp_path / ("spark-defaults.conf" if by == "defaults" else "mine.conf")
     file.write_text("spark.driver.defaultJavaOptions  -Da=1 \\\n  -Db=2\nspark.executor.extraJavaOptions=-Dc=3\n")
@@ -336,7 +352,9 @@ def java_options(told: Told) -> dict[str, str]:
     [
         pytest.param({"hostname": "rm"}, "http://rm:8088", id="host"),
         pytest.param({"hostname": "rm", "webapp.address": "rm:8000"}, "http://rm:8000", id="address"),
-        pytest.param({"ha.rm-ids": "a, b", "hostname.a": "rm-a", "hostname.b": "rm-b"}, "http://rm-a:8088", id="several"),
+        pytest.param(
+            {"ha.rm-ids": "a, b", "hostname.a": "rm-a", "hostname.b": "rm-b"}, "http://rm-a:8088", id="several",
+        ),
         pytest.param({"hostname": "rm", "/yarn.http.policy": "HTTPS_ONLY"}, "https://rm:8090", id="https"),
         pytest.param({}, None, id="nothing"),
     ],

@@ -1,0 +1,1 @@
+"""The conditions that sensors and triggers wait for."""

@@ -1,0 +1,178 @@
+"""The parameter ``since`` of sensors: the position from which records are new. No I/O, no clock.
+
+A parsed ``since`` is one of :class:`SinceOffsets`, :class:`SinceTimestamp`, :class:`SinceGroup`,
+:class:`SinceCheckpoint`. Each has the JSON form that :func:`parse_since` reads back, to send it to the triggerer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from airflow_provider_kafka_spark.core.bounds import AtOffset, Bound, Earliest, parse_bound, parse_timestamp, read_json
+from airflow_provider_kafka_spark.core.errors import BoundError, KafkaSparkError
+from airflow_provider_kafka_spark.core.offset_range import OffsetRange, TopicPartition, by_topic
+from airflow_provider_kafka_spark.core.parameters import check_group_id
+
+_GROUP_PREFIX = "group:"
+_EXAMPLE = (
+    "{'offsets': {'orders': {'0': 23}}}, the result of another task, {'checkpoint_location': "
+    "'/data/checkpoints/orders'}, {'group_id': 'copy-of-orders'} or {'timestamp': '2026-11-20T10:00:00Z'}"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SinceOffsets:
+    """From these offsets on; a partition that is not named counts from its beginning."""
+
+    bound: Bound
+
+    def to_json(self) -> dict[str, Any]:
+        if not self.bound.by_partition:
+            return {"offsets": "earliest"}
+        by_partition = self.bound.by_partition.items()
+        return {
+            "offsets": by_topic(
+                {p: requested.offset if isinstance(requested, AtOffset) else -2 for p, requested in by_partition}
+            )
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class SinceTimestamp:
+    """From the first record at or after a moment on, in ms since 1970."""
+
+    epoch_ms: int
+
+    def to_json(self) -> dict[str, Any]:
+        return {"timestamp": self.epoch_ms}
+
+
+@dataclass(frozen=True, slots=True)
+class SinceGroup:
+    """From what a consumer group has committed on; a partition without a commit counts from its beginning."""
+
+    group_id: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {"group_id": self.group_id}
+
+
+@dataclass(frozen=True, slots=True)
+class SinceCheckpoint:
+    """From where the stream with this checkpoint is done on; a partition that it does not know counts from its
+    beginning.
+
+    :param missing_is_earliest: count everything if the checkpoint does not exist yet, instead of raising an error.
+    """
+
+    location: str
+    missing_is_earliest: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "checkpoint_location": self.location,
+            **({"if_missing": "earliest"} if self.missing_is_earliest else {}),
+        }
+
+
+Since = SinceOffsets | SinceTimestamp | SinceGroup | SinceCheckpoint
+
+
+def parse_since(value: object) -> Since:
+    """Read ``since`` in any of its forms.
+
+    >>> parse_since("group:copy-of-orders")
+    SinceGroup(group_id='copy-of-orders')
+    >>> parse_since([{"topic": "orders", "partition": 0, "from_offset": 10, "until_offset": 23}]).to_json()
+    {'offsets': {'orders': {'0': 23}}}
+
+    :param value: a mapping with one of the keys ``offsets``, ``timestamp``, ``group_id``, ``checkpoint_location``;
+        offsets as Spark has them; a list of ranges or the whole result of a task, whose ``until_offset``\\ s are where
+        new records start; any of these as JSON text; ``"earliest"``; ``"group:NAME"``; the location of a checkpoint; or
+        a moment.
+    :raises BoundError: if it is none of them.
+    """
+    try:
+        return _parse(value)
+    except KafkaSparkError as error:
+        raise BoundError(
+            f"since must be {_EXAMPLE}; got {value!r}: {error} If it is a template, check what it rendered to; for an "
+            "XCom, pass the task's output itself."
+        ) from error
+
+
+def _parse(value: object) -> Since:
+    if isinstance(value, str):
+        return _parse_text(value.strip())
+    if isinstance(value, Mapping):
+        return _parse_mapping(value)
+    if isinstance(value, (datetime, int)) and not isinstance(value, bool):
+        return SinceTimestamp(parse_timestamp(value, "since"))
+    if isinstance(value, Iterable):
+        return _after_ranges(value)
+    raise BoundError(f"A {type(value).__name__} is none of these.")
+
+
+def _parse_text(text: str) -> Since:
+    if text.lower() == "earliest":
+        return SinceOffsets(Bound(Earliest(), {}))
+    if text[:1] in ("{", "[", '"'):
+        try:
+            return _parse(read_json(text, "since"))
+        except (ValueError, RecursionError) as error:
+            raise BoundError(f"It is not JSON: {error}.") from error
+    if text.startswith(_GROUP_PREFIX):
+        return SinceGroup(check_group_id(text.removeprefix(_GROUP_PREFIX), "group_id"))
+    if text.startswith("/") or "://" in text:
+        return SinceCheckpoint(text)
+    return SinceTimestamp(parse_timestamp(text, "since"))
+
+
+def _parse_mapping(value: Mapping[Any, Any]) -> Since:
+    if set(value) == {"checkpoint_location", "if_missing"}:
+        if value["if_missing"] not in ("fail", "earliest"):
+            raise BoundError(f"if_missing must be 'fail' or 'earliest'; got {value['if_missing']!r}.")
+        return replace(_checkpoint(value["checkpoint_location"]), missing_is_earliest=value["if_missing"] == "earliest")
+    if len(value) == 1:
+        ((key, inner),) = value.items()
+        # A topic may have one of these names; the value is then a mapping.
+        if key == "offsets" and isinstance(inner, Mapping) and all(isinstance(v, Mapping) for v in inner.values()):
+            return _offsets(inner)
+        if not isinstance(inner, Mapping):
+            if key == "offsets":
+                return _parse(inner)
+            if key == "group_id":
+                return SinceGroup(check_group_id(inner, "group_id"))
+            if key == "checkpoint_location":
+                return _checkpoint(inner)
+            if key == "timestamp":
+                return SinceTimestamp(parse_timestamp(inner, "since"))
+    ranges = value.get("ranges")
+    if isinstance(ranges, (list, tuple)):
+        return _after_ranges(ranges)
+    return _offsets(value)
+
+
+def _offsets(value: Mapping[Any, Any]) -> SinceOffsets:
+    bound = parse_bound(value, "start")
+    return SinceOffsets(Bound(Earliest(), bound.by_partition))
+
+
+def _after_ranges(values: Iterable[object]) -> SinceOffsets:
+    ends: dict[TopicPartition, int] = {}
+    for value in values:
+        r = OffsetRange.parse(value)
+        ends[r.topic_partition] = max(r.until_offset, ends.get(r.topic_partition, 0))
+    if not ends:
+        # Every partition would count from its beginning, which is never intended for a task's result.
+        raise BoundError("A list of ranges must name at least one; 'earliest' is everything that is there.")
+    return SinceOffsets(Bound(Earliest(), {partition: AtOffset(end) for partition, end in ends.items()}))
+
+
+def _checkpoint(value: object) -> SinceCheckpoint:
+    if not isinstance(value, str) or not value.strip():
+        raise BoundError(f"checkpoint_location must be a folder or URI; got {value!r}.")
+    return SinceCheckpoint(value.strip())

@@ -1,0 +1,240 @@
+"""Which records a watcher has announced and announces next: every new record once, over restarts. No I/O, no clock.
+
+The state is stored before an event is sent, and again when the event is acknowledged. After a crash in between, the
+same event is sent again with the same number; no other event overlaps it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from airflow_provider_kafka_spark.core.bounds import AtOffset, Bound, Earliest, parse_bound
+from airflow_provider_kafka_spark.core.broker_state import Selection
+from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerQuery, BrokerSnapshot
+from airflow_provider_kafka_spark.core.conditions.new_records import NewRecords
+from airflow_provider_kafka_spark.core.conditions.since import Since, SinceOffsets, parse_since
+from airflow_provider_kafka_spark.core.conditions.topic_scope import TopicScope
+from airflow_provider_kafka_spark.core.errors import BoundError, KafkaSparkError, ProtocolError
+from airflow_provider_kafka_spark.core.offset_range import OffsetRanges, TopicPartition, by_topic
+from airflow_provider_kafka_spark.core.parameters import milliseconds, whole_number
+
+STATE_VERSION = 1
+LATEST = "latest"
+
+
+@dataclass(frozen=True, slots=True)
+class WatchState:
+    """The progress of a watcher.
+
+    :param number: how many events were acknowledged.
+    :param offsets: end of the announced records, or the start of the watch.
+    :param topic_ids: of the topics at that time.
+    :param selection: what was watched.
+    :param pending: an event that is sent and not acknowledged.
+    """
+
+    number: int
+    offsets: Mapping[TopicPartition, int]
+    topic_ids: Mapping[str, str]
+    selection: Mapping[str, Any]
+    pending: Mapping[str, Any] | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "version": STATE_VERSION,
+            "number": self.number,
+            "offsets": by_topic(self.offsets),
+            "topic_ids": dict(sorted(self.topic_ids.items())),
+            "selection": dict(self.selection),
+            "pending": None if self.pending is None else dict(self.pending),
+        }
+
+    @classmethod
+    def from_json(cls, value: object) -> WatchState:
+        """:raises ProtocolError: if this package did not write it."""
+        try:
+            if not isinstance(value, Mapping) or value["version"] != STATE_VERSION:
+                raise KeyError("version")
+            return cls(
+                value["number"],
+                _offsets(value["offsets"]),
+                value["topic_ids"],
+                value["selection"],
+                value["pending"],
+            )
+        except (KeyError, TypeError, ValueError, KafkaSparkError) as error:
+            raise ProtocolError(
+                f"The state of a watcher in the asset state store must be of version {STATE_VERSION}; got {value!r}: "
+                f"{error!r}. Delete it to start the watch again from its 'since'."
+            ) from error
+
+    def acknowledged(self) -> WatchState:
+        """The state after the pending event is acknowledged."""
+        if self.pending is None:
+            return self
+        return replace(
+            self,
+            number=self.pending["number"],
+            offsets={**self.offsets, **_offsets(self.pending["offsets"])},
+            pending=None,
+        )
+
+    def event(self) -> dict[str, Any] | None:
+        """The pending event, as it is in the asset event."""
+        if self.pending is None:
+            return None
+        return {key: value for key, value in self.pending.items() if key != "offsets"}
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """What a watcher waits for.
+
+    :param since: where the first evaluation starts; None for the end of the log at that time.
+    """
+
+    scope: TopicScope
+    since: Since | None
+    min_records: int = 1
+    max_wait_ms: int | None = None
+
+    @classmethod
+    def parse(
+        cls,
+        *,
+        topics: Any = None,
+        topic_pattern: Any = None,
+        since: Any = LATEST,
+        min_records: Any = 1,
+        max_wait_for_min: Any = None,
+        isolation_level: Any = "read_committed",
+    ) -> Watch:
+        """:raises InvalidInputError: naming the parameter that cannot be right."""
+        return cls(
+            TopicScope.parse(topics, topic_pattern, False, isolation_level=isolation_level, missing_topic="wait"),
+            None if since == LATEST else parse_since(since),
+            whole_number(min_records, "min_records", least=1),
+            None if max_wait_for_min is None else milliseconds(max_wait_for_min, "max_wait_for_min"),
+        )
+
+    def query(self, state: WatchState | None, now_ms: int) -> BrokerQuery:
+        begins = state is None or dict(state.selection) != self._selection_json()
+        since = self.since if begins and self.since is not None else SinceOffsets(Bound(Earliest(), {}))
+        return replace(self._new_records(since, self.scope.selection).query(now_ms), identity=True)
+
+    def evaluate(
+        self, state: WatchState | None, snapshot: BrokerSnapshot, now_ms: int
+    ) -> tuple[WatchState, tuple[str, ...]]:
+        """The next state, with a pending event if there are new records.
+
+        A topic that does not exist is waited for. One that was created again, and partitions that were added, count
+        from their beginning. The event names records that have aged out.
+
+        :param state: the last state, without a pending event; None at the first evaluation.
+        :return: the state, and warnings to log.
+        :raises PlanError: if the first evaluation starts beyond the end of the log.
+        """
+        topics = self.scope.selection.matching(snapshot.names)
+        ids = {name: topic_id for name in topics if (topic_id := snapshot.topic(name).topic_id) is not None}
+        selection = self._selection_json()
+        before = state or WatchState(0, {}, {}, {})
+        is_same_watch = dict(before.selection) == selection
+        notes: list[str] = []
+        if state is not None and not is_same_watch:
+            notes.append(
+                f"What is watched has changed, from {dict(before.selection)} to {selection}. (Two watchers of one "
+                "asset need two names.)"
+            )
+        offsets = {p: offset for p, offset in before.offsets.items() if p.topic not in topics}
+        for topic in sorted(topics):
+            starts, note = self._starts_of(topic, before, snapshot, is_same_watch)
+            offsets |= starts
+            notes += note
+        after = WatchState(before.number, offsets, {**before.topic_ids, **ids}, selection)
+        if not topics:
+            return after, tuple(notes)
+        known = {p: AtOffset(offset) for p, offset in offsets.items() if p.topic in topics}
+        present = Selection(tuple(sorted(topics)), None, None)
+        result = self._new_records(SinceOffsets(Bound(Earliest(), known)), present).check(snapshot, now_ms)
+        if not result.met:
+            return after, tuple(notes)
+        warnings = [*notes, *result.warnings]
+        pending = {
+            "version": STATE_VERSION,
+            "number": before.number + 1,
+            "ranges": result.value,
+            "warnings": warnings,
+            "offsets": result.xcoms["offsets"],
+        }
+        return replace(after, pending=pending), tuple(warnings)
+
+    def _starts_of(
+        self, topic: str, before: WatchState, snapshot: BrokerSnapshot, is_same_watch: bool
+    ) -> tuple[dict[TopicPartition, int], list[str]]:
+        partitions = snapshot.partitions([topic])
+        known = {p: offset for p, offset in before.offsets.items() if p.topic == topic}
+        beginning = {p: state.log_start for p, state in partitions.items()}
+        if known:
+            old, new = before.topic_ids.get(topic), snapshot.topic(topic).topic_id
+            beyond = [p for p, offset in known.items() if p not in partitions or offset > partitions[p].high_watermark]
+            if beyond or (old is not None and new is not None and old != new):
+                return beginning, [f"The topic {topic!r} was deleted and created again; it counts from its beginning."]
+            return {**beginning, **known}, []
+        if is_same_watch:
+            return beginning, []
+        if self.since is None:
+            return {p: self.scope.rules.end_of(state) for p, state in partitions.items()}, []
+        starts, _ = self._new_records(_of_topic(self.since, topic), Selection((topic,), None, None)).starts(
+            snapshot, partitions
+        )
+        return starts, []
+
+    def _new_records(self, since: Since, selection: Selection) -> NewRecords:
+        return NewRecords(replace(self.scope, selection=selection), since, self.min_records, self.max_wait_ms)
+
+    def _selection_json(self) -> dict[str, Any]:
+        topics, pattern = self.scope.topics_or_pattern
+        return {"topics": None if topics is None else list(topics), "topic_pattern": pattern}
+
+
+def announced_ranges(events: Iterable[Any]) -> list[dict[str, Any]]:
+    """The offset ranges of a run's asset events, ready for ``ReplayOffsetRangesOperator``.
+
+    A watcher's event has the ranges that it saw arrive in the watched topic. An operator's event has the ranges of the
+    target that it wrote. A range of two events counts once.
+
+    :param events: ``triggering_asset_events[asset]``, or what is in their ``extra``.
+    :raises BoundError: if one of them is not from a watcher or an operator of this package.
+    """
+    ranges: list[Any] = []
+    for event in events:
+        extra = event if isinstance(event, Mapping) else getattr(event, "extra", None)
+        found = _ranges_of(extra) if isinstance(extra, Mapping) else None
+        if not isinstance(found, list):
+            raise BoundError(
+                "An asset event must be from a KafkaNewRecordsTrigger or a copying operator, and have offset ranges; "
+                f"got the extra {extra!r}. Does anything else update the asset?"
+            )
+        ranges += found
+    return [r.to_dict() for r in OffsetRanges.parse(ranges, merge_overlaps=True).merge()]
+
+
+def _ranges_of(extra: Mapping[Any, Any]) -> object:
+    payload = extra.get("payload")
+    return payload.get("ranges") if isinstance(payload, Mapping) else extra.get("target_ranges")
+
+
+def _of_topic(since: Since, topic: str) -> Since:
+    if not isinstance(since, SinceOffsets):
+        return since
+    own = {p: requested for p, requested in since.bound.by_partition.items() if p.topic == topic}
+    return SinceOffsets(Bound(since.bound.default, own))
+
+
+def _offsets(value: Mapping[str, Any]) -> dict[TopicPartition, int]:
+    if not value:
+        return {}
+    by_partition = parse_bound(value, "start").by_partition
+    return {p: requested.offset for p, requested in by_partition.items() if isinstance(requested, AtOffset)}

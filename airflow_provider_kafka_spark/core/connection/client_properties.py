@@ -1,0 +1,61 @@
+"""The properties of both clients for one part of a connection: its login or its TLS. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class ClientProperties:
+    """Properties of the same meaning for both clients.
+
+    :param librdkafka: for confluent-kafka on the worker. **Secret.**
+    :param java: for the Java client on this machine. **Secret.**
+    :param secrets: values that no log may show.
+    :param files: paths that the Java client must find where it runs.
+    :param system_properties: of the JVM in which the Java client runs. Not secret.
+    :param unsupported_by_librdkafka: why librdkafka cannot use the login, or None.
+    """
+
+    librdkafka: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    java: Mapping[str, str] = field(default_factory=dict, repr=False)
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+    files: tuple[str, ...] = ()
+    system_properties: Mapping[str, str] = field(default_factory=dict)
+    unsupported_by_librdkafka: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LoginFiles:
+    """The contents of a connection's files and PEM texts, which
+    :mod:`~airflow_provider_kafka_spark.hooks.connection.files` reads on the worker, in the form that both clients
+    accept.
+
+    :param ca_certificates: certificates (PEM) of the authorities that sign the brokers' certificates; empty for the
+        machine's trust store.
+    :param chain: the client's certificate (PEM) and its intermediate certificates.
+    :param key: its private key: PKCS#8, PEM, not encrypted, the only form that every Java reads. **Secret.**
+    :param certificate_expires_at: when the client's certificate expires.
+    :param jks_trust_store: the file of ``ssl.truststore.location`` is a Java key store, which only Java can read.
+    :param jks_key_store: the same of ``ssl.keystore.location``.
+    :param https_ca_certificates: certificates (PEM) for the identity provider.
+    :param ticket_cache: path of the worker's Kerberos tickets.
+    """
+
+    ca_certificates: str = field(default="", repr=False)
+    chain: str = field(default="", repr=False)
+    key: str = field(default="", repr=False)
+    certificate_expires_at: datetime | None = None
+    jks_trust_store: bool = False
+    jks_key_store: bool = False
+    https_ca_certificates: str = field(default="", repr=False)
+    ticket_cache: str | None = None
+
+
+def lines_to_mask(pem: str) -> tuple[str, ...]:
+    """The texts of a private key to mask in logs: the whole key and each line."""
+    # A short last line could match other text, and a header is not secret.
+    return (pem, *(line for line in pem.split() if len(line) >= 40 and "-----" not in line))

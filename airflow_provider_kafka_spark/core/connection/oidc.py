@@ -1,0 +1,177 @@
+"""OAUTHBEARER: an access token by OpenID Connect's client credentials, for both clients. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from airflow_provider_kafka_spark.core.connection.client_properties import ClientProperties, LoginFiles
+from airflow_provider_kafka_spark.core.connection.connection_extra import ConnectionExtra
+from airflow_provider_kafka_spark.core.connection.jaas import JaasLine
+from airflow_provider_kafka_spark.core.connection.text_rules import EXTENSION, PATH, PRINTABLE, SECRET, URL, TextRule
+from airflow_provider_kafka_spark.core.secret_names import secrets_in_url
+
+_MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+#: The class in kafka-clients 3.4 and later, including 4.x; earlier versions have it in another package.
+_HANDLER = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
+_HANDLERS = (_HANDLER, "org.apache.kafka.common.security.oauthbearer.secured.OAuthBearerLoginCallbackHandler")
+#: kafka-clients 3.9.1, 4.0 and later only use endpoints that a system property of the JVM allows.
+ALLOWED_URLS = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
+_URL = "sasl.oauthbearer.token.endpoint.url"
+_JAVA_ONLY = ("sasl.oauthbearer.scope.claim.name", "sasl.oauthbearer.header.urlencode")
+_WITHOUT_COUNTERPART = {
+    "sasl.oauthbearer.config": "it is for tokens that nobody signed, or for one cloud's own way to get them",
+    "enable.sasl.oauthbearer.unsecure.jwt": "tokens that nobody signed are not translated",
+    "sasl.oauthbearer.metadata.authentication.type": "Spark's Java client cannot ask a cloud's metadata service",
+    "sasl.jwt.retriever.class": "it names code that only one of the two clients can run",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class OidcLogin:
+    """A client of an identity provider whose tokens the brokers accept.
+
+    :param url: the provider's token endpoint.
+    :param extensions: SASL extensions that are sent to the broker.
+    :param other: further properties of both clients.
+    """
+
+    url: str
+    client_id: str
+    client_secret: str = field(repr=False)
+    scope: str | None = None
+    extensions: Mapping[str, str] = field(default_factory=dict)
+    both: Mapping[str, str] = field(default_factory=dict)
+    java: Mapping[str, str] = field(default_factory=dict)
+    https_ca_location: str | None = None
+    https_ca_pem: str | None = field(default=None, repr=False)
+
+    @property
+    def mechanism(self) -> str:
+        """Its name."""
+        return "OAUTHBEARER"
+
+    @property
+    def user(self) -> str:
+        """For messages."""
+        return self.client_id
+
+    def properties(self, files: LoginFiles, /) -> ClientProperties:
+        """For both clients.
+
+        :param files: with the CA certificates for the provider, if the connection has any.
+        """
+        librdkafka: dict[str, Any] = {
+            "sasl.mechanism": "OAUTHBEARER",
+            "sasl.oauthbearer.method": "oidc",
+            _URL: self.url,
+            "sasl.oauthbearer.client.id": self.client_id,
+            "sasl.oauthbearer.client.secret": self.client_secret,
+            **self.both,
+        }
+        options = {"clientId": self.client_id, "clientSecret": self.client_secret}
+        if self.scope:
+            librdkafka["sasl.oauthbearer.scope"] = options["scope"] = self.scope
+        if self.extensions:
+            librdkafka["sasl.oauthbearer.extensions"] = ",".join(f"{k}={v}" for k, v in self.extensions.items())
+            options |= {f"extension_{name}": value for name, value in self.extensions.items()}
+        if files.https_ca_certificates:
+            librdkafka["https.ca.pem"] = files.https_ca_certificates
+            # Java has separate trust stores for brokers and for the identity provider; these options set the latter.
+            options |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": files.https_ca_certificates}
+        line = JaasLine(_MODULE, options).format()
+        java = {
+            "sasl.mechanism": "OAUTHBEARER",
+            "sasl.jaas.config": line,
+            "sasl.login.callback.handler.class": _HANDLER,
+            _URL: self.url,
+            **self.both,
+            **self.java,
+        }
+        return ClientProperties(
+            librdkafka, java, (self.client_secret, line), system_properties={ALLOWED_URLS: self.url}
+        )
+
+
+def parse_oidc(extra: ConnectionExtra, options: dict[str, str]) -> OidcLogin:
+    """Read a login by an identity provider.
+
+    :param options: of the JAAS line; what is understood is taken out.
+    :raises ConnectionConfigError: if it is incomplete, or another way to get tokens than client credentials.
+    """
+    for name, reason in _WITHOUT_COUNTERPART.items():
+        if name in extra.left and str(extra.left[name]).lower() not in ("false", "none"):
+            raise extra.without_counterpart(name, reason)
+        extra.take(name)
+    if assertions := sorted(name for name in extra.left if name.startswith("sasl.oauthbearer.assertion.")):
+        raise extra.without_counterpart(assertions[0], "Spark's Java client gets tokens by client id and secret only")
+    grant = extra.take("sasl.oauthbearer.grant.type")
+    if grant not in (None, "client_credentials"):
+        raise extra.without_counterpart(
+            "sasl.oauthbearer.grant.type",
+            f"Spark's Java client gets tokens by 'client_credentials' only, not by {grant!r}",
+        )
+    method, handler = extra.take("sasl.oauthbearer.method"), extra.take("sasl.login.callback.handler.class")
+    if handler not in (None, *_HANDLERS):
+        raise extra.without_counterpart(
+            "sasl.login.callback.handler.class", "it names code that only one of the two clients can run"
+        )
+    if (method or ("oidc" if handler else "default")).lower() != "oidc":
+        raise extra.error(
+            f"must have sasl.oauthbearer.method 'oidc' for sasl.mechanism OAUTHBEARER; got {method or 'none'!r}. Add "
+            f"it, with {_URL}, sasl.oauthbearer.client.id and sasl.oauthbearer.client.secret."
+        )
+    jaas, prefix = "sasl.jaas.config", "sasl.oauthbearer.client"
+    url = extra.take(_URL, rule=URL)
+    if url and secrets_in_url(url):
+        raise extra.error(
+            f"must have no secret in {_URL}, since JVMs are started with the address, and everybody on the machine can "
+            "read their arguments; got a parameter with the name of a secret. Use sasl.oauthbearer.client.secret."
+        )
+    client_id = _either(extra, "id", options.pop("clientId", None), PRINTABLE)
+    client_secret = _either(extra, "secret", options.pop("clientSecret", None), SECRET)
+    absent = [n for n, v in ((_URL, url), (f"{prefix}.id", client_id), (f"{prefix}.secret", client_secret)) if not v]
+    if not url or not client_id or not client_secret:
+        raise extra.error(f"needs {' and '.join(absent)} in its Extra for sasl.mechanism OAUTHBEARER.")
+    location, pem = extra.take("https.ca.location", rule=PATH), extra.take_pem("https.ca.pem")
+    if location and pem:
+        raise extra.error("sets both https.ca.location and https.ca.pem. Keep one of them.")
+    claim = extra.take("sasl.oauthbearer.sub.claim.name")
+    return OidcLogin(
+        url,
+        client_id,
+        client_secret,
+        extra.take_one("sasl.oauthbearer.scope", options.pop("scope", None), jaas),
+        _extensions(extra, options),
+        {"sasl.oauthbearer.sub.claim.name": claim} if claim else {},
+        {name: value for name in _JAVA_ONLY if (value := extra.take(name))},
+        None if location == "probe" else location,
+        pem,
+    )
+
+
+def _either(extra: ConnectionExtra, what: str, in_jaas: str | None, rule: TextRule) -> str | None:
+    """Both clients have an older and a newer name for the property, and Java has a third."""
+    names = (f"sasl.oauthbearer.client.{what}", f"sasl.oauthbearer.client.credentials.client.{what}")
+    value = extra.take(*names, rule=rule)
+    if in_jaas:
+        extra.check(f"{names[0]} (in sasl.jaas.config)", in_jaas, rule)
+    if value and in_jaas and value != in_jaas:
+        raise extra.error(f"sets {names[0]} and sasl.jaas.config to different values. Keep one of them.")
+    return value or in_jaas
+
+
+def _extensions(extra: ConnectionExtra, options: dict[str, str]) -> dict[str, str]:
+    prefix = "extension_"
+    in_jaas = {name.removeprefix(prefix): options.pop(name) for name in list(options) if name.startswith(prefix)}
+    text = extra.take("sasl.oauthbearer.extensions")
+    pairs = [pair.partition("=") for pair in (text or "").split(",") if pair.strip()]
+    found = {name.strip(): value.strip() for name, _, value in pairs}
+    for name, value in (*found.items(), *in_jaas.items()):
+        extra.check("sasl.oauthbearer.extensions", f"{name}={value}", EXTENSION)
+    if found and in_jaas and found != in_jaas:
+        raise extra.error(
+            "sets sasl.oauthbearer.extensions and sasl.jaas.config to different values. Keep one of them."
+        )
+    return found or in_jaas

@@ -1,0 +1,155 @@
+"""SASL: one login, as librdkafka's properties or as Java's JAAS line, written for both clients. No I/O."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from airflow_provider_kafka_spark.core.connection.client_properties import ClientProperties, LoginFiles
+from airflow_provider_kafka_spark.core.connection.connection_extra import ConnectionExtra
+from airflow_provider_kafka_spark.core.connection.jaas import JaasLine, parse_jaas
+from airflow_provider_kafka_spark.core.connection.kerberos import parse_kerberos
+from airflow_provider_kafka_spark.core.connection.oidc import parse_oidc
+from airflow_provider_kafka_spark.core.connection.text_rules import PRINTABLE, SECRET
+
+_SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
+#: The login module of each mechanism.
+MODULES = {
+    "GSSAPI": "com.sun.security.auth.module.Krb5LoginModule",
+    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
+    "SCRAM-SHA-256": _SCRAM,
+    "SCRAM-SHA-512": _SCRAM,
+    "OAUTHBEARER": "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule",
+}
+#: Java's settings for renewing a login; librdkafka has its own, or none.
+JAVA_ONLY = (
+    "sasl.login.connect.timeout.ms",
+    "sasl.login.read.timeout.ms",
+    "sasl.login.refresh.buffer.seconds",
+    "sasl.login.refresh.min.period.seconds",
+    "sasl.login.refresh.window.factor",
+    "sasl.login.refresh.window.jitter",
+    "sasl.login.retry.backoff.max.ms",
+    "sasl.login.retry.backoff.ms",
+)
+_CODE = "it names code that only one of the two clients can run"
+_WITHOUT_COUNTERPART = {
+    "sasl.login.class": _CODE,
+    "sasl.client.callback.handler.class": _CODE,
+    "oauth_cb": f"{_CODE}; for OAUTHBEARER give sasl.oauthbearer.method=oidc with the endpoint, id and secret",
+    "oauthbearer_token_refresh_cb": (
+        f"{_CODE}; for OAUTHBEARER give sasl.oauthbearer.method=oidc with the endpoint, id and secret"
+    ),
+}
+
+
+class Login(Protocol):
+    """A login by any mechanism."""
+
+    @property
+    def mechanism(self) -> str: ...
+
+    @property
+    def user(self) -> str:
+        """For messages."""
+
+    def properties(self, files: LoginFiles, /) -> ClientProperties:
+        """For both clients."""
+
+
+@dataclass(frozen=True, slots=True)
+class PasswordLogin:
+    """A user name and a password, or a delegation token's id and secret.
+
+    :param is_token: whether it is a delegation token, which is SCRAM with an extension.
+    """
+
+    mechanism: str
+    user: str
+    password: str = field(repr=False)
+    is_token: bool = False
+
+    def properties(self, _files: LoginFiles, /) -> ClientProperties:
+        """For both clients; files are not needed."""
+        mark = {"tokenauth": "true"} if self.is_token else {}
+        line = JaasLine(MODULES[self.mechanism], {"username": self.user, "password": self.password, **mark}).format()
+        quoted = JaasLine("", {"": self.password}).format().partition('="')[2].removesuffix('";')
+        secrets = tuple(dict.fromkeys((self.password, quoted, line)))
+        java = {"sasl.mechanism": self.mechanism, "sasl.jaas.config": line}
+        if self.is_token:
+            reason = (
+                "its login is a delegation token (tokenauth), with which librdkafka cannot log in. Give the "
+                "connection the login of the token's owner; a job then uses a token of that login by "
+                "use_delegation_token=True"
+            )
+            return ClientProperties(java=java, secrets=secrets, unsupported_by_librdkafka=reason)
+        librdkafka = {"sasl.mechanism": self.mechanism, "sasl.username": self.user, "sasl.password": self.password}
+        return ClientProperties(librdkafka, java, secrets)
+
+
+def parse_sasl(extra: ConnectionExtra) -> Login:
+    """Read the login of a connection, whichever client's properties it is written in.
+
+    :raises ConnectionConfigError: if it is incomplete, contradicts itself, or only one of the two clients supports it.
+    """
+    for name, reason in _WITHOUT_COUNTERPART.items():
+        if name in extra.left:
+            raise extra.without_counterpart(name, reason)
+    mechanism = (extra.take("sasl.mechanism", "sasl.mechanisms") or "GSSAPI").upper()
+    if mechanism not in MODULES:
+        raise extra.error(f"must have one of {', '.join(MODULES)} as sasl.mechanism; got {mechanism!r}.")
+    options = _jaas_options(extra, mechanism)
+    login: Login
+    if mechanism == "GSSAPI":
+        login = parse_kerberos(extra, options)
+    elif mechanism == "OAUTHBEARER":
+        login = parse_oidc(extra, options)
+    else:
+        login = _parse_password(extra, mechanism, options)
+    if options:
+        raise extra.error(
+            f"has {sorted(options)} in sasl.jaas.config, which has no counterpart on the worker or is not known for "
+            f"{mechanism}. Remove it."
+        )
+    without_effect = sorted(name for name in extra.left if name.startswith(("sasl.", "enable.sasl.", "https.")))
+    if without_effect:
+        raise extra.error(
+            f"sets {without_effect}, which has no effect with sasl.mechanism {mechanism}, or is not known. Remove it, "
+            "or name another mechanism."
+        )
+    return login
+
+
+def _jaas_options(extra: ConnectionExtra, mechanism: str) -> dict[str, str]:
+    """The options of the JAAS line, if there is one. The caller removes those that it reads."""
+    text = extra.take("sasl.jaas.config", rule=SECRET)
+    if text is None:
+        return {}
+    try:
+        line = parse_jaas(text)
+    except ValueError as error:
+        raise extra.error(
+            f"must have one login module in sasl.jaas.config, such as '{MODULES[mechanism]} required ... ;', and "
+            f"{error}. Correct it."
+        ) from None
+    if line.module != MODULES[mechanism]:
+        raise extra.error(
+            f"has {line.short_name} in sasl.jaas.config, and {mechanism} as sasl.mechanism, which takes "
+            f"{MODULES[mechanism]}. Correct one of them."
+        )
+    return dict(line.options)
+
+
+def _parse_password(extra: ConnectionExtra, mechanism: str, options: dict[str, str]) -> PasswordLogin:
+    user = extra.take_one("sasl.username", options.pop("username", None), "sasl.jaas.config", PRINTABLE)
+    password = extra.take_one("sasl.password", options.pop("password", None), "sasl.jaas.config", SECRET)
+    if not user or not password:
+        absent = [name for name, value in (("sasl.username", user), ("sasl.password", password)) if not value]
+        raise extra.error(f"needs {' and '.join(absent)} in its Extra for sasl.mechanism {mechanism}.")
+    is_token = options.pop("tokenauth", "false").lower() == "true"
+    if is_token and mechanism == "PLAIN":
+        raise extra.error(
+            "has tokenauth in sasl.jaas.config, and brokers take delegation tokens only by SCRAM-SHA-256 or "
+            "SCRAM-SHA-512."
+        )
+    return PasswordLogin(mechanism, user, password, is_token)

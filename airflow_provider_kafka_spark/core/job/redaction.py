@@ -1,0 +1,68 @@
+"""Secrets that Spark, logs and reports must not show. No I/O."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from airflow_provider_kafka_spark.core.secret_names import SECRET_NAMES, holds_secret, secrets_in_url
+
+#: Further names in Spark's properties. Spark's own pattern (``secret|password|token|access[.]?key``, and ``url`` for
+#: options) does not match Kafka's logins.
+_SPARKS_WORDS = (
+    *(r"[._-]pwd\b", "token", "credential", "keystore", "authorization"),
+    # Spark also matches values, and this file is passed to containers.
+    "(?<!/etc/)passwd",
+    "account[._-]?key",
+    # Not spark.io.encryption.keySizeBits.
+    r"encryption\.key$",
+    r"fs\.azure\.sas\.",
+)
+_NAMES = f"(?i){'|'.join((SECRET_NAMES, *_SPARKS_WORDS))}"
+#: Secrets within texts: a JAAS line, a PEM key.
+_TEXTS = (
+    r'(?is)(password|clientSecret|keyTab)\s*=\s*"(\\.|[^"\\])*"'
+    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----.*?-----END [A-Z ]*PRIVATE KEY-----"
+)
+
+#: Spark settings that redact secrets in its UI, event log and plan descriptions. The author's own setting replaces
+#: them.
+REDACTION: Mapping[str, str] = {
+    "spark.redaction.regex": _NAMES,
+    "spark.redaction.string.regex": _TEXTS,
+    "spark.sql.redaction.options.regex": f"{_NAMES}|url",
+    "spark.sql.redaction.string.regex": _TEXTS,
+}
+
+
+def is_secret(name: str, value: str) -> bool:
+    """Whether a Spark property is secret, by its name or, as in Spark, by a match in its value."""
+    if name in REDACTION:
+        return False
+    return any(re.search(pattern, text) for pattern in (_NAMES, _TEXTS) for text in (name, value))
+
+
+#: Minimum length in characters; Airflow itself masks nothing shorter than 5.
+_SHORTEST_SECRET = 3
+
+
+def redact(text: str, options: Iterable[Mapping[str, str]]) -> str:
+    """Mask the values of secret options, and the secret parts of addresses, in a text for a log or a report."""
+    named = [(name, value) for mapping in options for name, value in mapping.items() if value]
+    secrets = {value for name, value in named if holds_secret(name)}
+    in_jaas = [
+        quoted for value in secrets for quoted in re.findall(r'(?:password|clientSecret)="((?:[^"\\]|\\.)+)"', value)
+    ]
+    # A message may show one line of a key. A short last line could match other text.
+    secrets |= {line for value in secrets if "-----" in value for line in value.split() if len(line) >= 40}
+    # Both as quoted in the JAAS line and unquoted.
+    secrets |= {*in_jaas, *(re.sub(r"\\(.)", r"\1", quoted) for quoted in in_jaas)}
+    for name, value in named:
+        if not holds_secret(name):
+            secrets |= secrets_in_url(value)
+    # Masking a secret such as "a" would make the text unreadable, and "a" is not worth it.
+    secrets = {secret for secret in secrets if len(secret) >= _SHORTEST_SECRET}
+    # The longest first, or masking a secret within a longer one would leave the rest of the longer one.
+    for secret in sorted(secrets, key=len, reverse=True):
+        text = text.replace(secret, "***")
+    return text

@@ -1,0 +1,85 @@
+"""Client settings for the plan. No I/O.
+
+Measured on realistic records (docs/performance.md): large fetches are faster on long ranges, and waste time and memory
+on many short ones, because each seek discards the rest of a fetch and each cached consumer keeps its buffer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from airflow_provider_kafka_spark.core.spans import Span
+
+_KIB, _MIB = 1024, 1024 * 1024
+#: Spans of fewer offsets are fetched in small pieces.
+_LONG_SPAN_OFFSETS = 20_000
+
+
+#: Jobs of fewer offsets end before the JVM's second compiler pays off.
+_SMALL_JOB_OFFSETS = 100_000
+
+
+def spark_defaults() -> dict[str, str]:
+    """Spark's own settings of the connector, of SQL and of its UI, before the author's own.
+
+    The UI has no login, so ending a job there is disabled.
+
+    Every offset is read once, so fetched records that are kept for another reader only fill the memory: a plan of 200
+    short spans ran out of a 3 GB heap with the defaults (64 consumers, 5 min).
+    """
+    return {
+        "spark.ui.killEnabled": "false",
+        "spark.kafka.consumer.cache.capacity": "16",
+        "spark.kafka.consumer.fetchedData.cache.timeout": "1s",
+        "spark.kafka.consumer.fetchedData.cache.evictorThreadRunInterval": "1s",
+        # Otherwise it is that of the driver's machine, and hour(timestamp) depends on the machine.
+        "spark.sql.session.timeZone": "UTC",
+    }
+
+
+def local_defaults(job_folder: str) -> dict[str, str]:
+    """Further Spark settings for a local master, before the author's own.
+
+    :param job_folder: readable by the worker's user only. Spark creates its folder of blocks, which contain records,
+        readable for all users.
+    """
+    return {
+        # On one machine heartbeats are cheap, and they carry the progress.
+        "spark.executor.heartbeatInterval": "2s",
+        "spark.local.dir": job_folder,
+        # All users of the machine can reach the ports. Spark creates a secret, which stays in the driver's memory.
+        "spark.authenticate": "true",
+    }
+
+
+def is_small(offsets: int) -> bool:
+    """Whether the start of the JVM takes longer than a copy of this many offsets."""
+    return offsets <= _SMALL_JOB_OFFSETS
+
+
+def source_defaults(spans: Sequence[Span], *, read_committed: bool) -> dict[str, str]:
+    """Options of the Kafka source, before the author's own."""
+    total = sum(span.until_offset - span.from_offset for span in spans)
+    long_spans = not spans or total / len(spans) >= _LONG_SPAN_OFFSETS
+    return {
+        "kafka.isolation.level": "read_committed" if read_committed else "read_uncommitted",
+        "kafka.max.poll.records": "10000" if long_spans else "1000",
+        "kafka.fetch.min.bytes": str(_MIB if long_spans else 1),
+        "kafka.max.partition.fetch.bytes": str(8 * _MIB if long_spans else 256 * _KIB),
+        "kafka.fetch.max.wait.ms": "50",
+        "kafka.receive.buffer.bytes": str(_MIB),
+    }
+
+
+def sink_defaults() -> dict[str, str]:
+    """Options of the Kafka sink, before the author's own."""
+    return {
+        # Explicit, because a producer silently disables idempotence with other values of acks.
+        "kafka.acks": "all",
+        "kafka.enable.idempotence": "true",
+        "kafka.compression.type": "lz4",
+        "kafka.linger.ms": "20",
+        "kafka.batch.size": str(512 * _KIB),
+        "kafka.buffer.memory": str(128 * _MIB),
+        "kafka.max.request.size": str(8 * _MIB),
+    }

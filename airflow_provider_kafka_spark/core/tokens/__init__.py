@@ -1,0 +1,1 @@
+"""Delegation tokens: selection, expiry, and the settings by which Spark obtains them."""

@@ -1,1 +1,0 @@
-"""What sensors and watchers wait for."""

@@ -1,0 +1,134 @@
+"""A Kafka connection as Airflow has it -> the configurations of both clients. Its secrets are masked in logs from here
+on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from airflow.sdk import BaseHook, Connection
+from airflow.sdk.configuration import conf
+from airflow.sdk.exceptions import AirflowNotFoundException
+from airflow.sdk.log import amask_secret, mask_secret
+
+from airflow_provider_kafka_spark.core.client_config import KafkaClientConfig
+from airflow_provider_kafka_spark.core.connection.connection_form import (
+    CONN_TYPE,
+    FormFields,
+    extra_of_form,
+    with_field_names,
+)
+from airflow_provider_kafka_spark.core.errors import ConnectionConfigError
+from airflow_provider_kafka_spark.hooks.connection.files import configure
+
+log = logging.getLogger(__name__)
+
+#: The logger of Airflow's masking.
+_MASKING = "airflow.sdk._shared.secrets_masker.secrets_masker"
+
+
+@dataclass(frozen=True)
+class KafkaConnection:
+    """A connection that was read.
+
+    :param config: its configurations for the two clients.
+    :param has_form: whether its user knows it by the fields of our own type's form, and not by the names of properties.
+    """
+
+    config: KafkaClientConfig
+    has_form: bool
+
+    def with_field_names(self, message: str) -> str:
+        """A message that names properties, in words that the user of this connection knows."""
+        return with_field_names(message) if self.has_form else message
+
+
+def read_connection(conn_id: str) -> KafkaConnection:
+    """Fetch a connection and translate it.
+
+    :raises ConnectionConfigError: if it is missing or cannot be translated.
+    """
+    with _naming(conn_id):
+        connection = BaseHook.get_connection(conn_id)
+        read = _translated(connection, connection.extra_dejson)
+    for secret in _secrets_to_mask(read):
+        mask_secret(secret)
+    return read
+
+
+async def aread_connection(conn_id: str) -> KafkaConnection:
+    """:func:`read_connection` without blocking the event loop."""
+    with _naming(conn_id):
+        connection = await BaseHook.aget_connection(conn_id)
+        # It reads files.
+        read = await asyncio.to_thread(_translated, connection, await connection.aextra_dejson())
+    for secret in _secrets_to_mask(read):
+        await amask_secret(secret)
+    return read
+
+
+@contextmanager
+def _naming(conn_id: str) -> Iterator[None]:
+    """What goes wrong while a connection is read, as an error that names it."""
+    masking = logging.getLogger(_MASKING)
+    masking.addFilter(_is_no_short_value)
+    try:
+        yield
+    except AirflowNotFoundException as error:
+        raise _missing(conn_id) from error
+    except RecursionError:
+        raise ConnectionConfigError(
+            f"The Extra of connection {conn_id!r} must be a JSON object of texts and numbers; it is too deeply nested. "
+            "Correct it."
+        ) from None
+    finally:
+        masking.removeFilter(_is_no_short_value)
+
+
+def _is_no_short_value(record: logging.LogRecord) -> bool:
+    """Whether Airflow does not say that a value is too short to be masked, as it does of every value of an Extra."""
+    return "too short" not in str(record.msg)
+
+
+def _secrets_to_mask(read: KafkaConnection) -> list[str]:
+    """Those that Airflow can mask; a shorter one is a warning."""
+    shortest = conf.getint("logging", "min_length_masked_secret", fallback=5)
+    found = [secret for secret in read.config.secrets if len(secret) >= shortest]
+    if len(found) < len(read.config.secrets):
+        log.warning(
+            "A secret of connection %r has less than %d characters, which is too few to be masked in logs "
+            "([logging] min_length_masked_secret).",
+            read.config.conn_id,
+            shortest,
+        )
+    return found
+
+
+def _missing(conn_id: str) -> ConnectionConfigError:
+    return ConnectionConfigError(
+        f"The Kafka connection {conn_id!r} does not exist, or Airflow cannot read it (a deeply nested Extra). "
+        "Add it under Admin > Connections (type 'kafka_spark' or 'kafka'), or set "
+        f'AIRFLOW_CONN_{conn_id.upper()}=\'{{"conn_type": "kafka", "extra": {{"bootstrap.servers": '
+        '"broker-1:9092"}}\'.'
+    )
+
+
+def _translated(connection: Connection, extra: Any) -> KafkaConnection:
+    conn_id = connection.conn_id
+    if not isinstance(extra, dict):
+        raise ConnectionConfigError(
+            f'The Extra of connection {conn_id!r} must be a JSON object such as {{"bootstrap.servers": '
+            f'"broker-1:9092"}}; got a {type(extra).__name__}. Correct it.'
+        )
+    if connection.conn_type != CONN_TYPE:
+        return KafkaConnection(configure(conn_id, extra), has_form=False)
+    form = FormFields(conn_id, connection.host, connection.port, connection.login, connection.password, extra)
+    try:
+        return KafkaConnection(configure(conn_id, extra_of_form(form)), has_form=True)
+    except ConnectionConfigError as error:
+        raise ConnectionConfigError(with_field_names(str(error))) from error

@@ -1,0 +1,179 @@
+"""What went wrong between confluent-kafka and a broker, under its name in the error tree."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import datetime, timezone
+
+from confluent_kafka import KafkaError, KafkaException
+
+from airflow_provider_kafka_spark.core.client_config import KafkaClientConfig
+from airflow_provider_kafka_spark.core.connection.faults import (
+    LOGIN,
+    TCP,
+    TLS,
+    LoginFault,
+    find_login_fault,
+    of_expired_certificate,
+    worst_login_fault,
+)
+from airflow_provider_kafka_spark.core.errors import (
+    BrokerAuthenticationError,
+    BrokerAuthorizationError,
+    BrokerError,
+    BrokerTlsError,
+    BrokerUnavailableError,
+    UnknownTopicError,
+)
+from airflow_provider_kafka_spark.hooks.connection.listener_probe import find_listener_fault
+
+_AUTHENTICATION = frozenset({KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED})
+_REFUSED = _AUTHENTICATION | {KafkaError._SSL}
+_AUTHORIZATION = frozenset(
+    {
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    }
+)
+_UNREACHABLE = frozenset(
+    {
+        KafkaError._TIMED_OUT,
+        KafkaError._TRANSPORT,
+        KafkaError._ALL_BROKERS_DOWN,
+        KafkaError._RESOLVE,
+        KafkaError.REQUEST_TIMED_OUT,
+        KafkaError.BROKER_NOT_AVAILABLE,
+        KafkaError.NETWORK_EXCEPTION,
+    }
+)
+#: What brokers answer for a moment while leaders move: in a rolling restart, and just after a topic was created.
+LEADER_ELECTION_ERRORS = frozenset(
+    {
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.REPLICA_NOT_AVAILABLE,
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError.OFFSET_NOT_AVAILABLE,
+        KafkaError.KAFKA_STORAGE_ERROR,
+    }
+)
+_LOGIN_REFUSED = LoginFault(
+    LOGIN, "The broker refused the login.", "Check security.protocol, sasl.mechanism and the login of the connection."
+)
+#: How long brokers that do not answer as they should are asked by hand for the reason.
+_PROBE_SECONDS = 3.0
+_PROBE_AGAIN_SECONDS = 2.0
+
+
+class BrokerFailures:
+    """What librdkafka tells in the background of one connection's clients, and what a failure is called in the light of
+    it.
+
+    :param config: the connection.
+    :param with_field_names: puts a message that names properties into words that the user knows.
+    """
+
+    def __init__(self, config: KafkaClientConfig, with_field_names: Callable[[str], str]) -> None:
+        self._config = config
+        self._with_field_names = with_field_names
+        self._told: list[KafkaError] = []
+        self._asked: tuple[float, LoginFault | None] | None = None
+
+    def add(self, error: KafkaError) -> None:
+        """The clients' ``error_cb``."""
+        self._told.append(error)
+
+    def forget(self) -> None:
+        """What went wrong before is not the cause of what goes wrong from now on."""
+        self._told.clear()
+        self._asked = None
+
+    def is_final(self, waited: float, timeout: float) -> bool:
+        """Whether to wait any longer for a first answer is in vain.
+
+        :param waited: seconds until now; who does not answer may do so later, at least for half of the time-out.
+        """
+        fault = self._fault(timeout)
+        return fault is not None and (not fault.transient or waited > timeout / 2)
+
+    def to_error(
+        self, error: Exception, action: str, timeout: float, required_acl: str | None = None
+    ) -> BrokerError | UnknownTopicError:
+        """The failure, under its name.
+
+        :param action: what was asked, for the message.
+        :param timeout: seconds that an answer was waited for.
+        :param required_acl: the permission that this takes, such as ``"READ on topic 'orders'"``.
+        """
+        code = code_of(error)
+        where = f"{self._config.bootstrap_servers} (connection {self._config.conn_id!r})"
+        said = "; ".join(dict.fromkeys(e.str() for e in self._told[-3:])) or text_of(error)
+        fault = self._fault(timeout) if code in _UNREACHABLE | _REFUSED else None
+        if fault is None and code in _AUTHENTICATION:
+            fault = find_login_fault(text_of(error)) or _LOGIN_REFUSED
+        if fault is not None:
+            return self._fault_to_error(fault, f"{where} while {action}: {said}")
+        if code in _AUTHORIZATION:
+            return BrokerAuthorizationError(
+                f"The login of {where} lacks a permission while {action}: {said}. "
+                f"{f'It needs {required_acl}. ' if required_acl else ''}docs/permissions.md lists what each task "
+                "needs."
+            )
+        if code == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            return UnknownTopicError(f"A topic vanished from {where} while {action}: {said}.")
+        if code in _UNREACHABLE:
+            return BrokerUnavailableError(
+                f"No broker of {where} answered within {timeout:.0f} s while {action}: {said}. Check that the brokers "
+                "are up and reachable from the worker, and that security.protocol matches their listener."
+            )
+        if code in LEADER_ELECTION_ERRORS:
+            return BrokerUnavailableError(
+                f"{where} had no leader for it within {timeout:.0f} s while {action}: {said}. Check that the brokers "
+                "are up; the task may be tried again."
+            )
+        return BrokerError(f"{where} failed while {action}: {said}.")
+
+    def _fault_to_error(self, fault: LoginFault, where: str) -> BrokerError:
+        if fault.transient:
+            return BrokerUnavailableError(self._with_field_names(f"{fault} No login at {where}."))
+        if fault.step == TCP:
+            return BrokerError(self._with_field_names(f"{fault} No broker at {where}."))
+        if fault.step == TLS:
+            return BrokerTlsError(self._with_field_names(f"{fault} TLS failed with {where}."))
+        return BrokerAuthenticationError(self._with_field_names(f"{fault} The login was refused by {where}."))
+
+    def _fault(self, timeout: float) -> LoginFault | None:
+        """What is wrong with TLS or login, as far as it was noticed until now."""
+        if not self._told:
+            return None
+        codes = {error.code() for error in self._told}
+        fault = worst_login_fault(error.str() for error in self._told)
+        if (fault is None or fault.inconclusive) and KafkaError._RESOLVE not in codes:
+            found = self._listener_fault(min(_PROBE_SECONDS, timeout / 2))
+            # What the client says of TLS or login is not in doubt; what it guesses from the end of a connection is.
+            fault = found or (fault if codes & _REFUSED else None)
+        if fault is None and codes & _AUTHENTICATION:
+            fault = _LOGIN_REFUSED
+        return fault and of_expired_certificate(fault, self._config.certificate_expires_at, datetime.now(timezone.utc))
+
+    def _listener_fault(self, seconds: float) -> LoginFault | None:
+        """What listeners answer, who are not asked all the time."""
+        if self._asked is None or time.monotonic() > self._asked[0] + _PROBE_AGAIN_SECONDS:
+            found = find_listener_fault(self._config, seconds)
+            self._asked = (time.monotonic(), found)
+        return self._asked[1]
+
+
+def code_of(error: BaseException | None) -> int:
+    """Kafka's number of the failure; a future that was never resolved has timed out."""
+    cause = error.args[0] if isinstance(error, KafkaException) and error.args else None
+    return cause.code() if isinstance(cause, KafkaError) else KafkaError._TIMED_OUT
+
+
+def text_of(error: Exception) -> str:
+    """What it says, without Kafka's wrapping."""
+    cause: object = error.args[0] if error.args else error
+    return cause.str() if isinstance(cause, KafkaError) else str(cause) or type(error).__name__

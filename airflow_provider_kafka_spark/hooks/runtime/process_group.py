@@ -1,0 +1,47 @@
+"""Processes that share a group: whether any still runs, and how to end them all."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+_GRACE_SECONDS = 10.0
+
+
+def end_group(group: int) -> None:
+    """Ask every process of a group to end, and kill those that have not after 10 s.
+
+    :param group: id of the group, which is that of the process that leads it.
+    """
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        if not _is_alive(group) or not _signal(group, number):
+            return
+        deadline = time.monotonic() + _GRACE_SECONDS
+        while _is_alive(group) and time.monotonic() < deadline:
+            time.sleep(0.05)
+
+
+def _signal(group: int, number: signal.Signals) -> bool:
+    try:
+        os.killpg(group, number)
+    except (ProcessLookupError, PermissionError):
+        # Gone, or an id that someone else has got in the meantime.
+        return False
+    return True
+
+
+def _is_alive(group: int) -> bool:
+    """Whether the group has a member that is no zombie: spark-submit's shell leaves one, and in a container nobody may
+    reap it.
+    """
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            # The name in brackets may hold anything, spaces and brackets too.
+            state, _, member_of = stat.read_text().rpartition(")")[2].split()[:3]
+        except (OSError, ValueError):
+            continue
+        if int(member_of) == group and state != "Z":
+            return True
+    return False

@@ -1,0 +1,130 @@
+"""With what the Spark job of an operator logs in: the connections' own logins, or delegation tokens in their place."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+
+from airflow_provider_kafka_spark.core.client_config import KafkaClientConfig
+from airflow_provider_kafka_spark.core.errors import ConnectionConfigError, JobKilledError, KafkaSparkError, OptionError
+from airflow_provider_kafka_spark.core.job.job_credentials import JobCredentials
+from airflow_provider_kafka_spark.core.parameters import milliseconds
+from airflow_provider_kafka_spark.core.tokens.spark_tokens import cluster_settings, obtained_by_spark, without_login
+from airflow_provider_kafka_spark.hooks.job_tokens import JobTokens, TaskStateStore
+from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
+from airflow_provider_kafka_spark.hooks.submission.spark_cluster import SparkCluster
+
+log = logging.getLogger(__name__)
+
+_BY_SPARK = "spark"
+_USES = (False, True, "source", "target", _BY_SPARK)
+#: Bad news about a token is to come soon, however long a busy broker may take for offsets.
+_MOST_SECONDS = 20.0
+
+
+class DelegationTokenPolicy:
+    """The delegation tokens of an operator's job.
+
+    :param use: as ``use_delegation_token`` of
+        :class:`~airflow_provider_kafka_spark.operators.kafka_to_kafka.KafkaToKafkaOperator`.
+    :param min_lifetime: as its ``min_token_lifetime``.
+    :param timeout: seconds for each call to a broker.
+    :raises OptionError: if they cannot be meant.
+    """
+
+    def __init__(
+        self, use: bool | str = False, min_lifetime: timedelta | float | None = None, timeout: float = _MOST_SECONDS
+    ) -> None:
+        if use not in _USES:
+            raise OptionError(f"use_delegation_token must be True, False, 'source', 'target' or 'spark'; got {use!r}.")
+        self._use = use
+        self._timeout = min(timeout, _MOST_SECONDS)
+        self._min_lifetime_ms = None if min_lifetime is None else milliseconds(min_lifetime, "min_token_lifetime")
+        if min_lifetime is not None and use == _BY_SPARK:
+            raise OptionError(
+                "min_token_lifetime is about tokens that the worker makes; those of use_delegation_token='spark' come "
+                "to be when the job has started, and Spark renews them. Leave it out."
+            )
+        if min_lifetime is not None and not use:
+            raise OptionError(
+                "min_token_lifetime is about the token that use_delegation_token=True makes. For tokens that others "
+                "make, put a DelegationTokenExpirySensor(mode='valid') before the task."
+            )
+        self._made: JobTokens | None = None
+
+    def check(self, cluster: SparkCluster, source: KafkaHook, sink: KafkaHook, *, makes_them: bool) -> None:
+        """Refuse, before anything is planned, what cannot work.
+
+        :param makes_them: tokens will be made, and what that takes is fetched now.
+        :raises OptionError: if Spark is to obtain tokens and cannot.
+        :raises ConnectionConfigError: if it could not tell two connections apart, or a connection has no login.
+        :raises JarError: if the worker is to make one, and Kafka's Java client is not to be had.
+        """
+        if self._use == _BY_SPARK:
+            cluster.check_obtains_tokens()
+            obtained_by_spark((source.config, sink.config))
+            return
+        for config in self._configs(source, sink):
+            if not config.protocol.startswith("SASL_"):
+                raise ConnectionConfigError(
+                    "use_delegation_token is for connections with a login: a delegation token logs in by SASL/SCRAM. "
+                    f"The security.protocol of connection {config.conn_id!r} is {config.protocol}. Name a SASL "
+                    "listener, or say 'source' or 'target' for the other cluster alone."
+                )
+            if makes_them:
+                cluster.client_jars  # noqa: B018 - they are fetched here
+
+    @contextmanager
+    def logins(
+        self, state_store: TaskStateStore, cluster: SparkCluster, source: KafkaHook, sink: KafkaHook
+    ) -> Iterator[JobCredentials]:
+        """What Spark logs in with, as long as the job runs.
+
+        :param state_store: of the task, between its tries.
+        :raises DelegationTokenError: if a token is wanted and not to be had, or cannot live long enough.
+        :raises JobTokenEndedError: in place of the job's own failure, if a token ended before it.
+        """
+        if self._use == _BY_SPARK:
+            yield _obtained(source.config, sink.config)
+            return
+        configs = self._configs(source, sink)
+        jars = cluster.client_jars if configs else None
+        with JobTokens(
+            configs, state_store=state_store, min_lifetime_ms=self._min_lifetime_ms, timeout=self._timeout, jars=jars
+        ) as tokens:
+            self._made = tokens
+            try:
+                yield JobCredentials(
+                    tokens.login(source.config), tokens.login(sink.config), by_name=not cluster.is_local
+                )
+            except KafkaSparkError as error:
+                # What a token's end looks like depends on what Spark did at that moment.
+                if not isinstance(error, JobKilledError):
+                    tokens.explain(error)
+                raise
+
+    def end(self) -> None:
+        """Begin to expire what was made, and do not wait: the task is being killed."""
+        if self._made is not None:
+            self._made.end()
+
+    def _configs(self, source: KafkaHook, sink: KafkaHook) -> list[KafkaClientConfig]:
+        """The connections for whose clusters the worker makes a token."""
+        hooks = {True: (source, sink), "source": (source,), "target": (sink,)}.get(self._use, ())
+        return [hook.config for hook in hooks]
+
+
+def _obtained(source: KafkaClientConfig, target: KafkaClientConfig) -> JobCredentials:
+    """Spark obtains the tokens, with its own Kerberos login."""
+    found = obtained_by_spark((source, target))
+    for config in found:
+        log.info(
+            "Spark obtains a delegation token for %s by itself (connection %r).",
+            config.bootstrap_servers,
+            config.conn_id,
+        )
+    names = {config.conn_id for config in found}
+    source, target = (without_login(c) if c.conn_id in names else c for c in (source, target))
+    return JobCredentials(source, target, by_name=True, spark_settings=cluster_settings(found))

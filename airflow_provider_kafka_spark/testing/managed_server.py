@@ -1,0 +1,34 @@
+"""The base class of servers that tests start and stop."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
+
+from airflow_provider_kafka_spark.hooks.managed_resource import ManagedResource
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+class ManagedServer(ManagedResource, ABC):
+    """A server that runs inside ``with``. It can also be stopped and started by hand."""
+
+    @abstractmethod
+    def start(self) -> None:
+        """Start it, and return when it is ready. A start that fails leaves nothing running."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """End it. Calling it again does nothing."""
+
+    def open(self) -> None:
+        self.start()
+
+    def close(self) -> None:
+        self.stop()
+
+    def __enter__(self) -> Self:
+        # A start is also refused because the server runs already, and then it must go on running.
+        self.open()
+        return self

@@ -1,0 +1,158 @@
+"""Promises of :mod:`~airflow_provider_kafka_spark.core.conditions.condition`: what holds for every rule that a sensor
+waits for.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from airflow_provider_kafka_spark.core.conditions.condition import parse_condition
+from airflow_provider_kafka_spark.core.conditions.group_lag import GroupLag
+from airflow_provider_kafka_spark.core.conditions.new_records import NewRecords
+from airflow_provider_kafka_spark.core.conditions.timestamp_reached import TimestampReached
+from airflow_provider_kafka_spark.core.errors import (
+    BoundError,
+    InvalidInputError,
+    OptionError,
+    ProtocolError,
+    UnknownTopicError,
+)
+from tests.core.conditions.snapshots import NOW, snapshot, state
+
+_EVERY = [
+    pytest.param(lambda **more: NewRecords.parse(since="earliest", **more), id="new-records"),
+    pytest.param(lambda **more: TimestampReached.parse(timestamp=NOW, **more), id="timestamp-reached"),
+    pytest.param(lambda **more: GroupLag.parse(group_id="copy", max_lag=5, **more), id="group-lag"),
+]
+
+
+@pytest.mark.parametrize("parse", _EVERY)
+def test_a_missing_topic_is_an_error_or_waited_for(parse: Any) -> None:
+    held = snapshot({"orders": [state(0, 20)]}, committed={"copy": {}})
+
+    with pytest.raises(UnknownTopicError, match=r"'order' does not exist.*'orders'.*missing_topic='wait'"):
+        parse(topics=["order"]).check(held, NOW)
+    result = parse(topics=["order"], missing_topic="wait").check(held, NOW)
+    assert not result.met
+    assert "'order'" in result.text
+
+
+_GOOD_NEW = {"topics": ["orders"], "since": "earliest"}
+_GOOD_REACHED = {"topics": ["orders"], "timestamp": NOW}
+_GOOD_LAG = {"topics": ["orders"], "group_id": "copy", "max_lag": 0}
+
+
+@pytest.mark.parametrize(
+    ("kind", "parameters", "error", "fragment"),
+    [
+        pytest.param(NewRecords, {**_GOOD_NEW, "topic_pattern": "a"}, InvalidInputError, "exactly one", id="both"),
+        pytest.param(NewRecords, {"since": "earliest"}, InvalidInputError, "got none", id="neither"),
+        pytest.param(NewRecords, {**_GOOD_NEW, "topics": "orders"}, InvalidInputError, "list of names", id="text"),
+        pytest.param(NewRecords, {**_GOOD_NEW, "topics": []}, InvalidInputError, "list of names", id="no-topics"),
+        pytest.param(
+            NewRecords, {"topic_pattern": "(", "since": "earliest"}, InvalidInputError, "regular", id="pattern",
+        ),
+        pytest.param(NewRecords, {**_GOOD_NEW, "since": None}, BoundError, "since must be", id="no-since"),
+        pytest.param(NewRecords, {**_GOOD_NEW, "min_records": 0}, OptionError, "at least 1; got 0", id="min-0"),
+        pytest.param(NewRecords, {**_GOOD_NEW, "min_records": 1.5}, OptionError, "min_records", id="min-fraction"),
+        pytest.param(NewRecords, {**_GOOD_NEW, "min_records": True}, OptionError, "min_records", id="min-boolean"),
+        pytest.param(NewRecords, {**_GOOD_NEW, "max_wait_for_min": 0}, OptionError, "max_wait_for_min", id="wait-0"),
+        pytest.param(
+            NewRecords, {**_GOOD_NEW, "max_wait_for_min": -1}, OptionError, "max_wait_for_min", id="wait-negative",
+        ),
+        pytest.param(
+            NewRecords, {**_GOOD_NEW, "max_wait_for_min": "5"}, OptionError, "max_wait_for_min", id="wait-text",
+        ),
+        pytest.param(NewRecords, {**_GOOD_NEW, "isolation_level": "x"}, OptionError, "isolation_level", id="isolation"),
+        pytest.param(NewRecords, {**_GOOD_NEW, "missing_topic": "x"}, InvalidInputError, "missing_topic", id="missing"),
+        pytest.param(TimestampReached, {**_GOOD_REACHED, "idle_after": 0}, OptionError, "idle_after", id="idle-0"),
+        pytest.param(
+            TimestampReached, {**_GOOD_REACHED, "idle_after": timedelta(0)}, OptionError, "idle_after",
+            id="idle-timedelta-0",
+        ),
+        pytest.param(
+            TimestampReached, {**_GOOD_REACHED, "timestamp": "2026-11-20T12:00"}, BoundError, "time zone", id="naive",
+        ),
+        pytest.param(GroupLag, {**_GOOD_LAG, "max_lag": -1}, OptionError, "at least 0; got -1", id="lag-negative"),
+        pytest.param(GroupLag, {**_GOOD_LAG, "max_lag": None}, OptionError, "max_lag", id="lag-none"),
+        pytest.param(GroupLag, {**_GOOD_LAG, "group_id": " "}, InvalidInputError, "group_id", id="group-blank"),
+    ],
+)  # fmt: skip
+def test_refuses_what_cannot_be_right(kind: Any, parameters: Any, error: type[Exception], fragment: str) -> None:
+    with pytest.raises(error) as raised:
+        kind.parse(**parameters)
+    assert fragment in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        NewRecords.parse(topics=["b", "a"], since={"a": {"0": 5}}, min_records="7", max_wait_for_min=2.5),
+        NewRecords.parse(topic_pattern="a.*", since="group:g", fail_on_data_loss=False, missing_topic="wait"),
+        TimestampReached.parse(topics=["a"], timestamp=NOW, idle_after=timedelta(minutes=1)),
+        TimestampReached.parse(topics=["a"], timestamp=NOW, isolation_level="read_uncommitted"),
+        GroupLag.parse(topics=["a"], group_id="g", max_lag="5", per_partition=True),
+    ],
+    ids=lambda condition: type(condition).__name__,
+)
+def test_its_json_form_is_read_back(condition: Any) -> None:
+    assert parse_condition(json.loads(json.dumps(condition.to_json()))) == condition
+
+
+@pytest.mark.parametrize(
+    ("kind", "parameters", "own"),
+    [
+        pytest.param(
+            NewRecords,
+            {**_GOOD_NEW, "min_records": 7, "max_wait_for_min": 2.5},
+            {
+                "kind": "new_records", "topic_pattern": None, "since": {"offsets": "earliest"}, "min_records": 7,
+                "max_wait_for_min": 2.5, "fail_on_data_loss": True,
+            },
+            id="new-records",
+        ),
+        pytest.param(
+            TimestampReached, _GOOD_REACHED, {"kind": "timestamp_reached", "timestamp": NOW, "idle_after": None},
+            id="timestamp-reached",
+        ),
+        pytest.param(
+            GroupLag, _GOOD_LAG, {"kind": "group_lag", "group_id": "copy", "max_lag": 0, "per_partition": False},
+            id="group-lag",
+        ),
+    ],
+)  # fmt: skip
+def test_its_json_form_is_that_of_earlier_versions(kind: Any, parameters: Any, own: Any) -> None:
+    """Tasks that were deferred before an upgrade wait in the triggerer after it."""
+    common = {"topics": ["orders"], "isolation_level": "read_committed", "missing_topic": "fail"}
+
+    assert kind.parse(**parameters).to_json() == {**common, **own}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {},
+        {"kind": "other"},
+        {"kind": ["a"]},
+        {"kind": "group_lag", "colour": "red"},
+        {"kind": "group_lag", **_GOOD_LAG, "topic_pattern": "a.*"},
+        {"kind": "timestamp_reached", **_GOOD_REACHED, "topic_pattern": "a.*"},
+        {"kind": "timestamp_reached", **_GOOD_REACHED, "fail_on_data_loss": True},
+    ],
+)
+def test_refuses_a_condition_of_another_version(value: Any) -> None:
+    with pytest.raises(ProtocolError, match="upgraded together"):
+        parse_condition(value)
+
+
+def test_equal_sensors_ask_the_same() -> None:
+    """So that a thousand of them are one question, within a second too."""
+    one, other = (
+        NewRecords.parse(topics=topics, since="earliest", max_wait_for_min=60) for topics in (["a", "b"], ["b", "a"])
+    )
+
+    assert one.query(NOW) == other.query(NOW + 999)

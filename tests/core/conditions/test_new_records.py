@@ -1,0 +1,200 @@
+"""Promises of :mod:`~airflow_provider_kafka_spark.core.conditions.new_records`, told from facts alone."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerSnapshot, ConditionResult
+from airflow_provider_kafka_spark.core.conditions.new_records import NewRecords
+from airflow_provider_kafka_spark.core.errors import (
+    BoundError,
+    BrokerAuthorizationError,
+    CheckpointError,
+    DataLossError,
+    PlanError,
+    UnknownTopicError,
+)
+from airflow_provider_kafka_spark.core.offset_range import TopicPartition
+from tests.core.conditions.snapshots import NOW, snapshot, state
+
+ORDERS_0, ORDERS_1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
+
+
+def ranges(result: ConditionResult) -> list[str]:
+    return ["{topic}:{partition}:{from_offset}:{until_offset}".format(**r) for r in result.value]
+
+
+def new(held: BrokerSnapshot, **parameters: Any) -> ConditionResult:
+    return NewRecords.parse(**{"topics": ["orders"], **parameters}).check(held, NOW)
+
+
+@pytest.mark.parametrize(
+    ("since", "expected"),
+    [
+        pytest.param({"orders": {"0": 10, "1": 30}}, ["orders:0:10:20"], id="offsets"),
+        pytest.param(
+            {"orders": {"0": 10}}, ["orders:0:10:20", "orders:1:5:30"],
+            id="a-partition-not-named-counts-from-its-beginning",
+        ),
+        pytest.param({"orders": {"0": -2, "1": 30}}, ["orders:0:0:20"], id="minus-two-is-earliest"),
+        pytest.param("earliest", ["orders:0:0:20", "orders:1:5:30"], id="earliest"),
+        pytest.param(
+            "group:copy", ["orders:0:19:20", "orders:1:5:30"],
+            id="a-partition-without-commit-counts-from-its-beginning",
+        ),
+        pytest.param("/checkpoint", ["orders:1:7:30"], id="checkpoint"),
+    ],
+)  # fmt: skip
+def test_new_records_are_those_behind_since(since: object, expected: list[str]) -> None:
+    held = snapshot(
+        {"orders": [state(0, 20), state(5, 30)]},
+        committed={"copy": {ORDERS_0: 19}},
+        finished={"/checkpoint": {ORDERS_0: 20, ORDERS_1: 7}},
+    )
+
+    result = new(held, since=since)
+
+    assert result.met
+    assert ranges(result) == expected
+    # The end of every partition, idle ones too, so that it can be the next since.
+    assert result.xcoms == {"offsets": {"orders": {"0": 20, "1": 30}}}
+
+
+def test_a_timestamp_starts_at_the_first_record_at_or_after_it() -> None:
+    """A partition without such a record has nothing new."""
+    at = NOW - 1000
+    held = snapshot(
+        {"orders": [state(0, 20), state(0, 30)]},
+        first_at={("orders", 0, at): 15, ("orders", 1, at): None, ("orders", 0, 0): 0, ("orders", 1, 0): 0},
+    )
+
+    assert ranges(new(held, since=at)) == ["orders:0:15:20"]
+
+
+def test_read_committed_ends_before_an_open_transaction() -> None:
+    held = snapshot({"orders": [state(0, 20, stable=12)]})
+
+    assert ranges(new(held, since={"orders": {"0": 10}})) == ["orders:0:10:12"]
+    assert ranges(new(held, since={"orders": {"0": 10}}, isolation_level="read_uncommitted")) == ["orders:0:10:20"]
+    assert not new(held, since={"orders": {"0": 12}}).met
+    # An author who read uncommitted records may be ahead of that.
+    behind = new(held, since={"orders": {"0": 15}})
+    assert not behind.met
+
+
+@pytest.mark.parametrize(("least", "met"), [(1, True), (25, True), (26, False)])
+def test_min_records_counts_all_partitions(least: int, met: bool) -> None:
+    held = snapshot({"orders": [state(0, 20), state(5, 10)]})
+
+    assert new(held, since="earliest", min_records=least).met is met
+
+
+@pytest.mark.parametrize(
+    ("first_younger", "met"),
+    [
+        pytest.param(10, False, id="the-first-new-record-is-younger"),
+        pytest.param(11, True, id="the-first-new-record-is-older"),
+        pytest.param(None, True, id="all-are-older"),
+        pytest.param(4, False, id="a-record-before-them-is-younger"),
+    ],
+)
+def test_fewer_are_enough_when_the_first_has_waited(first_younger: int | None, met: bool) -> None:
+    """The broker tells which record is the first that is younger than the longest wait; the first new one is older if
+    it comes before that.
+    """
+    cutoff = NOW - 60_000
+    held = snapshot({"orders": [state(0, 12)]}, first_at={("orders", 0, cutoff): first_younger})
+    condition = NewRecords.parse(
+        topics=["orders"], since={"orders": {"0": 10}}, min_records=100, max_wait_for_min=timedelta(minutes=1)
+    )
+
+    assert cutoff in condition.query(NOW).timestamps
+    assert condition.check(held, NOW).met is met
+
+
+def test_nothing_new_is_never_enough() -> None:
+    held = snapshot({"orders": [state(0, 12)]}, first_at={("orders", 0, NOW - 1000): None})
+
+    assert not new(held, since={"orders": {"0": 12}}, max_wait_for_min=1).met
+
+
+@pytest.mark.parametrize("since", [{"orders": {"0": 4}}, "group:copy", "/checkpoint"])
+def test_records_that_have_aged_out_are_an_error_or_a_warning(since: object) -> None:
+    held = snapshot(
+        {"orders": [state(10, 20)]}, committed={"copy": {ORDERS_0: 4}}, finished={"/checkpoint": {ORDERS_0: 4}}
+    )
+
+    with pytest.raises(DataLossError, match="4 to 10") as raised:
+        new(held, since=since)
+    assert "fail_on_data_loss=False" in str(raised.value)
+
+    permitted = new(held, since=since, fail_on_data_loss=False)
+    assert ranges(permitted) == ["orders:0:10:20"]
+    assert permitted.warnings == ("orders[0] 4 to 10 is missing: aged out: the log now starts at 10",)
+
+
+@pytest.mark.parametrize(
+    ("since", "who"),
+    [
+        ({"orders": {"0": 21}}, "it says 21"),
+        ("group:copy", "group 'copy'"),
+        ("/checkpoint", "checkpoint '/checkpoint'"),
+    ],
+)
+def test_since_beyond_the_end_is_an_error(since: object, who: str) -> None:
+    held = snapshot(
+        {"orders": [state(0, 20)]}, committed={"copy": {ORDERS_0: 21}}, finished={"/checkpoint": {ORDERS_0: 21}}
+    )
+
+    with pytest.raises(PlanError, match="orders\\[0\\], which ends at 20") as raised:
+        new(held, since=since)
+    assert who in str(raised.value)
+    assert "kafka_default" in str(raised.value)
+
+
+def test_since_that_names_an_unknown_partition_is_an_error() -> None:
+    with pytest.raises(UnknownTopicError, match="orders\\[7\\]"):
+        new(snapshot({"orders": [state(0, 20)]}), since={"orders": {"7": 1}})
+    with pytest.raises(BoundError, match="payments is not among orders"):
+        new(snapshot({"orders": [state(0, 20)]}), since={"payments": {"0": 1}})
+
+
+def test_a_group_or_checkpoint_may_know_more_than_is_waited_for() -> None:
+    other = TopicPartition("other", 0)
+    held = snapshot(
+        {"orders": [state(0, 20)]}, committed={"copy": {ORDERS_0: 10, other: 99, TopicPartition("orders", 7): 5}}
+    )
+
+    assert ranges(new(held, since="group:copy")) == ["orders:0:10:20"]
+
+
+def test_what_failed_for_one_group_fails_only_who_asks_about_it() -> None:
+    held = snapshot(
+        {"orders": [state(0, 20)], "hidden": []},
+        committed={"good": {}},
+        failures={
+            ("group", "bad"): BrokerAuthorizationError("no"),
+            ("topic", "hidden"): BrokerAuthorizationError("no topic"),
+            ("checkpoint", "/c"): CheckpointError("half a file"),
+        },
+    )
+
+    assert new(held, since="group:good").met
+    with pytest.raises(BrokerAuthorizationError):
+        new(held, since="group:bad")
+    with pytest.raises(CheckpointError, match="half a file"):
+        new(held, since="/c")
+    with pytest.raises(BrokerAuthorizationError, match="no topic"):
+        new(held, topics=["hidden"], since="earliest")
+
+
+def test_a_pattern_that_matches_nothing_is_an_error_or_waited_for() -> None:
+    held = snapshot({"orders-eu": [state(0, 3)]})
+
+    assert ranges(new(held, topics=None, topic_pattern="orders-.*", since="earliest")) == ["orders-eu:0:0:3"]
+    with pytest.raises(UnknownTopicError, match="matches none"):
+        new(held, topics=None, topic_pattern="orders", since="earliest")
+    assert not new(held, topics=None, topic_pattern="orders", since="earliest", missing_topic="wait").met

@@ -1,0 +1,248 @@
+"""Promises of :mod:`~airflow_provider_kafka_spark.core.conditions.watch`: every record announced once, told from facts
+alone.
+"""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerSnapshot
+from airflow_provider_kafka_spark.core.conditions.watch import Watch, WatchState, announced_ranges
+from airflow_provider_kafka_spark.core.errors import (
+    BoundError,
+    InvalidInputError,
+    OptionError,
+    PlanError,
+    ProtocolError,
+)
+from tests.core.conditions.snapshots import NOW, snapshot, state
+
+
+def watch(**parameters: Any) -> Watch:
+    return Watch.parse(**{"topics": ["orders"], **parameters})
+
+
+def ranges(event: dict[str, Any] | None) -> list[str]:
+    assert event is not None
+    return ["{topic}:{partition}:{from_offset}:{until_offset}".format(**r) for r in event["ranges"]]
+
+
+def evaluate(watching: Watch, before: WatchState | None, held: BrokerSnapshot) -> WatchState:
+    """One look, with the state written down and read back as Airflow's store does."""
+    after, _ = watching.evaluate(before, held, NOW)
+    return WatchState.from_json(json.loads(json.dumps(after.to_json())))
+
+
+def test_latest_begins_at_the_end_and_announces_what_comes_then() -> None:
+    first = evaluate(watch(), None, snapshot({"orders": [state(0, 20), state(0, 5)]}))
+    assert first.event() is None
+
+    again = evaluate(watch(), first, snapshot({"orders": [state(0, 23), state(0, 5)]}))
+
+    assert again.event() == {
+        "version": 1,
+        "number": 1,
+        "ranges": [{"topic": "orders", "partition": 0, "from_offset": 20, "until_offset": 23}],
+        "warnings": [],
+    }
+
+
+@pytest.mark.parametrize(
+    ("since", "expected"),
+    [
+        pytest.param("earliest", ["orders:0:3:20", "orders:1:0:5"], id="earliest"),
+        pytest.param({"orders": {"0": 15, "1": 5}}, ["orders:0:15:20"], id="offsets"),
+        pytest.param(NOW - 1000, ["orders:0:18:20"], id="timestamp"),
+        pytest.param("group:copy", ["orders:0:19:20", "orders:1:0:5"], id="group"),
+    ],
+)
+def test_since_is_where_the_very_first_look_begins(since: object, expected: list[str]) -> None:
+    at = NOW - 1000
+    held = snapshot(
+        {"orders": [state(3, 20), state(0, 5)]},
+        first_at={("orders", 0, at): 18, ("orders", 1, at): None, ("orders", 0, 0): 3, ("orders", 1, 0): 0},
+        committed={"copy": dict.fromkeys(snapshot({"orders": [state(0, 20)]}).partitions(["orders"]), 19)},
+    )
+
+    first = evaluate(watch(since=since), None, held)
+    assert ranges(first.event()) == expected
+
+    # From then on only the state counts.
+    nothing = evaluate(watch(since=since), first.acknowledged(), snapshot({"orders": [state(3, 20), state(0, 5)]}))
+    assert nothing.event() is None
+    assert watch(since=since).query(first.acknowledged(), NOW).group_id is None
+
+
+def test_consecutive_announcements_touch_and_never_overlap() -> None:
+    acknowledged = None
+    announced: list[str] = []
+    for end in (4, 4, 9, 10):
+        acknowledged = evaluate(watch(since="earliest"), acknowledged, snapshot({"orders": [state(0, end)]}))
+        if acknowledged.pending:
+            announced += ranges(acknowledged.event())
+        acknowledged = acknowledged.acknowledged()
+
+    assert announced == ["orders:0:0:4", "orders:0:4:9", "orders:0:9:10"]
+    assert acknowledged is not None
+    assert acknowledged.number == 3
+
+
+def test_what_was_not_known_to_be_kept_is_announced_again_unchanged() -> None:
+    """The state as it was written down before a crash has the very announcement, whatever has arrived since."""
+    pending = evaluate(watch(since="earliest"), None, snapshot({"orders": [state(0, 4)]}))
+
+    restarted = WatchState.from_json(pending.to_json())
+
+    assert restarted.event() == pending.event()
+    assert ranges(evaluate(watch(), restarted.acknowledged(), snapshot({"orders": [state(0, 9)]})).event()) == [
+        "orders:0:4:9"
+    ]
+
+
+def test_min_records_holds_an_announcement_back() -> None:
+    first = evaluate(watch(min_records=10), None, snapshot({"orders": [state(0, 20)]}))
+
+    assert evaluate(watch(min_records=10), first, snapshot({"orders": [state(0, 29)]})).event() is None
+    assert ranges(evaluate(watch(min_records=10), first, snapshot({"orders": [state(0, 30)]})).event()) == [
+        "orders:0:20:30"
+    ]
+
+
+def test_partitions_and_topics_that_were_added_count_from_their_beginning() -> None:
+    first = evaluate(watch(topics=["orders", "later"]), None, snapshot({"orders": [state(0, 20)]}))
+
+    after = evaluate(
+        watch(topics=["orders", "later"]),
+        first,
+        snapshot({"orders": [state(0, 20), state(0, 3)], "later": [state(0, 2)]}),
+    )
+
+    assert ranges(after.event()) == ["later:0:0:2", "orders:1:0:3"]
+
+
+def test_a_topic_that_is_watched_additionally_begins_at_since() -> None:
+    """When an author adds a topic, what is in it already is not new."""
+    first = evaluate(watch(), None, snapshot({"orders": [state(0, 20)]}))
+    both = watch(topics=["orders", "payments"])
+
+    after, notes = both.evaluate(first, snapshot({"orders": [state(0, 21)], "payments": [state(0, 500)]}), NOW)
+
+    assert ranges(after.event()) == ["orders:0:20:21"]
+    assert "has changed" in notes[0]
+    later = evaluate(both, after.acknowledged(), snapshot({"orders": [state(0, 21)], "payments": [state(0, 501)]}))
+    assert ranges(later.event()) == ["payments:0:500:501"]
+
+
+@pytest.mark.parametrize(
+    ("end", "new_id"),
+    [
+        pytest.param(5, "two", id="shorter-with-another-id"),
+        pytest.param(50, "two", id="longer-with-another-id"),
+        pytest.param(5, None, id="shorter-where-brokers-tell-no-ids"),
+    ],
+)
+def test_a_topic_that_was_created_again_counts_from_its_beginning(end: int, new_id: str | None) -> None:
+    first = evaluate(watch(), None, snapshot({"orders": [state(0, 20)]}, ids={"orders": "one"}))
+
+    after = evaluate(watch(), first, snapshot({"orders": [state(0, end)]}, ids={"orders": new_id} if new_id else {}))
+
+    event = after.event()
+    assert ranges(event) == [f"orders:0:0:{end}"]
+    assert event is not None
+    assert "created again" in event["warnings"][0]
+
+
+def test_a_topic_that_is_away_for_a_while_keeps_its_place() -> None:
+    first = evaluate(watch(), None, snapshot({"orders": [state(0, 20)]}, ids={"orders": "one"}))
+    away = evaluate(watch(), first, snapshot({}))
+
+    back = evaluate(watch(), away, snapshot({"orders": [state(0, 25)]}, ids={"orders": "one"}))
+
+    assert ranges(back.event()) == ["orders:0:20:25"]
+
+
+def test_records_that_have_aged_out_are_named_in_the_announcement() -> None:
+    first = evaluate(watch(), None, snapshot({"orders": [state(0, 20)]}))
+
+    event = evaluate(watch(), first, snapshot({"orders": [state(30, 40)]})).event()
+
+    assert ranges(event) == ["orders:0:30:40"]
+    assert event is not None
+    assert event["warnings"] == ["orders[0] 20 to 30 is missing: aged out: the log now starts at 30"]
+
+
+def test_a_first_look_beyond_the_end_is_an_error() -> None:
+    with pytest.raises(PlanError, match="beyond the end"):
+        watch(since={"orders": {"0": 99}}).evaluate(None, snapshot({"orders": [state(0, 20)]}), NOW)
+
+
+@pytest.mark.parametrize("value", [{}, [], {"version": 2}, {"version": 1, "number": 1}, "text"])
+def test_refuses_a_state_that_is_none_of_ours(value: Any) -> None:
+    with pytest.raises(ProtocolError, match="asset state store"):
+        WatchState.from_json(value)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "error"),
+    [
+        ({"topics": None}, InvalidInputError),
+        ({"topic_pattern": "a"}, InvalidInputError),
+        ({"since": "now"}, BoundError),
+        ({"min_records": 0}, OptionError),
+        ({"max_wait_for_min": 0}, OptionError),
+        ({"isolation_level": "x"}, OptionError),
+    ],
+)
+def test_refuses_what_cannot_be_right(parameters: dict[str, Any], error: type[Exception]) -> None:
+    with pytest.raises(error):
+        watch(**parameters)
+
+
+def test_the_ranges_of_a_run_are_those_of_all_its_events() -> None:
+    """Events that touch are united, and one that was made twice counts once."""
+
+    def event(*texts: str) -> SimpleNamespace:
+        parts = [text.split(":") for text in texts]
+        payload = {
+            "ranges": [
+                {"topic": t, "partition": int(p), "from_offset": int(a), "until_offset": int(b)} for t, p, a, b in parts
+            ]
+        }
+        return SimpleNamespace(extra={"from_trigger": True, "payload": payload})
+
+    events = [event("orders:0:0:4"), event("orders:0:4:9", "orders:1:0:2"), event("orders:0:4:9", "orders:1:0:2")]
+
+    assert ranges({"ranges": announced_ranges(events)}) == ["orders:0:0:9", "orders:1:0:2"]
+    assert announced_ranges(e.extra for e in events) == announced_ranges(events)
+
+
+def test_the_ranges_of_our_operators_events_are_those_of_the_target() -> None:
+    """Where a copy wrote, so that a DAG that is scheduled by the copied topic knows what to read."""
+
+    def copied(*ranges: tuple[str, int, int, int]) -> SimpleNamespace:
+        names = ("topic", "partition", "from_offset", "until_offset")
+        target_ranges = [dict(zip(names, r, strict=True)) for r in ranges]
+        return SimpleNamespace(
+            extra={
+                "run_id": "r",
+                "offset_ranges": ["source:0:0:4"],
+                "records_written": 4,
+                "target_ranges": target_ranges,
+            }
+        )
+
+    first = copied(("copy", 0, 0, 5), ("o.x", 2, 1, 3))
+    second, nothing = copied(("copy", 0, 5, 12)), copied()
+
+    assert ranges({"ranges": announced_ranges([first, second, nothing])}) == ["copy:0:0:12", "o.x:2:1:3"]
+    assert announced_ranges([nothing]) == []
+
+
+@pytest.mark.parametrize("extra", [{}, None, {"target_ranges": "orders:0:0:1"}, {"payload": {}}, {"ranges": []}])
+def test_an_event_of_anybody_else_is_refused(extra: object) -> None:
+    with pytest.raises(BoundError, match="anything else update the asset"):
+        announced_ranges([SimpleNamespace(extra=extra)])

@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_provider_kafka_spark.core.client_config import parse
+from airflow_provider_kafka_spark.core.connection.connection_form import FIELDS, FormFields, extra_of_form
+
+_DOCS = (Path(__file__).parents[3] / "docs/connections.md").read_text()
+_EXAMPLES = [json.loads(block) for block in re.findall(r"```json\n(.*?)```", _DOCS, re.DOTALL)]
+
+
+@pytest.mark.parametrize("example", _EXAMPLES, ids=range(len(_EXAMPLES)))
+def test_the_documentations_examples_are_connections(example: dict[str, Any]) -> None:
+    """Whoever copies one has a connection that both clients understand."""
+    extra = example
+    if "conn_type" in example:
+        fields = {name: example.get(name) for name in ("host", "port", "login", "password", "extra")}
+        extra = extra_of_form(FormFields("c", **fields))
+    parsed = parse("c", extra)
+
+    assert parsed.bootstrap_servers.startswith("broker-1")
+    assert (parsed.login is not None) is parsed.protocol.startswith("SASL_")
+
+
+def test_every_kind_of_login_has_an_example() -> None:
+    mechanisms = {example.get("sasl.mechanism") for example in _EXAMPLES}
+
+    assert mechanisms >= {None, "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI"}
+    assert [name for name in FIELDS if f"`{name}`" not in _DOCS] == []

@@ -1,0 +1,324 @@
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+
+import pytest
+
+from airflow_provider_kafka_spark.core.connection.faults import (
+    IDENTITY_PROVIDER,
+    LOGIN,
+    SETUP,
+    TLS,
+    asks_for_login,
+    find_login_fault,
+    of_expired_certificate,
+    other_mechanisms,
+    worst_login_fault,
+)
+
+_NOW = datetime(2026, 11, 21, tzinfo=timezone.utc)
+_PYTHON = "[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: "
+
+
+@pytest.mark.parametrize(
+    ("text", "step", "words"),
+    [
+        # librdkafka
+        pytest.param(
+            "ssl://b:1/bootstrap: SSL handshake failed: error:0A000086:SSL routines::certificate verify failed: "
+            "broker certificate could not be verified, verify that ssl.ca.location is correctly configured",
+            TLS, "cannot be verified", id="librdkafka-certificate",
+        ),
+        pytest.param(
+            "ssl://b:1/bootstrap: Receive failed: error:0A000412:SSL routines::ssl/tls alert bad certificate: SSL "
+            "alert number 42",
+            TLS, "requires a client certificate", id="librdkafka-no-certificate",
+        ),
+        pytest.param(
+            "ssl://b:1/bootstrap: Receive failed: error:0A000416:SSL routines::ssl/tls alert certificate unknown: SSL "
+            "alert number 46",
+            TLS, "refused the client's certificate", id="librdkafka-client-certificate",
+        ),
+        pytest.param(
+            "ssl://b:1/bootstrap: SSL handshake failed: Disconnected: SSL connection closed by peer: connecting to a "
+            "PLAINTEXT broker listener?",
+            TLS, "does not speak TLS", id="librdkafka-plain-listener",
+        ),
+        pytest.param(
+            "SASL authentication error: Authentication failed: Invalid username or password (after 316ms in state "
+            "AUTH_REQ)",
+            LOGIN, "user or the password", id="librdkafka-plain",
+        ),
+        pytest.param(
+            "SASL authentication error: Authentication failed during authentication due to invalid credentials with "
+            "SASL mechanism SCRAM-SHA-256",
+            LOGIN, "user or the password", id="librdkafka-scram",
+        ),
+        pytest.param(
+            "SASL PLAIN mechanism handshake failed: Broker: Unsupported SASL mechanism: broker's supported "
+            "mechanisms: SCRAM-SHA-512,OAUTHBEARER (after 3ms)",
+            LOGIN, "it has: SCRAM-SHA-512,OAUTHBEARER.", id="librdkafka-mechanism",
+        ),
+        pytest.param(
+            "SASL PLAIN mechanism handshake failed: Broker: Request not valid in current SASL state: broker's "
+            "supported mechanisms:  (after 2ms)",
+            LOGIN, "asks for no login", id="librdkafka-no-sasl",
+        ),
+        pytest.param(
+            'Failed to acquire SASL OAUTHBEARER token: {"error": "invalid_client"}', IDENTITY_PROVIDER, "gave no token",
+            id="librdkafka-oidc-refused",
+        ),
+        pytest.param(
+            "Failed to acquire SASL OAUTHBEARER token: SSL certificate problem: unable to get local issuer certificate",
+            IDENTITY_PROVIDER, "certificate of the identity provider", id="librdkafka-oidc-tls",
+        ),
+        pytest.param(
+            'SASL authentication error: {"status":"invalid_token"}', LOGIN, "refused the token",
+            id="librdkafka-token-refused",
+        ),
+        pytest.param(
+            "Failed to create admin client: No provider for SASL mechanism GSSAPI: recompile librdkafka with libsasl2",
+            SETUP, "cannot log in by GSSAPI", id="librdkafka-no-gssapi",
+        ),
+        # Python's OpenSSL
+        pytest.param(
+            f"{_PYTHON}self-signed certificate in certificate chain", TLS, "unknown authority",
+            id="openssl-self-signed",
+        ),
+        pytest.param(f"{_PYTHON}unable to get local issuer certificate", TLS, "unknown authority", id="openssl-issuer"),
+        pytest.param(f"{_PYTHON}certificate has expired", TLS, "has expired", id="openssl-expired"),
+        pytest.param(f"{_PYTHON}certificate is not yet valid", TLS, "not yet valid", id="openssl-not-yet"),
+        pytest.param(
+            f"{_PYTHON}Hostname mismatch, certificate is not valid for 'b'.", TLS, "another host", id="openssl-host",
+        ),
+        pytest.param(
+            f"{_PYTHON}IP address mismatch, certificate is not valid for '::1'.", TLS, "another host",
+            id="openssl-address",
+        ),
+        pytest.param("[SSL: WRONG_VERSION_NUMBER] wrong version number", TLS, "does not speak TLS", id="openssl-plain"),
+        pytest.param(
+            "[SSL: TLSV13_ALERT_CERTIFICATE_REQUIRED] tlsv13 alert certificate required",
+            TLS,
+            "requires a client certificate",
+            id="openssl-certificate-required",
+        ),
+        pytest.param(
+            "[SSL: TLSV1_ALERT_UNKNOWN_CA] tlsv1 alert unknown ca", TLS, "does not trust the authority of the client",
+            id="openssl-alert-unknown-ca",
+        ),
+        pytest.param(
+            "[SSL: TLSV1_ALERT_PROTOCOL_VERSION] tlsv1 alert protocol version", TLS, "version or cipher",
+            id="openssl-version",
+        ),
+        # Java
+        pytest.param(
+            "SslAuthenticationException: SSL handshake failed: SSLHandshakeException: PKIX path building failed: "
+            "unable to find valid certification path to requested target",
+            TLS, "unknown authority", id="java-path",
+        ),
+        pytest.param(
+            "CertPathValidatorException: validity check failed: CertificateExpiredException: NotAfter: Sat Nov 21", TLS,
+            "has expired", id="java-expired",
+        ),
+        pytest.param(
+            "CertificateException: No subject alternative names matching IP address 127.0.0.1 found", TLS,
+            "another host", id="java-host",
+        ),
+        pytest.param(
+            "UnsupportedSaslMechanismException: Client SASL mechanism 'PLAIN' not enabled in the server, enabled "
+            "mechanisms are [GSSAPI, OAUTHBEARER]",
+            LOGIN, "it has: GSSAPI, OAUTHBEARER.", id="java-mechanism",
+        ),
+        pytest.param(
+            "SaslAuthenticationException: Authentication failed during authentication", LOGIN, "user or the password",
+            id="java-password",
+        ),
+        # Kerberos
+        pytest.param(
+            "LoginException: Clock skew too great (37) - PREAUTH_FAILED", LOGIN, "clocks", id="java-clock-skew",
+        ),
+        pytest.param(
+            "GSSException: Failure unspecified at GSS-API level (Mechanism level: Clock skew too great (37))", LOGIN,
+            "clocks", id="java-gss-clock-skew",
+        ),
+        pytest.param(
+            "kinit: Clock skew too great while getting initial credentials", LOGIN, "clocks", id="mit-clock-skew",
+        ),
+        pytest.param(
+            "LoginException: Checksum failed", LOGIN, "keys in the keytab are not those", id="java-old-keytab",
+        ),
+        pytest.param(
+            "kinit: Preauthentication failed while getting initial credentials", LOGIN,
+            "keys in the keytab are not those", id="mit-old-keytab",
+        ),
+        pytest.param(
+            "LoginException: Client not found in Kerberos database (6)", LOGIN, "does not know the principal",
+            id="java-principal",
+        ),
+        pytest.param(
+            "kinit: Client 'x@R' not found in Kerberos database while getting initial credentials", LOGIN,
+            "does not know the principal", id="mit-principal",
+        ),
+        pytest.param(
+            "GSSAPI Error: Unspecified GSS failure.  Minor code may provide more information (Server kfk/localhost@R "
+            "not found in Kerberos database)",
+            LOGIN, "does not know the broker", id="mit-server",
+        ),
+        pytest.param(
+            "GSSAPI Error: Unspecified GSS failure.  Minor code may provide more information (Ticket expired)", LOGIN,
+            "no valid Kerberos ticket", id="mit-ticket",
+        ),
+        pytest.param(
+            "Authentication failed during authentication due to invalid credentials with SASL mechanism GSSAPI", LOGIN,
+            "refused the Kerberos login", id="broker-kerberos",
+        ),
+        pytest.param(
+            "Server not found in Kerberos database (7) - LOOKING_UP_SERVER", LOGIN, "does not know the broker",
+            id="java-server",
+        ),
+        pytest.param(
+            "LoginException: Unable to obtain password from user", LOGIN, "no key of the principal", id="java-keytab",
+        ),
+        pytest.param(
+            "kinit: Keytab contains no suitable keys for x@R while getting initial credentials", LOGIN,
+            "no key of the principal", id="mit-keytab",
+        ),
+        pytest.param(
+            "No Kerberos credentials available (default cache: FILE:/tmp/krb5cc_0)", LOGIN, "no valid Kerberos ticket",
+            id="mit-no-ticket",
+        ),
+        pytest.param(
+            "LoginException: Unable to obtain Principal Name for authentication", LOGIN, "no valid Kerberos ticket",
+            id="java-no-ticket",
+        ),
+        pytest.param(
+            "GSSException: No valid credentials provided (Mechanism level: Fail to create credential. (63) - No "
+            "service creds)",
+            LOGIN, "no ticket for the broker", id="java-no-service-ticket",
+        ),
+        pytest.param("kinit: Cannot contact any KDC for realm 'R'", LOGIN, "(KDC)", id="mit-no-kdc"),
+    ],
+)  # fmt: skip
+def test_each_is_named_with_advice(text: str, step: str, words: str) -> None:
+    fault = find_login_fault(text)
+
+    assert fault is not None
+    assert fault.step == step
+    assert words in fault.what
+    assert fault.advice
+
+
+def test_javas_words_are_those_of_a_keytab_and_of_a_ticket() -> None:
+    """Only who knows which of them it is can tell."""
+    words = "LoginException: Unable to obtain password from user"
+    by_keytab, by_ticket = find_login_fault(words), find_login_fault(words, by_ticket=True)
+    assert by_keytab is not None
+    assert by_ticket is not None
+    assert "no key of the principal" in by_keytab.what
+    assert "no valid Kerberos ticket" in by_ticket.what
+    assert "kinit" in by_ticket.advice
+
+    other = "LoginException: Checksum failed"
+    assert find_login_fault(other, by_ticket=True) == find_login_fault(other)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "b:9092/bootstrap: Connect to ipv4#127.0.0.1:1 failed: Connection refused", "1/1 brokers are down", "",
+        "Broker: Topic authorization failed",
+    ],
+)  # fmt: skip
+def test_other_failures_are_no_login_faults(text: str) -> None:
+    assert find_login_fault(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "transient"),
+    [
+        (
+            "Failed to acquire SASL OAUTHBEARER token: Failed to connect to 127.0.0.1:1 after 0 ms: Could not connect "
+            "to server",
+            True,
+        ),
+        ("Failed to acquire SASL OAUTHBEARER token: Could not resolve host: nowhere.invalid", True),
+        ("Failed to acquire SASL OAUTHBEARER token: Operation timed out after 10 ms", True),
+        ('Failed to acquire SASL OAUTHBEARER token: {"error": "invalid_client"}', False),
+        ("An internal error occurred while retrieving token from callback handler", True),
+        ('Failed to acquire SASL OAUTHBEARER token: {"error":"server_error"}', True),
+        ('Failed to acquire SASL OAUTHBEARER token: {"error": "temporarily_unavailable"}', True),
+        ('Failed to acquire SASL OAUTHBEARER token: {"error":"slow_down","error_description":"too many"}', True),
+        ("Failed to acquire SASL OAUTHBEARER token: <html>\r\n<head><title>502 Bad Gateway</title></head>", True),
+        ("Failed to acquire SASL OAUTHBEARER token: 503 Service Temporarily Unavailable", True),
+        ("Failed to acquire SASL OAUTHBEARER token: " + '{"message":"oops"}' * 5, True),
+        ('Failed to acquire SASL OAUTHBEARER token: {"message":"oops"}', False),
+        ('Failed to acquire SASL OAUTHBEARER token: {"error":"access_denied"}', False),
+        (
+            'IOException: The response code 503 and error response {"x" - } was encountered reading the token '
+            'endpoint response',
+            True,
+        ),
+        (
+            'IOException: The response code 429 and error response {"x" - } was encountered reading the token '
+            'endpoint response',
+            True,
+        ),
+        (
+            'IOException: The response code 400 and error response {"x" - } was encountered reading the token '
+            'endpoint response',
+            False,
+        ),
+        (
+            'IOException: The response code 401 and error response {"x" - } was encountered reading the token '
+            'endpoint response',
+            False,
+        ),
+        (
+            'IOException: The response code 403 and error response {"x" - } was encountered reading the token '
+            'endpoint response',
+            False,
+        ),
+        ("LoginException: Connection refused\nConnectException: Connection refused", True),
+        ("KafkaException: javax.security.auth.login.LoginException\nLoginException\nPortUnreachableException", True),
+        ("LoginException: Receive timed out\nSocketTimeoutException: Receive timed out", True),
+        ("LoginException: kdc.invalid\nUnknownHostException: kdc.invalid", True),
+        ("LoginException: Cannot locate KDC\nKrbException: Cannot locate KDC", True),
+        ("GSSException: No valid credentials provided (Mechanism level: Connection refused)", True),
+        ("LoginException: KDC has no support for encryption type (14)", False),
+        ("LoginException: Cannot locate default realm", False),
+        ("kinit: Cannot contact any KDC for realm 'R'", True),
+        ("certificate has expired", False),
+    ],
+)  # fmt: skip
+def test_who_does_not_answer_may_do_so_later(text: str, transient: bool) -> None:
+    """And only that is worth another try."""
+    fault = find_login_fault(text)
+
+    assert fault is not None
+    assert fault.transient is transient
+
+
+def test_of_several_errors_the_one_with_a_reason_counts() -> None:
+    inconclusive, clear = "certificate verify failed", "certificate has expired"
+
+    assert worst_login_fault(["1/1 brokers are down", inconclusive, clear]) == find_login_fault(clear)
+    assert worst_login_fault([inconclusive, "1/1 brokers are down"]) == find_login_fault(inconclusive)
+    assert worst_login_fault(["1/1 brokers are down"]) is None
+
+
+def test_an_expired_client_certificate_is_told_from_others() -> None:
+    """Brokers only say that they do not take it."""
+    refused, other = find_login_fault("alert certificate unknown"), find_login_fault("certificate has expired")
+    assert refused is not None
+    assert other is not None
+    past, future = _NOW - timedelta(hours=1), _NOW + timedelta(hours=1)
+
+    assert "expired at 2026-11-20 23:00 UTC" in of_expired_certificate(refused, past, _NOW).what
+    assert of_expired_certificate(refused, future, _NOW) == refused
+    assert of_expired_certificate(refused, None, _NOW) == refused
+    assert of_expired_certificate(other, past, _NOW) == other
+
+
+def test_what_a_listener_has() -> None:
+    assert "it has: OAUTHBEARER, PLAIN." in other_mechanisms(["PLAIN", "OAUTHBEARER"]).what
+    assert "its mechanisms are: PLAIN." in asks_for_login(["PLAIN"]).what

@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from airflow_provider_kafka_spark.core.connection.jaas import JaasLine, parse_jaas
+
+_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
+_NAMES = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,10}", fullmatch=True)
+
+
+@given(st.dictionaries(_NAMES, st.text(), max_size=5))
+@example({"password": "\\\"'\n\r;= \\101 \\n"})
+def test_what_is_written_is_read_back(options: dict[str, str]) -> None:
+    """Any password there is."""
+    line = JaasLine(_MODULE, options)
+
+    assert parse_jaas(line.format()) == line
+    assert "\n" not in line.format()
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        pytest.param(f"{_MODULE} required;", {}, id="no-options"),
+        pytest.param(
+            f'  {_MODULE}\n  required\n  username="ann"\n  password=secret ;\n',
+            {"username": "ann", "password": "secret"}, id="lines",
+        ),
+        pytest.param(
+            f"{_MODULE} optional useKeyTab=true keyTab='/etc/a b.keytab';",
+            {"useKeyTab": "true", "keyTab": "/etc/a b.keytab"}, id="single-quotes",
+        ),
+        pytest.param(f"{_MODULE} Required a=b;", {"a": "b"}, id="flag-in-any-case"),
+        pytest.param(rf'{_MODULE} required password="a\"b\\c\101\n";', {"password": 'a"b\\cA\n'}, id="escapes"),
+        pytest.param(f'{_MODULE} required password="; x=\'y\'";', {"password": "; x='y'"}, id="signs-in-quotes"),
+    ],
+)  # fmt: skip
+def test_reads_as_java_does(text: str, options: dict[str, str]) -> None:
+    """Words, both kinds of quotes, and Java's escapes."""
+    assert parse_jaas(text) == JaasLine(_MODULE, options)
+
+
+def test_the_flag_is_written_in_small_letters() -> None:
+    assert parse_jaas(f"{_MODULE} REQUIRED;").format() == f"{_MODULE} required;"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("", id="nothing"),
+        pytest.param(f"{_MODULE} required", id="no-semicolon"),
+        pytest.param(f"{_MODULE} needed;", id="no-flag"),
+        pytest.param(f'{_MODULE} required password="hunter2;', id="open-quote"),
+        pytest.param(f"{_MODULE} required password=9hunter2;", id="unquoted-number"),
+        pytest.param(f"{_MODULE} required password;", id="no-value"),
+        pytest.param(f"{_MODULE} required a=b a=c;", id="twice"),
+        pytest.param(f"{_MODULE} required; {_MODULE} required;", id="two-modules"),
+    ],
+)
+def test_refuses_what_java_refuses_and_shows_no_secret(text: str) -> None:
+    """The reason is in the message, and no value."""
+    with pytest.raises(ValueError, match=r"it must be|each option|stands there|cannot be read") as raised:
+        parse_jaas(text)
+    assert "hunter2" not in str(raised.value)
+
+
+def test_nothing_secret_is_shown() -> None:
+    assert "hunter2" not in repr(JaasLine(_MODULE, {"password": "hunter2"}))

@@ -1,0 +1,248 @@
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_provider_kafka_spark.core.connection.client_properties import LoginFiles
+from airflow_provider_kafka_spark.core.connection.connection_extra import ConnectionExtra
+from airflow_provider_kafka_spark.core.connection.jaas import parse_jaas
+from airflow_provider_kafka_spark.core.connection.kerberos import (
+    KerberosLogin,
+    keytab_principals,
+    no_tickets,
+    refuse_other_principals,
+    refuse_other_tickets,
+    ticket_cache_path,
+)
+from airflow_provider_kafka_spark.core.connection.sasl import MODULES, parse_sasl
+from airflow_provider_kafka_spark.core.errors import ConnectionConfigError
+
+_KEYTAB = {
+    "sasl.mechanism": "GSSAPI",
+    "sasl.kerberos.service.name": "kafka",
+    "sasl.kerberos.principal": "copier@REALM",
+    "sasl.kerberos.keytab": "/etc/copier.keytab",
+}
+_JAAS = (
+    f'{MODULES["GSSAPI"]} required useKeyTab=true storeKey=true keyTab="/etc/copier.keytab" principal="copier@REALM";'
+)
+
+
+def _parse(properties: dict[str, Any]) -> KerberosLogin:
+    extra = ConnectionExtra("my_kafka", properties)
+    login = parse_sasl(extra)
+    assert extra.left == {}
+    assert isinstance(login, KerberosLogin)
+    return login
+
+
+def _entry(principal: str) -> bytes:
+    name, _, realm = principal.rpartition("@")
+    names = name.split("/")
+    texts = b"".join(struct.pack(">H", len(text)) + text.encode() for text in (realm, *names))
+    entry = struct.pack(">H", len(names)) + texts + b"\0" * 13
+    return struct.pack(">i", len(entry)) + entry
+
+
+def _keytab(*principals: str) -> bytes:
+    return b"\x05\x02" + b"".join(map(_entry, principals))
+
+
+#: To Java, the default keytab of the machine.
+_NO_KEYTAB = f'{MODULES["GSSAPI"]} required useKeyTab=True principal="copier@REALM";'
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        pytest.param(_KEYTAB, id="librdkafka"),
+        pytest.param({"sasl.jaas.config": _JAAS}, id="java"),
+        pytest.param({**_KEYTAB, "sasl.jaas.config": _JAAS}, id="both"),
+        pytest.param({**_KEYTAB, "sasl.jaas.config": _NO_KEYTAB}, id="the-file-in-librdkafkas-only"),
+    ],
+)
+def test_a_keytab_in_either_clients_words(properties: dict[str, str]) -> None:
+    """One login for both, and the keytab is a file that travels."""
+    both = _parse(properties).properties(LoginFiles())
+
+    assert both.librdkafka == _KEYTAB
+    assert both.java["sasl.kerberos.service.name"] == "kafka"
+    assert parse_jaas(both.java["sasl.jaas.config"]).options == {
+        "useKeyTab": "true",
+        "storeKey": "true",
+        "useTicketCache": "false",
+        "doNotPrompt": "true",
+        "keyTab": "/etc/copier.keytab",
+        "principal": "copier@REALM",
+    }
+    assert both.files == ("/etc/copier.keytab",)
+
+
+def test_the_workers_ticket() -> None:
+    """It stays here, and nobody calls kinit for it."""
+    both = _parse({}).properties(LoginFiles(ticket_cache="/run/tickets"))
+
+    options = parse_jaas(both.java["sasl.jaas.config"]).options
+    assert options == {"useTicketCache": "true", "doNotPrompt": "true", "ticketCache": "/run/tickets"}
+    assert both.librdkafka["sasl.kerberos.min.time.before.relogin"] == 0
+    assert both.files == ()
+
+
+@pytest.mark.parametrize(
+    ("properties", "words"),
+    [
+        pytest.param({"sasl.kerberos.keytab": "/k"}, "needs sasl.kerberos.principal", id="no-principal"),
+        pytest.param(
+            {**_KEYTAB, "sasl.jaas.config": _JAAS.replace("copier@", "other@")}, "different values", id="contradiction",
+        ),
+        pytest.param(
+            {"sasl.jaas.config": _JAAS.replace(";", ' ticketCache="/t";')}, "both a keytab and ticketCache",
+            id="two-ways",
+        ),
+        pytest.param(
+            {"sasl.jaas.config": _NO_KEYTAB}, "useKeyTab=true in sasl.jaas.config and no keyTab", id="default-keytab",
+        ),
+        pytest.param(
+            {"sasl.jaas.config": _NO_KEYTAB}, 'Name the keytab, as keyTab="/path" there or as sasl.kerberos.keytab',
+            id="default-keytab-what-to-do",
+        ),
+        pytest.param({**_KEYTAB, "sasl.username": "ann"}, "['sasl.username'], which has no effect", id="user"),
+    ],
+)  # fmt: skip
+def test_refuses_what_is_incomplete(properties: dict[str, str], words: str) -> None:
+    with pytest.raises(ConnectionConfigError) as raised:
+        _parse(properties)
+    assert "'my_kafka'" in str(raised.value)
+    assert words in str(raised.value)
+
+
+@pytest.mark.parametrize("login", [_KEYTAB, {"sasl.mechanism": "GSSAPI"}], ids=["keytab", "tickets"])
+def test_no_command_of_the_connections_own(login: dict[str, str]) -> None:
+    """librdkafka would run it in a shell on the worker."""
+    with pytest.raises(ConnectionConfigError, match=r"sasl\.kerberos\.kinit\.cmd.* runs it in a shell.* Remove it"):
+        _parse({**login, "sasl.kerberos.kinit.cmd": "touch /tmp/x"})
+
+
+@pytest.mark.parametrize("principal", ["copier@R", "copier/host-1.example.com@EXAMPLE.COM", "copier", "a+b_c@R"])
+def test_principals(principal: str) -> None:
+    """They reach both clients as they are."""
+    assert _parse({**_KEYTAB, "sasl.kerberos.principal": principal}).principal == principal
+
+
+@pytest.mark.parametrize(
+    "principal", ["copier@R;id", "copier @R", "$(id)@R", "copier@R||id", "-V", "copier@R&", "a>b", "HOST$@R", "a@b@c"]
+)
+@pytest.mark.parametrize("by", ["librdkafka", "java"])
+def test_what_is_no_principal_is_refused(principal: str, by: str) -> None:
+    """librdkafka puts it into a command of a shell, without quotes."""
+    properties = {
+        "librdkafka": {**_KEYTAB, "sasl.kerberos.principal": principal},
+        "java": {"sasl.jaas.config": _JAAS.replace("copier@REALM", principal)},
+    }
+    with pytest.raises(ConnectionConfigError, match=r"must be a Kerberos principal such as 'copier@EXAMPLE\.COM'"):
+        _parse(properties[by])
+
+
+@pytest.mark.parametrize(("variable", "path"), [("/run/t", "/run/t"), ("FILE:/run/t", "/run/t")])
+def test_where_the_tickets_are(variable: str | None, path: str) -> None:
+    """Where Kerberos keeps them by itself is in the function's own example."""
+    assert ticket_cache_path("c", variable, 1000) == path
+
+
+@pytest.mark.parametrize("variable", ["KEYRING:persistent:1000", "DIR:/run/tickets", "KCM:"])
+def test_tickets_that_java_cannot_read(variable: str) -> None:
+    with pytest.raises(ConnectionConfigError, match="tickets in a file"):
+        ticket_cache_path("c", variable, 1000)
+
+
+@pytest.mark.parametrize("ticket_cache", ["/run/t", "FILE:/run/t", None])
+def test_a_connection_may_name_the_workers_own_tickets(ticket_cache: str | None) -> None:
+    """Or none, which is the same."""
+    named = f' ticketCache="{ticket_cache}"' if ticket_cache else ""
+    login = _parse({"sasl.jaas.config": f"{MODULES['GSSAPI']} required useTicketCache=true{named};"})
+
+    refuse_other_tickets("c", login.ticket_cache, "FILE:/run/t", "/run/t")
+    java = login.properties(LoginFiles(ticket_cache="/run/t")).java
+    assert parse_jaas(java["sasl.jaas.config"]).options["ticketCache"] == "/run/t"
+
+
+@pytest.mark.parametrize(
+    ("variable", "path", "words"),
+    [
+        pytest.param("FILE:/run/t", "/run/t", "tickets, /run/t (KRB5CCNAME is 'FILE:/run/t')", id="set"),
+        pytest.param(None, "/run/krb5cc_7", "tickets, /run/krb5cc_7 (KRB5CCNAME is not set)", id="not-set"),
+    ],
+)
+def test_tickets_of_others_are_refused(variable: str | None, path: str, words: str) -> None:
+    """Worker and Spark would be two principals."""
+    with pytest.raises(ConnectionConfigError) as raised:
+        refuse_other_tickets("my_kafka", "/run/other", variable, path)
+    for said in ("'my_kafka'", words, "got /run/other.", "Remove ticketCache, or set KRB5CCNAME=FILE:/run/other"):
+        assert said in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("variable", "said", "elsewhere"),
+    [
+        pytest.param("FILE:/run/t", "KRB5CCNAME is 'FILE:/run/t', and /run/t does not exist", False, id="set"),
+        pytest.param(None, "KRB5CCNAME is not set, and /run/t does not exist", True, id="not-set"),
+    ],
+)
+def test_tickets_that_are_in_no_file(variable: str | None, said: str, elsewhere: bool) -> None:
+    """Who ran kinit learns that Kerberos may keep tickets where Java cannot read them."""
+    message = str(no_tickets("my_kafka", variable, "/run/t", "on this worker"))
+    for words in ("'my_kafka'", said, "run kinit -c FILE:/path, and set KRB5CCNAME=FILE:/path"):
+        assert words in message
+    assert ("default_ccache_name" in message) is elsewhere
+
+
+def test_whose_keys_a_keytab_holds() -> None:
+    """Each once, whatever was deleted in between."""
+    hole = struct.pack(">i", -8) + b"\0" * 8
+    content = _keytab("copier@R", "copier@R") + hole + _entry("kafka/host@R") + struct.pack(">i", 0) + b"\0\0"
+
+    assert keytab_principals(content) == ("copier@R", "kafka/host@R")
+
+
+@pytest.mark.parametrize("principal", ["copier@R", "copier"])
+def test_the_principals_own_keytab_is_taken(principal: str) -> None:
+    refuse_other_principals("c", principal, "/k", _keytab("other@R", "copier@R"))
+
+
+@pytest.mark.parametrize("principal", ["kopier@R", "copier@OTHER", "other/host@R"])
+def test_a_keytab_of_others_is_refused(principal: str) -> None:
+    with pytest.raises(ConnectionConfigError) as raised:
+        refuse_other_principals("my_kafka", principal, "/k", _keytab("copier@R", "other@R"))
+    for words in ("'my_kafka'", repr(principal), "copier@R, other@R", "/k"):
+        assert words in str(raised.value)
+
+
+@given(st.binary(max_size=60))
+def test_what_is_no_keytab_is_said_to_be_none(content: bytes) -> None:
+    """Whatever bytes there are."""
+    for damaged in (content, b"\x05\x02" + content, _keytab("copier@R")[:-14] + content):
+        try:
+            owners = keytab_principals(damaged)
+        except ValueError:
+            # Of any other kind it would not be named.
+            continue
+        assert all("@" in owner for owner in owners)
+
+
+def test_the_message_says_what_to_do_about_it() -> None:
+    with pytest.raises(ConnectionConfigError, match=r"must be a keytab as .* Copy it again; it is binary"):
+        refuse_other_principals("c", "copier@R", "/k", b"copier")
+
+
+@pytest.mark.parametrize(
+    "content", [b"Zq-s3cret of another user", b"\x05\x01Zq", b"Zq", b"\x05\x02\0\0\0\x09\0\x01\0\x02Zq"]
+)
+def test_the_message_shows_nothing_of_the_file(content: bytes) -> None:
+    """A connection may name any file of the worker."""
+    with pytest.raises(ConnectionConfigError) as refused:
+        refuse_other_principals("c", "copier@R", "/k", content)
+    assert "Zq" not in str(refused.value)

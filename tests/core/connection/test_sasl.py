@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from airflow_provider_kafka_spark.core.connection.client_properties import LoginFiles
+from airflow_provider_kafka_spark.core.connection.connection_extra import ConnectionExtra
+from airflow_provider_kafka_spark.core.connection.jaas import JaasLine, parse_jaas
+from airflow_provider_kafka_spark.core.connection.sasl import MODULES, Login, PasswordLogin, parse_sasl
+from airflow_provider_kafka_spark.core.errors import ConnectionConfigError
+
+
+def _parse(properties: dict[str, Any]) -> Login:
+    extra = ConnectionExtra("my_kafka", properties)
+    login = parse_sasl(extra)
+    assert extra.left == {}
+    return login
+
+
+def _jaas(mechanism: str, **options: str) -> str:
+    return JaasLine(MODULES[mechanism], options).format()
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
+def test_a_password_in_either_clients_words(mechanism: str) -> None:
+    """One login, whether written for librdkafka, for Java, or for both."""
+    librdkafka = {"sasl.mechanism": mechanism, "sasl.username": "ann", "sasl.password": "hunter2"}
+    java = {"sasl.mechanism": mechanism, "sasl.jaas.config": _jaas(mechanism, username="ann", password="hunter2")}
+
+    for properties in (librdkafka, java, {**librdkafka, **java}):
+        login = _parse(properties)
+        assert login == PasswordLogin(mechanism, "ann", "hunter2")
+        both = login.properties(LoginFiles())
+        assert both.librdkafka == librdkafka
+        assert both.java == java
+
+
+def test_a_delegation_token_is_javas_only() -> None:
+    """librdkafka cannot log in with one, and says so when it is asked to."""
+    line = _jaas("SCRAM-SHA-256", username="id", password="hmac", tokenauth="true")
+    both = _parse({"sasl.mechanism": "SCRAM-SHA-256", "sasl.jaas.config": line}).properties(LoginFiles())
+
+    assert parse_jaas(both.java["sasl.jaas.config"]).options["tokenauth"] == "true"
+    assert both.librdkafka == {}
+    assert both.unsupported_by_librdkafka is not None
+    assert "use_delegation_token=True" in both.unsupported_by_librdkafka
+
+
+def test_a_password_is_masked_in_every_form_in_which_it_is_written() -> None:
+    both = _parse({"sasl.mechanism": "PLAIN", "sasl.username": "a", "sasl.password": 'x"\\y'}).properties(LoginFiles())
+
+    assert both.secrets == ('x"\\y', 'x\\"\\\\y', both.java["sasl.jaas.config"])
+
+
+@pytest.mark.parametrize(
+    ("properties", "words"),
+    [
+        pytest.param({"sasl.mechanism": "PLAIN", "sasl.username": "a"}, "needs sasl.password", id="no-password"),
+        pytest.param({"sasl.mechanism": "DIGEST-MD5"}, "got 'DIGEST-MD5'", id="mechanism"),
+        pytest.param(
+            {"sasl.mechanism": "PLAIN", "sasl.jaas.config": _jaas("SCRAM-SHA-256", username="a", password="hunter2")},
+            "ScramLoginModule in sasl.jaas.config, and PLAIN", id="module",
+        ),
+        pytest.param(
+            {"sasl.mechanism": "PLAIN", "sasl.jaas.config": 'x required password="hunter2'}, "a quote may be missing",
+            id="jaas",
+        ),
+        pytest.param(
+            {
+                "sasl.mechanism": "PLAIN", "sasl.username": "b",
+                "sasl.jaas.config": _jaas("PLAIN", username="a", password="hunter2"),
+            },
+            "sasl.username and sasl.jaas.config to different values", id="contradiction",
+        ),
+        pytest.param(
+            {
+                "sasl.mechanism": "PLAIN",
+                "sasl.jaas.config": _jaas("PLAIN", username="a", password="hunter2", serviceName="k"),
+            },
+            "['serviceName'] in sasl.jaas.config", id="unknown-option",
+        ),
+        pytest.param(
+            {
+                "sasl.mechanism": "PLAIN",
+                "sasl.jaas.config": _jaas("PLAIN", username="a", password="hunter2", tokenauth="true"),
+            },
+            "brokers take delegation tokens only by SCRAM", id="token-by-plain",
+        ),
+        pytest.param(
+            {"sasl.mechanism": "PLAIN", "sasl.username": "a", "sasl.password": "hunter2", "sasl.kerberos.keytab": "/k"},
+            "['sasl.kerberos.keytab'], which has no effect with sasl.mechanism PLAIN", id="no-effect",
+        ),
+        pytest.param(
+            {"sasl.mechanism": "OAUTHBEARER", "oauth_cb": "my.code"}, "'oauth_cb', which has no counterpart",
+            id="callback",
+        ),
+        pytest.param(
+            {"sasl.mechanism": "PLAIN", "sasl.login.class": "my.Code"}, "'sasl.login.class', which has no counterpart",
+            id="class",
+        ),
+    ],
+)  # fmt: skip
+def test_refuses_what_is_no_login(properties: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConnectionConfigError) as raised:
+        _parse(properties)
+    assert "'my_kafka'" in str(raised.value)
+    assert words in str(raised.value)
+    assert "hunter2" not in str(raised.value)
+
+
+def test_nothing_secret_is_shown() -> None:
+    login = _parse({"sasl.mechanism": "PLAIN", "sasl.username": "a", "sasl.password": "hunter2"})
+    assert "hunter2" not in repr(login) + repr(login.properties(LoginFiles()))

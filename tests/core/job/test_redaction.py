@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from airflow_provider_kafka_spark.core.client_config import translate
+from airflow_provider_kafka_spark.core.job.redaction import REDACTION, is_secret, redact
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "kafka.sasl.jaas.config",
+        "kafka.ssl.keystore.key",
+        "kafka.ssl.key.password",
+        "kafka.ssl.keystore.certificate.chain",
+        "spark.kafka.clusters.east.ssl.truststore.password",
+        "spark.hadoop.fs.s3a.access.key",
+        "spark.openlineage.transport.auth.apiKey",
+        "spark.hadoop.fs.azure.account.key.store.dfs.core.windows.net",
+        "spark.hadoop.fs.azure.sas.box.store.blob.core.windows.net",
+        "spark.hadoop.fs.gs.auth.service.account.private.key",
+        "spark.hadoop.fs.s3a.encryption.key",
+        "spark.ssl.rpc.privateKeyPassphrase",
+        "spark.jdbc.pwd",
+        "spark.yarn.appMasterEnv.DB_PWD",
+        "spark.mysql.passwd.main",
+    ],
+)
+@pytest.mark.parametrize("setting", ["spark.redaction.regex", "spark.sql.redaction.options.regex"])
+def test_values_of_these_are_hidden(setting: str, name: str) -> None:
+    assert re.search(REDACTION[setting], name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "kafka.bootstrap.servers",
+        "subscribe",
+        "startingOffsets",
+        "kafka.security.protocol",
+        "spark.app.name",
+        "spark.sql.keyOrdering.enabled",
+        "spark.kafka.consumer.cache.capacity",
+        "spark.hadoop.yarn.resourcemanager.principal",
+        "spark.hadoop.fs.azure.account.auth.type",
+        "spark.hadoop.fs.s3a.encryption.algorithm",
+        "spark.io.encryption.keySizeBits",
+    ],
+)
+@pytest.mark.parametrize("setting", ["spark.redaction.regex", "spark.sql.redaction.options.regex"])
+def test_values_of_these_are_not(setting: str, name: str) -> None:
+    assert not re.search(REDACTION[setting], name)
+
+
+def test_texts_lose_their_secrets_only() -> None:
+    text = (
+        'x PlainLoginModule required username="alice" password="a\\"b"; y -----BEGIN PRIVATE KEY-----\nMII\n-----END '
+        "PRIVATE KEY----- z"
+    )
+    for setting in ("spark.redaction.string.regex", "spark.sql.redaction.string.regex"):
+        assert re.sub(REDACTION[setting], "*", text) == 'x PlainLoginModule required username="alice" *; y * z'
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "secret"),
+    [
+        pytest.param("spark.hadoop.fs.s3a.secret.key", "x", True, id="by-name"),
+        pytest.param("spark.driver.extraJavaOptions", "-Djavax.net.ssl.keyStorePassword=x", True, id="by-value"),
+        pytest.param("spark.x", "-----BEGIN PRIVATE KEY-----\nMII\n-----END PRIVATE KEY-----", True, id="key"),
+        pytest.param("spark.x", "DefaultEndpointsProtocol=https;AccountKey=x", True, id="by-value-of-azure"),
+        pytest.param("spark.executor.memory", "2g", False, id="plain"),
+        pytest.param("spark.executorEnv.HOME", "{{PWD}}/home", False, id="yarns-working-directory"),
+        pytest.param("spark.driver.extraJavaOptions", "-enableassertions", False, id="an-option-of-the-jvm"),
+        pytest.param("spark.executorEnv.MOUNTS", "/etc/passwd:/etc/passwd:ro", False, id="a-containers-users"),
+        pytest.param("spark.redaction.regex", "(?i)password", False, id="a-pattern"),
+    ],
+)
+def test_which_properties_are_secret(name: str, value: str, secret: bool) -> None:
+    assert is_secret(name, value) is secret
+
+
+@pytest.mark.parametrize("password", ["hunter2", 'hun"ter\\2', "a b;c", "päss"])
+def test_passwords_are_redacted(password: str) -> None:
+    """Neither the password, nor as it is quoted in the JAAS line, nor the line itself reaches a report."""
+    options = translate(
+        "c",
+        {
+            "bootstrap.servers": "b:9092",
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": "PLAIN",
+            "sasl.username": "ann",
+            "sasl.password": password,
+        },
+    ).spark_options()
+    jaas = options["kafka.sasl.jaas.config"]
+    quoted = jaas.split('password="')[1].removesuffix('";')
+
+    text = redact(f"raw {password} quoted {quoted} line {jaas} servers b:9092", [options])
+
+    assert text == "raw *** quoted *** line *** servers b:9092"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "kafka.ssl.keystore.password",
+        "kafka.ssl.key.password",
+        "kafka.ssl.keystore.key",
+        "kafka.sasl.oauthbearer.client.secret",
+        "KAFKA.SSL.KEYSTORE.PASSWORD",
+    ],
+)
+def test_values_of_secret_options_are_redacted(name: str) -> None:
+    """An option whose name says that it is secret is treated so, on either side of the copy."""
+    assert redact("say hunter2!", [{}, {name: "hunter2"}]) == "say ***!"
+
+
+def test_what_is_inside_of_secret_options_is_redacted() -> None:
+    """A client's secret in a JAAS line, and each line of a key."""
+    line = "MIG" + "x" * 61
+    options = {
+        "kafka.sasl.jaas.config": 'M required clientId="copier" clientSecret="s3cr\\"et";',
+        "kafka.ssl.keystore.key": f"-----BEGIN PRIVATE KEY-----\n{line}\n-----END PRIVATE KEY-----\n",
+    }
+
+    assert redact(f'copier s3cr"et s3cr\\"et {line}', [options]) == "copier *** *** ***"
+
+
+def test_a_secret_within_another_leaves_nothing_behind() -> None:
+    """The longer one goes first, whichever kind it is."""
+    options = {
+        "kafka.sasl.jaas.config": 'x required username="u" password="abc";',
+        "kafka.ssl.key.password": "abcdef",
+    }
+
+    assert redact("abcdef abc", [options]) == "*** ***"
+
+
+def test_a_password_of_one_letter_does_not_end_all_words() -> None:
+    assert redact("banana", [{"kafka.ssl.key.password": "a"}]) == "banana"
+
+
+def test_what_is_not_secret_stays_readable() -> None:
+    """Servers, and options that are empty, change nothing in the text."""
+    options = {"kafka.bootstrap.servers": "b:9092", "kafka.ssl.key.password": "", "kafka.client.id": "copy"}
+
+    assert redact("copy from b:9092", [options]) == "copy from b:9092"
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("https://id.example.com/token", "https://id.example.com/token"),
+        ("https://id.example.com:8443/token?audience=kafka", "https://id.example.com:8443/token?audience=kafka"),
+        ("https://ann:s3cr%2Fet@id.example.com/token", "https://ann:***@id.example.com/token"),
+        ("https://ann:s3@cr:et@id.example.com/token", "https://ann:***@id.example.com/token"),
+        (
+            "https://id.example.com/token?client_id=ann&client_secret=s3cr%2Fet&scope=x",
+            "https://id.example.com/token?client_id=ann&client_secret=***&scope=x",
+        ),
+        ("https://id.example.com/token?client_assertion=ey.ey.s3", "https://id.example.com/token?client_assertion=***"),
+        ("https://id.example.com/token?access_token=ey.ey.s3#top", "https://id.example.com/token?access_token=***#top"),
+    ],
+)
+def test_an_address_loses_its_secrets_only(url: str, shown: str) -> None:
+    """Where tokens are had is needed to understand a failed login."""
+    options = {"kafka.bootstrap.servers": "b:9092", "kafka.sasl.oauthbearer.token.endpoint.url": url}
+
+    assert redact(f"no token from {url} for b:9092", [options]) == f"no token from {shown} for b:9092"
+
+
+def test_what_is_secret_in_an_address_is_redacted_as_it_is_meant_too() -> None:
+    """A message may quote it without the address."""
+    options = {"kafka.sasl.oauthbearer.token.endpoint.url": "https://ann:s3cr%2Fet@id.example.com/token"}
+
+    assert redact("s3cr/et is wrong", [options]) == "*** is wrong"
