@@ -17,7 +17,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java kdc demo demo-ui test test-fast faults check format bench constraints clean
+.PHONY: help setup java kdc demo demo-ui test test-fast faults check format bench errors-page constraints clean
 
 help: ## Show the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -63,12 +63,15 @@ check: $(READY) ## Lint, format, types, layer rules: what CI runs before the tes
 faults: setup ## Kill and suspend processes at random moments, many times (long; FAULT_ROUNDS=20 FAULT_SEED=7)
 	@FAULT_ROUNDS=$${FAULT_ROUNDS:-20} $(BIN)/python -m pytest tests/faults -m fault
 
-format: $(READY) ## Format the code and mend what the linter can
+format: $(READY) ## Format the code and correct what the linter can
 	@$(BIN)/ruff check --fix --quiet . || true
 	@$(BIN)/ruff format .
 
 bench: $(READY) java ## Measure against the peers, side by side (long; see benchmarks/README.md)
 	@$(BIN)/python -m benchmarks --output benchmarks/RESULTS.md
+
+errors-page: $(READY) ## Write docs/reference/errors.md from core/errors.py
+	@$(BIN)/python .ci/write_errors_page.py > docs/reference/errors.md
 
 constraints: $(READY) ## Resolve constraints.txt anew from constraints.in
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.10 --extra dev setup.cfg --constraint constraints.in \

@@ -1,4 +1,4 @@
-"""The ACLs that docs/permissions.md lists, read from there: what is documented is what is tested."""
+"""The ACLs that docs/reference/permissions.md lists, read from there: what is documented is what is tested."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from airflow_provider_kafka_spark.testing.broker_admin import CLUSTER
 from airflow_provider_kafka_spark.testing.broker_client import BrokerClient
 
-DOCUMENT = Path(__file__).parent.parent / "docs" / "permissions.md"
+DOCUMENT = Path(__file__).parent.parent / "docs" / "reference" / "permissions.md"
 OPTIONAL = "optional"
 #: What stands for how the names of a resource begin.
 PREFIXED = "prefix"

@@ -1,50 +1,50 @@
-"""The error classes of this package, as one tree.
+"""Every failure that this package names, as one tree. ``docs/reference/errors.md`` is generated from it.
 
 ::
 
     KafkaSparkError
-    ├── InvalidInputError            a parameter or connection is invalid; nothing was started
-    │   ├── OffsetRangeError         a range is malformed, duplicated or overlaps another
+    ├── InvalidInputError            a parameter cannot be right; nothing was started
+    │   ├── OffsetRangeError         a range is malformed, given twice or overlaps another
     │   ├── BoundError               a start, an end or a window is malformed, reversed, empty or in the future
     │   ├── OptionError              an option is misspelt, refused, ignored or contradicted
-    │   ├── ExpressionError          an SQL expression does not compile against the source columns
+    │   ├── ExpressionError          an SQL expression does not compile, is not permitted or fails on data
     │   ├── ConnectionConfigError    a connection is missing, incomplete or cannot be translated
-    │   └── TargetError              the target cannot take the records: missing, too small, or the source itself
+    │   └── TargetError              the target cannot take the records: missing, too small, or also read
     ├── PlanError                    the broker does not hold what the plan asks for
     │   ├── UnknownTopicError        a topic or partition does not exist
-    │   └── DataLossError            requested records aged out, or the topic was re-created
+    │   └── DataLossError            requested records are no longer available
     ├── CheckpointError              a checkpoint is damaged, out of reach, or belongs to another job
-    │   ├── CheckpointMissingError   there is no checkpoint yet
-    │   └── CheckpointInUseError     another run is using it now                                  (retriable)
-    ├── ConsumerGroupError           a consumer group is in use, or took not all offsets          (retriable)
+    │   ├── CheckpointMissingError   there is no checkpoint where one is expected
+    │   └── CheckpointInUseError     another run is using it now                                      (retriable)
+    ├── ConsumerGroupError           a consumer group is in use, or took not all offsets              (retriable)
     ├── BrokerError                  the broker did not answer as it should
     │   ├── BrokerUnavailableError   no answer within the time-out                                (retriable)
     │   ├── BrokerAuthenticationError  the broker refused the login
     │   │   └── BrokerTlsError       TLS failed: a certificate is unknown, expired, missing or of another host
     │   ├── BrokerAuthorizationError   the login lacks a permission
-    │   ├── DelegationTokenError     a token is unknown, unavailable, or belongs to others
+    │   ├── DelegationTokenError     a token is unknown, not visible to the login, or cannot be made
     │   │   └── DelegationTokenExpiredError  a token has ended, or ends too soon
-    │   └── DelegationTokenNotUsableError  brokers have not heard of a new token yet              (retriable)
+    │   └── DelegationTokenNotUsableError  a broker still refuses a new token                         (retriable)
     ├── SubmitError                  the Spark job could not be started or followed
     │   ├── JavaNotFoundError        no Java, or one that is too old
-    │   ├── JavaStartError           a JVM next to the task did not start                         (retriable)
+    │   ├── JavaStartError           a JVM for Kafka's client did not start                           (retriable)
     │   ├── SparkSubmitNotFoundError no ``spark-submit``
     │   ├── SparkVersionError        pyspark and pyspark-client are of different versions
-    │   ├── JarError                 the Kafka connector's jars are missing, unreadable or unavailable
-    │   ├── ReportLocationError      the job's report cannot travel back
-    │   ├── JobFolderError           the worker cannot write the files of a job                   (retriable)
-    │   └── StartNotRecordedError    Airflow did not record the start of the job, which was stopped(retriable)
+    │   ├── JarError                 jars of the Kafka connector are missing, unreadable or unavailable
+    │   ├── ReportLocationError      the job's report cannot reach the worker
+    │   ├── JobFolderError           the worker cannot write the files of a job                       (retriable)
+    │   └── StartNotRecordedError    Airflow did not record the start of the job, which was stopped   (retriable)
     ├── JobError                     the Spark job ran and did not prove delivery
-    │   ├── JobFailedError           the job reported a failure                                   (retriable)
-    │   ├── JobReportMissingError    the job ended and left no report                             (retriable)
-    │   ├── JobReportForgedError     the report is not by the job that was submitted              (retriable)
-    │   ├── DeliveryError            the report does not match the plan                           (retriable)
+    │   ├── JobFailedError           the job reported a failure                                       (retriable)
+    │   ├── JobReportMissingError    the job ended and left no report                                 (retriable)
+    │   ├── JobReportForgedError     the report was not written by the submitted job                  (retriable)
+    │   ├── DeliveryError            the report does not match the plan                               (retriable)
     │   ├── DuplicateRecordsError    all was delivered, and some of it more than once
-    │   ├── RunTakenOverError        a later try of the same run writes now                       (retriable)
-    │   ├── JobTokenEndedError       the job's delegation token ended while it ran                (retriable)
-    │   ├── EarlierJobUnknownError   it is unknown whether an earlier try's job still runs        (retriable)
-    │   └── JobKilledError           the task was killed, and the job with it                     (retriable)
-    ├── ProtocolError                a request or report has an unknown version or shape
+    │   ├── RunTakenOverError        a later try of the same run writes now                           (retriable)
+    │   ├── JobTokenEndedError       the job's delegation token ended while it ran                    (retriable)
+    │   ├── EarlierJobUnknownError   it is unknown whether an earlier try's job still runs            (retriable)
+    │   └── JobKilledError           the task was killed, and the job with it                         (retriable)
+    ├── ProtocolError                a request, report or stored state is not of a form that is read
     └── LocalServiceError            a broker or cluster for tests and demos did not start or stop
 
 ``retriable`` says whether running the same task again, unchanged, can succeed.
@@ -56,213 +56,349 @@ from typing import ClassVar
 
 
 class KafkaSparkError(Exception):
-    """Base class of the errors that this package raises."""
+    """Base of every error that this package raises on purpose.
+
+    Read the message: it says what is wrong and what to do. Catch this class to catch them all.
+    """
 
     retriable: ClassVar[bool] = False
 
 
 class InvalidInputError(KafkaSparkError):
-    """A parameter or connection is invalid. Nothing was started."""
+    """A parameter cannot be right. Nothing was started.
+
+    Correct the parameter that the message names. If it is a template, check what it rendered to.
+    """
 
 
 class OffsetRangeError(InvalidInputError):
-    """An offset range is malformed, duplicated, or overlaps another."""
+    """An offset range is malformed, given twice or overlaps another one.
+
+    Correct ``offset_ranges``, or pass ``merge_overlaps=True`` to write the records of overlapping ranges once.
+    """
 
 
 class BoundError(InvalidInputError):
-    """A start, an end or a window is malformed, reversed, empty or in the future."""
+    """A start, an end or a time window is malformed, reversed, empty or in the future.
+
+    Correct the offsets or timestamps that the message names.
+    """
 
 
 class OptionError(InvalidInputError):
-    """An option is misspelt, refused by Spark, ignored by Spark, or contradicts another."""
+    """An option is misspelt, refused, ignored by Spark, or contradicts another one.
+
+    Correct or remove the option. The message names the parameter to use instead, if there is one.
+    """
 
 
 class ExpressionError(InvalidInputError):
-    """An SQL expression does not compile against the source columns."""
+    """An SQL expression does not compile, is not permitted, or fails on the data of a record.
+
+    Correct ``where``, ``columns`` or ``target_topic_expr``, or leave out the records on which it fails.
+    """
 
 
 class ConnectionConfigError(InvalidInputError):
-    """An Airflow connection is missing, incomplete, or cannot be translated for Spark."""
+    """An Airflow connection is missing, incomplete, or has no counterpart in one of the Kafka clients.
+
+    Correct the property of the connection that the message names.
+    """
 
 
 class TargetError(InvalidInputError):
-    """The target cannot take the records: it is missing, has too few partitions, or is the source itself."""
+    """The target cannot take the records: it is missing, is also read, has too few partitions, or refuses a record.
+
+    Create or change the target topic, or leave out the record that the message names. Then clear the task.
+    """
 
 
 class PlanError(KafkaSparkError):
-    """The broker does not hold what the plan asks for."""
+    """The broker does not hold what the plan asks for.
+
+    Correct the offsets, or wait for the open transaction that the message names. If the log was longer before, the
+    topic was deleted and created again.
+    """
 
 
 class UnknownTopicError(PlanError):
-    """A topic or partition does not exist."""
+    """A topic or partition does not exist, or the login may not see it.
+
+    Correct the name, create the topic, or grant DESCRIBE on it.
+    """
 
 
 class DataLossError(PlanError):
-    """Requested records are no longer available: retention deleted them, or the topic was re-created."""
+    """Requested records are no longer available: they aged out, or the topic was deleted or created again.
+
+    Clear the task to plan again, or pass ``fail_on_data_loss=False`` to copy what is left. The result then names the
+    gap.
+    """
 
 
 class CheckpointError(KafkaSparkError):
-    """A checkpoint is damaged, out of reach, or belongs to another job."""
+    """A checkpoint is damaged, out of reach, or belongs to another job.
+
+    Restore the file that the message names, or pass another ``checkpoint_location``. For a changed job, pass the
+    ``reset_checkpoint_to`` that the message gives.
+    """
 
 
 class CheckpointMissingError(CheckpointError):
-    """There is no checkpoint where one was expected."""
+    """There is no checkpoint where a sensor expects one.
+
+    Correct the location, run the stream first, or add ``"if_missing": "earliest"`` to ``since``.
+    """
 
 
 class CheckpointInUseError(CheckpointError):
-    """Another run is using the checkpoint now."""
+    """Another run is using the checkpoint.
+
+    Set ``max_active_runs=1`` for the DAG, and give each task a ``checkpoint_location`` of its own.
+    """
 
     retriable = True
 
 
 class ConsumerGroupError(KafkaSparkError):
-    """A consumer group has members, or did not take all offsets."""
+    """A consumer group has members, or did not take all offsets.
+
+    Pass a ``commit_group_id`` that nobody consumes with.
+    """
 
     retriable = True
 
 
 class BrokerError(KafkaSparkError):
-    """The broker did not answer as it should."""
+    """A broker did not answer as it should.
+
+    Look at the reason in the message, and at the logs of the brokers.
+    """
 
 
 class BrokerUnavailableError(BrokerError):
-    """No answer from any bootstrap server within the time-out."""
+    """No broker answered within the timeout, or the identity provider or KDC did not.
+
+    Check that the brokers are up and reachable from the worker, and that ``security.protocol`` is that of the listener.
+    """
 
     retriable = True
 
 
 class BrokerAuthenticationError(BrokerError):
-    """The broker refused the login."""
+    """The broker refused the login.
+
+    Check ``security.protocol``, ``sasl.mechanism`` and the credentials of the connection.
+    """
 
 
 class BrokerTlsError(BrokerAuthenticationError):
-    """TLS failed before any login: a certificate is not trusted, has expired, is of another host, or is missing."""
+    """TLS failed before the login: a certificate is missing, expired, not trusted, or of another host.
+
+    Correct the certificate or the trusted CA that the message names.
+    """
 
 
 class BrokerAuthorizationError(BrokerError):
-    """The login is known, and lacks a permission."""
+    """The login is known, but lacks a permission.
+
+    Grant the ACL that the message names. The permissions page lists what each task needs.
+    """
 
 
 class DelegationTokenError(BrokerError):
-    """A delegation token does not exist, belongs to others, or is unavailable from this broker."""
+    """A delegation token does not exist, is not visible to the login, or cannot be made by this broker.
+
+    Check the token's id, its owner and renewers, and ``delegation.token.secret.key`` of the brokers.
+    """
 
 
 class DelegationTokenNotUsableError(BrokerError):
-    """A new delegation token is still refused by a broker, which may not have heard of it yet."""
+    """A broker still refuses a new delegation token that it may not know yet.
+
+    Wait for the retry. If it fails too, check that all brokers reach their controller.
+    """
 
     retriable = True
 
 
 class DelegationTokenExpiredError(DelegationTokenError):
-    """A delegation token has ended, or ends too soon."""
+    """A delegation token has ended, or cannot live long enough.
+
+    Make a new token, and renew it earlier. For ``min_token_lifetime``, split the job or raise
+    ``delegation.token.max.lifetime.ms``.
+    """
 
 
 class SubmitError(KafkaSparkError):
-    """The Spark job could not be started or followed."""
+    """The Spark job could not be started or followed.
+
+    Look at the subclass: it names what is wrong.
+    """
 
 
 class JavaNotFoundError(SubmitError):
-    """There is no Java, or only one that is too old for Spark."""
+    """There is no Java on the worker, or only one that is too old for Spark.
+
+    Install Java 17, or set ``JAVA_HOME`` or the ``PATH`` of the worker to it.
+    """
 
 
 class JavaStartError(SubmitError):
-    """Java exists, but the JVM next to the task did not start in time, or ended at its start."""
+    """A JVM for Kafka's Java client did not start in time, or ended at its start.
+
+    Run ``java -version`` on the worker, and check its free memory.
+    """
 
     retriable = True
 
 
 class SparkSubmitNotFoundError(SubmitError):
-    """There is no ``spark-submit`` where the connection or the PATH says."""
+    """There is no ``spark-submit`` on the worker.
+
+    Install ``pyspark`` in Airflow's environment, or set ``SPARK_HOME``.
+    """
 
 
 class SparkVersionError(SubmitError):
-    """The installed pyspark and pyspark-client are of different versions, so that their common files are a mixture."""
+    """The installed ``pyspark`` and ``pyspark-client`` have different versions, so their common files are mixed.
+
+    Run the ``pip install`` command that the message gives.
+    """
 
 
 class JarError(SubmitError):
-    """The Kafka connector's jars are missing, unreadable, or unavailable for this Spark version."""
+    """Jars of the Kafka connector are missing, unreadable or unavailable.
+
+    Check the network or the Maven mirror, or pass ``kafka_connector`` a folder with the jars.
+    """
 
 
 class ReportLocationError(SubmitError):
-    """The job's report cannot travel back from where the driver runs."""
+    """The job's report cannot reach the worker.
+
+    In cluster mode, pass a ``report_location`` that driver and worker both reach, and install the Airflow provider of
+    that storage.
+    """
 
 
 class JobFolderError(SubmitError):
-    """The files of a job cannot be written to the worker's temporary folder. Nothing was written to Kafka."""
+    """The worker's temporary folder cannot take the files of a job. Nothing was written to Kafka.
+
+    Free space there, or set ``TMPDIR`` to another folder.
+    """
 
     retriable = True
 
 
 class StartNotRecordedError(SubmitError):
-    """Airflow did not record the start of the job, so a retry could not wait for its end. The job was stopped."""
+    """Airflow did not record the start of the job, so a retry could not wait for its end. The job was stopped.
+
+    Check Airflow's API server.
+    """
 
     retriable = True
 
 
 class JobError(KafkaSparkError):
-    """The Spark job ran and did not prove delivery."""
+    """The Spark job ran and did not prove delivery.
+
+    Look at the subclass: it names what is wrong.
+    """
 
 
 class JobFailedError(JobError):
-    """The job reported a failure of its own."""
+    """The job reported a failure that has no name of its own.
+
+    Look at the cause in the message and at the driver's log.
+    """
 
     retriable = True
 
 
 class JobReportMissingError(JobError):
-    """The job ended and left no report: its driver died, or its report was lost."""
+    """The job ended without a report: its driver died, or the report was lost.
+
+    Look at the end of the driver's log in the message, such as for lack of memory.
+    """
 
     retriable = True
 
 
 class JobReportForgedError(JobError):
-    """The report does not prove that the submitted job wrote it: something else wrote or changed it."""
+    """The report was not written by the submitted job, or was changed afterwards.
+
+    Check who may write to ``report_location``.
+    """
 
     retriable = True
 
 
 class DeliveryError(JobError):
-    """The job's report does not match the plan: something did not arrive."""
+    """The job's report does not match the plan: records may be missing from the target.
+
+    Wait for the retry, which writes what is missing. If it fails too, look at the ranges in the message.
+    """
 
     retriable = True
 
 
 class DuplicateRecordsError(JobError):
-    """Everything was delivered, and some records more than once. A retry cannot undo that."""
+    """All records were delivered, and some of them more than once.
+
+    Remove the surplus by the provenance header, or pass ``allow_duplicates=True`` to have it reported only.
+    """
 
 
 class JobTokenEndedError(JobError):
-    """The delegation token that the job logged in with ended while it ran."""
+    """The delegation token that the job logged in with ended while it ran.
+
+    Raise ``delegation.token.max.lifetime.ms``, or split the job.
+    """
 
     retriable = True
 
 
 class RunTakenOverError(JobError):
-    """A later try of the same run writes now, so this one was fenced and wrote nothing more."""
+    """A later try of the same run writes now. This one was fenced and writes nothing more.
+
+    Nothing: the later try finishes the run.
+    """
 
     retriable = True
 
 
 class EarlierJobUnknownError(JobError):
-    """It is unknown whether the job of an earlier try still runs. A second job beside it would write records twice."""
+    """It is unknown whether the job of an earlier try still runs. A second job could write the same records again.
+
+    Give the worker access to YARN's ResourceManager or to Kubernetes, as the message says.
+    """
 
     retriable = True
 
 
 class JobKilledError(JobError):
-    """The task was killed, and the job with it. Airflow decides about a retry: not after a user's kill, but after an
-    eviction.
+    """The task was killed, and its job with it. Airflow decides whether it is tried again.
+
+    Clear the task to go on. It writes only what is missing.
     """
 
     retriable = True
 
 
 class ProtocolError(KafkaSparkError):
-    """A request or report has a version or shape that this package does not know."""
+    """A request, report, event or stored state is not of the version or form that this package reads.
+
+    Run the same version of this package on all workers and triggerers, and remove copies installed on the cluster.
+    Clear a task whose stored plan is too old.
+    """
 
 
 class LocalServiceError(KafkaSparkError):
-    """A broker or cluster for tests and demos did not start, answer or stop."""
+    """A broker or cluster for tests and demos did not start, answer or stop.
+
+    Look at the end of its log in the message.
+    """
 
 
 def error_named(name: str, default: type[KafkaSparkError]) -> type[KafkaSparkError]:

@@ -16,7 +16,7 @@ from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRa
 #: Up to this number of ranges, none is merged with another.
 MOST_UNGROUPED_RANGES = 64
 #: A gap of at most this many offsets is read, which costs less than a seek or another task. Measured:
-#: docs/performance.md.
+#: docs/explanation/performance.md.
 SMALL_GAP_OFFSETS = 5_000
 
 

@@ -192,7 +192,8 @@ def _look_at_permissions(hook: KafkaHook, metadata: Callable[[], Any]) -> str:
         if hook.unauthorized_topics([_NO_TOPIC]):
             raise _CheckFailedError(
                 "The login sees no topic: it may DESCRIBE none of those that there are. Grant READ on the topics that "
-                "are copied, and WRITE on those that are copied to; docs/permissions.md lists what each task needs."
+                "are copied, and WRITE on those that are copied to; docs/reference/permissions.md lists what "
+                "each task needs."
             )
         return "the cluster has no topic yet"
     may = _permissions(hook, names)

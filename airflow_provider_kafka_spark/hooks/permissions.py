@@ -41,5 +41,5 @@ def check_operations(hook: KafkaHook, resource: str, permitted: Collection[Enum]
         raise BrokerAuthorizationError(
             f"The login of {hook.config.bootstrap_servers} (connection {hook.conn_id!r}) lacks a permission: it needs "
             f"{' and '.join(lacking)} on {resource}, and has only {', '.join(sorted(names))}. Grant it; "
-            "docs/permissions.md lists what each task needs."
+            "docs/reference/permissions.md lists what each task needs."
         )

@@ -44,7 +44,8 @@ def check_transactions(hook: KafkaHook, timeout_ms: int) -> None:
         if code == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
             raise BrokerAuthorizationError(
                 f"The login of {where} needs WRITE on the transactional ids that begin with {PREFIX!r} (an ACL of the "
-                f"pattern type prefixed): the job writes exactly once. Grant it; docs/permissions.md lists what each "
+                f"pattern type prefixed): the job writes exactly once. Grant it; docs/reference/permissions.md "
+                "lists what each "
                 f"task needs. {_OTHERWISE}"
             ) from error
         if code == KafkaError.INVALID_TRANSACTION_TIMEOUT:
@@ -64,7 +65,8 @@ def check_transactions(hook: KafkaHook, timeout_ms: int) -> None:
     except BrokerAuthorizationError as error:
         raise BrokerAuthorizationError(
             f"The login of {where} needs READ on the groups that begin with {PREFIX!r} (an ACL of the pattern type "
-            f"prefixed): the job commits its progress there. Grant it; docs/permissions.md lists what each task needs. "
+            f"prefixed): the job commits its progress there. Grant it; docs/reference/permissions.md lists what "
+            "each task needs. "
             f"{_OTHERWISE}"
         ) from error
 

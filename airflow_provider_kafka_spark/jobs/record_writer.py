@@ -209,6 +209,7 @@ def _missing(error: Exception) -> str:
         )
     return (
         f"The writer must compile against the Kafka connector of this Spark version; got {first}. Leave "
-        "kafka_connector out to have the connector fetched, or use a Spark version that docs/versions.md names. "
+        "kafka_connector out to have the connector fetched, or use a Spark version that "
+        "docs/reference/versions.md names. "
         "Nothing was written."
     )

@@ -166,7 +166,8 @@ class KafkaNewRecordsSensor(KafkaOffsetsSensor):
     :param topic_pattern: a regular expression that matches whole names; exactly one of the two. (templated)
     :param since: offsets ``{"offsets": {"orders": {"0": 23}}}``, the result of another task of this package
         (``copy.output``), ``{"checkpoint_location": ...}``, ``{"group_id": ...}`` or ``{"timestamp": ...}``; see
-        ``docs/sensors.md`` for shorter forms. A partition that it does not know counts from its beginning. (templated)
+        ``docs/reference/sensors.md`` for shorter forms. A partition that it does not know counts from its beginning.
+        (templated)
     :param min_records: how many are enough. (templated)
     :param max_wait_for_min: seconds after the timestamp of the first new record, or a timedelta, after which fewer are
         enough.

@@ -21,6 +21,7 @@ from tests.e2e.shop import Shop
 _CHECKOUT = Path(__file__).resolve().parents[2]
 DAGS = _CHECKOUT / "dags"
 README = _CHECKOUT / "README.md"
+GETTING_STARTED = _CHECKOUT / "docs/getting-started.md"
 
 
 def printed_dag() -> str:

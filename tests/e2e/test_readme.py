@@ -8,7 +8,7 @@ import pytest
 
 from airflow_provider_kafka_spark.testing.airflow_home import AirflowHome
 from airflow_provider_kafka_spark.testing.dag_runs import DagRuns
-from tests.e2e.conftest import README, printed_dag
+from tests.e2e.conftest import GETTING_STARTED, printed_dag
 from tests.e2e.shop import Shop
 
 
@@ -21,7 +21,7 @@ def test_the_printed_dag_is_short() -> None:
 @pytest.mark.spark
 @pytest.mark.airflow
 def test_the_printed_dag_runs_as_printed(shop: Shop, airflow_home: AirflowHome, dag_runs: DagRuns) -> None:
-    """It copies what it says, with the keys in its result that the README shows."""
+    """It copies what it says, with the keys in its result that the first page of the documentation shows."""
     left = dag_runs.run("replay_last_night", airflow_home.logs / "readme.log")
 
     result = left["tasks"]["replay"]["-1"]["xcom"]["return_value"]
@@ -29,7 +29,7 @@ def test_the_printed_dag_runs_as_printed(shop: Shop, airflow_home: AirflowHome, 
         (0, 100, 200),
         (1, 0, 50),
     ]
-    printed = re.search(r"```json\n(.+?)```", README.read_text(), re.DOTALL)
+    printed = re.search(r"```json\n(.+?)```", GETTING_STARTED.read_text(), re.DOTALL)
     assert printed is not None
     assert set(re.findall(r'"(\w+)": ', printed[1])) - set(result) == {
         "topic",

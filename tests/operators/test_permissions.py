@@ -1,8 +1,7 @@
-"""Every task with exactly the ACLs that docs/permissions.md lists for it, and without each one of them, on a broker
-with an authorizer.
+"""Every task with exactly the ACLs that docs/reference/permissions.md lists, and without each one of them.
 
-The job runs in a Spark of this process, in place of ``spark-submit``; where a permission lacks, no job is to be started
-at all.
+The broker has an authorizer. The job runs in a Spark of this process, in place of ``spark-submit``; where a permission
+lacks, no job is to be started at all.
 """
 
 from __future__ import annotations

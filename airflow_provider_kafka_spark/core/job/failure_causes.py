@@ -90,7 +90,7 @@ _CAUSES = (
     (
         r"AuthorizationException|Not authorized to access",
         "BrokerAuthorizationError",
-        "A login lacks a permission; docs/permissions.md lists what is needed.",
+        "A login lacks a permission; docs/reference/permissions.md lists what is needed.",
     ),
     (
         r"kafka\.common\.errors\.(Timeout|Disconnect|Network)\w*Exception|has passed since batch creation",

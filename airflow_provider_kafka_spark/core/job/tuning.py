@@ -1,7 +1,8 @@
 """Client settings for the plan. No I/O.
 
-Measured on realistic records (docs/performance.md): large fetches are faster on long ranges, and waste time and memory
-on many short ones, because each seek discards the rest of a fetch and each cached consumer keeps its buffer.
+Measured on realistic records (docs/explanation/performance.md): large fetches are faster on long ranges. They
+waste time and memory on many short ones, because each seek discards the rest of a fetch and each cached consumer keeps
+its buffer.
 """
 
 from __future__ import annotations

@@ -10,7 +10,9 @@ import pytest
 from airflow_provider_kafka_spark.core.client_config import parse
 from airflow_provider_kafka_spark.core.connection.connection_form import FIELDS, FormFields, extra_of_form
 
-_DOCS = (Path(__file__).parents[3] / "docs/connections.md").read_text()
+_FOLDER = Path(__file__).parents[3] / "docs"
+_PAGES = ("how-to/connect-to-a-secured-cluster.md", "reference/connections.md")
+_DOCS = "\n".join((_FOLDER / page).read_text() for page in _PAGES)
 _EXAMPLES = [json.loads(block) for block in re.findall(r"```json\n(.*?)```", _DOCS, re.DOTALL)]
 
 

@@ -288,7 +288,7 @@ def test_a_lacking_permission_is_named(said: str, asked: JobRequest | None, need
     assert failure.error == "BrokerAuthorizationError"
     assert said in failure.message
     assert needs in failure.message
-    assert "docs/permissions.md" not in failure.message
+    assert "docs/reference/permissions.md" not in failure.message
 
 
 def test_an_unknown_failure_may_be_retried() -> None:

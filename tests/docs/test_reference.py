@@ -1,0 +1,62 @@
+"""What the reference lists besides parameters: keys of results, options, environment variables."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_kafka_spark.core.delivery import result_of_empty_plan, result_of_plan
+from airflow_provider_kafka_spark.core.errors import OptionError
+from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
+from airflow_provider_kafka_spark.core.options import check_sink_options, check_source_options
+from airflow_provider_kafka_spark.core.plan import ReplayPlan, Target
+
+_CHECKOUT = Path(__file__).parents[2]
+_REFERENCE = _CHECKOUT / "docs" / "reference"
+_PLAN = ReplayPlan("a", "b", Target("copy"), OffsetRanges([]))
+
+
+def _first_cells(page: str, heading: str) -> list[str]:
+    """What the first column of the table below a heading has in backticks."""
+    found = re.search(rf"^##+ {re.escape(heading)}\n(.*?)(?=^##+ |\Z)", (_REFERENCE / page).read_text(), re.M | re.S)
+    assert found
+    rows = [line.split("|")[1] for line in found[1].splitlines() if line.startswith("| `")]
+    return [name for cell in rows for name in re.findall(r"`([^`]+)`", cell)]
+
+
+def test_the_keys_of_a_result() -> None:
+    assert set(_first_cells("results.md", "Copying operators")) == set(result_of_empty_plan(_PLAN, "r"))
+
+
+def test_the_keys_of_a_plan() -> None:
+    assert set(_first_cells("results.md", "`plan_only=True`")) == set(result_of_plan(_PLAN, "r"))
+
+
+@pytest.mark.parametrize("option", _first_cells("options.md", "Refused source options"))
+@pytest.mark.parametrize("stream", [False, True], ids=["batch", "stream"])
+def test_a_source_option_that_is_listed_as_refused_is_refused(option: str, stream: bool) -> None:
+    with pytest.raises(OptionError, match="must not set"):
+        check_source_options({option.replace("*", "mechanism"): "1"}, stream=stream)
+
+
+@pytest.mark.parametrize("option", _first_cells("options.md", "Refused sink options"))
+def test_a_sink_option_that_is_listed_as_refused_is_refused(option: str) -> None:
+    with pytest.raises(OptionError, match="must not set"):
+        check_sink_options({option.replace("*", "mechanism"): "1"})
+
+
+@pytest.mark.parametrize(
+    "option", [o for o in _first_cells("options.md", "Permitted options") if "<" not in o] + ["kafka.client.id"]
+)
+def test_a_source_option_that_is_listed_as_permitted_is_permitted(option: str) -> None:
+    assert check_source_options({option: "1"}) == {option: "1"}
+
+
+def test_every_environment_variable_of_the_package_is_listed() -> None:
+    modules = (_CHECKOUT / "airflow_provider_kafka_spark").rglob("*.py")
+    read = {name for file in modules for name in re.findall(r'"(AIRFLOW_KAFKA_SPARK_[A-Z_]+)"', file.read_text())}
+    listed = _first_cells("configuration.md", "Environment variables of this package")
+
+    assert read == set(listed)
