@@ -60,8 +60,8 @@ check: $(READY) ## Lint, format, types, layer rules: what CI runs before the tes
 	@$(BIN)/lint-imports --cache-dir .cache/import-linter --config setup.cfg
 	@sh .ci/check_java
 
-faults: setup ## Kill and suspend processes at random moments, many times (long; FAULT_ROUNDS=20 FAULT_SEED=7)
-	@FAULT_ROUNDS=$${FAULT_ROUNDS:-20} $(BIN)/python -m pytest tests/faults -m fault
+faults: setup ## Kill and suspend processes at random moments, 110 times (long; FAULT_ROUNDS=10 FAULT_SEED=7)
+	@FAULT_ROUNDS=$${FAULT_ROUNDS:-10} $(BIN)/python -m pytest --numprocesses=$(PROCESSES) --dist=load tests/faults -m fault
 
 format: $(READY) ## Format the code and correct what the linter can
 	@$(BIN)/ruff check --fix --quiet . || true
