@@ -111,7 +111,7 @@ def test_the_clock_is_the_broker_s(
     with DelegationTokenHook("alice") as hook:
         assert abs(hook.now_ms() - clock() * 1000) < 5000
     assert (
-        f"s {'behind' if shift > 0 else 'ahead of'} this machine's; tokens go by the broker's"
+        f"s {'behind' if shift > 0 else 'ahead of'} this machine's; the times of tokens are the broker's"
         in capsys.readouterr().out
     )
 

@@ -514,5 +514,5 @@ def test_tokens_of_ones_own_need_no_acl(broker: KafkaBroker, capsys: pytest.Capt
         with granted(broker, [clock], PRINCIPALS, NAMES) if kind is RenewDelegationTokensOperator else nullcontext():
             result = kind(task_id="t", conn_id="watcher", token_ids=ids).execute(task_context())  # type: ignore[arg-type]
         assert [token["token_id"] for token in result["tokens"]] == ids
-        is_warned = "does not tell its own" in capsys.readouterr().out
+        is_warned = "does not return its own" in capsys.readouterr().out
         assert is_warned == (kind is ExpireDelegationTokensOperator)

@@ -97,7 +97,8 @@ _PYTHON = "[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: "
         ),
         pytest.param("[SSL: WRONG_VERSION_NUMBER] wrong version number", TLS, "does not speak TLS", id="openssl-plain"),
         pytest.param(
-            "[SSL: TLSV13_ALERT_CERTIFICATE_REQUIRED] tlsv13 alert certificate required", TLS, "requires a client certificate",
+            "[SSL: TLSV13_ALERT_CERTIFICATE_REQUIRED] tlsv13 alert certificate required", TLS,
+            "requires a client certificate",
             id="openssl-certificate-required",
         ),
         pytest.param(

@@ -267,7 +267,7 @@ def test_an_old_java_is_refused(tmp_path: Path) -> None:
 
 def test_a_java_that_does_not_run_is_refused(tmp_path: Path) -> None:
     """Such as the stub of macOS, which only asks to install one."""
-    with pytest.raises(JavaNotFoundError, match=r"tell its version.*Looked at"):
+    with pytest.raises(JavaNotFoundError, match=r"print its version.*Looked at"):
         find_java(environ={"PATH": str(_java(tmp_path, "No Java runtime present").parent)})
 
 
