@@ -1,4 +1,4 @@
-"""Create, describe, renew and expire Kafka's delegation tokens. No Python client can, so it uses the Java AdminClient."""
+"""Create, describe, renew and expire Kafka's delegation tokens, by the Java AdminClient."""
 
 from __future__ import annotations
 

@@ -221,7 +221,7 @@ def test_the_owner_in_default_args_is_airflows(made: Made) -> None:
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        pytest.param({}, "Say which delegation tokens are meant", id="none"),
+        pytest.param({}, "Select delegation tokens", id="none"),
         pytest.param({"token_ids": ["no-such-token"]}, "no-such-token", id="unknown"),
         pytest.param({"token_ids": []}, "token_ids must be a list", id="empty"),
         pytest.param({"token_ids": {"tokens": []}}, "token_ids must be a list", id="empty-result"),
