@@ -63,7 +63,7 @@ check: $(READY) ## Lint, format, types, layer rules: what CI runs before the tes
 faults: setup ## Kill and suspend processes at random moments, many times (long; FAULT_ROUNDS=20 FAULT_SEED=7)
 	@FAULT_ROUNDS=$${FAULT_ROUNDS:-20} $(BIN)/python -m pytest tests/faults -m fault
 
-format: $(READY) ## Format the code and mend what the linter can
+format: $(READY) ## Format the code and fix what the linter can
 	@$(BIN)/ruff check --fix --quiet . || true
 	@$(BIN)/ruff format .
 

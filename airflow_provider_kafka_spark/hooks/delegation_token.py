@@ -278,8 +278,8 @@ class DelegationTokenHook(ManagedResource, BaseHook):
             except BrokerAuthenticationError as error:
                 if re.search("not enabled in the server|it has:", str(error)):
                     raise DelegationTokenError(
-                        f"A login with a delegation token goes by SCRAM, and the listener must have {mechanism}, "
-                        f"besides {self.config.mechanism} for the connection itself. Enable it in "
+                        f"A login with a delegation token goes by SCRAM, and the listener must have {mechanism}, in "
+                        f"addition to {self.config.mechanism} for the connection itself. Enable it in "
                         "sasl.enabled.mechanisms of the broker, or name another in the connection's Extra as "
                         "'delegation.token.mechanism'."
                     ) from None

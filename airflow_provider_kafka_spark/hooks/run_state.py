@@ -300,7 +300,7 @@ class StreamRunStore:
 
 
 def remember_success(context: Context) -> None:
-    """As a task's ``on_success_callback``: a clear from now on is the wish to copy again.
+    """As a task's ``on_success_callback``: a clear from now on requests another copy.
 
     Only Airflow knows that a task succeeded: one that has delivered all may still fail by its XCom or its worker.
     """

@@ -186,13 +186,13 @@ class ExpireDelegationTokensOperator(DelegationTokensOperator):
         :raises AirflowFailException: if one does not exist, or the login may not expire it; the others are expired
             first.
         """
-        wished = self._selection()
+        requested = self._selection()
         period_ms = None if self.expire_in is None else milliseconds(self.expire_in, "expire_in")
         memory = context["task_state_store"]
         with self._hook() as hook:
-            now_ms, listed = hook.now_ms(), hook.describe(wished.owner)
+            now_ms, listed = hook.now_ms(), hook.describe(requested.owner)
             there = {token.token_id for token in listed}
-            selection = wished.among(there)
+            selection = requested.among(there)
             meant = self._meant(listed, selection, now_ms)
             earlier = memory.get(_SEEN_KEY)
             seen = {token.token_id for token in meant}
@@ -207,9 +207,9 @@ class ExpireDelegationTokensOperator(DelegationTokensOperator):
             self.log.info("Already ends sooner than expire_in: %s.", token)
         for token in expired:
             self.log.info("Ends now, or after expire_in: %s.", token)
-        unknown = tuple(name for name in wished.token_ids or () if name not in there | seen)
+        unknown = tuple(name for name in requested.token_ids or () if name not in there | seen)
         if unknown:
-            replace(wished, token_ids=unknown).pick(())
+            replace(requested, token_ids=unknown).pick(())
         if not expired:
             self.log.info("Nothing to expire: there are no %s that have not ended.", selection)
         return {"tokens": [t.as_json() for t in expired]}

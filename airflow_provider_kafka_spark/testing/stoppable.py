@@ -43,7 +43,7 @@ class Stoppable:
         self._ending = False
         sys.addaudithook(self._before)
         for number in _SIGNALS:
-            signal.signal(number, self._told)
+            signal.signal(number, self._on_signal)
 
     def run(self, work: Callable[[], int], clean_up: Callable[[], None]) -> int:
         """Return the work's exit code; after a signal it does not return, and the process ends.
@@ -70,7 +70,7 @@ class Stoppable:
             sys.stdout.write(text + "\n")
             sys.stdout.flush()
 
-    def _told(self, number: int, _frame: FrameType | None) -> None:
+    def _on_signal(self, number: int, _frame: FrameType | None) -> None:
         self._signal = self._signal or number
 
     def _before(self, event: str, _arguments: object) -> None:

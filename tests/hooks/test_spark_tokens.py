@@ -1,4 +1,4 @@
-"""Where Spark itself may be told to obtain delegation tokens, and how its settings reach it."""
+"""When Spark itself may obtain delegation tokens, and how its settings are passed."""
 
 from __future__ import annotations
 

@@ -400,7 +400,7 @@ def test_a_topic_that_is_created_again_while_its_job_starts_is_an_error(
 def test_operators_that_one_task_calls_do_their_own_work(
     kafka: KafkaBroker, two_topics: tuple[str, str, str], recording_spark: RecordingSpark
 ) -> None:
-    """In the first try and at a retry; two of one id are refused, since a retry could not tell them apart."""
+    """In the first try and at a retry; two of one id are refused, since a retry could not distinguish them."""
     *sources, target = two_topics
     store = TaskStateStore()
 

@@ -413,7 +413,7 @@ def _subclasses(kind: type) -> Iterator[type]:
 
 
 def test_a_topic_that_only_the_expression_knows(broker: KafkaBroker, world: World) -> None:
-    """Spark cannot tell one that may not be seen from one that does not exist; the error says both."""
+    """Spark cannot distinguish an unauthorized topic from a missing one; the error says both."""
     acls = [acl for acl in needed("KafkaToKafkaBatchOperator") if acl.resource != "target"]
     parameters = {**COPY, "target_topic": None, "target_topic_expr": "concat('co', 'py')"}
     with (
@@ -455,7 +455,7 @@ def test_optional_permissions_only_lose_a_check(
 
 
 def test_a_watcher_says_what_it_lacks(broker: KafkaBroker, world: World, capsys: pytest.CaptureFixture[str]) -> None:
-    """It has no task that could fail: the log tells. As soon as it may look, it announces what is there."""
+    """It has no task to fail, so it logs a warning. When it is authorized, it announces the new records."""
     (lacking,) = needed("KafkaNewRecordsTrigger")
 
     said: list[str] = []
@@ -482,9 +482,7 @@ def sensor(token_ids: list[str] | None = None) -> DelegationTokenExpirySensor:
 
 @pytest.mark.usefixtures("plain_py4j")
 def test_a_sensor_for_tokens_of_others(broker: KafkaBroker, alices_token: str, token_acl: TokenAcl) -> None:
-    """Nobody is told of them but their owner, their renewers, and whom the ACL names; that one may not renew them all
-    the same.
-    """
+    """Only their owner, their renewers and the ACL's principal see them; the latter may not renew them all the same."""
     (acl,) = needed("DelegationTokenExpirySensor", "tokens of others")
     assert (acl.operation, acl.resource_type, acl.login) == ("DESCRIBE", "DelegationToken", "connection")
     with pytest.raises(AirflowFailException, match=rf"{alices_token}.*DESCRIBE on the token"):

@@ -78,16 +78,16 @@ class BrokerFailures:
     def __init__(self, config: KafkaClientConfig, with_field_names: Callable[[str], str]) -> None:
         self._config = config
         self._with_field_names = with_field_names
-        self._told: list[KafkaError] = []
+        self._errors: list[KafkaError] = []
         self._asked: tuple[float, LoginFault | None] | None = None
 
     def add(self, error: KafkaError) -> None:
         """The clients' ``error_cb``."""
-        self._told.append(error)
+        self._errors.append(error)
 
     def forget(self) -> None:
         """Forget earlier errors, which are not the cause of later failures."""
-        self._told.clear()
+        self._errors.clear()
         self._asked = None
 
     def is_final(self, waited: float, timeout: float) -> bool:
@@ -109,7 +109,7 @@ class BrokerFailures:
         """
         code = code_of(error)
         where = f"{self._config.bootstrap_servers} (connection {self._config.conn_id!r})"
-        said = "; ".join(dict.fromkeys(e.str() for e in self._told[-3:])) or text_of(error)
+        said = "; ".join(dict.fromkeys(e.str() for e in self._errors[-3:])) or text_of(error)
         fault = self._fault(timeout) if code in _UNREACHABLE | _REFUSED else None
         if fault is None and code in _AUTHENTICATION:
             fault = find_login_fault(text_of(error)) or _LOGIN_REFUSED
@@ -146,10 +146,10 @@ class BrokerFailures:
 
     def _fault(self, timeout: float) -> LoginFault | None:
         """The fault of TLS or login, as far as it is known."""
-        if not self._told:
+        if not self._errors:
             return None
-        codes = {error.code() for error in self._told}
-        fault = worst_login_fault(error.str() for error in self._told)
+        codes = {error.code() for error in self._errors}
+        fault = worst_login_fault(error.str() for error in self._errors)
         if (fault is None or fault.inconclusive) and KafkaError._RESOLVE not in codes:
             found = self._listener_fault(min(_PROBE_SECONDS, timeout / 2))
             # The client's errors about TLS or login are reliable; its guesses from a closed connection are not.
