@@ -63,7 +63,7 @@ check: $(READY) ## Lint, format, types, layer rules: what CI runs before the tes
 faults: setup ## Kill and suspend processes at random moments, 110 times (long; FAULT_ROUNDS=10 FAULT_SEED=7)
 	@FAULT_ROUNDS=$${FAULT_ROUNDS:-10} $(BIN)/python -m pytest --numprocesses=$(PROCESSES) --dist=load tests/faults -m fault
 
-format: $(READY) ## Format the code and correct what the linter can
+format: $(READY) ## Format the code and fix what the linter can
 	@$(BIN)/ruff check --fix --quiet . || true
 	@$(BIN)/ruff format .
 

@@ -48,7 +48,7 @@ _FIELDS: dict[str, Any] = {
     },
     "ssl_ca": {
         "label": "CA certificates",
-        "description": "Path on the worker, or the PEM text; empty for those that the machine trusts",
+        "description": "Path on the worker, or the PEM text; empty for the machine's trust store",
         "schema": _LONG_TEXT,
     },
     "ssl_certificate": {
@@ -68,7 +68,7 @@ _FIELDS: dict[str, Any] = {
     },
     "verify_host_names": {
         "label": "Check host names",
-        "description": "Brokers' certificates must be of the host that is asked for",
+        "description": "Brokers' certificates must match their host names",
         "schema": {"type": ["boolean", "null"], "default": True},
     },
     "kerberos_keytab": {
@@ -99,7 +99,7 @@ _FIELDS: dict[str, Any] = {
     },
     "delegation_mechanism": {
         "label": "Mechanism of delegation tokens",
-        "description": "By which a job logs in with a token: SCRAM-SHA-512 if empty",
+        "description": "For jobs that log in with a token: SCRAM-SHA-512 if empty",
         "schema": {"type": ["string", "null"], "enum": ["SCRAM-SHA-512", "SCRAM-SHA-256"]},
     },
     "delegation_max_lifetime_ms": {

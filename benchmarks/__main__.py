@@ -17,7 +17,7 @@ from benchmarks.rounds import emit
 from benchmarks.table import Section
 
 MEASUREMENTS = ("bulk", "streams", "replay", "ranges", "yarn", "planning", "sensors", "triggerer")
-#: Source, target and what the broker needs besides, for each record of the bulk copy and at least.
+#: Disk space for source, target and broker: for each record of the bulk copy, and at least.
 _BYTES_PER_RECORD, _LEAST_BYTES = 1_000, 5_000_000_000
 
 
@@ -41,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             for name in options.only:
                 sections.append(measurements[name]())
                 print(sections[-1].markdown(), flush=True)
-                # After each one, so that what took an hour is not lost with what fails after it.
+                # After each one, so that a failure does not lose earlier results.
                 if options.output is not None:
                     options.output.write_text("\n".join([header, *(section.markdown() for section in sections)]))
     except KeyboardInterrupt:
@@ -114,7 +114,7 @@ def _header(options: argparse.Namespace) -> str:
 
 
 def _measurements(options: argparse.Namespace, folder: Path) -> dict[str, Callable[[], Section]]:
-    # Imported behind the change of environment: Airflow reads it when it is imported.
+    # Imported after the change of environment, which Airflow reads at import.
     from benchmarks import bulk, planning, ranges, replay, sensors, streams, triggerer, yarn
 
     return {

@@ -1,5 +1,5 @@
-"""Run an operator's ``execute`` as a task would, in a process of its own that has Airflow and the operator imported
-before the clock starts.
+"""Run an operator's ``execute`` as a task does, in a separate process that imports Airflow and the operator before the
+clock starts.
 
 ``python -m benchmarks.airflow_task SPECIFICATION RESULT`` is that process.
 """
@@ -55,7 +55,7 @@ def run_in_child(operator: str, arguments: Mapping[str, Any], folder: Path) -> t
 
 
 def request_of(operator: str, arguments: Mapping[str, Any]) -> JobRequest:
-    """The request that one of our operators would submit, its defaults and all, without submitting it.
+    """The request that an operator would submit, with its defaults, without submitting it.
 
     :param operator: one of the names above.
     """

@@ -1,4 +1,4 @@
-"""A bulk copy of realistic orders: our job, the job people write by hand, and the other tools."""
+"""A bulk copy of realistic orders: our job, a hand-written job, and other tools."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class _Copies:
     def variant(
         self, name: str, copy: Callable[[str], float | None], *, warm_up: bool = True, suffix: str = ""
     ) -> Variant:
-        """:param copy: copies into the topic that it is given; returns its own seconds, or None to be timed here."""
+        """:param copy: copies into the given topic; returns its own seconds, or None to be timed here."""
 
         def run() -> float:
             with fresh_topic(self.broker, PARTITIONS, suffix) as target:

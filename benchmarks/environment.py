@@ -26,14 +26,14 @@ def own_environment() -> Iterator[Path]:
             "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
             "AIRFLOW__LOGGING__LOGGING_LEVEL": "ERROR",
             "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": MASTER}),
-            # For our children: what they have no time to remove goes with the folder.
+            # For child processes: files that they do not remove are removed with the folder.
             "TMPDIR": str(folder),
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_LOCAL_DIRS": str(folder / "spark"),
             "PYSPARK_PYTHON": sys.executable,
             "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]),
         }
-        # Settings of some other Spark would take part in only some of the variants.
+        # Settings of another Spark would affect only some of the variants.
         for variable in ("SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS", "PYSPARK_DRIVER_PYTHON"):
             os.environ.pop(variable, None)
         yield folder

@@ -1,4 +1,4 @@
-"""The job that people write by hand: Spark's Kafka source and sink with Spark's own settings.
+"""A hand-written job: Spark's Kafka source and sink with Spark's own settings.
 
 ``handwritten_job.py BOOTSTRAP SOURCE TARGET [STARTING_OFFSETS ENDING_OFFSETS]``; ``spark-submit`` starts this file, so
 it imports PySpark only.
@@ -51,7 +51,7 @@ def copy(
 
 
 def main(argv: Sequence[str]) -> None:
-    """Copy in a session of its own."""
+    """Copy in a new session."""
     from pyspark.sql import SparkSession
 
     spark = SparkSession.builder.appName("handwritten").getOrCreate()

@@ -1,4 +1,4 @@
-"""The stream that people write by hand: Spark's Kafka source and sink with Spark's own settings, and availableNow.
+"""A hand-written stream: Spark's Kafka source and sink with Spark's own settings, and availableNow.
 
 ``handwritten_stream.py BOOTSTRAP SOURCE TARGET CHECKPOINT``; ``spark-submit`` starts this file, so it imports PySpark
 only.
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def copy_stream(spark: SparkSession, bootstrap: str, source: str, target: str, checkpoint: str) -> None:
     """Copy keys, values and headers up to where the topic ends now.
 
-    :param checkpoint: a folder of this stream alone.
+    :param checkpoint: a folder for this stream only.
     """
     records = (
         spark.readStream.format("kafka")
@@ -40,7 +40,7 @@ def copy_stream(spark: SparkSession, bootstrap: str, source: str, target: str, c
 
 
 def main(argv: Sequence[str]) -> None:
-    """Catch up in a session of its own."""
+    """Catch up in a new session."""
     from pyspark.sql import SparkSession
 
     spark = SparkSession.builder.appName("handwritten").getOrCreate()

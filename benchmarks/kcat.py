@@ -63,7 +63,7 @@ def copy(kcat: str, broker: KafkaBroker, source: str, target: str) -> None:
     writer: subprocess.Popen[bytes] | None = None
     try:
         writer = subprocess.Popen(write, stdin=reader.stdout)
-        # Only the two may hold the pipe, or the one would not notice that the other has ended.
+        # Only the two may hold the pipe, or one would not notice the end of the other.
         if reader.stdout is not None:
             reader.stdout.close()
         codes = writer.wait(), reader.wait()  # the caller bounds this

@@ -24,7 +24,7 @@ from airflow_provider_kafka_spark.testing.owned_process import OwnedProcess
 from airflow_provider_kafka_spark.testing.ports import LOOPBACK, free_ports
 
 COORDINATE = "org.apache.kafka:connect-mirror:4.2.0"
-# Without a logger's configuration Connect drops every line, and fails without a word.
+# Without a logger's configuration Connect drops every line, and logs no failure.
 _LOGGER = "org.slf4j:slf4j-reload4j:1.7.36"
 _LOG4J = """\
 log4j.rootLogger=WARN, out
@@ -39,7 +39,7 @@ _MIB = 1024 * 1024
 
 
 class MirrorMaker:
-    """A Connect worker that is ready inside ``with`` and gone behind it.
+    """A Connect worker that runs inside ``with`` and ends after it.
 
     :param folder: for its settings, offsets and log.
     """
@@ -140,7 +140,7 @@ class MirrorMaker:
             "topics": source,
             "tasks.max": str(partitions),
             "replication.factor": "1",
-            # Only the copy is measured, not what MirrorMaker does besides.
+            # Only the copy is measured, not MirrorMaker's other work.
             "emit.offset-syncs.enabled": "false",
             "sync.topic.acls.enabled": "false",
             "sync.topic.configs.enabled": "false",

@@ -1,7 +1,7 @@
-"""Orders as a shop would publish them: JSON with random fields, a key and two headers.
+"""Orders of a shop: JSON with random fields, a key and two headers.
 
-Every field that is random in life is random here. Repeated payloads would compress to nothing and flatter whoever
-compresses.
+Fields that are random in real data are random here. Repeated payloads would compress too well and favour tools that
+compress.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Planning alone: from wishes to exact offsets, for topics of 1 and of 2,000 partitions."""
+"""Planning alone: from requested bounds to exact offsets, for topics of 1 and of 2,000 partitions."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Counts requests on the wire, for any client alike: a relay between the clients and a broker that advertises the
-relay's address.
-"""
+"""Count requests of any client on the wire, by a relay between the clients and a broker that advertises the relay."""
 
 from __future__ import annotations
 
@@ -14,7 +12,7 @@ from airflow_provider_kafka_spark.testing.ports import LOOPBACK
 
 
 class RequestCounter:
-    """Relays every connection to a broker, and reads of each request how long it is and of what kind.
+    """Relays every connection to a broker, and reads the length and the kind of each request.
 
     :param port: where clients connect to, as the broker advertises it.
     :param broker_port: where the broker listens.
@@ -86,7 +84,7 @@ class RequestCounter:
             await to_broker.drain()
 
     async def _copy(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
-        # A client that goes away in the middle of an answer is no failure.
+        # A client that disconnects during an answer is not a failure.
         with suppress(ConnectionError):
             while data := await source.read(65_536):
                 sink.write(data)

@@ -1,4 +1,4 @@
-"""Variants measured in turn: what disturbs the machine for a while then disturbs all of them, not one."""
+"""Measure variants in turn, so that a temporary disturbance of the machine affects all of them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from types import FrameType
 class Variant:
     """One way to do the work.
 
-    :param name: as it stands in the table.
+    :param name: as in the table.
     :param run: does the work once, checks it, and returns the seconds that count.
     :param warm_up: run it once unmeasured before the first round.
     :param seconds: what was measured, round by round.
@@ -57,7 +57,7 @@ def alternate(variants: Sequence[Variant], rounds: int, limit: float) -> None:
 
 
 def emit(text: str) -> None:
-    """Progress goes to standard error: standard output is for the tables."""
+    """Print progress to standard error; standard output is for the tables."""
     print(text, file=sys.stderr, flush=True)
 
 
@@ -81,7 +81,7 @@ def time_limit(seconds: float, what: str) -> Iterator[None]:
 
 
 def _run(variant: Variant, when: str, limit: float) -> float:
-    # What the variant before left to be written to disk is not this one's burden.
+    # Write the previous variant's data to disk first, to not slow down this one.
     os.sync()
     started = time.perf_counter()
     with time_limit(limit, f"{variant.name!r} ({when})"):

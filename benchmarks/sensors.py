@@ -1,4 +1,4 @@
-"""What waiting costs: many deferred sensors on one connection, ours and the Kafka provider's."""
+"""The cost of waiting: many deferred sensors on one connection, ours and the Kafka provider's."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NAMES = {OURS: "`KafkaNewRecordsSensor`", PEER: "`AwaitMessageSensor` of the Kaf
 
 @dataclass(frozen=True)
 class Cost:
-    """What was counted of one process with many waiting triggers.
+    """The counts of one process with many waiting triggers.
 
     :param delays: seconds from the last record's acknowledgement to each wake-up.
     """
@@ -45,7 +45,7 @@ class Cost:
 
 
 def measure(sensors: int, folder: Path) -> Section:
-    """Have them wait, count, wake them."""
+    """Start the sensors, count their requests, and wake them."""
     emit(f"Sensors: {sensors} deferred ones on one connection")
     costs: dict[str, Cost] = {OURS: _cost(OURS, sensors, folder)}
     if importlib.util.find_spec("airflow.providers.apache.kafka") is not None:
@@ -58,10 +58,11 @@ def measure(sensors: int, folder: Path) -> Section:
     return Section(
         "Sensors",
         f"{sensors} triggers of deferred sensors in one event loop, as a triggerer runs them, on one connection and "
-        f"one topic of {sensors} partitions; each looks every {INTERVAL:g} s. Clients are librdkafka's main threads; "
-        f"requests are counted on the wire by a relay in front of the broker, over {_WINDOW_SECONDS:g} s of waiting. "
-        f"Then each partition gets a record, and the wake-ups of the next {_WAKE_SECONDS:g} s are timed. All of the "
-        "Kafka provider's triggers are members of the connection's one group, so each needs a partition of its own.",
+        f"one topic of {sensors} partitions; each evaluates every {INTERVAL:g} s. Clients are librdkafka's main "
+        f"threads; requests are counted on the wire by a relay in front of the broker, over {_WINDOW_SECONDS:g} s of "
+        f"waiting. Then each partition gets a record, and the wake-ups of the next {_WAKE_SECONDS:g} s are timed. All "
+        "of the Kafka provider's triggers are members of the connection's one group, so each needs a partition of its "
+        "own.",
         [
             "Sensor", "Clients", "Connections", "Threads", "Memory in MB", "Requests per second", "Woken",
             "Median and slowest wake-up in s",
@@ -89,7 +90,7 @@ def _cost(kind: str, sensors: int, folder: Path) -> Cost:
         broker.create_topic(topic, sensors)
         extra = {
             "bootstrap.servers": f"{LOOPBACK}:{relay_port}",
-            # What the Kafka provider's consumers need; ours leaves it out.
+            # Required by the Kafka provider's consumers, not by ours.
             "group.id": "waiting",
             "auto.offset.reset": "earliest",
         }
@@ -131,7 +132,7 @@ def _cells(cost: Cost, sensors: int) -> list[str]:
 
 
 def _pid_of(module: str, kind: str) -> int:
-    """The process itself; OwnedProcess has a supervisor in between."""
+    """The id of the process itself, not of OwnedProcess's supervisor."""
     wanted = [b"-m", module.encode(), kind.encode()]
     for folder in Path("/proc").glob("[0-9]*"):
         try:

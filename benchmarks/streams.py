@@ -1,4 +1,4 @@
-"""Catching up by availableNow: our stream and the one people write by hand."""
+"""Catching up by availableNow: our stream and a hand-written one."""
 
 from __future__ import annotations
 

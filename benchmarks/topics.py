@@ -38,7 +38,7 @@ def fill(broker: KafkaBroker, topic: str, partitions: int, records: Iterable[Rec
 
 @contextmanager
 def fresh_topic(broker: KafkaBroker, partitions: int, suffix: str = "") -> Iterator[str]:
-    """An empty topic that is removed afterwards, whatever happened."""
+    """An empty topic that is always removed afterwards."""
     name = broker.create_topic(f"target-{next(_names)}{suffix}", partitions)
     try:
         yield name
@@ -54,7 +54,7 @@ def check_count(broker: KafkaBroker, topic: str, expected: int) -> None:
 
 
 def headers_of_first_record(broker: KafkaBroker, topic: str) -> int:
-    """How many headers a copied record has: what a variant keeps is looked up, not believed."""
+    """How many headers a copied record has, read from the target."""
     from confluent_kafka import Consumer, TopicPartition
 
     consumer = Consumer(

@@ -27,7 +27,7 @@ _WAKE_SECONDS = 240.0
 
 
 def measure(sensors: int, folder: Path) -> Section:
-    """Have them deferred, wake them, and read in the triggerer's logs when each fired."""
+    """Defer the sensors, wake them, and read in the triggerer's logs when each fired."""
     emit(f"Triggerer: {sensors} deferred sensors in a real Airflow")
     found = {OURS: _wake(OURS, sensors, folder)}
     if importlib.util.find_spec("airflow.providers.apache.kafka") is not None:

@@ -1,5 +1,4 @@
-"""Many triggers in one event loop, as a triggerer runs them. A process of its own, so that its clients and threads can
-be counted.
+"""Many triggers in one event loop, as in a triggerer, in a separate process to count its clients and threads.
 
 ``python -m benchmarks.waiting KIND COUNT TOPIC RESULT``: RESULT gets a line with the time at which each trigger fired.
 """
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 OURS, PEER = "ours", "await-message"
-#: Both look at least so often, in seconds.
+#: The interval of both, in seconds.
 INTERVAL = 1.0
 
 

@@ -1,10 +1,10 @@
-"""Catch up with a topic every hour, and let lag monitors see it.
+"""Catch up with a topic every hour, and show the progress to lag monitors.
 
-What: every run copies what came into ``orders`` since the run before to ``orders_copy``, in micro-batches, and stops.
-The consumer group ``copy-of-orders`` shows how far it is.
+What: every run copies the records that ``orders`` got since the previous run to ``orders_copy``, in micro-batches, and
+stops. The consumer group ``copy-of-orders`` shows the progress.
 
-Why: no window to compute, nothing twice and nothing left out, whatever the schedule; the checkpoint remembers where the
-stream stands. Nobody may be a member of the group: it is only for monitors, and is never read back.
+Why: there is no window to compute, and no record is copied twice or left out, whatever the schedule; the checkpoint
+stores the position of the stream. The group must have no members: it is only for monitors, and is never read back.
 
 Prerequisites: the connections ``kafka_default`` and ``spark_default``, both topics, and the Airflow variable
 ``checkpoints``: a folder, or a URI such as ``s3a://bucket/checkpoints``.

@@ -1,9 +1,9 @@
 """Copy each hour of a topic exactly once.
 
-What: every run copies the records of its own hour from ``orders`` to ``orders_copy``, and announces the copied offsets
-with the asset ``orders_copy``.
+What: every run copies the records of its own hour from ``orders`` to ``orders_copy``, and emits an event of the asset
+``orders_copy`` with the copied offsets.
 
-Why: the window is cut by offset, so consecutive runs and backfills take every record once (``airflow backfill create
+Why: the window is cut by offset, so consecutive runs and backfills copy every record once (``airflow backfill create
 --dag-id hourly_window_copy --from-date ... --to-date ...``). ``CronDataIntervalTimetable`` gives each run an hour to
 copy; plain ``schedule="@hourly"`` gives an empty interval in Airflow 3. A manual run, or one over the REST API, needs a
 logical date and copies the last whole hour before it (``airflow dags trigger --logical-date 2026-11-20T10:30:00Z

@@ -1,11 +1,11 @@
-"""Copy a whole topic, by a Spark job that logs in with a delegation token of its own.
+"""Copy a whole topic by a Spark job that logs in with its own delegation token.
 
-What: the worker makes a token with the connection's login, Spark gets that token and nothing else, the worker renews it
-while the job runs, and expires it when the job is done or has failed.
+What: the worker creates a token with the connection's login, and Spark gets only that token. The worker renews it while
+the job runs, and expires it when the job has succeeded or failed.
 
-Why: the password or keytab stays on the worker. A token that leaks with a driver's memory or a cluster's files is worth
-nothing an hour after the job. ``min_token_lifetime`` refuses a job that the longest life of a token would not cover,
-before it is submitted.
+Why: the password or keytab stays on the worker. A token that leaks from a driver's memory or a cluster's files is
+useless an hour after the job. ``min_token_lifetime`` fails the task before submission if the longest life of a token is
+too short for the job.
 
 Prerequisites: the connections ``kafka_default`` (a SASL listener that has SCRAM-SHA-512, of brokers with
 ``delegation.token.secret.key``) and ``spark_default``, and the topics ``orders`` and ``orders_copy``.

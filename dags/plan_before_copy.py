@@ -1,9 +1,9 @@
-"""Look at the plan before anything is copied.
+"""Check the plan before anything is copied.
 
-What: ``plan`` resolves what there is to copy into exact offsets and starts no Spark; ``approve`` refuses a plan that is
+What: ``plan`` resolves the requested bounds to exact offsets and starts no Spark; ``approve`` fails for a plan that is
 too large or misses records; ``copy`` copies exactly the approved offsets, whatever has arrived in the meantime.
 
-Why: a mistake in a start or a pattern is seen before it costs hours of cluster time.
+Why: a mistake in a start or a pattern is found before it costs hours of cluster time.
 
 Prerequisites: the connections ``kafka_default`` and ``spark_default``, and the topics ``orders`` and ``orders_copy``.
 """

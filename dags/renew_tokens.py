@@ -1,13 +1,12 @@
 """Renew delegation tokens long before they end, driven by a sensor.
 
-What: a run waits until a token of the user ``etl`` has less than 12 hours to live, and then renews those that do. The
-next one begins within 6 hours.
+What: a run waits until a token of the user ``etl`` has less than 12 hours to live, and then renews such tokens. The
+next run starts within 6 hours.
 
-Why: Kafka's tokens end after a day unless somebody renews them, and jobs that log in with one live on when it is
-renewed. A renewal lasts 24 h, so the sensor sleeps for 12 h of them, which costs neither a worker nor a JVM; a token
-that comes within 12 h of its end just behind a run is found by the next, at most 6 h later, and has 6 h to spare. A
-login that is refused fails the run, so there is time to mend it. The log says when a token has reached its maximum
-time, which no renewal can change.
+Why: Kafka's tokens end after a day unless they are renewed, and jobs that use a renewed token continue. A renewal lasts
+24 h, so the sensor sleeps for 12 h of them, which needs neither a worker nor a JVM. If a token comes within 12 h of its
+end just after a run, the next run finds it at most 6 h later, with 6 h to spare. A refused login fails the run, which
+leaves time to correct it. The log says when a token has reached its maximum time, which no renewal can change.
 
 Prerequisites: the connection ``kafka_default``, whose login (SASL) is the owner or a renewer of the tokens, and the
 triggerer.

@@ -1,9 +1,9 @@
-"""Replay many lists of ranges, each as a task of its own.
+"""Replay many lists of ranges, each as a separate task.
 
-What: dynamic task mapping starts one replay for each list in ``offset_ranges``. The lists may as well be the output of
-an earlier task.
+What: dynamic task mapping starts one replay for each list in ``offset_ranges``. The lists can also be the output of an
+earlier task.
 
-Why: each replay is retried, cleared and reported by itself, so one that fails does not repeat the others.
+Why: each replay is retried, cleared and reported alone, so a failed one does not repeat the others.
 
 Prerequisites: the connections ``kafka_default`` and ``spark_default``, and the topics ``orders`` and ``orders_replay``.
 """
@@ -19,7 +19,7 @@ with DAG("replay_expanded", schedule=None, doc_md=__doc__, tags=["kafka", "spark
         task_id="replay",
         target_topic="orders_replay",
         preserve_partition=True,
-        # Each one is a Spark application: how many the cluster takes at a time is decided here.
+        # Each one is a Spark application; this limits how many run at a time.
         max_active_tis_per_dagrun=1,
     ).expand(
         offset_ranges=[

@@ -1,14 +1,14 @@
-"""Replay exactly the records that are new, when there are some.
+"""Replay exactly the new records, when there are some.
 
-What: ``new`` waits in the triggerer for records behind those of the last run, at least 100 or five minutes' worth;
-``replay`` copies exactly the ranges it found from ``orders`` to ``orders_replay``.
+What: ``new`` waits in the triggerer for records after those of the last run, at least 100 or five minutes' worth;
+``replay`` copies exactly these ranges from ``orders`` to ``orders_replay``.
 
-Why: nothing runs while nothing arrives, and each record is in the ranges of exactly one run. How far the runs are is in
-an Airflow variable, which a run by hand reads too: an XCom of earlier runs is found by their dates. A replay that
-failed has ranges that no other run takes: clear that task alone. In a run that is cleared as a whole, ``new`` finds
-newer records, and those of the failed replay are left out.
+Why: nothing runs while nothing arrives, and each record is in the ranges of exactly one run. The progress is in an
+Airflow variable, which manual runs read too; an XCom of earlier runs is found only by their dates. No other run copies
+the ranges of a failed replay: clear only that task. If the whole run is cleared, ``new`` finds newer records, and those
+of the failed replay are left out.
 
-Prerequisites: the connections ``kafka_default`` and ``spark_default``, and both topics. To start anew, delete the
+Prerequisites: the connections ``kafka_default`` and ``spark_default``, and both topics. To start again, delete the
 variable ``replay_new_records``.
 """
 

@@ -1,10 +1,10 @@
 """Replay exact offset ranges.
 
-What: the cancelled orders among a handful of ranges of ``orders`` go to ``orders_replay`` once more; the target's name
-is computed from each record's topic.
+What: copy the cancelled orders of some ranges of ``orders`` to ``orders_replay`` again. The target's name is computed
+from each record's topic.
 
-Why: a consumer was wrong about known offsets of last night, and only those records should come again. Each is marked
-with where it came from in the header ``x-kafka-spark-source``.
+Why: a consumer was wrong about known offsets of last night, and only those records are replayed. The header
+``x-kafka-spark-source`` of each record says where it came from.
 
 Prerequisites: the connections ``kafka_default`` and ``spark_default``, and both topics.
 """

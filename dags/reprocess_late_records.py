@@ -1,13 +1,11 @@
-"""Copy each hour, and later what came late.
+"""Copy each hour, and later its late records.
 
-What: ``copy`` copies the hour. When every partition is half an hour further on (``grace``; a partition idle for 10
-minutes counts), ``arrived`` tells what has come since the copy, and ``late`` copies out of that the records that belong
-to the hour.
+What: ``copy`` copies the hour. When every partition is half an hour further (``grace``; a partition that is idle for 10
+minutes counts), ``arrived`` finds the records since the copy, and ``late`` copies those of them that belong to the
+hour. A manual run needs a logical date, or it has no hour.
 
-A run by hand needs a logical date, or it has no hour.
-
-Why: producers that were offline write old timestamps behind new ones. They are found by offset and picked by timestamp,
-and no record is copied twice.
+Why: producers that were offline write old timestamps after newer ones. Such records are found by offset and selected by
+timestamp, and no record is copied twice.
 
 Prerequisites: the connections ``kafka_default`` and ``spark_default``, the topics ``orders`` and ``orders_copy``, and a
 running triggerer.

@@ -59,7 +59,7 @@ def documented(class_name: str) -> list[Acl]:
 def needed(class_name: str, *whens: str) -> list[Acl]:
     """What a class cannot do without.
 
-    :param whens: what it is needed for, besides ``always``.
+    :param whens: what it is needed for, in addition to ``always``.
     """
     rows = documented(class_name)
     unknown = set(whens) - {row.when for row in rows}

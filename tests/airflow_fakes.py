@@ -49,7 +49,7 @@ def _stored(value: Any) -> Any:
 
 @dataclass
 class TaskInstance:
-    """Of a task that was not told of its tries."""
+    """Of a task without the numbers of its tries."""
 
     dag_id: str = "dag"
     task_id: str = "task"

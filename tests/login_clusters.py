@@ -25,7 +25,7 @@ PASSWORD = "changeit"
 
 @dataclass(frozen=True)
 class Cluster:
-    """A broker, and who certified it: each cluster has an authority of its own."""
+    """A broker and its authority: each cluster has its own."""
 
     broker: KafkaBroker
     authority: CertificateAuthority

@@ -1,1 +1,1 @@
-"""The outside world, as the worker meets it: brokers, Spark, files, Airflow's store."""
+"""The worker's access to the outside world: brokers, Spark, files and Airflow's task state."""

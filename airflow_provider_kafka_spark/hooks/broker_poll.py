@@ -29,7 +29,7 @@ Failures = dict[tuple[str, str], KafkaSparkError]
 
 
 def read_checkpoint(location: str) -> Mapping[TopicPartition, int] | KafkaSparkError:
-    """How far a stream is done, or why that cannot be told."""
+    """The finished offsets of a stream, or why they are unknown."""
     try:
         return finished_offsets(location)
     except KafkaSparkError as error:
@@ -37,8 +37,7 @@ def read_checkpoint(location: str) -> Mapping[TopicPartition, int] | KafkaSparkE
 
 
 def fetch_snapshot(hook: KafkaHook, queries: Collection[BrokerQuery]) -> BrokerSnapshot:
-    """Fetch what is needed: one request of each kind for all topics and partitions together, and one for each consumer
-    group.
+    """Send one request of each kind for all topics and partitions together, and one for each consumer group.
 
     Checkpoints are not read here: see :func:`read_checkpoint`.
 
@@ -68,8 +67,8 @@ def fetch_snapshot(hook: KafkaHook, queries: Collection[BrokerQuery]) -> BrokerS
         for number in sorted(metadata.topics[name].partitions)
     ]
     round_ = _Round(hook, failures)
-    # Commits first: what is asked for later on a live topic is further on, and a commit must not look as if it lay
-    # beyond the end. The order of the others is that of KafkaHook.state().
+    # Commits first: on a live topic later requests return higher offsets, and a commit must not appear to be beyond the
+    # end. The order of the other requests is that of KafkaHook.state().
     committed = _commits(hook, chosen, partitions, failures)
     now_ms = int(time.time() * 1000)
     end = round_.list_offsets(partitions, lambda _: [OffsetSpec.latest()])
@@ -116,7 +115,7 @@ def fetch_snapshot(hook: KafkaHook, queries: Collection[BrokerQuery]) -> BrokerS
 
 
 class _Round:
-    """Requests for offsets, where what fails for one topic is noted and the others go on."""
+    """Requests for offsets. A failure for one topic is recorded, and the others continue."""
 
     def __init__(self, hook: KafkaHook, failures: Failures) -> None:
         self._hook = hook
@@ -184,8 +183,8 @@ def _commits(
         except BrokerAuthenticationError:
             raise
         except (BrokerError, ConsumerGroupError) as error:
-            # A coordinator that is away is the groups' trouble, and waited for once; where all brokers are, the next
-            # request tells.
+            # An unavailable coordinator affects groups only, and costs one time-out. If all brokers are unavailable,
+            # the next request fails.
             failures[("group", group_id)] = error
             away = error if isinstance(error, BrokerUnavailableError) else None
     return committed
@@ -196,7 +195,7 @@ def _concerns_all(error: BrokerError) -> bool:
 
 
 def _configs(hook: KafkaHook, names: Collection[str], failures: Failures) -> dict[str, dict[str, str]]:
-    """The configurations of topics, where the login may read them."""
+    """The configurations of topics, as far as the login may read them."""
     try:
         return hook.configs(sorted(names))
     except UnknownTopicError as error:
@@ -206,7 +205,7 @@ def _configs(hook: KafkaHook, names: Collection[str], failures: Failures) -> dic
 
 
 def _ids(hook: KafkaHook, names: Collection[str]) -> dict[str, str]:
-    """The ids of topics, where brokers tell them."""
+    """The ids of topics, as far as brokers return them."""
     ids: dict[str, str] = {}
     for name, future in hook.describe_topics(names).items():
         try:

@@ -1,4 +1,4 @@
-"""Read the checkpoint of a stream, from wherever worker and driver both reach it. Only the driver writes there."""
+"""Read the checkpoint of a stream, at a location that worker and driver both reach. Only the driver writes there."""
 
 from __future__ import annotations
 
@@ -46,16 +46,16 @@ from airflow_provider_kafka_spark.hooks.submission.remote_path import (
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 1.0
-#: More than a root; and with a scheme, a host too, since to the worker there is no default file system.
+#: More than a root. With a scheme, a host is required too, since the worker has no default file system.
 _LOCATION = re.compile(r"(/+|file:/(//)?|(?!file:)[a-z][a-z0-9+.-]*://)[^/].*", re.DOTALL)
 _GENERATION = re.compile(rf"{GENERATION_PREFIX}(0|[1-9][0-9]{{0,8}})")
-#: What Spark keeps in a checkpoint's folder.
+#: Spark's own files in a checkpoint's folder.
 _SPARKS_OWN = frozenset({"metadata", "offsets", "commits", "sources"})
 
 
 def finished_offsets(location: str) -> Mapping[TopicPartition, int]:
-    """How far the stream with this checkpoint is done, partition by partition: one of this package's, or any checkpoint
-    of a Spark stream with one Kafka source.
+    """The finished offsets of the stream with this checkpoint: one of this package, or any checkpoint of a Spark stream
+    with one Kafka source.
 
     :raises CheckpointMissingError: if there is none.
     :raises CheckpointError: if it is damaged or out of reach.
@@ -74,8 +74,8 @@ def finished_offsets(location: str) -> Mapping[TopicPartition, int]:
 class CheckpointFolder:
     """The folder that ``checkpoint_location`` names.
 
-    It holds a folder for each generation, ``generation-0`` and so on, in which Spark keeps its own files beside our
-    record; and a lock while a run uses it.
+    It has a folder for each generation, ``generation-0`` and so on, with the manifest and Spark's own files; and a lock
+    while a run uses it.
 
     :param location: an absolute path, or a URI that Hadoop's file systems and Airflow's ``ObjectStoragePath`` both
         reach.
@@ -105,7 +105,7 @@ class CheckpointFolder:
         return f"{hadoop_uri(self.location)}/{GENERATION_PREFIX}{number}"
 
     def check_writable(self) -> None:
-        """Find out on this machine's disk what the driver would only find out later.
+        """Check on this machine's disk what would fail later on the driver.
 
         :raises CheckpointError: if the folder, or the one it would be made in, cannot be written.
         """
@@ -122,7 +122,7 @@ class CheckpointFolder:
             )
 
     def read(self) -> Checkpoint | None:
-        """The newest generation, or a checkpoint of Spark's own; None if there is nothing.
+        """The newest generation, or a checkpoint of Spark alone; None if there is nothing.
 
         :raises CheckpointError: if a file is damaged or cannot be read.
         """
@@ -138,8 +138,8 @@ class CheckpointFolder:
                         number,
                         StreamManifest.from_json(text, f"{folder.name}/{MANIFEST_NAME} in {self.location}"),
                     )
-                # The record is written first, so without it there is nothing, or it is lost: an older generation would
-                # copy again what this one has copied.
+                # The manifest is written first. If it is missing, the generation is empty or the manifest is lost; an
+                # older generation would copy the same records again.
                 if _names(folder) & _SPARKS_OWN:
                     raise CheckpointError(
                         f"The checkpoint {folder} must have the file {MANIFEST_NAME} beside Spark's own; it is "
@@ -149,10 +149,10 @@ class CheckpointFolder:
             return _read_generation(self._path, 0, None) if {"offsets", "metadata"} & names else None
 
     def stale_lock(self) -> str | None:
-        """Look whether another run uses the checkpoint: its lock changes every few seconds as long as it lives.
+        """Check whether another run uses the checkpoint: an active run changes its lock every few seconds.
 
         :return: the text of a lock whose owner is gone, or None if there is none.
-        :raises CheckpointInUseError: if its owner lives.
+        :raises CheckpointInUseError: if its owner is active.
         """
         seen = self._lock_text()
         if seen is None:
@@ -199,7 +199,7 @@ class CheckpointFolder:
             except UnsuitableFileError:
                 raise
             except OSError:
-                # Object stores may fail a read that meets a write.
+                # Object stores may fail a read during a write.
                 return ""
 
 
@@ -209,7 +209,7 @@ def _read_generation(folder: Path | ObjectStoragePath, number: int, manifest: St
     if metadata is not None:
         check_metadata(metadata, f"metadata {where}")
     initial = _text(folder / "sources" / "0" / "0")
-    # In this order: a stream that is running would otherwise commit one batch and begin the next between the two looks.
+    # In this order: otherwise a running stream may commit one batch and start the next one between the two reads.
     offsets, commits = _numbers(folder / "offsets"), _numbers(folder / "commits")
     committed = uncommitted = None
     if commits:
@@ -225,7 +225,7 @@ def _read_generation(folder: Path | ObjectStoragePath, number: int, manifest: St
                 "missing; restore them."
             )
     if offsets and max(offsets) > 0 and max(offsets) - 1 not in offsets:
-        # Spark reads the last two when it goes on.
+        # Spark reads the last two when it resumes.
         raise CheckpointError(
             f"The checkpoint file offsets/{max(offsets) - 1} {where} is missing, and offsets/{max(offsets)} is there. "
             "Restore it from a backup."

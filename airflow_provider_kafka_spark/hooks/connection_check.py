@@ -22,26 +22,26 @@ from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 
 T = TypeVar("T")
 
-#: Of all steps together, whatever the clients and the resolver do.
+#: Limit of all steps together, whatever the clients and the resolver do.
 WHOLE_SECONDS = 29.0
-#: Of each step, so that the one that fails can say why; the brokers' own names and ports take DNS and TCP once more.
+#: Limit of each step, so that a failed step is reported; DNS and TCP run once more for the advertised names of the
+#: brokers.
 _DNS_SECONDS = 3.0
 _TCP_SECONDS = 4.0
 LISTENER_SECONDS = 4.0
 LOGIN_SECONDS = 8.0
 _PERMISSION_SECONDS = 3.0
-#: As many topics are asked for permissions.
+#: Number of topics whose permissions are queried.
 _MOST_TOPICS = 100
-#: A name that no topic has: who may not see it is told so, and everybody else that it does not exist.
+#: A name that no topic has: brokers answer that the login may not see it, or that it does not exist.
 _NO_TOPIC = "airflow-kafka-spark-connection-test"
 
 
 def check_connection(conn_id: str) -> tuple[bool, str]:
-    """Whether a connection is good, and if not, which step of DNS, TCP, TLS, login and authorisation fails, and what to
-    do.
+    """Test a connection. If it fails, name the failed step of DNS, TCP, TLS, login and authorisation, and what to do.
 
     :param conn_id: Kafka connection.
-    :return: and a sentence without secrets. It takes less than 30 s whatever happens.
+    :return: whether it works, and a message without secrets, in less than 30 s.
     """
     hook = KafkaHook(conn_id, timeout=LOGIN_SECONDS)
     try:
@@ -49,7 +49,7 @@ def check_connection(conn_id: str) -> tuple[bool, str]:
     except KafkaSparkError as error:
         return False, _failed("configuration", error, [])
     servers = parse_servers(config.bootstrap_servers)
-    # Asked for once, at the login.
+    # Requested once, at the login.
     metadata = cache(hook.metadata)
     steps: Mapping[str, Callable[[], str]] = {
         "DNS": lambda: _look_up(servers),
@@ -71,15 +71,15 @@ def check_connection(conn_id: str) -> tuple[bool, str]:
                 answer.set_exception(error)
 
     deadline = time.monotonic() + WHOLE_SECONDS
-    # Neither a call of librdkafka nor the closing of its client can be stopped, and both may wait for the resolver.
+    # Neither a call of librdkafka nor the close of its client can be interrupted, and both may wait for the resolver.
     thread = Thread(target=check, name=f"connection test of {conn_id}", daemon=True)
     thread.start()
     try:
         found = answer.result(timeout=WHOLE_SECONDS)
     except TimeoutError:
         late = _CheckFailedError(
-            f"It was not over within the {WHOLE_SECONDS:.0f} s that a test may take. Are the brokers overloaded, or "
-            "the worker's DNS? Try again, or look at the brokers' logs."
+            f"The test did not finish within its {WHOLE_SECONDS:.0f} s. Are the brokers overloaded, or the worker's "
+            "DNS? Try again, or look at the brokers' logs."
         )
         return False, _failed(reached[-1], late, passed)
     thread.join(max(0.0, deadline - time.monotonic()))
@@ -89,8 +89,8 @@ def check_connection(conn_id: str) -> tuple[bool, str]:
 def _checked(steps: Mapping[str, Callable[[], str]], reached: list[str], passed: list[str]) -> tuple[bool, str]:
     """Take one step after the other.
 
-    :param reached: gets the name of each step that was begun.
-    :param passed: gets what each step found.
+    :param reached: gets the name of each started step.
+    :param passed: gets the result of each step.
     """
     try:
         for step, check in steps.items():
@@ -106,9 +106,9 @@ def _checked(steps: Mapping[str, Callable[[], str]], reached: list[str], passed:
 
 
 class _CheckFailedError(Exception):
-    """A step found something, and says what to do.
+    """A step failed; the message says what to do.
 
-    :param step: if it is not that of its own.
+    :param step: the failed step, if it is another one.
     """
 
     def __init__(self, message: str, step: str | None = None) -> None:
@@ -148,7 +148,7 @@ def _connect(servers: Sequence[Server]) -> str:
 
 
 def _speak(hook: KafkaHook) -> str:
-    """TLS, and whether the listeners are of the kind that the connection says."""
+    """TLS, and whether the listeners have the security protocol of the connection."""
     config, deadline = hook.config, time.monotonic() + LISTENER_SECONDS
     servers = parse_servers(config.bootstrap_servers)
     found = _all(servers, lambda server: probe_listener(config, server, deadline), LISTENER_SECONDS)
@@ -176,7 +176,7 @@ def _log_in(config: KafkaClientConfig, metadata: Callable[[], Any]) -> str:
 
 
 def _reach_brokers(metadata: Callable[[], Any]) -> str:
-    """Clients talk to brokers under the names that these have for themselves."""
+    """Clients connect to the advertised names of the brokers."""
     brokers = [Server(broker.host, broker.port) for broker in metadata().brokers.values()]
     try:
         _look_up(brokers)
@@ -200,7 +200,7 @@ def _look_at_permissions(hook: KafkaHook, metadata: Callable[[], Any]) -> str:
     readable, writable = (
         sum(operation in of_topic for of_topic in may) for operation in (AclOperation.READ, AclOperation.WRITE)
     )
-    # Sensors need no more than to see a topic.
+    # Sensors need only to see a topic.
     return f"of {len(names)} topics that it sees it may read {readable} and write {writable}"
 
 
@@ -211,7 +211,7 @@ def _permissions(hook: KafkaHook, names: Collection[str]) -> list[set[Any]]:
 
 
 def _all(servers: Sequence[Server], call: Callable[[Server], T], seconds: float) -> dict[Server, T | Exception]:
-    """Ask all at once; who does not answer in time has a :class:`TimeoutError`."""
+    """Query all at once; a server that does not answer in time gets a :class:`TimeoutError`."""
     silent = TimeoutError(f"no answer within {seconds:.0f} s")
     return {**dict.fromkeys(servers, silent), **dict(ask_each(servers, call, seconds))}
 

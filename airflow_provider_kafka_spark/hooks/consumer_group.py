@@ -1,4 +1,4 @@
-"""The committed offsets of a consumer group that nobody is a member of."""
+"""The committed offsets of a consumer group without members."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ from airflow_provider_kafka_spark.hooks.permissions import check_operations
 
 T = TypeVar("T")
 
-#: What a broker answers for a moment while the group's coordinator moves, or is set up for the first group of a
-#: cluster.
+#: Errors of a broker while the group's coordinator moves, or is created for the first group of a cluster.
 _MOVING = frozenset(
     {
         KafkaError.COORDINATOR_NOT_AVAILABLE,
@@ -30,7 +29,7 @@ _MOVING = frozenset(
 
 
 class ConsumerGroup:
-    """Offsets that are committed for others to see: lag monitors, and sensors that wait for them.
+    """Offsets that are committed for lag monitors, and for sensors that wait for them.
 
     :param hook: to the group's cluster.
     :param group_id: its name; it need not exist yet.
@@ -43,12 +42,12 @@ class ConsumerGroup:
     def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """The committed offset of each partition that has one.
 
-        :raises BrokerError: if the broker does not tell.
+        :raises BrokerError: if the broker does not return them.
         """
         if not partitions:
             return {}
-        # It tells at once what the consumer would only run into its time-out with: a refused group, a broker that is
-        # away.
+        # It fails at once where the consumer would wait for its time-out: with a refused group or an unavailable
+        # broker.
         self._describe()
         asked = [confluent_kafka.TopicPartition(p.topic, p.partition) for p in sorted(partitions)]
         try:
@@ -57,12 +56,11 @@ class ConsumerGroup:
             raise self._hook.to_error(
                 error, f"reading the offsets of group {self.group_id!r}", f"DESCRIBE on group {self.group_id!r}"
             ) from error
-        self._refuse_errors(found, "told no offset")
+        self._refuse_errors(found, "got no offset")
         return {TopicPartition(p.topic, p.partition): p.offset for p in found if p.offset >= 0}
 
     def refuse_members(self) -> None:
-        """:raises ConsumerGroupError: if anybody consumes with this group: its own commits and ours would overwrite
-            each other.
+        """:raises ConsumerGroupError: if the group has members: their commits and ours would overwrite each other.
         :raises BrokerAuthorizationError: if the login may not commit for it.
         """
         description = self._describe("READ")
@@ -81,10 +79,10 @@ class ConsumerGroup:
         check_operations(self._hook, f"group {self.group_id!r}", description.authorized_operations, "READ")
 
     def commit(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Commit offsets, forwards only: a partition whose commit is at its offset or beyond stays as it is.
+        """Commit offsets, forwards only: a commit at the offset or beyond stays unchanged.
 
         :return: what was committed.
-        :raises ConsumerGroupError: naming every partition that was not taken.
+        :raises ConsumerGroupError: naming every partition that was refused.
         """
         before = self.committed(list(offsets))
         ahead = {p: offset for p, offset in sorted(offsets.items()) if offset > before.get(p, -1)}
@@ -131,7 +129,7 @@ class ConsumerGroup:
                 time.sleep(0.2)
 
     def _refuse_errors(self, partitions: Collection[confluent_kafka.TopicPartition], what: str) -> None:
-        # A group with members refuses here only, while the request as a whole succeeds.
+        # A group with members refuses partitions here, while the request itself succeeds.
         refused = [f"{p.topic}[{p.partition}]: {p.error.str()}" for p in partitions if p.error is not None]
         if refused:
             raise ConsumerGroupError(

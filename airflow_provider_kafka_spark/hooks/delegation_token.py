@@ -1,6 +1,4 @@
-"""Kafka's delegation tokens: make, describe, renew, expire. Over the Java AdminClient, since no Python client has these
-requests.
-"""
+"""Create, describe, renew and expire Kafka's delegation tokens, by the Java AdminClient."""
 
 from __future__ import annotations
 
@@ -36,19 +34,19 @@ from airflow_provider_kafka_spark.hooks.kafka_jvm import KafkaJvm, kerberos_prop
 from airflow_provider_kafka_spark.hooks.managed_resource import ManagedResource
 from airflow_provider_kafka_spark.hooks.runtime.connector import client_jars
 
-#: How long brokers may take to hear of a new token from each other.
+#: Maximum time until a new token is known to all brokers, in seconds.
 USABLE_SECONDS = 20.0
 _AGAIN_SECONDS = 0.2
-#: As Kafka has it: the broker's default period for a renewal, and at once for an expiry.
+#: Kafka's value for the default period of a renewal, and for expiry at once.
 _BROKERS_OWN = -1
 
 
 class DelegationTokenHook(ManagedResource, BaseHook):
-    """Ask a Kafka cluster about delegation tokens, with the login of a connection, inside ``with``: one JVM for all
-    calls of the block, ended behind it.
+    """Manage the delegation tokens of a Kafka cluster with the login of a connection, inside ``with``: one JVM serves
+    all calls of the block and ends after it.
 
     The login needs SASL, or SSL with a client certificate, and must not itself be a token; :meth:`create` needs SASL,
-    by which its token is tried. A token's secret (hmac) is masked in logs before it is used; only :meth:`create` and
+    to test the token. A token's secret (hmac) is masked in logs before it is used; only :meth:`create` and
     :meth:`create_unchecked` return it.
 
     :param conn_id: Kafka connection.
@@ -79,7 +77,7 @@ class DelegationTokenHook(ManagedResource, BaseHook):
 
     @classmethod
     def of_connector(cls, conn_id: str, timeout: float, kafka_connector: str | None) -> DelegationTokenHook:
-        """A hook whose Java client comes from where an operator or sensor says.
+        """A hook with the Java client that an operator or sensor configures.
 
         :param kafka_connector: see :func:`~airflow_provider_kafka_spark.hooks.runtime.connector.client_jars`.
         """
@@ -88,7 +86,7 @@ class DelegationTokenHook(ManagedResource, BaseHook):
     def open(self) -> None:
         """Start the JVM.
 
-        :raises KafkaSparkError: if it cannot be had, or Kafka's client refuses the connection.
+        :raises KafkaSparkError: if it cannot be started, or Kafka's client refuses the connection.
         """
         config = self.config
         self._jvm = KafkaJvm(
@@ -119,14 +117,14 @@ class DelegationTokenHook(ManagedResource, BaseHook):
     def create(
         self, *, max_lifetime_ms: int | None = None, lease_ms: int | None = None, renewers: Iterable[str] = ()
     ) -> DelegationToken:
-        """Make a token of the login's own, and return it when every broker takes it.
+        """Create a token of the login, and return it when every broker accepts it.
 
-        :param max_lifetime_ms: how long renewals can prolong it; by default what the connection says, or else the
-            broker's own maximum, which also bounds it.
+        :param max_lifetime_ms: how long renewals can prolong it; by default the connection's value, or else the
+            broker's maximum, which also limits it.
         :param lease_ms: when it ends unless it is renewed, if that is sooner than the broker's
             ``delegation.token.expiry.time.ms``.
-        :param renewers: principals that may renew it besides the owner, such as ``"User:bob"``.
-        :raises DelegationTokenError: if the broker has no tokens, or the login may not ask for one, or no login with
+        :param renewers: principals that may renew it in addition to the owner, such as ``"User:bob"``.
+        :raises DelegationTokenError: if the broker has no tokens or no login with them, or the login may not create
             one.
         :raises DelegationTokenNotUsableError: if the token cannot be used in time.
         :raises BrokerAuthenticationError: if the login is refused.
@@ -143,7 +141,7 @@ class DelegationTokenHook(ManagedResource, BaseHook):
     def create_unchecked(
         self, *, max_lifetime_ms: int | None = None, lease_ms: int | None = None, renewers: Iterable[str] = ()
     ) -> DelegationToken:
-        """As :meth:`create`, without the wait; brokers may not know the token yet."""
+        """As :meth:`create`, without waiting until brokers know the token."""
         longest = max_lifetime_ms or self.config.token_max_lifetime_ms or _BROKERS_OWN
         action = "creating a delegation token"
         with self._open.translate_errors(action):
@@ -151,7 +149,7 @@ class DelegationTokenHook(ManagedResource, BaseHook):
             options = options.renewers([self._principal(name) for name in renewers])
             java_token = self._get(self._admin.createDelegationToken(options).delegationToken(), action)
             hmac = str(java_token.hmacAsBase64String())
-        # From here on there is a token to clean up.
+        # If something fails from here on, the token is expired.
         try:
             mask_secret(hmac)
             with self._open.translate_errors(action):
@@ -171,17 +169,17 @@ class DelegationTokenHook(ManagedResource, BaseHook):
         Tokens that have ended are listed until the broker removes them (``delegation.token.expiry.check.interval.ms``,
         1 hour).
 
-        :param owner: of one owner only, such as ``"User:alice"``.
+        :param owner: only the tokens of this owner, such as ``"User:alice"``.
         :raises BrokerError: as for :meth:`create`.
         """
         with self._open.translate_errors("describing delegation tokens"):
             return [self._info(token) for token in self._describe(owner)]
 
     def renew(self, selection: TokenSelection, *, period_ms: int | None = None) -> list[TokenInfo]:
-        """Prolong tokens, and return them with their new times. One that is refused does not keep the others from being
-        renewed.
+        """Renew tokens, and return them with their new times. A refused token does not prevent the renewal of the
+        others.
 
-        A broker prolongs no token beyond its maximum time: look at
+        A broker renews no token beyond its maximum time: see
         :attr:`~airflow_provider_kafka_spark.core.tokens.delegation_token.TokenInfo.at_maximum`.
 
         :param period_ms: the new remaining life, counted from now; the broker's ``delegation.token.expiry.time.ms`` by
@@ -192,8 +190,8 @@ class DelegationTokenHook(ManagedResource, BaseHook):
         return self._for_each(selection, lambda info, secret: self._renew(secret, period_ms, f"renewing {info}"))
 
     def expire(self, selection: TokenSelection, *, period_ms: int | None = None) -> list[TokenInfo]:
-        """End tokens, and return them with their new times. One that is refused does not keep the others from being
-        ended.
+        """Expire tokens, and return them with their new times. A refused token does not prevent the expiry of the
+        others.
 
         :param period_ms: from now; at once by default.
         :raises BrokerAuthorizationError: if the login is neither owner nor renewer.
@@ -201,22 +199,21 @@ class DelegationTokenHook(ManagedResource, BaseHook):
         return self._for_each(selection, lambda info, secret: self._expire(secret, period_ms, f"expiring {info}"))
 
     def renew_token(self, token: DelegationToken, period_ms: int) -> TokenInfo:
-        """Prolong a token whose secret is known.
+        """Renew a token whose secret is known.
 
-        :param period_ms: the new remaining life, which the broker bounds by the token's maximum time.
+        :param period_ms: the new remaining life, limited by the token's maximum time.
         """
         return _with_expiry(token.info, self._renew(b64decode(token.hmac), period_ms, f"renewing {token.info}"))
 
     def expire_token(self, token: DelegationToken) -> None:
-        """End a token whose secret is known, at once."""
+        """Expire a token whose secret is known, at once."""
         self._expire(b64decode(token.hmac), action=f"expiring {token.info}")
 
     def now_ms(self) -> int:
-        """The cluster's clock, in ms since 1970: that of the active controller, which also decides on tokens.
+        """The cluster's clock, in ms since 1970: that of the active controller, which also manages tokens.
 
-        Kafka has no request for the time, and the quorum's leader tells when it was last up to date, which is now.
-        Where that is refused (it needs DESCRIBE on the cluster) or not known (no KRaft), it is this machine's clock,
-        and the log says so.
+        Kafka has no request for the time, but the quorum's leader returns when it last caught up, which is now. If that
+        is refused (it needs DESCRIBE on the cluster) or unknown (no KRaft), this machine's clock is used and logged.
 
         :raises BrokerError: if no broker answers, or the login is refused, as for :meth:`create`.
         """
@@ -231,33 +228,33 @@ class DelegationTokenHook(ManagedResource, BaseHook):
                     if replica.replicaId() == quorum.leaderId() and replica.lastCaughtUpTimestamp().isPresent()
                 ]
         except BrokerError as error:
-            # A broker that is away, or takes no login, would say the same to the next request, after as long.
+            # If the broker is unavailable or refuses the login, another request would fail in the same way.
             if type(error) not in (BrokerAuthorizationError, BrokerError):
                 raise
             self.log.warning(
-                "The times of tokens are compared with this machine's clock, since the broker does not tell its own: "
-                "%s",
+                "The times of tokens are compared with this machine's clock, since the broker does not return its "
+                "own: %s",
                 error,
             )
             return int(time.time() * 1000)
         if not told:
-            self.log.warning("The times of tokens are compared with this machine's clock: no broker tells its own.")
+            self.log.warning("The times of tokens are compared with this machine's clock: no broker returns its own.")
             return int(time.time() * 1000)
         skew = told[0] - int((before + time.time()) / 2 * 1000)
         if abs(skew) > 5000:
             self.log.warning(
-                "The broker's clock is %.1f s %s this machine's; tokens go by the broker's.",
+                "The broker's clock is %.1f s %s this machine's; the times of tokens are the broker's.",
                 abs(skew) / 1000,
                 "ahead of" if skew > 0 else "behind",
             )
         return told[0]
 
     def wait_until_usable(self, token: DelegationToken) -> None:
-        """A token is known to a broker only some time after it was made: log in with it until every broker takes it.
+        """Log in with a new token until every broker accepts it; brokers know it only after some time.
 
         :raises DelegationTokenNotUsableError: if one still does not after 20 s.
         :raises DelegationTokenError: if the listener has no login for tokens.
-        :raises BrokerTlsError: if TLS fails by something else than the lack of a client certificate.
+        :raises BrokerTlsError: if TLS fails for another reason than a missing client certificate.
         """
         deadline, mechanism = time.monotonic() + USABLE_SECONDS, self.config.token_mechanism
         admin = self._open.admin(token.java_login(self.config.java, mechanism))
@@ -281,8 +278,8 @@ class DelegationTokenHook(ManagedResource, BaseHook):
             except BrokerAuthenticationError as error:
                 if re.search("not enabled in the server|it has:", str(error)):
                     raise DelegationTokenError(
-                        f"A login with a delegation token goes by SCRAM, and the listener must have {mechanism}, "
-                        f"besides {self.config.mechanism} for the connection itself. Enable it in "
+                        f"A login with a delegation token goes by SCRAM, and the listener must have {mechanism}, in "
+                        f"addition to {self.config.mechanism} for the connection itself. Enable it in "
                         "sasl.enabled.mechanisms of the broker, or name another in the connection's Extra as "
                         "'delegation.token.mechanism'."
                     ) from None
@@ -299,7 +296,7 @@ class DelegationTokenHook(ManagedResource, BaseHook):
         return any(name.startswith("ssl.keystore.") for name in self.config.java)
 
     def _try_on(self, admin: Any, node: str) -> None:
-        """This request goes to that broker itself; that it is not permitted shows that the login was."""
+        """This request goes to that broker. An authorization error proves that the login was accepted."""
         java = self._java
         resource = java.org.apache.kafka.common.config.ConfigResource(
             java.org.apache.kafka.common.config.ConfigResource.Type.BROKER, node
@@ -308,7 +305,7 @@ class DelegationTokenHook(ManagedResource, BaseHook):
             self._get(admin.describeConfigs([resource]).all(), f"logging in to broker {node} with the new token")
 
     def _describe(self, owner: str | None) -> list[Any]:
-        # An empty list of owners would mean nobody, and none given means everybody.
+        # An empty list of owners selects no tokens, and null selects all.
         options = self._options("DescribeDelegationTokenOptions")
         if owner is not None:
             options = options.owners([self._principal(owner)])
@@ -339,7 +336,7 @@ class DelegationTokenHook(ManagedResource, BaseHook):
             return [(info, bytes(known[info.token_id][1].hmac())) for info in picked]
 
     def _for_each(self, selection: TokenSelection, change: Callable[[TokenInfo, bytes], int]) -> list[TokenInfo]:
-        """Change the expiry time of all that are meant; the first refusal is raised when all were tried."""
+        """Change the expiry time of all selected tokens; the first refusal is raised after all were tried."""
         changed, refusals = list[TokenInfo](), list[BrokerError]()
         for info, secret in self._picked(selection):
             try:
@@ -367,7 +364,7 @@ class DelegationTokenHook(ManagedResource, BaseHook):
             return int(self._get(self._admin.expireDelegationToken(secret, options).expiryTimestamp(), action))
 
     def _expire_new(self, hmac: str, period_ms: int | None = None) -> int:
-        """The broker that is asked may not have heard of it yet."""
+        """The broker may not know the token yet."""
         deadline = time.monotonic() + USABLE_SECONDS
         while True:
             try:
@@ -378,13 +375,11 @@ class DelegationTokenHook(ManagedResource, BaseHook):
             time.sleep(_AGAIN_SECONDS)
 
     def _expire_quietly(self, hmac: str) -> None:
-        """Clean up behind a failure, which must not be hidden by another."""
+        """Clean up after a failure, without hiding it by another one."""
         try:
             self._expire_new(hmac)
         except Exception as error:  # noqa: BLE001 - whatever it is, the failure before it counts
-            self.log.warning(
-                "A delegation token that was made in vain could not be expired; it ends by itself. %s", error
-            )
+            self.log.warning("An unused delegation token could not be expired; it ends by itself. %s", error)
 
     def _principal(self, name: str) -> Any:
         kind, _, user = principal(name).partition(":")

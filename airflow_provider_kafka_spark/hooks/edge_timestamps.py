@@ -1,4 +1,4 @@
-"""The timestamps at the ends of planned ranges, read from the records there. Nothing is committed."""
+"""Read the timestamps of the first and last records of planned ranges. Nothing is committed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def edge_timestamps(hook: KafkaHook, ranges: OffsetRanges) -> tuple[int, int] | 
     """The least and the greatest timestamp, in ms, of the first and the last record of each partition's ranges.
 
     :return: None if there is no record at any of these offsets.
-    :raises BrokerError: if the broker does not tell.
+    :raises BrokerError: if the broker does not return them.
     """
     wanted = ranges.without_empty()
     first: dict[TopicPartition, int] = {}
@@ -30,7 +30,7 @@ def edge_timestamps(hook: KafkaHook, ranges: OffsetRanges) -> tuple[int, int] | 
 
 
 def _timestamps(hook: KafkaHook, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> list[int]:
-    """Of the first record from a start on, in each partition, if it is before the end."""
+    """The timestamp of the first record at or after the start of each partition, if it is before the end."""
     if not starts:
         return []
     consumer = hook.new_consumer(**{"fetch.message.max.bytes": 65536, "enable.partition.eof": True})

@@ -1,4 +1,4 @@
-"""Which failures Airflow should try again, and what a template of a run without a date should say."""
+"""Which failures Airflow retries, and the error for templates in a run without a date."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from airflow_provider_kafka_spark.core.errors import InvalidInputError, KafkaSpa
 
 T = TypeVar("T")
 
-#: What Airflow leaves out of the context of a run without a logical date.
+#: Variables that Airflow does not define for a run without a logical date.
 _OF_A_DATED_RUN = re.compile(
     "'(data_interval_(start|end)|logical_date|ds|ds_nodash|ts|ts_nodash|ts_nodash_with_tz)' is undefined"
 )
 
 
 def no_retry_on_permanent_error(execute: Callable[..., T]) -> Callable[..., T]:
-    """Make Airflow retry only what a retry can mend."""
+    """Turn non-retriable errors into ``AirflowFailException``."""
 
     @wraps(execute)
     def wrapped(*args: Any, **kwargs: Any) -> T:
@@ -38,7 +38,7 @@ def no_retry_on_permanent_error(execute: Callable[..., T]) -> Callable[..., T]:
 
 @contextmanager
 def undated_run_explained() -> Iterator[None]:
-    """Say what to do where a template asks for the date of a run that has none, in place of Jinja's bare "undefined".
+    """Explain Jinja's error "undefined" if a template uses the date of a run that has none.
 
     :raises AirflowFailException: in that case; no retry gives a run a date.
     """

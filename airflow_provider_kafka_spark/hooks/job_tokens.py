@@ -1,5 +1,5 @@
-"""The delegation tokens of one Spark job: made before it, renewed while it runs, expired behind it. Spark gets only
-them, never the login that made them.
+"""The delegation tokens of one Spark job: created before it, renewed while it runs, expired after it. Spark gets only
+the tokens, never the login that created them.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ log = logging.getLogger(__name__)
 
 Clock = Callable[[], float]
 
-#: A worker that is killed cannot expire its token. So it ends by itself after so long, unless it is renewed.
+#: A killed worker cannot expire its token, so an unrenewed token ends after this time.
 RENEW_PERIOD_MS = 3_600_000
-#: After a renewal that failed.
+#: Wait after a failed renewal.
 AGAIN_SECONDS = 5.0
 _STOP_SECONDS = 60.0
 _KEY = "kafka_spark_tokens"
 
 
 class TaskStateStore(Protocol):
-    """What a task remembers between its tries: Airflow's task state store."""
+    """Airflow's task state store, which is kept between the tries of a task."""
 
     def get(self, key: str, /) -> Any: ...
 
@@ -53,8 +53,8 @@ class TaskStateStore(Protocol):
 class JobTokens(ManagedResource):
     """A token for each cluster of a job, inside ``with``.
 
-    :param configs: connections whose login makes the tokens; Spark is given the tokens in place of these logins.
-    :param min_lifetime_ms: a token that cannot be made to live so long is refused.
+    :param configs: connections whose logins create the tokens; Spark gets the tokens in place of these logins.
+    :param min_lifetime_ms: the minimum time for which renewals can prolong a token.
     :param timeout: seconds for each call to a broker.
     :param state_store: keeps the tokens' ids, so that the next try expires those of a worker that was killed.
     :param jars: with kafka-clients among them; by default those of Spark's Kafka connector.
@@ -80,9 +80,9 @@ class JobTokens(ManagedResource):
         self._tokens: dict[str, _RenewedToken] = {}
 
     def open(self) -> None:
-        """Make the tokens.
+        """Create the tokens.
 
-        :raises DelegationTokenError: if one is not to be had, or cannot live long enough.
+        :raises DelegationTokenError: if one is unavailable, or cannot live long enough.
         """
         for conn_id, config in self._configs.items():
             with DelegationTokenHook(conn_id, self._timeout, config=config, jars=self._jars) as hook:
@@ -97,16 +97,12 @@ class JobTokens(ManagedResource):
             renewed_token.start()
 
     def end(self) -> None:
-        """Begin to expire the tokens, all at once, and do not wait: Airflow gives a task that it kills some seconds.
-        :meth:`close` waits for it.
-        """
+        """Start to expire all tokens without waiting: Airflow gives a killed task some seconds. :meth:`close` waits."""
         for renewed_token in list(self._tokens.values()):
             renewed_token.end()
 
     def close(self) -> None:
-        """Expire the tokens. What hinders it goes to the log: a job that has delivered does not fail by it. Calling it
-        again does nothing.
-        """
+        """Expire the tokens. A failure is only logged, since the job has delivered. Calling it again does nothing."""
         self.end()
         while self._tokens:
             conn_id, renewed_token = self._tokens.popitem()
@@ -114,16 +110,15 @@ class JobTokens(ManagedResource):
                 if renewed_token.stop():
                     self._remember({conn_id: None})
             except Exception as error:  # noqa: BLE001 - the job's own outcome counts, and the token ends by itself
-                log.warning("The end of a delegation token could not be noted: %s", error)
+                log.warning("The end of a delegation token could not be recorded: %s", error)
 
     def login(self, config: KafkaClientConfig) -> KafkaClientConfig:
-        """What Spark logs in with: the token, where there is one, or else the connection's own login."""
+        """The login for Spark: the token if there is one, or else the connection's own login."""
         renewed_token = self._tokens.get(config.conn_id)
         return config if renewed_token is None else renewed_token.login()
 
     def explain(self, error: KafkaSparkError) -> None:
-        """Name the end of a token as the cause of a failure that came after it; Spark itself speaks of a time-out, or
-        of a login.
+        """Name the end of a token as the cause of a later failure, which Spark reports as a time-out or a failed login.
 
         :raises JobTokenEndedError: if a token had ended.
         """
@@ -131,14 +126,14 @@ class JobTokens(ManagedResource):
             renewed_token.explain(error)
 
     def _expire_left(self, hook: DelegationTokenHook) -> None:
-        """End the token of an earlier try whose worker was killed, if it lives."""
+        """Expire the token of an earlier try whose worker was killed, if it is still valid."""
         left = self._remembered().get(hook.conn_id)
         if left is None or left not in {token.token_id for token in hook.describe()}:
             return
         try:
             hook.expire(TokenSelection(token_ids=(left,)))
         except (DelegationTokenError, BrokerAuthorizationError) as error:
-            # It ends by itself, and this try has a token of its own.
+            # It ends by itself, and this try has its own token.
             log.warning("The delegation token %s of an earlier try could not be expired: %s", left, error)
         else:
             log.info("The delegation token %s of an earlier try, which could not do so itself, is expired.", left)
@@ -153,7 +148,7 @@ class JobTokens(ManagedResource):
 
 
 class _RenewedToken:
-    """One token, which has just been made, and the thread that prolongs its life."""
+    """A new token, and the thread that renews it."""
 
     def __init__(
         self,
@@ -169,7 +164,7 @@ class _RenewedToken:
         self._token = token
         self._clock = clock
         self._skew_ms = token.info.issue_ms - int(clock() * 1000)
-        #: Why it is renewed no more.
+        #: Why it is no longer renewed.
         self._given_up: str | None = None
         self._done = Event()
         self._thread = Thread(target=self._keep, name=f"delegation token of {config.conn_id}", daemon=True)
@@ -190,7 +185,7 @@ class _RenewedToken:
         self._thread.start()
         log.info(
             "Spark logs in to %s with a delegation token of its own: %s. It is renewed while the job runs, and "
-            "expired behind it.",
+            "expired after it.",
             self._config.bootstrap_servers,
             self._token.info,
         )
@@ -199,7 +194,7 @@ class _RenewedToken:
         return self._config.with_java(self._token.java_login(self._config.java, self._config.token_mechanism))
 
     def end(self) -> None:
-        """Begin to expire the token, and do not wait."""
+        """Start to expire the token, without waiting."""
         self._done.set()
         if self._ending is None:
             self._ending = Thread(target=self._expire, name=f"end of {self._thread.name}", daemon=True)
@@ -230,8 +225,7 @@ class _RenewedToken:
         self._ended = True
 
     def explain(self, error: KafkaSparkError) -> None:
-        # A lost login looks like a broker's answer, or like something that a retry may mend. What is final by itself
-        # stays it.
+        # A lost login appears as a broker error or as a retriable error. Other permanent errors stay as they are.
         if not error.retriable and not isinstance(error, BrokerError):
             return
         info = self._token.info
@@ -253,7 +247,7 @@ class _RenewedToken:
         ) from error
 
     def _keep(self) -> None:
-        """Renew it in good time, again and again."""
+        """Renew the token in time until the job ends."""
         life_ms = min(RENEW_PERIOD_MS, self._token.info.expiry_ms - self._token.info.issue_ms)
         wait = self._until_renewal()
         while not self._done.wait(wait):
@@ -274,7 +268,7 @@ class _RenewedToken:
                 renewed = hook.renew_token(self._token, life_ms)
         except DelegationTokenExpiredError as error:
             if self._done.is_set():
-                # By ourselves, in the middle of this.
+                # This process expired it at the same time.
                 return False
             late = self._token.info.remaining_ms(self._now_ms()) <= 0
             self._given_up = f"{'it could not be renewed in time' if late else 'somebody has ended it'} ({error})"

@@ -42,14 +42,14 @@ T = TypeVar("T")
 
 
 class KafkaHook(ManagedResource, BaseHook):
-    """Ask a Kafka cluster what it holds, within a bound, and close every client.
+    """Read offsets, topics and configurations of a Kafka cluster, with time-outs, and close every client.
 
     Use it as a context manager, inside ``execute``: a librdkafka client does not survive a fork.
 
     :param conn_id: an Airflow connection of the type ``kafka_spark``, or of any other type whose Extra is a librdkafka
         configuration.
-    :param timeout: seconds for each call; a broker that does not answer is an error within it. A login that is refused
-        is an error long before it.
+    :param timeout: seconds for each call. If a broker does not answer, the call fails within this time; a refused login
+        fails much earlier.
     """
 
     conn_name_attr = "conn_id"
@@ -86,28 +86,27 @@ class KafkaHook(ManagedResource, BaseHook):
 
     @property
     def config(self) -> KafkaClientConfig:
-        """The connection, translated for both clients; its secrets are masked in logs from here on.
+        """The connection, translated for both clients; its secrets are masked in logs.
 
         :raises ConnectionConfigError: if the connection is missing or cannot be translated.
         """
         return self._connection.config
 
     def with_field_names(self, message: str) -> str:
-        """A message that names properties, in words that the user of this connection knows."""
+        """A message that names properties, with the names of the fields in this connection's form."""
         return self._connection.with_field_names(message)
 
     @cached_property
     def failures(self) -> BrokerFailures:
-        """What this hook's clients were told by brokers, besides answers."""
+        """Errors that this hook's clients got in the background."""
         return BrokerFailures(self.config, self.with_field_names)
 
     def test_connection(self) -> tuple[bool, str]:
-        """What Airflow's button "Test" asks: whether name, port, TLS, login and permissions are right, and if not,
-        which of them; within 30 s.
+        """Airflow's button "Test": check name, port, TLS, login and permissions, within 30 s.
 
-        :return: whether all is well, and a sentence for the user, without secrets.
+        :return: whether the test passed, and a message for the user, without secrets.
         """
-        # It is of no use to tasks.
+        # Imported here because tasks do not need it.
         from airflow_provider_kafka_spark.hooks.connection_check import check_connection
 
         return check_connection(self.conn_id)
@@ -115,9 +114,9 @@ class KafkaHook(ManagedResource, BaseHook):
     def topic_names(self, named: Iterable[str] = (), operation: str = "DESCRIBE") -> frozenset[str]:
         """The names of all topics that the login may see.
 
-        :param named: topics that are wanted by name.
-        :param operation: that they are wanted for, for the message; ``READ`` and ``WRITE`` include ``DESCRIBE``.
-        :raises BrokerAuthorizationError: if one of those is hidden from the login.
+        :param named: topics that are selected by name.
+        :param operation: the intended operation, for the message; ``READ`` and ``WRITE`` include ``DESCRIBE``.
+        :raises BrokerAuthorizationError: if the login may not see one of them.
         """
         names = frozenset(self.metadata().topics)
         self._raise_if_unauthorized(set(named) - names, operation)
@@ -126,13 +125,13 @@ class KafkaHook(ManagedResource, BaseHook):
     def state(
         self, topics: Iterable[str], timestamps: Collection[int] = (), operation: str = "DESCRIBE"
     ) -> ClusterState:
-        """Offsets, ids and configurations of topics, in a handful of requests however many partitions there are.
+        """Offsets, ids and configurations of topics, in a few requests for any number of partitions.
 
         A topic that does not exist is left out of the answer.
 
         :param topics: names of topics.
-        :param timestamps: in ms since 1970; for each, the first offset at or after it is asked for every partition.
-        :param operation: that the topics are wanted for, for the message; ``READ`` and ``WRITE`` include ``DESCRIBE``.
+        :param timestamps: in ms since 1970; for each, the first offset at or after it is fetched for every partition.
+        :param operation: the intended operation, for the message; ``READ`` and ``WRITE`` include ``DESCRIBE``.
         :raises BrokerUnavailableError: if no broker answers within the time-out.
         :raises BrokerAuthenticationError: if the login is refused.
         :raises BrokerAuthorizationError: if the login may not describe a topic.
@@ -146,10 +145,10 @@ class KafkaHook(ManagedResource, BaseHook):
                     KafkaException(topic.error), f"describing topic {name!r}", f"{operation} on topic {name!r}"
                 )
         partitions = [TopicPartition(name, number) for name, topic in wanted.items() for number in topic.partitions]
-        # The order matters on a live topic, where what is asked for later is further on. A window that is closed now
-        # stays closed. A record behind the window that arrives after the end was asked for must not be counted into it.
-        # A last stable offset that is asked for after all ends does not look like an open transaction. And what
-        # retention deletes meanwhile must show, so the log's start comes last.
+        # The order matters on a live topic, where later requests return higher offsets. A window that is closed now
+        # stays closed. A record after the window that arrives after the end was fetched must not count. A last stable
+        # offset that is fetched after all ends does not look like an open transaction. The log's start comes last, to
+        # include what retention deletes meanwhile.
         now_ms = int(time.time() * 1000)
         end = self._list_offsets(partitions, OffsetSpec.latest())
         first_at: dict[tuple[TopicPartition, int], int | None] = {}
@@ -180,7 +179,7 @@ class KafkaHook(ManagedResource, BaseHook):
         )
 
     def count_records(self, ranges: OffsetRanges, *, read_committed: bool = True) -> dict[OffsetRange, int]:
-        """Count the records that are really in ranges, by reading them. Costs as much as reading them does.
+        """Count the records in ranges by reading all of them.
 
         :param ranges: ranges within the log.
         :param read_committed: leave out aborted records.
@@ -189,7 +188,7 @@ class KafkaHook(ManagedResource, BaseHook):
         counts = dict.fromkeys(ranges, 0)
         isolation_level = "read_committed" if read_committed else "read_uncommitted"
         settings = {"isolation.level": isolation_level, "fetch.wait.max.ms": 50}
-        # librdkafka insists on a name of a group.
+        # librdkafka requires the name of a group.
         consumer = self._consumer("airflow-kafka-spark-count", **settings)
         try:
             for r in ranges.without_empty():
@@ -204,7 +203,7 @@ class KafkaHook(ManagedResource, BaseHook):
         while True:
             for message in consumer.consume(num_messages=10_000, timeout=0.2):
                 error = message.error()
-                # Nobody joins the group that the client asks for all the same.
+                # No group is joined, although the client requests one.
                 if error is not None and error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
                     continue
                 if error is not None:
@@ -213,7 +212,7 @@ class KafkaHook(ManagedResource, BaseHook):
                 if offset is not None and offset < r.until_offset:
                     count += 1
                 deadline = time.monotonic() + self.timeout
-            # The position also passes over gaps, so it says when the end is reached where records cannot.
+            # The position also moves over gaps, so it shows the end even without records.
             (position,) = consumer.position([confluent_kafka.TopicPartition(r.topic, r.partition)])
             if position.offset >= r.until_offset:
                 return count
@@ -224,10 +223,10 @@ class KafkaHook(ManagedResource, BaseHook):
                 )
 
     def group_consumer(self, group_id: str) -> confluent_kafka.Consumer:
-        """A consumer that knows a group and never joins it: the way to its committed offsets.
+        """A consumer for a group's committed offsets, which never joins the group.
 
-        The AdminClient's own request for them ends the whole process by a segmentation fault when the group's
-        coordinator has moved, or is being set up (librdkafka issue 5040, seen with 2.16).
+        The AdminClient's request for them crashes the process by a segmentation fault while the group's coordinator
+        moves or is created (librdkafka issue 5040, seen with 2.16).
         """
         if group_id not in self._group_consumers:
             self._group_consumers[group_id] = self._consumer(group_id)
@@ -253,14 +252,14 @@ class KafkaHook(ManagedResource, BaseHook):
         return self._made(lambda: confluent_kafka.Producer(config))
 
     def _consumer(self, group_id: str, **settings: Any) -> confluent_kafka.Consumer:
-        """Never joined: partitions are assigned, if at all, and nothing is committed by itself."""
+        """It joins no group: partitions are assigned, and nothing is committed automatically."""
         config = {
             **self._client_settings(),
             "group.id": group_id,
             "enable.auto.commit": False,
             "enable.auto.offset.store": False,
             "auto.offset.reset": "error",
-            # Otherwise the end of a partition would be told as an error.
+            # Otherwise the end of a partition is an error.
             "enable.partition.eof": False,
             **settings,
         }
@@ -309,17 +308,15 @@ class KafkaHook(ManagedResource, BaseHook):
             ) from error
 
     def forget_errors(self) -> None:
-        """What went wrong with the client before is not the cause of what goes wrong from now on. For a client that
-        lives long.
-        """
+        """Forget earlier errors of a long-lived client: they are not the cause of later failures."""
         self.client.poll(0)
         self.failures.forget()
         self._answered = False
 
     def metadata(self) -> Any:
-        """Cluster metadata; refused logins are noticed while waiting, not only at the time-out."""
+        """Cluster metadata. A refused login fails while waiting, before the time-out."""
         if self._answered:
-            # What went wrong since then, while a job ran for hours, is not the cause of what goes wrong now.
+            # Errors since the last request, while a job ran for hours, are not the cause of a failure now.
             self.forget_errors()
         client, began = self.client, time.monotonic()
         deadline, wait = began + self.timeout, 0.5
@@ -333,10 +330,10 @@ class KafkaHook(ManagedResource, BaseHook):
                 if now >= deadline or self.failures.is_final(now - began, self.timeout):
                     raise self.to_error(error, "reading metadata") from error
                 if now - asked < wait:
-                    # Of brokers that are down the client tells at once; they may be up again soon.
+                    # The client fails at once if brokers are down; they may start again soon.
                     time.sleep(0.1)
                 else:
-                    # The metadata of a large cluster take their time.
+                    # The metadata of a large cluster take longer.
                     wait *= 2
             else:
                 self._answered = True
@@ -350,9 +347,9 @@ class KafkaHook(ManagedResource, BaseHook):
     def unauthorized_topics(
         self, names: Collection[str], operation: str = "DESCRIBE"
     ) -> dict[str, BrokerAuthorizationError]:
-        """Those of the names that are not listed because the login may not see them, with the refusal.
+        """The topics that are not listed because the login may not see them, each with the refusal.
 
-        :raises BrokerUnavailableError: if no broker tells within the time-out.
+        :raises BrokerUnavailableError: if no broker answers within the time-out.
         """
         refusals: dict[str, BrokerAuthorizationError] = {}
         for name, future in self.describe_topics(names).items():
@@ -361,11 +358,10 @@ class KafkaHook(ManagedResource, BaseHook):
             except BrokerAuthorizationError as refusal:
                 refusals[name] = refusal
             except UnknownTopicError:
-                # The caller says so in its own words.
+                # The caller reports it.
                 continue
             except BrokerError as error:
-                # So it does of a name that can be none of a topic's. An outage or a refused login says nothing about
-                # the topic.
+                # Brokers also answer this for an illegal name. An outage or a refused login is not about the topic.
                 if type(error) is not BrokerError:
                     raise
         return refusals
@@ -373,9 +369,9 @@ class KafkaHook(ManagedResource, BaseHook):
     def describe_topics(
         self, names: Collection[str], *, permissions: bool = False
     ) -> dict[str, Future[TopicDescription]]:
-        """Ask for topics by name, all in one request; :meth:`result` waits for the answer about each.
+        """Request topics by name, all in one request; :meth:`result` waits for each answer.
 
-        :param permissions: ask also what the login may do with them.
+        :param permissions: include the operations that the login is authorized for.
         """
         if not names:
             return {}
@@ -415,7 +411,7 @@ class KafkaHook(ManagedResource, BaseHook):
         return {name: str(topic.topic_id) for name, topic in described.items() if topic.topic_id is not None}
 
     def configs(self, topics: Collection[str]) -> dict[str, dict[str, str]]:
-        """Configurations, where the login may read them; a plan can do without."""
+        """Configurations, as far as the login may read them; a plan does not require them."""
         if not topics:
             return {}
         resources = [ConfigResource(ResourceType.TOPIC, name) for name in topics]
@@ -435,8 +431,8 @@ class KafkaHook(ManagedResource, BaseHook):
     def result(self, future: Future[T], action: str, required_acl: str | None = None) -> T:
         """Wait for an answer of the client.
 
-        :param action: what was asked, for the message.
-        :param required_acl: the permission that this takes, such as ``"READ on topic 'orders'"``.
+        :param action: of the request, for the message.
+        :param required_acl: the required permission, such as ``"READ on topic 'orders'"``.
         :raises KafkaSparkError: by the name in the error tree that fits.
         """
         began = time.monotonic()
@@ -449,19 +445,17 @@ class KafkaHook(ManagedResource, BaseHook):
                 raise self.to_error(error, action, required_acl) from error
             except TimeoutError as error:
                 self.client.poll(0)
-                # Until a broker has answered, a refusal is that of all of them.
+                # Until a broker has answered, a refusal counts for all brokers.
                 if left <= 1.0 or self._answered or self.failures.is_final(time.monotonic() - began, self.timeout):
                     raise self.to_error(error, action) from error
 
     def to_error(
         self, error: Exception, action: str, required_acl: str | None = None
     ) -> BrokerError | UnknownTopicError:
-        """The failure, under its name in the error tree."""
+        """The failure as an error of this package."""
         return self.failures.to_error(error, action, self.timeout, required_acl)
 
 
 def is_transient(error: BrokerError) -> bool:
-    """Whether brokers only have no leader for it at the moment, as in a rolling restart or just after a topic was
-    created.
-    """
+    """Whether a leader is only missing temporarily, as in a rolling restart or just after a topic was created."""
     return code_of(error.__cause__) in LEADER_ELECTION_ERRORS

@@ -1,5 +1,5 @@
-"""Kafka's Java AdminClient, called from Python: for what no Python client has. One JVM for a sequence of calls, and
-always ended.
+"""Kafka's Java AdminClient, called from Python for requests that no Python client supports. One JVM serves a sequence
+of calls, and always ends.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ from airflow_provider_kafka_spark.hooks.runtime.java import find_java
 
 START_SECONDS = 30.0
 _STOP_SECONDS = 5.0
-#: How long a JVM that does not answer may take to be gone.
+#: Seconds until a JVM that does not answer is killed.
 _END_SECONDS = 1.0
-#: A short life, little memory: the first compiler and the simplest collector.
+#: For a short life and little memory: the first compiler and the simplest collector.
 JVM_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Xmx128m")
-#: What Kafka's exceptions mean here, by the name of their class, with what to do about it.
+#: Errors for Kafka's exceptions, by class name, with what to do.
 _MEANINGS: Mapping[str, tuple[type[KafkaSparkError], str]] = {
     "SaslAuthenticationException": (BrokerAuthenticationError, "Correct the login of the connection."),
     "UnsupportedSaslMechanismException": (BrokerAuthenticationError, "Choose a mechanism that the listener has."),
@@ -56,7 +56,7 @@ _MEANINGS: Mapping[str, tuple[type[KafkaSparkError], str]] = {
     "LoginException": (BrokerAuthenticationError, "Correct the login of the connection."),
     "TimeoutException": (BrokerUnavailableError, "Is the broker up, and reachable from this machine?"),
     "DisconnectException": (BrokerUnavailableError, "Is the broker up, and the protocol the listener's?"),
-    "ClusterAuthorizationException": (BrokerAuthorizationError, "Grant the login what it lacks."),
+    "ClusterAuthorizationException": (BrokerAuthorizationError, "Grant the login the missing permission."),
     "DelegationTokenAuthorizationException": (
         BrokerAuthorizationError,
         "Only the owner and the renewers of a token may renew or expire it, and only they and those with DESCRIBE on "
@@ -86,11 +86,11 @@ _MEANINGS: Mapping[str, tuple[type[KafkaSparkError], str]] = {
 
 
 class KafkaJvm(ManagedResource):
-    """A JVM with an AdminClient, inside ``with``. It ends with this process too, even if that is ended by SIGKILL.
+    """A JVM with an AdminClient, inside ``with``. It ends with this process, even after SIGKILL.
 
-    :param properties: of the Java client. **Secret**; they go through an authenticated socket on the loopback
-        interface, not by argv.
-    :param described: what it talks to, for messages, such as ``"connection 'kafka_default', broker-1:9092"``.
+    :param properties: of the Java client. **Secret**; they are sent over an authenticated socket on the loopback
+        interface, not as arguments.
+    :param described: the cluster, for messages, such as ``"connection 'kafka_default', broker-1:9092"``.
     :param timeout: seconds for each call.
     :param system_properties: of the JVM. Not secret.
     :param jars: with kafka-clients among them; by default those of Spark's Kafka connector.
@@ -123,12 +123,12 @@ class KafkaJvm(ManagedResource):
             gateway.close(keep_callback_server=False, close_callback_server_connections=False)
         if process is None:
             return
-        # It has nothing to save: what a broker was asked for, it has done.
+        # It has nothing to save.
         process.kill()
         for pipe in (process.stdin, process.stdout):
             if pipe is not None:
                 pipe.close()
-        # It cannot refuse, and only the kernel could make it wait.
+        # SIGKILL cannot be refused.
         with suppress(subprocess.TimeoutExpired):
             process.wait(timeout=_STOP_SECONDS)
 
@@ -144,7 +144,7 @@ class KafkaJvm(ManagedResource):
 
         :param properties: in place of those of this JVM. **Secret.**
         :raises ConnectionConfigError: if Kafka's client refuses the properties.
-        :raises BrokerAuthenticationError: if a login fails before a broker is asked, as with Kerberos.
+        :raises BrokerAuthenticationError: if a login fails without a request to a broker, as with Kerberos.
         """
         ms = str(int(self.timeout * 1000))
         bounds = {"request.timeout.ms": ms, "default.api.timeout.ms": ms}
@@ -161,23 +161,24 @@ class KafkaJvm(ManagedResource):
         """The value of a KafkaFuture.
 
         :param action: for the message, such as ``"creating a delegation token"``.
-        :raises KafkaSparkError: what Kafka's exception means, at the latest after the time-out.
+        :raises KafkaSparkError: the error for Kafka's exception, at the latest after the time-out.
         """
         with self.translate_errors(action):
             unit = self.java.java.util.concurrent.TimeUnit.MILLISECONDS
             return future.get(int(self.timeout * 1000) + 1000, unit)
 
     def items(self, collection: Any) -> list[Any]:
-        """What a Java collection of any kind holds; only some kinds are iterable from Python."""
+        """The items of a Java collection; only some kinds are iterable from Python."""
         return list(self.java.java.util.ArrayList(collection))
 
     @contextmanager
     def translate_errors(self, action: str, properties: Mapping[str, str] | None = None) -> Iterator[None]:
-        """Every call into the JVM stands inside of it.
+        """Raise Java's exceptions as errors of this package. Every call into the JVM is made inside it.
 
         :param action: for the message.
-        :param properties: of the client that is called, if they are not those of this JVM.
-        :raises KafkaSparkError: what Java's exception means, or :class:`BrokerUnavailableError` if the JVM is no more.
+        :param properties: of the called client, if they differ from those of this JVM.
+        :raises KafkaSparkError: the error for Java's exception, or :class:`BrokerUnavailableError` if the JVM has
+            ended.
         """
         earlier = sys.exc_info()[1]
         try:
@@ -196,7 +197,7 @@ class KafkaJvm(ManagedResource):
         try:
             return self._meaning(thrown, action, properties)
         except (Py4JError, OSError) as error:
-            # What was thrown stays in the JVM, which has ended since.
+            # The exception is in the JVM, which has ended.
             return self._without_answer(error, action)
 
     def _without_answer(self, error: Exception, action: str) -> BrokerUnavailableError:
@@ -205,20 +206,20 @@ class KafkaJvm(ManagedResource):
         )
 
     def _end(self) -> str | None:
-        """How the JVM has ended, if it has."""
+        """How the JVM ended, or None if it runs."""
         if self._process is None:
             return None
         try:
-            # It may be just about to: its sockets close before.
+            # It may be ending: its sockets close first.
             code = self._process.wait(timeout=_END_SECONDS)
         except subprocess.TimeoutExpired:
             return None
-        # 0 is also what is known of a process that somebody else has waited for.
+        # 0 is also the code if another thread waited for the process.
         how = f" ({signal.Signals(-code).name if code < 0 else f'exit code {code}'})" if code else ""
         return f"its JVM has ended{how}: it crashed, was killed, or had no memory left. The task may be tried again."
 
     def _meaning(self, thrown: Any, action: str, properties: Mapping[str, str]) -> KafkaSparkError:
-        """What a Java exception means; the cause that is known best decides."""
+        """The error for a Java exception, by the most specific known cause."""
         said: list[str] = []
         known: tuple[type[KafkaSparkError], str] | None = None
         while thrown is not None and len(said) < 10:
@@ -228,7 +229,7 @@ class KafkaJvm(ManagedResource):
                 known if known is not None and known[0] is not BrokerUnavailableError else _MEANINGS.get(name, known)
             )
             thrown = thrown.getCause()
-        # The outer exceptions only say that there is an inner one. Some hold its stack trace in their message.
+        # Outer exceptions only wrap an inner one. Some have its stack trace in their message.
         lines = [text.partition("\n")[0] for text in said]
         reason = lines[-1]
         kind, advice = known or (
@@ -242,13 +243,13 @@ class KafkaJvm(ManagedResource):
             if fault is not None and not fault.inconclusive:
                 kind = BrokerUnavailableError if fault.transient else BrokerTlsError if fault.step == TLS else kind
                 advice = str(fault)
-                # Below what it is about there may be how Java noticed.
+                # Further causes may only be technical details.
                 about = (line for line in reversed(lines) if find_login_fault(line, by_ticket=by_ticket) == fault)
                 reason = next(about, reason)
             elif properties.get("sasl.mechanism") == "GSSAPI":
                 advice += " With Kerberos, check the keytab, its principal, and the clocks."
         elif kind is BrokerUnavailableError and properties.get("sasl.mechanism") == "GSSAPI":
-            # Kafka's client tries such a login again and again, and says nothing of it.
+            # Kafka's client repeats such a login without an error.
             advice += (
                 " With Kerberos, also compare the clocks of all machines, and sasl.kerberos.service.name with the "
                 "broker's principal."
@@ -262,7 +263,7 @@ class KafkaJvm(ManagedResource):
         :raises JavaStartError: if the JVM does not start in time.
         :raises JarError: if there is no kafka-clients among the jars.
         """
-        # With its level at DEBUG it writes every command and answer to the log, logins and tokens among them.
+        # At level DEBUG it logs every command and answer, including logins and tokens.
         log = logging.getLogger("py4j")
         log.setLevel(max(log.getEffectiveLevel(), logging.INFO))
         java = find_java(8)
@@ -277,7 +278,7 @@ class KafkaJvm(ManagedResource):
         options = [*JVM_OPTIONS, *java.crash_options(os.devnull)]
         command = [str(java.executable), *options, *defined, "-cp", class_path, "py4j.GatewayServer"]
         process = self._process = subprocess.Popen(
-            # py4j ends when its standard input does, and with that when this process does.
+            # py4j ends when its standard input is closed, and so when this process ends.
             [*command, "--die-on-broken-pipe", "--enable-auth", "0"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -287,7 +288,7 @@ class KafkaJvm(ManagedResource):
         deadline = time.monotonic() + START_SECONDS
         port, secret = self._port(process, deadline), self._line(process, deadline)
         if process.stdout is not None:
-            # Nobody would read what else it writes there, and a full pipe would hold it up.
+            # Its further output is not read, and a full pipe would block it.
             process.stdout.close()
         self._gateway = JavaGateway(
             gateway_parameters=GatewayParameters(
@@ -295,13 +296,13 @@ class KafkaJvm(ManagedResource):
                 auth_token=secret,
                 auto_convert=True,
                 read_timeout=self.timeout + 10.0,
-                # All of its objects end with the JVM; telling it one by one would fail when it is gone.
+                # All objects end with the JVM; releasing each of them would fail when it has ended.
                 enable_memory_management=False,
             )
         )
 
     def _port(self, process: subprocess.Popen[bytes], deadline: float) -> int:
-        # The JVM writes its own log and warnings there too, and may be told to by JDK_JAVA_OPTIONS.
+        # The JVM also writes log lines and warnings there, for example with JDK_JAVA_OPTIONS.
         while not (line := self._line(process, deadline)).isdigit():
             continue
         return int(line)
@@ -323,18 +324,18 @@ class KafkaJvm(ManagedResource):
 
 
 def _thrown(error: BaseException | None, earlier: BaseException | None) -> Any:
-    """The Java exception behind an error, if there is one.
+    """The Java exception that caused an error, or None.
 
-    Where PySpark runs in the same process, it has replaced how py4j raises, for every gateway, and asks its own JVM
-    about exceptions of ours.
+    PySpark in the same process replaces py4j's error handling for every gateway, and queries its own JVM about
+    exceptions of this one.
 
-    :param earlier: what was being handled when the call began, which is not behind it.
+    :param earlier: the exception that was handled when the call started, which is not the cause.
     """
     while error is not None and error is not earlier:
         if isinstance(error, Py4JJavaError):
             thrown = error.java_exception
-            # Its text is asked of the JVM whenever it is logged. py4j logs what is being handled when a call fails, and
-            # so, of a JVM that is gone, without end.
+            # Its text is requested from the JVM whenever it is logged. py4j logs the handled exception when a call
+            # fails, so with an ended JVM this would never stop.
             error.java_exception = None
             return thrown
         error = error.__context__
@@ -346,7 +347,7 @@ def _sentence(text: str) -> str:
 
 
 def _ended(text: str) -> str:
-    """With the period that Java's messages lack.
+    """The text with a final period, which Java's messages lack.
 
     >>> _ended("LoginException: Checksum failed "), _ended("Is it up?")
     ('LoginException: Checksum failed.', 'Is it up?')
@@ -369,6 +370,6 @@ def _is_true(option: str | None) -> bool:
 
 
 def kerberos_properties(environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Java reads no ``KRB5_CONFIG``; this is the system property that stands for it."""
+    """The system property for ``KRB5_CONFIG``, which Java does not read."""
     path = (os.environ if environ is None else environ).get("KRB5_CONFIG", "")
     return {"java.security.krb5.conf": path} if path and sys.platform != "win32" else {}

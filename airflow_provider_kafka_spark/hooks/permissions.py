@@ -1,4 +1,4 @@
-"""What a login may do with topics and groups, asked of the broker before anything is started."""
+"""Check what the login may do with topics and groups before anything is started."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 
 
 def check_topics(hook: KafkaHook, topics: Iterable[str], *operations: str) -> None:
-    """Refuse what would fail only in Spark, and there in words that name no operation.
+    """Check permissions that would otherwise fail in Spark, with a message that names no operation.
 
-    A topic that does not exist is left to others.
+    A topic that does not exist is ignored here.
 
     :param operations: such as ``"READ"``.
     :raises BrokerAuthorizationError: naming topic and operation.
@@ -32,7 +32,7 @@ def check_topics(hook: KafkaHook, topics: Iterable[str], *operations: str) -> No
 
 def check_operations(hook: KafkaHook, resource: str, permitted: Collection[Enum] | None, *operations: str) -> None:
     """:param resource: such as ``"topic 'orders'"``.
-    :param permitted: what the broker says; nothing if it does not tell.
+    :param permitted: as the broker returns it; None if it does not.
     :raises BrokerAuthorizationError: naming resource and operation.
     """
     names = {operation.name for operation in permitted or ()}

@@ -1,4 +1,4 @@
-"""What a task remembers of its run between its tries, in Airflow's task state store.
+"""The state of a task's run that is kept between its tries, in Airflow's task state store.
 
 It belongs to the task instance (DAG run and map index), whatever its parameters render to. A retry carries out the
 plan of its first try; a retry of one that had delivered all, and failed after that, returns its result. A clear makes a
@@ -28,7 +28,7 @@ _STREAM_KEY = "kafka_spark_stream"
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """One try of a task instance, as Airflow counts them; None where it does not say."""
+    """One try of a task instance, as Airflow counts them; None if unknown."""
 
     clear_number: int | None
     max_tries: int | None
@@ -49,7 +49,7 @@ class _Attempt:
         return (earlier.clear_number or 0) != (self.clear_number or 0) or len(tries) > 1
 
     def is_retry_of(self, earlier: _Attempt) -> bool:
-        """Whether Airflow by itself tries again. Where that is not certain, the run is one that somebody wants."""
+        """Whether this is an automatic retry. If that is uncertain, the run counts as requested by a user."""
         known = None not in (*astuple(earlier), *astuple(self))
         return known and not self.is_cleared_since(earlier) and (earlier.try_number or 0) < (self.try_number or 0)
 
@@ -57,14 +57,14 @@ class _Attempt:
 class TaskState:
     """The task state store, as one operator uses it.
 
-    A task may call several operators, as in a function with ``@task``; each has keys of its own.
+    A task may call several operators, as in a function with ``@task``; each has its own keys.
 
     :param task_id: of the operator.
     """
 
     def __init__(self, context: Mapping[str, Any], task_id: str) -> None:
         self._store = context["task_state_store"]
-        #: Of an operator that is called within another task; empty for that of the task itself.
+        #: The id of an operator that is called within another task; empty for the task's own operator.
         self.called_id = "" if task_id == context["ti"].task_id else task_id
 
     def get(self, key: str) -> Any:
@@ -80,7 +80,7 @@ class TaskState:
 
 
 class RequestStore:
-    """What the first try of this task instance was asked for, as its parameters were rendered then.
+    """The parameters of the first try of this task instance, as they were rendered then.
 
     :param task_id: of the operator.
     """
@@ -88,7 +88,7 @@ class RequestStore:
     def __init__(self, context: Mapping[str, Any], task_id: str) -> None:
         self._store = TaskState(context, task_id)
         self._attempt = _Attempt.of(context)
-        #: Whether what was loaded was asked for by this very try.
+        #: Whether the loaded parameters are those of this try.
         self.is_of_this_try = False
 
     def load(self) -> dict[str, Any] | None:
@@ -120,7 +120,7 @@ class RunState:
     :param application_id: of the latest try that was seen to start.
     :param submitted_at_ms: when the run's first submission was about to start, in ms since 1970; None if there was
         none.
-    :param fingerprint: from what and by what its records come, over all submissions; see
+    :param fingerprint: of source, transformation and target, over all submissions; see
         :meth:`~airflow_provider_kafka_spark.core.plan.ReplayPlan.fingerprint`.
     :param result: of the try that delivered all, if this one is a retry of it.
     """
@@ -168,31 +168,31 @@ class RunStateStore:
                 return _fresh()
             if self._attempt.is_retry_of(attempt):
                 return replace(state, result=_unpacked(stored["result"]))
-            # All was delivered, and the task failed after that: somebody cleared it to make it green.
+            # Everything was delivered, and the task failed after that: a user cleared it to make it succeed.
             return state
-        # A clear wants a new plan; what was delivered before it stays delivered.
+        # A clear requests a new plan; records that were delivered before stay delivered.
         if stored["plan"] is None or self._attempt.is_cleared_since(attempt):
             return state
         return replace(state, plan=ReplayPlan.from_dict(stored["plan"]))
 
     def for_plan(self, state: RunState, plan: ReplayPlan, transform: Transform) -> tuple[RunState, ReplayPlan]:
-        """The state to carry out this plan with; and the plan, with a warning if nothing that was delivered counts.
+        """The state for this plan; and the plan, with a warning if earlier deliveries do not count.
 
-        What came from another source, or by other expressions, stands for nothing of this plan: taken for delivered, it
-        would hide records of the same offsets.
+        Records of another source or with other expressions do not count for this plan: otherwise records with the same
+        offsets would not be copied.
 
-        :param transform: what is to be made of each record.
+        :param transform: how each record is changed.
         """
         fingerprint = plan.fingerprint(asdict(transform))
         changed = fingerprint_changes(state.fingerprint, fingerprint)
         if not changed:
             return replace(state, fingerprint={**state.fingerprint, **fingerprint}), plan
-        # Its application is still to be waited for.
+        # A retry still waits for its application.
         fresh = replace(_fresh(), application_id=state.application_id, fingerprint=fingerprint)
         warning = (
             f"Changed since an earlier try of this run: {shortened(changed)}. So nothing that it delivered (run_id "
-            f"{state.run_id}) is taken for delivered: all is copied under a new run_id, {fresh.run_id}, and what the "
-            "target has of the earlier try stays there besides."
+            f"{state.run_id}) is taken for delivered: all is copied under a new run_id, {fresh.run_id}, and the "
+            "target also keeps the records of the earlier try."
         )
         return fresh, replace(plan, warnings=(*plan.warnings, warning))
 
@@ -300,7 +300,7 @@ class StreamRunStore:
 
 
 def remember_success(context: Context) -> None:
-    """As a task's ``on_success_callback``: a clear from now on is the wish to copy again.
+    """As a task's ``on_success_callback``: a clear from now on requests another copy.
 
     Only Airflow knows that a task succeeded: one that has delivered all may still fail by its XCom or its worker.
     """

@@ -1,4 +1,4 @@
-"""Submit a job to Spark, follow it, and bring back its report."""
+"""Submit a job to Spark, follow it, and return its report."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ from airflow_provider_kafka_spark.hooks.submission.spark_submission import OnEve
 log = logging.getLogger(__name__)
 
 _QUERY_SECONDS = 5.0
-#: Bytes; some hundred thousand ranges.
+#: In bytes, enough for some hundred thousand ranges.
 _LARGEST_REPORT = 64 * 1024 * 1024
 _READS = 3
 #: Seconds between two tries to read a report.
 READ_AGAIN_SECONDS = 2.0
-#: How long YARN may stay without an answer, as when its ResourceManager is started again.
+#: Seconds for which YARN may not answer, as during a restart of its ResourceManager.
 _MOST_OUTAGE_SECONDS = 600.0
 
 
@@ -57,7 +57,7 @@ class SparkJobHook(BaseHook):
         connection's Extra can say the same as ``"kafka-connector"``.
     :param report_location: a folder, as URI, that driver and worker both reach; needed in cluster mode. Also
         ``"report-location"`` in the Extra.
-    :param submit_options: what else ``SparkSubmitHook`` takes, such as ``conf`` or the application's ``name``.
+    :param submit_options: further arguments of ``SparkSubmitHook``, such as ``conf`` or the application's ``name``.
     :param delivery: ``exactly_once``, or ``at_least_once``: then Spark must not run a task again.
     """
 
@@ -87,7 +87,7 @@ class SparkJobHook(BaseHook):
         self._killed = False
 
     def check(self) -> None:
-        """Find everything a submission needs, before anything is planned or started.
+        """Check everything that a submission needs, before anything is planned or started.
 
         :raises KafkaSparkError: as
             :meth:`~airflow_provider_kafka_spark.hooks.submission.spark_cluster.SparkCluster.check`.
@@ -99,13 +99,13 @@ class SparkJobHook(BaseHook):
 
         :param request: ``report_uri``, ``event_token`` and ``report_key`` are filled in here.
         :param job: name of the module in ``jobs`` that runs.
-        :param on_event: called for what the job says while it runs.
-        :param logins: what the request's options log in with, for the files and Java properties that this needs.
+        :param on_event: called for each event of the running job.
+        :param logins: the logins of the request's options, for the files and Java properties that they need.
         :raises JobFailedError: if the job reports a failure.
         :raises JobFolderError: if the job's files cannot be written.
         :raises StartNotRecordedError: if ``on_event`` fails at the start of the application, which is then stopped.
         :raises JobReportMissingError: if it ended without a report.
-        :raises JobReportForgedError: if the report is not by this job.
+        :raises JobReportForgedError: if another process wrote the report.
         :raises JobKilledError: if :meth:`kill` ended it.
         """
         request = replace(request, event_token=secrets.token_hex(16), report_key=secrets.token_hex(32))
@@ -127,7 +127,7 @@ class SparkJobHook(BaseHook):
                 except (AirflowException, RuntimeError) as error:
                     failure = error
                 except StartNotRecordedError:
-                    # In cluster mode it would run on, and no retry would know of it.
+                    # In cluster mode it would continue, and a retry would not know about it.
                     submission.on_kill()
                     raise
                 finally:
@@ -144,14 +144,14 @@ class SparkJobHook(BaseHook):
             return report
 
     def wait_for_earlier(self, application_id: str) -> None:
-        """Return when the application of an earlier try has ended, whose worker may have died before it.
+        """Wait for the end of the application of an earlier try, whose worker may have died before it.
 
-        Otherwise two jobs would write the same records side by side. YARN and Kubernetes are asked about applications
-        of their own: a local driver, or one in client mode, ends with its worker.
+        Otherwise two jobs would write the same records. YARN and Kubernetes are queried about their own applications
+        only: a driver in local or client mode ends with its worker.
 
-        One that they do not know has ended. An outage is waited for, up to ten minutes at a stretch.
+        An application that they do not know has ended. An outage may last up to ten minutes.
 
-        :raises EarlierJobUnknownError: if they do not tell, or the worker does not know whom to ask.
+        :raises EarlierJobUnknownError: if they do not answer, or the worker does not know their address.
         :raises JobKilledError: if :meth:`kill` is called meanwhile; the application is then killed.
         """
         manager = self.cluster.manager
@@ -172,14 +172,14 @@ class SparkJobHook(BaseHook):
                 try:
                     status = submission.status_of(application_id)
                 except (RuntimeError, ValueError) as error:
-                    # Where no address is known, there will be none later.
+                    # An unknown address stays unknown.
                     if isinstance(error, ValueError) or time.monotonic() - answered >= _MOST_OUTAGE_SECONDS:
                         raise EarlierJobUnknownError(
-                            f"{manager} must tell whether application {application_id} of an earlier try has ended: "
-                            f"if it still ran, both would write the same records. It does not tell ({error}). "
+                            f"{manager} must answer whether application {application_id} of an earlier try has ended: "
+                            f"if it still ran, both would write the same records. It does not answer ({error}). "
                             f"{self._how_to_ask(application_id)}"
                         ) from error
-                    self.log.warning("%s does not tell about application %s: %s", manager, application_id, error)
+                    self.log.warning("%s does not answer about application %s: %s", manager, application_id, error)
                 else:
                     answered = time.monotonic()
                     if status in (None, "SUCCEEDED", "FAILED"):
@@ -194,7 +194,7 @@ class SparkJobHook(BaseHook):
             raise JobKilledError(f"The task was killed, and with it application {application_id} of an earlier try.")
 
     def page_after_end(self, application_id: str) -> str | None:
-        """The page of an application that stays when it has ended: on the history server or on YARN, or None."""
+        """The page of an application after its end, on the history server or on YARN, or None."""
         if self.cluster.history_server is not None:
             return f"{self.cluster.history_server}/history/{application_id}/"
         if self._submission is not None and is_on_yarn(application_id):
@@ -255,7 +255,7 @@ class SparkJobHook(BaseHook):
         if self.cluster.is_cluster_mode:
             remove_shared_report(uri)
         if report.failure is not None:
-            # The driver did so already, with the secrets that it could read.
+            # The driver did so already, for the secrets that it had.
             message = redact(report.failure.message, (request.source_options, request.sink_options))
             raise error_named(report.failure.error, JobFailedError)(
                 f"The Spark job failed (application {report.application_id}): {message}"
@@ -264,7 +264,7 @@ class SparkJobHook(BaseHook):
 
 
 def _record(on_event: OnEvent, proceed: str | None, event: JobEvent) -> None:
-    """Hand on an event, and let the driver proceed when its start is recorded.
+    """Pass on an event, and let the driver proceed when its start is recorded.
 
     :raises StartNotRecordedError: if it is not.
     """
@@ -287,7 +287,7 @@ def read_report(uri: str) -> str | None:
     """The text of a report that a driver has written, or None if it wrote none.
 
     :raises ReportLocationError: if Airflow cannot reach that kind of storage.
-    :raises JobReportMissingError: if the storage fails again and again.
+    :raises JobReportMissingError: if the storage fails repeatedly.
     """
     for tries_left in reversed(range(_READS)):
         try:
@@ -302,7 +302,7 @@ def read_report(uri: str) -> str | None:
             ) from error
         except OSError as error:
             if not tries_left:
-                # The job may have delivered all; the next try finds that out.
+                # The job may have delivered everything; the next try checks that.
                 raise JobReportMissingError(
                     f"The job's report at {uri} must be readable by the worker; got {error!r}. Check the storage and "
                     "the worker's permissions on it."
@@ -312,7 +312,7 @@ def read_report(uri: str) -> str | None:
 
 
 def remove_shared_report(uri: str) -> None:
-    """Remove a report that was read; one that stays does no harm."""
+    """Remove a report that was read; a failure is only logged."""
     try:
         shared_path(uri).unlink()
     except OSError as error:

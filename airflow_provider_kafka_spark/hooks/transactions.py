@@ -30,12 +30,12 @@ def check_transactions(hook: KafkaHook, timeout_ms: int) -> None:
 
     :param hook: to the target's cluster.
     :param timeout_ms: of the job's transactions.
-    :raises BrokerAuthorizationError: naming the ACL that lacks.
-    :raises OptionError: if the brokers take no transaction of this length.
-    :raises BrokerError: if they have no transactions.
+    :raises BrokerAuthorizationError: naming the missing ACL.
+    :raises OptionError: if the brokers do not allow transactions of this length.
+    :raises BrokerError: if they do not support transactions.
     """
     where = f"{hook.config.bootstrap_servers} (connection {hook.conn_id!r})"
-    # A name of its own: it fences no job, and any login with the prefixed ACL may take it.
+    # A separate name, which fences no job, and which any login with the prefixed ACL may use.
     producer = hook.producer(f"{PREFIX}check", timeout_ms)
     try:
         producer.init_transactions(hook.timeout)
@@ -72,7 +72,7 @@ def check_transactions(hook: KafkaHook, timeout_ms: int) -> None:
 
 
 def remove_progress(hook: KafkaHook, groups: Sequence[str]) -> None:
-    """Remove the groups of tasks that are done, as far as the login may; otherwise they expire by themselves."""
+    """Remove the groups of finished tasks, if the login may; otherwise they expire by themselves."""
     if not groups:
         return
     futures = hook.client.delete_consumer_groups(list(groups), request_timeout=hook.timeout)

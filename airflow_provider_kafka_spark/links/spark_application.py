@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 class SparkApplicationLink(BaseOperatorLink):
     """The Spark UI of the driver, or the page on YARN; after the job, the page on the history server or on YARN.
 
-    Where there is none of these, the link ends with the job: by then another job may have the driver's port. The
-    operator pushes the address as soon as the application is up; Airflow asks :meth:`get_link` when the task has ended.
+    Without such a page, the link ends with the job: another job may get the driver's port. The operator pushes the
+    address as soon as the application has started; Airflow calls :meth:`get_link` when the task has ended.
     """
 
     name = "Spark application"
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:  # noqa: ARG002 - Airflow's signature
-        """The address that stays, or an empty text if there is none."""
+        """The address after the job's end, or an empty text if there is none."""
         return getattr(operator, "spark_application_url", None) or ""

@@ -1,1 +1,1 @@
-"""Tasks that copy, replay and stream, and those that keep delegation tokens."""
+"""Operators that copy, replay and stream, and those that renew and expire delegation tokens."""

@@ -1,4 +1,4 @@
-"""The asset events of a copy, by which a DAG that is scheduled by the target learns what arrived there."""
+"""The asset events of a copy, which tell DAGs that are scheduled by the target what was written."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ log = logging.getLogger(__name__)
 def describe_delivery(
     context: Context, outlets: Iterable[object], result: Mapping[str, Any], target_server: Callable[[], str]
 ) -> None:
-    """Tell the asset event of each outlet what was delivered.
+    """Add what was delivered to the asset event of each outlet.
 
-    Airflow makes the events when the task succeeds: for each asset among its outlets; for an alias, those that are
-    added here, one for each target topic, whose asset is ``kafka://SERVER/TOPIC`` as the Kafka provider names it.
-    Nothing here fails a task that has delivered everything: an outlet that is no asset is passed over.
+    Airflow creates the events when the task succeeds: for each asset among its outlets; for an alias, those added here,
+    one for each target topic with the asset ``kafka://SERVER/TOPIC``, as in the Kafka provider. Nothing here fails a
+    task that has delivered everything: an outlet that is not an asset is skipped.
 
     :param target_server: the target's first bootstrap server, as ``host:port``.
     """

@@ -1,4 +1,4 @@
-"""A stream that catches up with what is there and stops; the next run goes on where it stopped."""
+"""A stream that copies all records up to the current end and stops; the next run continues from there."""
 
 from __future__ import annotations
 
@@ -42,36 +42,36 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 _UNKNOWN_TARGETS = (
-    "Earlier tries of this task finished batches, and target_topic_expr leaves unknown where they wrote: target_ranges "
-    "and the asset event have the ranges of this try alone."
+    "Earlier tries of this task finished batches, and with target_topic_expr their target ranges are unknown: "
+    "target_ranges and the asset event only have the ranges of this try."
 )
-#: What a task remembers for its retries: the rest is in the checkpoint.
+#: The state that a task keeps for its retries; the rest is in the checkpoint.
 _APPLICATION_KEY = "kafka_spark_application"
 
 Start = str | int | datetime | dict[str, Any]
 
 
 class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
-    """Copy everything that is in topics when the run starts, in micro-batches, and stop. The next run goes on where
-    this one stopped.
+    """Copy all records that topics have when the run starts, in micro-batches, and stop. The next run continues from
+    there.
 
-    The driver decides the offsets and keeps them in a checkpoint, executors follow, and nothing is read back from
-    Kafka. A batch that a crash left unfinished is finished first, with exactly its offsets; by the provenance header
-    only what is not yet at the target is written.
+    The driver decides the offsets and stores them in a checkpoint; nothing is read back from Kafka. A batch that a
+    crash left uncommitted is finished first, with exactly its offsets; records that the target already has are not
+    written again.
 
     .. warning::
         A checkpoint belongs to one job, and one run uses it at a time. A job with other topics, clusters, target or
         expressions is refused, and so is a second run while one is active. Use ``max_active_runs=1``.
 
     :param topics: names of topics. (templated)
-    :param topic_pattern: a regular expression that matches whole names; topics that match later are taken in.
+    :param topic_pattern: a regular expression that matches whole names; topics that match later are included.
         (templated)
     :param assign: partitions by topic, ``{"orders": [0, 1]}``; exactly one of the three. (templated)
-    :param checkpoint_location: a folder of this task alone: an absolute path, or a URI that both Hadoop's file systems
+    :param checkpoint_location: a folder for this task only: an absolute path, or a URI that both Hadoop's file systems
         and Airflow's ``ObjectStoragePath`` reach. (templated)
-    :param starting_offsets: where the very first run starts: ``"earliest"``, ``"latest"``, offsets as
-        ``{"orders": {"0": 23}}``, or a moment. Later runs have the checkpoint. (templated)
-    :param max_offsets_per_trigger: offsets of one micro-batch at most, over all partitions; all in one batch when None.
+    :param starting_offsets: where the first run starts: ``"earliest"``, ``"latest"``, offsets as
+        ``{"orders": {"0": 23}}``, or a moment. Later runs use the checkpoint. (templated)
+    :param max_offsets_per_trigger: maximum offsets of one micro-batch, over all partitions; None for one batch.
     :param commit_group_id: a consumer group without members to which the finished offsets are committed after success,
         forwards only, for lag monitors. It is never read back. (templated)
     :param reset_checkpoint_to: start again, from offsets or a moment as in ``starting_offsets``, with a new generation
@@ -117,11 +117,11 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
 
     @no_retry_on_permanent_error
     def execute(self, context: Context) -> dict[str, Any]:
-        """Read the checkpoint, resolve, check, submit, and hold the report against plan and checkpoint.
+        """Read the checkpoint, resolve, check, submit, and compare the report with plan and checkpoint.
 
         :return: the result, as the documentation gives it.
-        :raises AirflowFailException: for what a retry cannot mend.
-        :raises KafkaSparkError: for what it can.
+        :raises AirflowFailException: for non-retriable errors.
+        :raises KafkaSparkError: for retriable errors.
         """
         self._resume_request(context)
         rules, target, transform = self._check_parameters()
@@ -165,7 +165,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
                 self._check_report(report, plan, finished, stream_plan, transform)
                 warnings = self._recount_gaps(source, report, rules)
             else:
-                self.log.info("Nothing to do: the stream is at the end of every partition. Spark is not started.")
+                self.log.info("No new records: the stream is at the end of every partition; Spark is not started.")
             after = source.state({p.topic for p in finished} & source.topic_names())
             if stream_plan.has_work:
                 plan = self._check_source_unchanged(plan, after, rules)
@@ -205,7 +205,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
             check_integer(self.max_offsets_per_trigger, "max_offsets_per_trigger", least=1)
         if self.commit_group_id is not None:
             check_group_id(self.commit_group_id, "commit_group_id")
-        # Malformed ones are found before anybody is asked.
+        # Malformed values fail before any request.
         self._starting()
         if (reset := self._reset_text()) is not None:
             parse_start(reset, "reset_checkpoint_to")
@@ -220,15 +220,15 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
             )
         if not spark.cluster.is_cluster_mode:
             folder.check_writable()
-        # A storage that is out of reach, or a damaged file, is told before anything is waited for.
+        # An unreachable storage or a damaged file fails before any wait.
         folder.read()
         for fault in faults_of(spark.cluster.spark_home.spark_version):
             self.log.warning("Known fault of this Spark: %s", fault)
 
     def _free_checkpoint(self, spark: SparkJobHook, folder: CheckpointFolder, context: Context) -> str | None:
-        """Wait for the end of an earlier try of this very task, and refuse any other run that is at work.
+        """Wait for the end of an earlier try of this task, and refuse any other active run.
 
-        :return: the lock of a run that is gone, to be taken over.
+        :return: the stale lock of a run that is gone, or None.
         """
         earlier = TaskState(context, self.task_id).get(_APPLICATION_KEY)
         if isinstance(earlier, str):
@@ -247,7 +247,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         return parse_start(text, "starting_offsets")
 
     def _reset_text(self) -> str | None:
-        """One text for one wish, since the checkpoint remembers it."""
+        """One text for each meaning, since the checkpoint stores it."""
         to = self.reset_checkpoint_to
         if to is None or (isinstance(to, str) and to.strip() in ("", "None")):
             return None
@@ -293,7 +293,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
     ) -> ClusterState:
         """The topics that are selected or in the checkpoint, as far as they exist."""
         existing = source.topic_names(self.topics or self.assign or (), self._source_operation)
-        # In a checkpoint's topics, one that is not there any more is told apart from a misspelt one later.
+        # A missing topic of the checkpoint is distinguished from a misspelt one later.
         selected = selection.matching(existing) if known else frozenset(selection.topic_names(existing))
         return source.state((selected | known) & existing, timestamps_in(begin) if begin is not None else ())
 
@@ -301,32 +301,31 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         self.log.info("The plan of stream %s:\n%s", stream_plan.manifest.stream_id, plan.table())
         if checkpoint is not None and not stream_plan.is_new and self.starting_offsets is not None:
             self.log.info(
-                "starting_offsets=%r is moot: the checkpoint says where to go on.",
+                "Ignoring starting_offsets=%r: the stream resumes from its checkpoint.",
                 self.starting_offsets,
             )
         if checkpoint is not None and checkpoint.uncommitted is not None and stream_plan.uncommitted_batch is None:
             self.log.warning(
-                "Batch %s of generation %s was begun and not finished, and is left so: %s.",
+                "Batch %s of generation %s is uncommitted and is not finished: %s.",
                 checkpoint.uncommitted.number,
                 checkpoint.number,
                 ", ".join(checkpoint.uncommitted_ranges.format()) or "no records",
             )
         if checkpoint is not None and stream_plan.is_new:
             self.log.warning(
-                "A new generation of the checkpoint begins, number %s; generation %s is kept as it is.",
+                "Starting generation %s of the checkpoint; generation %s stays as it is.",
                 stream_plan.generation,
                 checkpoint.number,
             )
         if stream_plan.uncommitted and checkpoint is not None and checkpoint.uncommitted is not None:
             self.log.warning(
-                "Batch %s was begun by an earlier run and not finished: %s. It is finished first, with exactly these "
-                "offsets; %s.",
+                "Batch %s of an earlier run is uncommitted: %s. It is finished first, with exactly these offsets; %s.",
                 checkpoint.uncommitted.number,
                 ", ".join(stream_plan.uncommitted.format()),
-                "what is at the target already is not written again"
+                "records that the target already has are not written again"
                 if self.provenance_headers or self.delivery == EXACTLY_ONCE
-                else "all of it is written again, since provenance_headers=False leaves no way to tell what is at the "
-                "target already",
+                else "all of it is written again, since provenance_headers=False leaves no way to find what the target "
+                "already has",
             )
         if stream_plan.added:
             self.log.info(
@@ -387,7 +386,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         )
 
     def _subscription(self, plan: ReplayPlan) -> dict[str, str]:
-        """Names that were matched by us: Spark's own pattern is an unanchored search."""
+        """The matched names, since Spark's own pattern is an unanchored search."""
         topics = sorted({r.topic for r in plan.ranges})
         if self.assign is None:
             return {"subscribe": ",".join(topics)}
@@ -422,8 +421,6 @@ def _owner(context: Context) -> str:
 
 
 def _starting_json(stream_plan: StreamPlan, plan: ReplayPlan) -> str:
-    """Where Spark begins if it has not begun yet; a partition that came after this was decided begins at its earliest
-    offset, -2.
-    """
+    """The offsets of Spark's first batch; a partition that is added later starts at its earliest offset, -2."""
     starting = stream_plan.manifest.starting
     return json.dumps(by_topic({p: starting.get(p, -2) for p in plan.ranges.topic_partitions}))

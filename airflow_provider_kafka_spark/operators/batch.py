@@ -1,4 +1,4 @@
-"""A bounded copy of topics: from a start to an end, both fixed before Spark starts."""
+"""A bounded copy of topics between a start and an end that are fixed before Spark starts."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ Timestamp = str | int | datetime
 
 
 class KafkaToKafkaBatchOperator(BoundedCopyOperator):
-    """Copy what topics hold between a start and an end.
+    """Copy the records of topics between a start and an end.
 
     Windows of timestamps are half-open and cut by offset: the first offset at or after the start, up to the first at or
-    after the end. So consecutive windows take every record exactly once, even where timestamps are out of order.
+    after the end. So consecutive windows copy every record exactly once, even if timestamps are out of order.
 
     :param topics: names of topics. (templated)
     :param topic_pattern: a regular expression that matches whole names. (templated)
@@ -36,8 +36,8 @@ class KafkaToKafkaBatchOperator(BoundedCopyOperator):
     :param ending_offsets: ``"latest"``, or offsets; exclusive. (templated)
     :param starting_timestamp: aware datetime, ISO 8601 or epoch ms, in place of ``starting_offsets``. (templated)
     :param ending_timestamp: the same for the end, exclusive. (templated)
-    :param exact_window: also leave out records whose own timestamp is outside of the window; with out-of-order
-        timestamps some may then be in no window.
+    :param exact_window: also leave out records whose own timestamp is outside of the window; out-of-order records may
+        then be in no window.
 
     Further parameters: :class:`~airflow_provider_kafka_spark.operators.bounded_copy.BoundedCopyOperator`.
     """
@@ -124,8 +124,8 @@ class KafkaToKafkaBatchOperator(BoundedCopyOperator):
             return parse_bound(offsets, side)
         if offsets != default:
             raise BoundError(
-                f"{name}_timestamp and {name}_offsets={offsets!r} contradict each other (Spark would ignore one of "
-                "them in silence); give one of the two."
+                f"{name}_timestamp and {name}_offsets={offsets!r} contradict each other (Spark would silently ignore "
+                "one of them); give one of the two."
             )
         return Bound.everywhere(AtTimestamp(epoch_ms))
 
@@ -136,7 +136,7 @@ def _read_timestamp(value: Timestamp | None, name: str) -> int | None:
     if isinstance(value, str) and value.strip() in ("", "None"):
         raise BoundError(
             f"{name} must be a moment; its template gave {value!r}: this run has no data interval. Schedule the DAG "
-            f"with CronDataIntervalTimetable or CronTriggerTimetable(..., interval=...), start a run by hand with a "
-            f"logical date, or pass the window as a DAG parameter."
+            "with CronDataIntervalTimetable or CronTriggerTimetable(..., interval=...), start a manual run with a "
+            "logical date, or pass the window as a DAG parameter."
         )
     return parse_timestamp(value, name)

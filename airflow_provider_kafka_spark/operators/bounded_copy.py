@@ -1,4 +1,4 @@
-"""What batch copies and replays share: the exact offsets are fixed before Spark starts, and a retry uses them again."""
+"""The common base of batch copies and replays: exact offsets are fixed before Spark starts, and a retry reuses them."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
 
 class BoundedCopyOperator(KafkaToKafkaOperator):
-    """Copy from a start to an end. Use one of the subclasses, which say what is read.
+    """Copy from a start to an end. Use one of the subclasses, which define the records to read.
 
-    :param max_records_per_partition: cut ranges into Spark partitions of at most so many offsets; needs
+    :param max_records_per_partition: cut ranges into Spark partitions of at most this many offsets; needs
         ``preserve_order=False``.
     :param preserve_order: keep the order of each range.
 
@@ -60,11 +60,11 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
 
     @no_retry_on_permanent_error
     def execute(self, context: Context) -> dict[str, Any]:
-        """Resolve, check, submit, and hold the report against the plan.
+        """Resolve, check, submit, and compare the report with the plan.
 
         :return: the result, as the documentation gives it.
-        :raises AirflowFailException: for what a retry cannot mend.
-        :raises KafkaSparkError: for what it can.
+        :raises AirflowFailException: for non-retriable errors.
+        :raises KafkaSparkError: for retriable errors.
         """
         self._resume_request(context)
         rules, target, transform = self._check_parameters()
@@ -89,7 +89,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
                 self._make_no_asset_event()
                 return result_of_plan(plan, state.run_id)
             if plan.is_empty:
-                self.log.info("Nothing to do: there are no records in the wish. Spark is not started.")
+                self.log.info("No records in the requested ranges; Spark is not started.")
                 return self._done(context, result_of_empty_plan(plan, state.run_id))
             if state.application_id is not None:
                 spark.wait_for_earlier(state.application_id)
@@ -150,9 +150,9 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
                 state.plan.check_topics_unchanged(cluster)
             lost = state.plan.lost_by(state.plan.changes_of_source(cluster))
             if not lost and state.plan.target_cluster_id == target_state.cluster_id:
-                self.log.info("An earlier try of this run made a plan; it is used again.")
+                self.log.info("Reusing the plan of an earlier try of this run.")
                 return state.plan
-            self.log.warning("An earlier try of this run made a plan that no longer holds; a new one is made.")
+            self.log.warning("The plan of an earlier try of this run is no longer valid; making a new one.")
         resolved, cluster = self._resolve(source, rules)
         plan = make_plan(resolved, cluster, target_state, target, self.max_records_per_partition, self.preserve_order)
         return replace(plan, missing=(*plan.missing, *lost))
@@ -191,7 +191,9 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
 
     def _announce_retry(self) -> None:
         if self.delivery == EXACTLY_ONCE:
-            self.log.info("An earlier try of this run may have written: this one goes on from its committed progress.")
+            self.log.info(
+                "An earlier try of this run may have written records: this one resumes from its committed progress."
+            )
         elif self.provenance_headers:
             self.log.info(
                 "An earlier try of this run may have delivered records: the target is searched for them first."
@@ -199,11 +201,11 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         else:
             self.log.warning(
                 "An earlier try of this run may have delivered records, and provenance_headers=False leaves no way to "
-                "tell which: they are written again."
+                "find which: they are written again."
             )
 
     def _target_ends(self, sink: KafkaHook, state: RunState) -> dict[str, dict[str, int]]:
-        """Where the target ended before the run's first submission; what this run delivered lies behind."""
+        """The ends of the target before the run's first submission; records of this run lie after them."""
         if self.target_topic is None:
             return {}
         before = (state.target_ends or {}).get(self.target_topic, {})

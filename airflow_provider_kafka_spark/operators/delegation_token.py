@@ -25,24 +25,24 @@ from airflow_provider_kafka_spark.hooks.failure import no_retry_on_permanent_err
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-#: Of the task: ids of the tokens that it has found alive.
+#: Task state: ids of the valid tokens that the task has found.
 _SEEN_KEY = "kafka_spark_tokens_to_expire"
 
 
 class DelegationTokensOperator(TokenFields, BaseOperator):
-    """What both operators on delegation tokens share. Use one of the subclasses.
+    """The common base of the operators on delegation tokens. Use one of the subclasses.
 
     :param conn_id: Kafka connection; its login must be the owner or a renewer of each token. (templated)
-    :param token_owner: principal whose tokens are meant, such as ``"User:alice"``. Given as ``owner``, it needs its
+    :param token_owner: principal whose tokens are selected, such as ``"User:alice"``. Given as ``owner``, it needs its
         type: any other ``owner`` is Airflow's own, which is often in ``default_args``. (templated)
-    :param token_ids: ids of the tokens that are meant, for example those that a
+    :param token_ids: ids of the selected tokens, for example those that a
         :class:`~airflow_provider_kafka_spark.sensors.delegation_token.DelegationTokenExpirySensor` returned; or its
         whole result. (templated)
-    :param ending_within: timedelta, or seconds: of those tokens, the ones that end within it. Given alone, of all that
-        the login may see.
+    :param ending_within: timedelta, or seconds: only tokens that end within it. Given alone, it selects among all
+        tokens that the login may see.
     :param kafka_timeout: seconds for each call.
-    :param kafka_connector: where Kafka's Java client comes from: None fetches the jars of the Spark connector that fits
-        the Spark in use, and keeps them, as does ``"provided"``; or a folder or glob of those jars, or a Maven
+    :param kafka_connector: where Kafka's Java client comes from: None fetches and caches the jars of the Spark
+        connector for the Spark in use, as does ``"provided"``; or a folder or glob of those jars, or a Maven
         coordinate.
     """
 
@@ -73,17 +73,17 @@ class DelegationTokensOperator(TokenFields, BaseOperator):
         return DelegationTokenHook.of_connector(self.conn_id, self.kafka_timeout, self.kafka_connector)
 
     def _selection(self) -> TokenSelection:
-        """:raises InvalidInputError: if no token is named in any way, or in a way that cannot be right."""
+        """:raises InvalidInputError: if no tokens are selected, or a parameter is invalid."""
         check_connection_id(self.conn_id, "conn_id")
         if self.token_owner is None and self.token_ids is None and self.ending_within is None:
             raise InvalidInputError(
-                "Say which delegation tokens are meant: token_owner='User:alice', token_ids=[...], or "
+                "Select delegation tokens: token_owner='User:alice', token_ids=[...], or "
                 "ending_within=timedelta(hours=6)."
             )
         return TokenSelection.parse(self.token_owner, self.token_ids)
 
     def _meant(self, listed: list[TokenInfo], selection: TokenSelection, now_ms: int) -> list[TokenInfo]:
-        """The tokens that are meant and have not ended.
+        """The selected tokens that have not ended.
 
         :param now_ms: the broker's clock.
         """
@@ -97,15 +97,15 @@ class DelegationTokensOperator(TokenFields, BaseOperator):
         return [t for t in tokens if t not in ended and (within is None or t.remaining_ms(now_ms) <= within)]
 
     def _refuse_ended(self, ended: list[TokenInfo]) -> None:
-        """What it means that a token which was named by its id has ended."""
+        """Handle tokens that were selected by id and have ended."""
 
 
 class RenewDelegationTokensOperator(DelegationTokensOperator):
-    """Prolong delegation tokens.
+    """Renew delegation tokens.
 
-    A token keeps its id and its secret, so jobs that use it live on. None is made to end sooner than it does. No token
-    can be prolonged beyond its maximum time: the log says when one has reached it, and one that is there already is
-    left as it is.
+    A renewed token keeps its id and its secret, so jobs that use it continue. A renewal never shortens a token's life.
+    No token can be renewed beyond its maximum time: the log says when one has reached it, and such a token is not
+    renewed again.
 
     The task returns ``{"tokens": [...], "at_maximum": [ids]}``, without secrets.
 
@@ -121,16 +121,16 @@ class RenewDelegationTokensOperator(DelegationTokensOperator):
 
     @no_retry_on_permanent_error
     def execute(self, context: Context) -> dict[str, Any]:  # noqa: ARG002 - Airflow's
-        """Renew them one after the other.
+        """Renew the selected tokens one after the other.
 
-        :raises AirflowFailException: if one has ended, does not exist, or is not the login's to renew.
+        :raises AirflowFailException: if one has ended, does not exist, or the login may not renew it.
         """
         selection = self._selection()
         period_ms = None if self.renew_for is None else milliseconds(self.renew_for, "renew_for")
         with self._hook() as hook:
             now_ms = hook.now_ms()
             meant = self._meant(hook.describe(selection.owner), selection, now_ms)
-            # A broker would take a shorter period than what is left, too.
+            # A broker would also accept a period that is shorter than the remaining time.
             longer = [t for t in meant if period_ms is not None and t.remaining_ms(now_ms) > period_ms]
             renewed = [t for t in meant if t.at_maximum]
             wanted = tuple(t.token_id for t in meant if t not in renewed and t not in longer)
@@ -160,13 +160,12 @@ class RenewDelegationTokensOperator(DelegationTokensOperator):
     def _refuse_ended(self, ended: list[TokenInfo]) -> None:
         raise DelegationTokenExpiredError(
             f"A token that has ended cannot be renewed: {'; '.join(map(str, ended))}. Make a new one, and renew it "
-            "earlier: DelegationTokenExpirySensor tells when."
+            "earlier: DelegationTokenExpirySensor waits for the right time."
         )
 
 
 class ExpireDelegationTokensOperator(DelegationTokensOperator):
-    """End delegation tokens, at once or in a while. Jobs that use one lose their login. None is made to live longer
-    than it does.
+    """Expire delegation tokens, at once or later. Jobs that use one lose their login. No token lives longer by it.
 
     The task returns ``{"tokens": [...]}``, with their new times and without secrets.
 
@@ -181,35 +180,36 @@ class ExpireDelegationTokensOperator(DelegationTokensOperator):
 
     @no_retry_on_permanent_error
     def execute(self, context: Context) -> dict[str, Any]:
-        """Expire them one after the other. One that is gone since an earlier try of this task has been expired.
+        """Expire the selected tokens one after the other. A token that is missing since an earlier try of this task
+        counts as expired.
 
-        :raises AirflowFailException: if one does not exist, or is not the login's to expire; after the others are
-            expired.
+        :raises AirflowFailException: if one does not exist, or the login may not expire it; the others are expired
+            first.
         """
-        wished = self._selection()
+        requested = self._selection()
         period_ms = None if self.expire_in is None else milliseconds(self.expire_in, "expire_in")
         memory = context["task_state_store"]
         with self._hook() as hook:
-            now_ms, listed = hook.now_ms(), hook.describe(wished.owner)
+            now_ms, listed = hook.now_ms(), hook.describe(requested.owner)
             there = {token.token_id for token in listed}
-            selection = wished.among(there)
+            selection = requested.among(there)
             meant = self._meant(listed, selection, now_ms)
             earlier = memory.get(_SEEN_KEY)
             seen = {token.token_id for token in meant}
             seen |= {str(name) for name in (earlier if isinstance(earlier, list) else ())}
-            # Brokers forget a token when it is expired, and a try may end before it hears of that.
+            # Brokers remove an expired token, and a try may end before it gets their answer.
             memory.set(_SEEN_KEY, [*sorted(seen)])
-            # A broker would take a longer period than what is left, too.
+            # A broker would also accept a period that is longer than the remaining time.
             sooner = [t for t in meant if period_ms is not None and t.remaining_ms(now_ms) <= period_ms]
             ids = tuple(t.token_id for t in meant if t not in sooner)
             expired = hook.expire(TokenSelection(selection.owner, ids), period_ms=period_ms) if ids else []
         for token in sooner:
-            self.log.info("Ends sooner than expire_in already: %s.", token)
+            self.log.info("Already ends sooner than expire_in: %s.", token)
         for token in expired:
-            self.log.info("Ends now, or when it was told to: %s.", token)
-        unknown = tuple(name for name in wished.token_ids or () if name not in there | seen)
+            self.log.info("Ends now, or after expire_in: %s.", token)
+        unknown = tuple(name for name in requested.token_ids or () if name not in there | seen)
         if unknown:
-            replace(wished, token_ids=unknown).pick(())
+            replace(requested, token_ids=unknown).pick(())
         if not expired:
             self.log.info("Nothing to expire: there are no %s that have not ended.", selection)
         return {"tokens": [t.as_json() for t in expired]}

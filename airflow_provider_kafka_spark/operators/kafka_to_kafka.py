@@ -1,4 +1,4 @@
-"""What all Kafka-to-Kafka operators share: resolve, check, submit, and be green only when the job's report proves
+"""The common base of the Kafka-to-Kafka operators: resolve, check, submit, and succeed only if the job's report proves
 delivery.
 """
 
@@ -48,20 +48,20 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 _COLUMNS = ("key", "value", "headers", "partition")
-#: Ranges with gaps are counted by a second client if they have no more offsets than this.
+#: Maximum number of offsets in ranges with gaps that a second client counts.
 _MOST_RECOUNTED_OFFSETS = 1_000_000
-#: Of one value of a parameter, in a log line that compares two of them.
+#: Maximum length of a parameter's value in a log line that compares two of them.
 _MOST_SHOWN_CHARACTERS = 200
 
 
 class KafkaToKafkaOperator(SparkJobOperator):
-    """Copy records from Kafka to Kafka through Spark. Use one of the subclasses, which say what is read.
+    """Copy records from Kafka to Kafka through Spark. Use one of the subclasses, which define the records to read.
 
-    A green task means that every planned record that exists was read, and that everything that passed ``where`` was
-    written to the target and acknowledged by all in-sync replicas, as counted by the job itself. The exact offsets are
-    fixed before Spark starts, and a retry of the task uses them again.
+    If the task succeeds, every planned record that exists was read, and every record that passed ``where`` was written
+    to the target and acknowledged by all in-sync replicas, as counted by the job itself. The exact offsets are fixed
+    before Spark starts, and a retry of the task reuses them.
 
-    With ``delivery="exactly_once"`` records are written in transactions, and a retry goes on from the progress that was
+    With ``delivery="exactly_once"`` records are written in transactions, and a retry resumes from the progress that was
     committed with them. With ``"at_least_once"`` a retry reads the target back by the provenance header; with
     ``provenance_headers=False`` it would write everything again.
 
@@ -73,30 +73,30 @@ class KafkaToKafkaOperator(SparkJobOperator):
     :param allow_same_topic: permit writing into a topic that is being read.
     :param where: an SQL predicate over ``key, value, topic, partition, offset, timestamp, timestampType, headers``.
         (templated)
-    :param columns: SQL expressions for ``key``, ``value``, ``headers``, ``partition``; what is left out is unchanged.
+    :param columns: SQL expressions for ``key``, ``value``, ``headers``, ``partition``; other columns are unchanged.
         (templated)
     :param preserve_partition: write to the partition number that the record came from; otherwise the Java producer's
         hash of the key decides.
-    :param preserve_timestamps: keep each record's timestamp; refused where the target would replace it, refuse it, or
-        delete such a record at once.
+    :param preserve_timestamps: keep each record's timestamp; the plan fails if the target would replace it, refuse it,
+        or delete such a record at once.
     :param include_headers: keep the source's headers.
     :param provenance_headers: add a header ``x-kafka-spark-source``: ``run_id|topic|partition|offset|timestamp in ms``.
-    :param delivery: ``exactly_once``: consumers that read committed see each record once, whatever was killed; needs
-        transactions on the target's brokers. ``at_least_once`` where brokers or permissions do not allow them: a retry
+    :param delivery: ``exactly_once``: consumers that read committed see each record once, even after kills; needs
+        transactions on the target's brokers. ``at_least_once`` if brokers or permissions do not allow them: a retry
         writes only what is missing, and reports every duplicate.
-    :param allow_duplicates: only report records that the target has more than once, in place of failing.
+    :param allow_duplicates: report records that the target has more than once, instead of failing.
     :param isolation_level: ``read_committed`` leaves aborted records out and ends at the last stable offset;
         ``read_uncommitted`` does neither.
     :param fail_on_data_loss: aged-out offsets and re-created topics are an error; otherwise the gap is in the result.
     :param source_options: further options of Spark's Kafka source. (templated)
     :param sink_options: further options of the Kafka producer, with the prefix ``kafka.``. (templated)
-    :param plan_only: resolve, check, return the plan, submit nothing, make no asset event.
-    :param use_delegation_token: the worker makes a delegation token for this run with the connection's login, and Spark
-        logs in with that alone: it never sees the login. The token is renewed while the job runs and expired behind it.
-        True for all clusters, ``"source"`` or ``"target"`` for one. ``"spark"``: on YARN and Kubernetes with Kerberos,
-        Spark itself obtains and renews a token for each cluster whose connection logs in by Kerberos; only its settings
-        are made here, and the tokens end by themselves.
-    :param min_token_lifetime: timedelta, or seconds: refuse to submit if such a token cannot live so long.
+    :param plan_only: resolve, check, return the plan, submit nothing, emit no asset event.
+    :param use_delegation_token: the worker creates a delegation token for this run with the connection's login, and
+        Spark logs in with the token only: it never gets the login. The token is renewed while the job runs and expired
+        after it. True for all clusters, ``"source"`` or ``"target"`` for one. ``"spark"``: on YARN and Kubernetes with
+        Kerberos, Spark itself obtains and renews a token for each cluster whose connection logs in by Kerberos; these
+        tokens end by themselves.
+    :param min_token_lifetime: timedelta, or seconds: fail before submission if such a token cannot live so long.
     :param kafka_timeout: seconds for each request to a broker.
     :param progress_seconds: seconds between two lines of progress in the log.
 
@@ -177,17 +177,17 @@ class KafkaToKafkaOperator(SparkJobOperator):
         return self.delivery
 
     def render_template(self, *args: Any, **kwargs: Any) -> Any:
-        """Airflow's, with an error that says what to do where a run has no data interval."""
+        """Airflow's method, with an error that says what to do if a run has no data interval."""
         with undated_run_explained():
             return super().render_template(*args, **kwargs)
 
     def on_kill(self) -> None:
-        """Stop the Spark job wherever it runs, and expire its delegation tokens meanwhile; ``execute`` then fails."""
+        """Stop the Spark job on any cluster, and expire its delegation tokens; ``execute`` then fails."""
         self._tokens.end()
         super().on_kill()
 
     def _requested(self) -> dict[str, Any]:
-        """What decides which records are copied and to where, by parameter: plain JSON, one form for each meaning.
+        """The parameters that decide which records are copied and to where: plain JSON, one form for each meaning.
 
         :raises KafkaSparkError: if a parameter is malformed.
         """
@@ -209,10 +209,10 @@ class KafkaToKafkaOperator(SparkJobOperator):
         }
 
     def _resume_request(self, context: Context) -> None:
-        """In a retry, replace the parameters by those of the run's first try, and log what they are by now.
+        """In a retry, replace the parameters by those of the run's first try, and log the current ones.
 
-        What an earlier try delivered belongs to what it was asked for: a list made from a set, or a template with the
-        current time, would make another run of each try.
+        Earlier deliveries belong to the parameters of that try. A list made from a set, or a template with the current
+        time, would make each try a different run.
 
         :raises InvalidInputError: if this try has called another operator with the same ``task_id``.
         """
@@ -228,28 +228,28 @@ class KafkaToKafkaOperator(SparkJobOperator):
                 if now.get(name) != value
             ]
         except (KafkaSparkError, AttributeError, TypeError, ValueError) as error:
-            changed = [f"they are malformed by now ({type(error).__name__}: {error})"]
+            changed = [f"they are now malformed ({type(error).__name__}: {error})"]
         if changed and store.is_of_this_try:
             raise InvalidInputError(
-                f"task_id must be another for each operator that a task calls, such as 'copy_1' and 'copy_2'; got "
-                f"{self.task_id!r} a second time in this try, with other parameters. What a retry has to do is "
-                f"remembered by task_id. Give each its own."
+                "task_id must be another for each operator that a task calls, such as 'copy_1' and 'copy_2'; got "
+                f"{self.task_id!r} a second time in this try, with other parameters. The state for a retry is stored "
+                "by task_id. Give each its own."
             )
         for name, value in first.items():
             setattr(self, name, value)
         if changed:
             self.log.warning(
-                "This retry carries out what the first try of this run was asked for, although the task's parameters "
-                "differ by now: %s. Clear the task to plan anew with the current parameters.",
+                "This retry uses the parameters of the first try of this run, although they have changed since: %s. "
+                "Clear the task to make a new plan with the current parameters.",
                 "; ".join(changed),
             )
 
     def _remember_request(self, context: Context) -> None:
-        """Keep what a retry has to carry out; called before anything is submitted."""
+        """Store the parameters for a retry; called before anything is submitted."""
         RequestStore(context, self.task_id).save(self._requested())
 
     def _window(self) -> tuple[int | None, int | None]:
-        """Timestamps, in ms, that a record must lie between to be kept."""
+        """The window of timestamps, in ms, for records to keep."""
         return None, None
 
     def _check_parameters(self) -> tuple[ReadRules, Target, Transform]:
@@ -286,15 +286,15 @@ class KafkaToKafkaOperator(SparkJobOperator):
         return ReadRules(read_committed, self.fail_on_data_loss), target, transform
 
     def _check_types(self) -> None:
-        """Refuse what a template may have rendered to, and what a caller without type checks may have given."""
+        """Check the types of rendered templates and of arguments."""
         for name in ("source_conn_id", "spark_conn_id", "target_conn_id", "target_topic", "target_topic_expr", "where"):
             text = getattr(self, name)
             if text is None and name not in ("source_conn_id", "spark_conn_id"):
                 continue
             if not isinstance(text, str) or not text.strip():
                 raise InvalidInputError(
-                    f"{name} must be text that is not blank; got {text!r}. If a template stands there, look at what "
-                    "it rendered to."
+                    f"{name} must be text that is not blank; got {text!r}. If it is a template, check what it "
+                    "rendered to."
                 )
         expressions = self.columns or {}
         if not isinstance(expressions, Mapping) or not all(
@@ -316,7 +316,7 @@ class KafkaToKafkaOperator(SparkJobOperator):
 
     @property
     def _source_operation(self) -> str:
-        """What the login must be permitted with the topics that are read; a plan alone only looks."""
+        """The operation that the login needs on the source topics; a plan only needs to describe them."""
         return "DESCRIBE" if self.plan_only else "READ"
 
     @property
@@ -324,10 +324,10 @@ class KafkaToKafkaOperator(SparkJobOperator):
         return "DESCRIBE" if self.plan_only else "WRITE"
 
     def _check_target(self, sink: KafkaHook, target: Target, *, reads_back: bool = False) -> None:
-        """Refuse a target that the login may not write to; where ``target_topic_expr`` leads, only the job knows.
+        """Check that the login may write to the target; the topics of ``target_topic_expr`` are known only to the job.
 
-        :param reads_back: the job first looks there for what was delivered before.
-        :raises BrokerAuthorizationError: naming the permission that lacks.
+        :param reads_back: the job first reads earlier deliveries there.
+        :raises BrokerAuthorizationError: naming the missing permission.
         """
         exactly_once = self.delivery == EXACTLY_ONCE
         # Progress is committed as an offset of the target.
@@ -339,8 +339,7 @@ class KafkaToKafkaOperator(SparkJobOperator):
             check_transactions(sink, int(options.get("kafka.transaction.timeout.ms", TRANSACTION_TIMEOUT_MS)))
 
     def _check_timestamps(self, source: KafkaHook, sink: KafkaHook, target: Target, ranges: OffsetRanges) -> None:
-        """Refuse a target that would not keep the records' timestamps; where ``target_topic_expr`` leads, the job
-        looks.
+        """Check that the target keeps the records' timestamps; the job checks the topics of ``target_topic_expr``.
 
         :raises TargetError: naming the target's setting.
         """
@@ -353,7 +352,7 @@ class KafkaToKafkaOperator(SparkJobOperator):
             check_times(target.topic, config, *edges, state.now_ms)
 
     def _source_options(self, logins: JobCredentials, spans: Sequence[Span], rules: ReadRules) -> dict[str, str]:
-        """The options of Spark's Kafka source: what is fast, the login, and the author's own."""
+        """The options of Spark's Kafka source: defaults for speed, the login, and the author's own."""
         return {
             **source_defaults(spans, read_committed=rules.read_committed),
             **logins.source_options(),
@@ -361,7 +360,7 @@ class KafkaToKafkaOperator(SparkJobOperator):
         }
 
     def _sink_options(self, logins: JobCredentials) -> dict[str, str]:
-        """The options of the producer, as of Spark's Kafka sink: what is fast, the login, and the author's own."""
+        """The options of the producer, as for Spark's Kafka sink: fast defaults, the login, and the author's own."""
         return {**sink_defaults(), **logins.sink_options(), **check_sink_options(self.sink_options)}
 
     def _forbidden_targets(self, plan: ReplayPlan) -> tuple[str, ...]:
@@ -376,9 +375,9 @@ class KafkaToKafkaOperator(SparkJobOperator):
             self.log.info("Progress: %s", event)
 
     def _recount_gaps(self, source: KafkaHook, report: JobReport, rules: ReadRules) -> list[str]:
-        """Compare with the broker after the copy: gaps must be gaps there too.
+        """Compare gaps with the broker after the copy.
 
-        :return: what could not be compared, in words.
+        :return: warnings about ranges that could not be compared.
         :raises DeliveryError: if the broker has records that the job did not read.
         """
         gaps = ranges_with_gaps(report)
@@ -395,10 +394,10 @@ class KafkaToKafkaOperator(SparkJobOperator):
         return []
 
     def _check_source_unchanged(self, plan: ReplayPlan, cluster: ClusterState, rules: ReadRules) -> ReplayPlan:
-        """The plan of a job that has ended; with what is missing, if loss is permitted.
+        """The plan of a finished job, with the missing ranges if loss is permitted.
 
         :param cluster: the source after the job.
-        :raises DataLossError: if a topic was deleted and created again meanwhile: what was read is not what was
+        :raises DataLossError: if a topic was deleted and created again meanwhile: the job read other records than
             planned.
         """
         known = {name: topic_id for name, topic_id in plan.topic_ids.items() if name in cluster.topics}
@@ -433,7 +432,7 @@ class KafkaToKafkaOperator(SparkJobOperator):
         return servers.split(",")[0].strip()
 
     def _make_no_asset_event(self) -> None:
-        # Airflow makes an event for each outlet that the task it runs, a copy of the DAG's, has when it succeeds.
+        # Airflow emits an event for each outlet of the running task, which is a copy of the DAG's task.
         self.outlets = []
 
 

@@ -18,13 +18,13 @@ from airflow_provider_kafka_spark.operators.bounded_copy import BoundedCopyOpera
 class ReplayOffsetRangesOperator(BoundedCopyOperator):
     """Copy exactly the given offset ranges, any number of each partition.
 
-    Each range is read by one Spark partition, in order, as ``createRDD`` had it; more than 64 ranges are merged into
-    spans where that is cheaper.
+    One Spark partition reads each range in order, as with ``createRDD``; more than 64 ranges are merged into spans if
+    that is cheaper.
 
     :param offset_ranges: a list of ``{"topic", "partition", "from_offset", "until_offset"}`` or of
         ``"orders:0:100:200"``, in any order; that list as JSON text, as ``"{{ params.ranges | tojson }}"`` renders it;
         or the whole result or plan of another task, ``copy.output``. (templated)
-    :param merge_overlaps: write the records of overlapping ranges once, in place of refusing them.
+    :param merge_overlaps: write the records of overlapping ranges once, instead of refusing them.
 
     Further parameters: :class:`~airflow_provider_kafka_spark.operators.bounded_copy.BoundedCopyOperator`.
     """

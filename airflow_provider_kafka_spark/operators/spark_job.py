@@ -1,4 +1,4 @@
-"""What every operator of this package that runs a Spark job shares: the submit options, the link, the kill."""
+"""The common base of operators that run a Spark job: submit options, link and kill."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
     from requests.auth import AuthBase
 
-#: Parameters that go to the Spark provider's hook as they are.
+#: Parameters that are passed to the Spark provider's hook.
 _SUBMIT_OPTIONS = (
     "conf files py_files archives driver_class_path jars packages exclude_packages "
     "repositories total_executor_cores executor_cores executor_memory driver_memory keytab principal proxy_user "
@@ -31,7 +31,7 @@ _SUBMIT_OPTIONS = (
     "deploy_mode use_krb5ccache post_submit_commands track_driver_via_k8s_api yarn_track_via_rm_api yarn_rm_auth "
 ).split()
 
-#: Of the templated ones, those that are one text.
+#: The templated parameters with a single text.
 _TEXTS = (
     "spark_conn_id kafka_connector report_location files py_files jars driver_class_path packages exclude_packages "
     "keytab principal proxy_user name properties_file"
@@ -151,11 +151,11 @@ class SparkJobOperator(BaseOperator):
 
     @property
     def _delivery(self) -> str:
-        """Whether Spark may run a task again."""
+        """The delivery mode, which decides whether Spark may repeat a task."""
         return EXACTLY_ONCE
 
     def on_kill(self) -> None:
-        """Stop the Spark job wherever it runs; ``execute`` then fails."""
+        """Stop the Spark job on any cluster; ``execute`` then fails."""
         if self._spark_hook is not None:
             self._spark_hook.kill()
 
@@ -171,8 +171,8 @@ class SparkJobOperator(BaseOperator):
         return self._spark_hook
 
     def _with_lineage(self, properties: dict[str, Any], context: Context) -> dict[str, Any]:
-        """Spark properties by which OpenLineage ties the job to this task, where the author or Airflow's configuration
-        wants that.
+        """Spark properties that link the job's OpenLineage events to this task, if the author or Airflow's
+        configuration enables it.
         """
         wanted = (
             (
@@ -188,7 +188,7 @@ class SparkJobOperator(BaseOperator):
         return properties
 
     def _check_submit_types(self) -> None:
-        """Refuse what a template may have rendered to, and what a caller without type checks may have given."""
+        """Check the types of rendered templates and of arguments."""
         if not isinstance(self.conf or {}, Mapping):
             raise OptionError(
                 "conf must map Spark properties to values, such as {'spark.executor.memory': '2g'}; got "
@@ -212,7 +212,7 @@ class SparkJobOperator(BaseOperator):
             raise OptionError(f"deploy_mode must be 'client' or 'cluster'; got {self.deploy_mode!r}.")
 
     def _announce_application(self, context: Context, started: JobStarted) -> None:
-        """Show the application while it runs; Airflow itself shows links only when a task has ended."""
+        """Log the application while it runs; Airflow shows links only after a task has ended."""
         hook = self._spark_hook
         self.spark_application_url = None if hook is None else hook.page_after_end(started.application_id)
         address = started.ui_url or self.spark_application_url

@@ -1,4 +1,4 @@
-"""With what the Spark job of an operator logs in: the connections' own logins, or delegation tokens in their place."""
+"""The logins of an operator's Spark job: the connections' own logins, or delegation tokens in their place."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 _BY_SPARK = "spark"
 _USES = (False, True, "source", "target", _BY_SPARK)
-#: Bad news about a token is to come soon, however long a busy broker may take for offsets.
+#: Requests for tokens have a short time-out, even if requests for offsets may take longer.
 _MOST_SECONDS = 20.0
 
 
@@ -31,7 +31,7 @@ class DelegationTokenPolicy:
         :class:`~airflow_provider_kafka_spark.operators.kafka_to_kafka.KafkaToKafkaOperator`.
     :param min_lifetime: as its ``min_token_lifetime``.
     :param timeout: seconds for each call to a broker.
-    :raises OptionError: if they cannot be meant.
+    :raises OptionError: if they are invalid or contradict each other.
     """
 
     def __init__(
@@ -44,23 +44,23 @@ class DelegationTokenPolicy:
         self._min_lifetime_ms = None if min_lifetime is None else milliseconds(min_lifetime, "min_token_lifetime")
         if min_lifetime is not None and use == _BY_SPARK:
             raise OptionError(
-                "min_token_lifetime is about tokens that the worker makes; those of use_delegation_token='spark' come "
-                "to be when the job has started, and Spark renews them. Leave it out."
+                "min_token_lifetime is for tokens that the worker creates; those of use_delegation_token='spark' are "
+                "created when the job has started, and Spark renews them. Leave it out."
             )
         if min_lifetime is not None and not use:
             raise OptionError(
-                "min_token_lifetime is about the token that use_delegation_token=True makes. For tokens that others "
-                "make, put a DelegationTokenExpirySensor(mode='valid') before the task."
+                "min_token_lifetime is for the token of use_delegation_token=True. For other tokens, put a "
+                "DelegationTokenExpirySensor(mode='valid') before the task."
             )
         self._made: JobTokens | None = None
 
     def check(self, cluster: SparkCluster, source: KafkaHook, sink: KafkaHook, *, makes_them: bool) -> None:
-        """Refuse, before anything is planned, what cannot work.
+        """Check the tokens' prerequisites before anything is planned.
 
-        :param makes_them: tokens will be made, and what that takes is fetched now.
+        :param makes_them: tokens will be created, and the required jars are fetched now.
         :raises OptionError: if Spark is to obtain tokens and cannot.
-        :raises ConnectionConfigError: if it could not tell two connections apart, or a connection has no login.
-        :raises JarError: if the worker is to make one, and Kafka's Java client is not to be had.
+        :raises ConnectionConfigError: if two connections lead to the same brokers, or a connection has no login.
+        :raises JarError: if the worker creates a token, and Kafka's Java client is unavailable.
         """
         if self._use == _BY_SPARK:
             cluster.check_obtains_tokens()
@@ -80,10 +80,10 @@ class DelegationTokenPolicy:
     def logins(
         self, state_store: TaskStateStore, cluster: SparkCluster, source: KafkaHook, sink: KafkaHook
     ) -> Iterator[JobCredentials]:
-        """What Spark logs in with, as long as the job runs.
+        """The logins of the job while it runs.
 
         :param state_store: of the task, between its tries.
-        :raises DelegationTokenError: if a token is wanted and not to be had, or cannot live long enough.
+        :raises DelegationTokenError: if a token is unavailable, or cannot live long enough.
         :raises JobTokenEndedError: in place of the job's own failure, if a token ended before it.
         """
         if self._use == _BY_SPARK:
@@ -100,18 +100,18 @@ class DelegationTokenPolicy:
                     tokens.login(source.config), tokens.login(sink.config), by_name=not cluster.is_local
                 )
             except KafkaSparkError as error:
-                # What a token's end looks like depends on what Spark did at that moment.
+                # The error after a token's end depends on what Spark did at that moment.
                 if not isinstance(error, JobKilledError):
                     tokens.explain(error)
                 raise
 
     def end(self) -> None:
-        """Begin to expire what was made, and do not wait: the task is being killed."""
+        """Start to expire the tokens without waiting: the task is being killed."""
         if self._made is not None:
             self._made.end()
 
     def _configs(self, source: KafkaHook, sink: KafkaHook) -> list[KafkaClientConfig]:
-        """The connections for whose clusters the worker makes a token."""
+        """The connections for which the worker creates a token."""
         hooks = {True: (source, sink), "source": (source,), "target": (sink,)}.get(self._use, ())
         return [hook.config for hook in hooks]
 
@@ -121,7 +121,7 @@ def _obtained(source: KafkaClientConfig, target: KafkaClientConfig) -> JobCreden
     found = obtained_by_spark((source, target))
     for config in found:
         log.info(
-            "Spark obtains a delegation token for %s by itself (connection %r).",
+            "Spark obtains a delegation token for %s itself (connection %r).",
             config.bootstrap_servers,
             config.conn_id,
         )

@@ -1,1 +1,1 @@
-"""Tasks that wait for Kafka."""
+"""Sensors that wait for Kafka."""

@@ -1,4 +1,4 @@
-"""A sensor that watches the lives of delegation tokens."""
+"""A sensor for the expiry of delegation tokens."""
 
 from __future__ import annotations
 
@@ -33,32 +33,31 @@ from airflow_provider_kafka_spark.hooks.failure import no_retry_on_permanent_err
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-#: Not a moment too early by rounding, or the look would be in vain.
+#: Not too early by rounding, or the check would find nothing.
 _MARGIN = timedelta(milliseconds=500)
 
 
 class DelegationTokenExpirySensor(TokenFields, BaseSensorOperator):
-    """Wait until delegation tokens come to their end, to renew them, or until all live long enough, as a gate before a
-    long job.
+    """Wait until delegation tokens expire soon, to renew them, or until all are valid for long enough, as a gate before
+    a long job.
 
-    It looks, and then sleeps until the moment that matters: when the first token will be within ``min_remaining`` of
-    its end. Deferred, that costs neither a worker nor a JVM meanwhile. What only somebody's doing can change (a renewal
-    in mode ``valid``, a first token) is looked at every ``poke_interval``. Times are compared with the broker's clock
-    where it tells it.
+    It checks the tokens, and then sleeps until the first one will be within ``min_remaining`` of its end. Deferred, it
+    needs neither a worker nor a JVM meanwhile. Changes by an action (a renewal in mode ``valid``, a first token) are
+    checked every ``poke_interval``. Times are compared with the broker's clock if it is available.
 
     The task returns the tokens it found, as ``{"tokens": [{"token_id", "owner", "renewers", "issue_timestamp_ms",
     "expiry_timestamp_ms", "max_timestamp_ms"}], "now_ms":
-    ...}``: in mode ``expiring`` those at their end, in mode ``valid`` all. It never holds a secret.
+    ...}``: in mode ``expiring`` those that end soon, in mode ``valid`` all. It never contains a secret.
 
     :param conn_id: Kafka connection. (templated)
-    :param token_owner: principal whose tokens are meant, such as ``"User:alice"``; all that the login may see by
+    :param token_owner: principal whose tokens are selected, such as ``"User:alice"``; all that the login may see by
         default. Given as ``owner``, it needs its type: any other ``owner`` is Airflow's own, which is often in
         ``default_args``. (templated)
-    :param token_ids: ids of the tokens that are meant. One that does not exist fails the task. (templated)
+    :param token_ids: ids of the selected tokens. One that does not exist fails the task. (templated)
     :param min_remaining: timedelta, or seconds.
-    :param mode: what is waited for, as ``wait_for``; or Airflow's own, ``"poke"`` or ``"reschedule"``, which is often
-        in ``default_args``. Rescheduled, it looks every ``poke_interval``, by a JVM each time.
-    :param wait_for: ``"expiring"`` (default): a token is within ``min_remaining`` of its end. ``"valid"``: every one
+    :param mode: the condition, as ``wait_for``; or Airflow's own mode, ``"poke"`` or ``"reschedule"``, which is often
+        in ``default_args``. Rescheduled, it starts a JVM for a check every ``poke_interval``.
+    :param wait_for: ``"expiring"`` (default): a token is within ``min_remaining`` of its end. ``"valid"``: every token
         lives for that long.
     :param kafka_timeout: seconds for each call.
     :param kafka_connector: where Kafka's Java client comes from, as for the operators on tokens. (templated)
@@ -99,16 +98,16 @@ class DelegationTokenExpirySensor(TokenFields, BaseSensorOperator):
         self._asleep_until: datetime | None = None
 
     def execute(self, context: Context) -> Any:
-        """Look, and go on looking.
+        """Check until the condition holds.
 
         :return: the tokens, as above.
         """
         return self._check_or_defer(timedelta(seconds=self.timeout)) if self.deferrable else super().execute(context)
 
     def execute_complete(self, context: Context, event: object = None, until: float = 0.0) -> Any:  # noqa: ARG002 - Airflow's
-        """Look again after having slept.
+        """Check again after the sleep.
 
-        :param until: when the sensor's time is over, in seconds since 1970.
+        :param until: the sensor's deadline, in seconds since 1970.
         """
         return self._check_or_defer(datetime.fromtimestamp(until, timezone.utc) - _now())
 
@@ -119,7 +118,7 @@ class DelegationTokenExpirySensor(TokenFields, BaseSensorOperator):
         found = self._check()
         if isinstance(found, dict):
             return PokeReturnValue(True, found)
-        # Rescheduled tasks forget it, and look each time they are poked.
+        # Rescheduled tasks lose it, and check at each poke.
         self._asleep_until = _now() + found
         return False
 
@@ -146,7 +145,7 @@ class DelegationTokenExpirySensor(TokenFields, BaseSensorOperator):
         selection, min_remaining_ms = self._check_parameters()
         try:
             with DelegationTokenHook.of_connector(self.conn_id, self.kafka_timeout, self.kafka_connector) as hook:
-                # The clock first: in doubt a token is taken to live a moment longer, and the gate to be a moment
+                # The clock first: a delay then makes tokens appear to live a moment longer, and the gate a moment
                 # narrower.
                 now_ms = hook.now_ms()
                 result = judge(hook.describe(selection.owner), selection, min_remaining_ms, self.wait_for, now_ms)
@@ -164,7 +163,7 @@ class DelegationTokenExpirySensor(TokenFields, BaseSensorOperator):
     def _sleep(self, result: TokenCheckResult) -> timedelta:
         if result.wait_ms is None:
             return timedelta(seconds=self.poke_interval)
-        # A token that is expired by hand, or a new one that ends sooner, is not foreseen: look at least once a day.
+        # A manually expired token, or a new one that ends sooner, is not foreseen: check at least once a day.
         return min(timedelta(milliseconds=result.wait_ms), timedelta(days=1))
 
     def _check_parameters(self) -> tuple[TokenSelection, int]:

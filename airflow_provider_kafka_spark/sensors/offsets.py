@@ -1,4 +1,4 @@
-"""Sensors that look at offsets: new records, a window that is complete, a consumer group that has caught up."""
+"""Sensors for offsets: new records, a complete window, a consumer group that has caught up."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ if TYPE_CHECKING:
 
 
 class KafkaOffsetsSensor(BaseSensorOperator):
-    """Wait for something that a Kafka cluster tells about its offsets. Use one of the subclasses, which say what.
+    """Wait for a condition on the offsets of a Kafka cluster. Use one of the subclasses, which define the condition.
 
-    Poking, rescheduling and deferring give the same answer: each look judges by what the broker tells then, and nothing
-    is kept in between. A look is one round of requests for all partitions; it starts no Spark and commits nothing. A
-    broker that does not answer is asked again until ``timeout``; a refused login or permission fails the task at once
-    and for good.
+    Poking, rescheduling and deferring give the same result: each evaluation uses a new snapshot of the broker, and no
+    state is kept in between. An evaluation is one round of requests for all partitions; it starts no Spark and commits
+    nothing. If a broker does not answer, the sensor tries again until ``timeout``; a refused login or permission fails
+    the task permanently.
 
     :param source_conn_id: Kafka connection. (templated)
-    :param isolation_level: ``read_committed`` looks as far as the last stable offset, before the oldest open
-        transaction; ``read_uncommitted`` to the end of the log.
+    :param isolation_level: ``read_committed`` reads up to the last stable offset, before the oldest open transaction;
+        ``read_uncommitted`` up to the end of the log.
     :param missing_topic: ``"fail"``, or ``"wait"`` until every topic exists.
     :param kafka_timeout: seconds for each request to a broker.
     :param deferrable: wait in the triggerer, where all sensors with one connection share one client.
@@ -71,23 +71,23 @@ class KafkaOffsetsSensor(BaseSensorOperator):
         self._logged = ""
 
     def render_template(self, *args: Any, **kwargs: Any) -> Any:
-        """Airflow's, with an error that says what to do where a run has no data interval."""
+        """Airflow's method, with an error that says what to do if a run has no data interval."""
         with undated_run_explained():
             return super().render_template(*args, **kwargs)
 
     def _condition(self) -> Condition:
-        """:raises InvalidInputError: naming the parameter that cannot be right."""
+        """:raises InvalidInputError: naming the invalid parameter."""
         return self._parse(isolation_level=self.isolation_level, missing_topic=self.missing_topic)
 
     @abstractmethod
     def _parse(self, **common: Any) -> Condition:
-        """:param common: what every condition takes."""
+        """:param common: the parameters of every condition."""
 
     def execute(self, context: Context) -> Any:
         if not self.deferrable:
             return super().execute(context)
         try:
-            # The same first look as when poking, with the same consequences.
+            # The first evaluation is the same as when poking, with the same consequences.
             found = self.poke(context)
         except AirflowFailException as error:
             if self.soft_fail or self.never_fail:
@@ -95,7 +95,7 @@ class KafkaOffsetsSensor(BaseSensorOperator):
             raise
         if isinstance(found, PokeReturnValue):
             return found.xcom_value
-        self.log.info("Waiting in the triggerer, with a look every %g s.", self.poke_interval)
+        self.log.info("Waiting in the triggerer, with an evaluation every %g s.", self.poke_interval)
         trigger = KafkaConditionTrigger(
             self.source_conn_id, self._condition().to_json(), self.poke_interval, self.kafka_timeout
         )
@@ -122,10 +122,10 @@ class KafkaOffsetsSensor(BaseSensorOperator):
 
     @no_retry_on_permanent_error
     def execute_complete(self, context: Context, event: object = None) -> Any:
-        """What the trigger found is what the task returns.
+        """Return the trigger's result.
 
-        :raises KafkaSparkError: what the trigger met with, or a
-            :class:`~airflow_provider_kafka_spark.core.errors.ProtocolError` for an event that is none of ours.
+        :raises KafkaSparkError: the trigger's error, or a
+            :class:`~airflow_provider_kafka_spark.core.errors.ProtocolError` for an event of another trigger.
         """
         return self._done(context, result_of_event(event))
 
@@ -139,7 +139,8 @@ class KafkaOffsetsSensor(BaseSensorOperator):
 
     def _ask(self, query: BrokerQuery) -> BrokerSnapshot:
         location = query.checkpoint_location
-        # Before the broker is asked, or what the stream finishes meanwhile would lie beyond the end.
+        # Read before the request to the broker; otherwise offsets that the stream finishes meanwhile would lie beyond
+        # the end.
         finished = None if location is None else read_checkpoint(location)
         with KafkaHook(self.source_conn_id, self.kafka_timeout) as hook:
             snapshot = fetch_snapshot(hook, [replace(query, checkpoint_location=None)])
@@ -147,20 +148,20 @@ class KafkaOffsetsSensor(BaseSensorOperator):
 
     def _check_parameters(self) -> None:
         check_connection_id(self.source_conn_id, "source_conn_id")
-        # A timeout of 0 is one look for a poking sensor; a deferred one would never be woken by it.
+        # A timeout of 0 is one evaluation for a poking sensor; a deferred one would never resume.
         for name in ("poke_interval", "kafka_timeout", *(("timeout",) if self.deferrable else ())):
             check_seconds(getattr(self, name), name)
 
 
 class KafkaNewRecordsSensor(KafkaOffsetsSensor):
-    """Wait until there are records that are new since some point, and return where they are.
+    """Wait until there are new records since a given position, and return their ranges.
 
     The task returns a list of ``{"topic", "partition", "from_offset", "until_offset"}``, as
     :class:`~airflow_provider_kafka_spark.operators.replay.ReplayOffsetRangesOperator` takes it, and pushes as XCom
     ``offsets`` the end of *every* partition, as the next ``since``.
 
     .. warning::
-        Records are counted by offsets: transaction markers, aborted and compacted records count.
+        Records are counted by offsets, including transaction markers, aborted and compacted records.
 
     :param topics: names of topics. (templated)
     :param topic_pattern: a regular expression that matches whole names; exactly one of the two. (templated)
@@ -168,7 +169,7 @@ class KafkaNewRecordsSensor(KafkaOffsetsSensor):
         (``copy.output``), ``{"checkpoint_location": ...}``, ``{"group_id": ...}`` or ``{"timestamp": ...}``; see
         ``docs/reference/sensors.md`` for shorter forms. A partition that it does not know counts from its beginning.
         (templated)
-    :param min_records: how many are enough. (templated)
+    :param min_records: minimum number of new records. (templated)
     :param max_wait_for_min: seconds after the timestamp of the first new record, or a timedelta, after which fewer are
         enough.
     :param fail_on_data_loss: records since then that have aged out fail the task; otherwise a warning names them.
@@ -223,14 +224,14 @@ class KafkaTimestampReachedSensor(KafkaOffsetsSensor):
     takes it.
 
     .. warning::
-        Kafka knows no lateness: a producer may still write an older timestamp behind a newer one.
+        Kafka does not detect late records: a producer may still write an older timestamp after a newer one.
 
     :param topics: names of topics. (templated)
     :param timestamp: ISO 8601 with a time zone, an aware ``datetime``, or epoch ms; it may lie in the future.
         (templated)
     :param idle_after: a partition without such a record counts as complete, and the log names it, when both the moment
-        and the newest timestamp in it are so many seconds (or a timedelta) old. Without it, an idle partition is waited
-        for.
+        and the newest timestamp in it are this many seconds (or a timedelta) old. Without it, the sensor waits for idle
+        partitions.
 
     Further parameters: :class:`KafkaOffsetsSensor`.
     """
@@ -257,15 +258,15 @@ class KafkaTimestampReachedSensor(KafkaOffsetsSensor):
 
 
 class ConsumerGroupLagSensor(KafkaOffsetsSensor):
-    """Wait until a consumer group is close enough to the end.
+    """Wait until the lag of a consumer group is small enough.
 
     The task returns the lag of every partition, ``{"orders": {"0": 5}}``. A partition without a commit counts from the
     start of its log.
 
     :param group_id: name of the group; one that does not exist has committed nothing. (templated)
     :param topics: names of topics. (templated)
-    :param max_lag: how many offsets it may be behind, at least 0. (templated)
-    :param per_partition: every partition, in place of all of them together.
+    :param max_lag: maximum lag in offsets, at least 0. (templated)
+    :param per_partition: compare the lag of every partition, not the sum.
 
     Further parameters: :class:`KafkaOffsetsSensor`.
     """

@@ -1,6 +1,4 @@
-"""An Airflow of its own for tests and the demo: a home folder, a SQLite database, and processes that end with their
-owner.
-"""
+"""A separate Airflow for tests and the demo: a home folder, a SQLite database, and owned processes."""
 
 from __future__ import annotations
 
@@ -25,21 +23,20 @@ from airflow_provider_kafka_spark.testing.owned_process import OwnedProcess
 _POLL_SECONDS = 0.1
 _MIGRATE_SECONDS = 180.0
 _LOCK_SECONDS = 60
-#: Airflow itself takes every variable that begins like this.
+#: Airflow reads every variable with this prefix.
 _AIRFLOW_PREFIX = "AIRFLOW_"
 
 
 @dataclass(frozen=True, slots=True)
 class AirflowHome:
-    """A place where Airflow runs, apart from every other on this machine.
+    """The home of an Airflow that is separate from all others on this machine.
 
-    Nothing that the caller's environment says about another Airflow reaches it, and nothing is written outside of
-    ``folder`` and ``scratch``.
+    It does not inherit another Airflow's variables from the caller's environment, and writes only to ``folder`` and
+    ``scratch``.
 
-    :param folder: the ``AIRFLOW_HOME``; made if it does not exist, and kept.
+    :param folder: the ``AIRFLOW_HOME``; created if it does not exist, and kept.
     :param dags: the folder with the DAG files.
-    :param scratch: a folder for temporary files, which the caller removes; best without spaces in its path, for Spark's
-        sake.
+    :param scratch: a folder for temporary files, which the caller removes; without spaces in its path, for Spark.
     :param connections: Airflow connections by id, each as the JSON form has it, such as ``{"conn_type": "spark",
         "host": "local[2]"}``.
     :param settings: more Airflow settings as environment variables, such as ``{"AIRFLOW__CORE__PARALLELISM": "4"}``.
@@ -53,7 +50,7 @@ class AirflowHome:
 
     @property
     def logs(self) -> Path:
-        """The folder with the logs of everything that ran here."""
+        """The folder with all logs."""
         return self.folder / "logs"
 
     @property
@@ -71,7 +68,7 @@ class AirflowHome:
             "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]),
             "PYTHONUNBUFFERED": "1",
             "TMPDIR": str(self.scratch),
-            # Where Spark and its libraries unpack, and what they leave behind when they are killed.
+            # Spark and its libraries unpack files here, which stay when they are killed.
             "SPARK_LOCAL_DIRS": str(self.scratch),
             "SPARK_SUBMIT_OPTS": f'-Djava.io.tmpdir="{self.scratch}"',
             "NO_COLOR": "1",
@@ -85,7 +82,7 @@ class AirflowHome:
             "AIRFLOW__CORE__PARALLELISM": "2",
             "AIRFLOW__DAG_PROCESSOR__PARSING_PROCESSES": "1",
             "AIRFLOW__API__WORKERS": "1",
-            # A scheduler may be up long before the API server, at which its tasks then fail after some 10 seconds.
+            # A scheduler may start long before the API server, and its tasks then fail after some 10 seconds.
             "AIRFLOW__WORKERS__EXECUTION_API_RETRIES": "20",
             "AIRFLOW__WORKERS__EXECUTION_API_RETRY_WAIT_MAX": "5",
             "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
@@ -99,13 +96,13 @@ class AirflowHome:
         return self.folder / "airflow.db"
 
     def migrate(self) -> None:
-        """Make the metadata database, or bring it up to date.
+        """Create or migrate the metadata database.
 
-        The first database of an installation is kept in the cache, and later homes begin with a copy of it.
+        The first database of an installation is cached, and later homes start with a copy of it.
 
         :raises LocalServiceError: it could not be done
         """
-        # Airflow takes seconds to find out that there is nothing to do.
+        # Airflow takes seconds to check that there is nothing to migrate.
         marker, installed = self.folder / "migrated", _installed_distributions()
         if self.database.exists() and marker.exists() and marker.read_text() == installed:
             return
@@ -123,7 +120,7 @@ class AirflowHome:
         marker.write_text(installed)
 
     def fail_unfinished_runs(self) -> None:
-        """End what an Airflow that was stopped here has left unfinished, so that the next one does not take it up with
+        """Fail the unfinished runs of an Airflow that was stopped here, so that the next one does not resume them with
         another broker's offsets.
         """
         unfinished = (
@@ -161,13 +158,13 @@ class AirflowHome:
 
 
 def _installed_distributions() -> str:
-    """A digest of all names and versions: other providers may have tables of their own."""
+    """A digest of all names and versions: other providers may have their own tables."""
     names = sorted({f"{found.name}=={found.version}" for found in distributions()})
     return hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]
 
 
 def _copy_whole(source: Path, target: Path) -> None:
-    """Another process sees the whole file or none."""
+    """Copy a file so that other processes see the whole file or none."""
     partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
     shutil.copyfile(source, partial)
     partial.replace(target)

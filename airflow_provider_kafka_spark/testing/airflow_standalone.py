@@ -1,4 +1,4 @@
-"""The whole of Airflow as one process to be started and stopped: scheduler, API server, DAG processor, triggerer and
+"""All of Airflow as one process that can be started and stopped: scheduler, API server, DAG processor, triggerer and
 task supervisors.
 """
 
@@ -24,16 +24,16 @@ from airflow_provider_kafka_spark.testing.ports import LOOPBACK, free_ports
 _POLL_SECONDS = 0.5
 #: Longer than the API may wait for its database.
 _REQUEST_SECONDS = 90.0
-#: SQLite under all of Airflow's parts at once: a read may find its database locked, which the API answers with 500, and
-#: succeeds a moment later. Longer than a request, so that each has a second try.
+#: All parts of Airflow share SQLite: a read may find the database locked, which the API answers with 500, and succeed a
+#: moment later. Longer than a request, so that each is tried twice.
 _SERVER_ERROR_SECONDS = 120.0
 _PARTS = ("metadatabase", "scheduler", "dag_processor", "triggerer")
 
 
 class AirflowStandalone:
-    """``airflow standalone``, which is healthy inside ``with`` and gone behind it, with every process that it started.
+    """``airflow standalone``, which is healthy inside ``with`` and ends after it, with all its processes.
 
-    It ends with this process, even if that is ended by SIGKILL, and listens on the loopback interface only.
+    It ends with this process, even after SIGKILL, and listens on the loopback interface only.
 
     :param home: where it runs; its database has to be migrated.
     :param start_timeout: seconds until all parts have to be healthy
@@ -79,12 +79,12 @@ class AirflowStandalone:
 
     @property
     def running(self) -> bool:
-        """Whether its main process runs; whether all parts are healthy is another question."""
+        """Whether its main process runs; its parts may still be unhealthy."""
         return self._process.running
 
     @property
     def password(self) -> str:
-        """The password that Airflow made for :attr:`user`."""
+        """The password that Airflow created for :attr:`user`."""
         passwords: Mapping[str, str] = json.loads(self._password_file.read_text())
         return passwords[self.user]
 
@@ -97,19 +97,20 @@ class AirflowStandalone:
         return self._process.tail(lines)
 
     def get(self, path: str) -> Any:
-        """Answer of Airflow's REST API. A read changes nothing, so it is asked again for two minutes when the server
-        fails or does not answer.
+        """Read from Airflow's REST API. The request is repeated for two minutes while the server fails or does not
+        answer.
 
-        :param path: behind ``/api/v2/``.
+        :param path: after ``/api/v2/``.
         :raises LocalServiceError: the answer was an error, or none
         """
         self._log_in()
         return self._ask(f"api/v2/{path}")
 
     def post(self, path: str, body: Mapping[str, Any]) -> Any:
-        """Send something to Airflow's REST API, once the server takes it, and return its answer.
+        """Send a request to Airflow's REST API, and return its answer. It is repeated for two minutes while the server
+        fails.
 
-        :param path: behind ``/api/v2/``.
+        :param path: after ``/api/v2/``.
         :raises LocalServiceError: the answer was an error, or none
         """
         self._log_in()
@@ -131,8 +132,8 @@ class AirflowStandalone:
                 with urlopen(request, timeout=_REQUEST_SECONDS) as answer:  # noqa: S310
                     return json.load(answer)
             except (OSError, HTTPException) as error:
-                is_passing = _server_failed(error) or (body is None and _is_unanswered(error))
-                if not is_passing or not self.running or time.monotonic() > deadline:
+                is_transient = _server_failed(error) or (body is None and _is_unanswered(error))
+                if not is_transient or not self.running or time.monotonic() > deadline:
                     text = error.read().decode(errors="replace")[:500] if isinstance(error, HTTPError) else ""
                     raise LocalServiceError(
                         f"Expected Airflow's API to answer {path!r} at {self.url}; got {error}. {text}\n{self.tail()}"

@@ -1,4 +1,4 @@
-"""What tests have a broker administer: topics, their properties, the age of their records, who may do what."""
+"""Administration of a test broker: topics, their properties, deletion of records, ACLs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from confluent_kafka.admin import AdminClient, ClusterMetadata
 
-#: What ACLs call the cluster, of the resource type ``"cluster"``.
+#: The name of the cluster in ACLs, of the resource type ``"cluster"``.
 CLUSTER = "kafka-cluster"
 
 _REASON_SECONDS = 5.0
@@ -22,7 +22,7 @@ _Member = TypeVar("_Member", bound=Enum)
 
 
 class BrokerAdmin:
-    """Change one running broker: every call returns when the broker has done it, or raises.
+    """Change one running broker: every call returns when the change is effective, or raises.
 
     :param bootstrap_servers: such as ``"127.0.0.1:9092"``
     :param client_config: more librdkafka properties for every client, such as a login
@@ -38,7 +38,7 @@ class BrokerAdmin:
         self._heard: list[str] = []
 
     def create_topic(self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> str:
-        """Create a topic and return its name once every partition has a leader, so that any client can use it.
+        """Create a topic and return its name when every partition has a leader.
 
         :param config: topic properties such as ``{"cleanup.policy": "compact"}``
         :raises LocalServiceError: the broker refused it, for instance because it exists
@@ -54,7 +54,7 @@ class BrokerAdmin:
         return name
 
     def delete_topic(self, name: str) -> None:
-        """Delete a topic and return once it is gone, so that the name can be used again.
+        """Delete a topic and return when it is gone, so that the name can be used again.
 
         :raises LocalServiceError: the broker refused it, for instance because there is none of that name
         """
@@ -100,28 +100,28 @@ class BrokerAdmin:
         return set(self._metadata(self._admin()).topics)
 
     def delete_records(self, topic: str, before: Mapping[int, int]) -> None:
-        """Age records out: in each named partition, those before the given offset are gone when this returns.
+        """Delete the records before the given offset of each named partition, as retention would.
 
         :param before: partition to the first offset that stays; -1 for the end
         :raises LocalServiceError: the broker refused it, for instance because an offset lies beyond the end
         """
         from confluent_kafka import TopicPartition
 
-        # Named, because a client that is collected as garbage never answers.
+        # Assigned to a name, because a garbage-collected client never answers.
         admin = self._admin()
         wanted = [TopicPartition(topic, partition, offset) for partition, offset in before.items()]
         self._settle(admin.delete_records(wanted), f"to delete records of topic {topic!r} before {dict(before)!r}")
 
     def add_acl(self, principal: str, operation: str, resource_type: str, name: str, pattern: str = "literal") -> None:
-        """Let a user do something, from any host. The broker goes by it when this returns.
+        """Add an ACL for a user, from any host. It is effective when this returns.
 
-        To :meth:`BrokerClient.consume`, a user has to read the groups that begin with ``testing-`` too.
+        For :meth:`BrokerClient.consume`, a user also needs READ on groups with the prefix ``testing-``.
 
         :param principal: such as ``"User:alice"``, or ``"User:CN=alice"`` for a client with a certificate
         :param operation: such as ``"read"``, ``"describe"`` or ``"idempotent_write"``
         :param resource_type: ``"topic"``, ``"group"``, ``"transactional_id"`` or ``"cluster"``
         :param name: of the topic or group; ``"*"`` for all; of a cluster always ``"kafka-cluster"``
-        :param pattern: ``"prefixed"`` if it is only how the names begin
+        :param pattern: ``"prefixed"`` if it is a prefix of the names
         :raises OptionError: there is no such operation, resource type or pattern
         :raises LocalServiceError: the broker refused it, for instance because it has no authorizer
         """
@@ -130,7 +130,7 @@ class BrokerAdmin:
     def remove_acl(
         self, principal: str, operation: str, resource_type: str, name: str, pattern: str = "literal"
     ) -> None:
-        """Take back what :meth:`add_acl` gave, by the same arguments. The broker goes by it when this returns.
+        """Remove an ACL of :meth:`add_acl`, by the same arguments. It is effective when this returns.
 
         :raises OptionError: there is no such operation, resource type or pattern
         :raises LocalServiceError: the broker refused it, or has no such ACL
@@ -149,7 +149,7 @@ class BrokerAdmin:
 
         principal, operation, resource_type, name, pattern = acl
         parts = (
-            # The client keeps the name of an older protocol.
+            # The client uses the name of an older protocol.
             _member(ResourceType, "broker" if resource_type.lower() == "cluster" else resource_type),
             name,
             _member(ResourcePatternType, pattern),
@@ -167,7 +167,7 @@ class BrokerAdmin:
             self._settle(deletions, f"to remove the ACL {acl!r}")
             if not any(future.result() for future in deletions.values()):
                 raise self._failed(f"to remove the ACL {acl!r}", "no such ACL")
-        # The broker answers when the change is written, and goes by it when its authorizer has read it.
+        # The broker answers when the change is written, but it is effective only when the authorizer has read it.
         deadline = time.monotonic() + self.timeout
         while bool(self._answer(admin.describe_acls(only_this), f"to list the ACL {acl!r}")) != is_there:
             self._wait(deadline, f"the ACL {acl!r} to be {'there' if is_there else 'gone'}")
@@ -175,10 +175,10 @@ class BrokerAdmin:
     def _config(self, more: Mapping[str, Any] | None = None) -> dict[str, Any]:
         return {
             "bootstrap.servers": self.bootstrap_servers,
-            # librdkafka writes to stderr, which is the test's; failures come back as errors anyway.
+            # librdkafka would write to the test's stderr; failures are also returned as errors.
             "log_level": 0,
             "error_cb": lambda error: self._heard.append(str(error)),
-            # A broker that is starting or was restarted is found at once, instead of after up to 10 seconds.
+            # To find a starting broker at once, instead of after up to 10 seconds.
             "reconnect.backoff.max.ms": 200,
             **self.client_config,
             **(more or {}),
@@ -201,7 +201,7 @@ class BrokerAdmin:
         try:
             return admin.list_topics(timeout=self.timeout)
         except KafkaException as error:
-            # The reason, such as a refused login, is told to the callback only, when the client is polled.
+            # The reason, such as a refused login, is passed only to the callback, when the client is polled.
             deadline = time.monotonic() + _REASON_SECONDS
             while not self._heard and time.monotonic() < deadline:
                 admin.poll(0.2)
@@ -225,13 +225,13 @@ class BrokerAdmin:
 
     def _failed(self, expected: str, got: object) -> LocalServiceError:
         return LocalServiceError(
-            f"Expected {expected}; got {got}. Broker: {self.bootstrap_servers}. See that it runs and takes this "
-            "request."
+            f"Expected {expected}; got {got}. Broker: {self.bootstrap_servers}. Check that it runs and accepts "
+            "thisrequest."
         )
 
 
 def _member(kind: type[_Member], name: str) -> _Member:
-    """Return the value that is meant by its name, in any case."""
+    """Return the value with this name, in any case."""
     try:
         return kind[name.upper()]
     except KeyError as error:

@@ -1,4 +1,4 @@
-"""What tests do as a broker's clients: write records, read them all back, join a group."""
+"""Clients of a test broker: write records, read them all back, join a group."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ class OpenTransaction:
         self.has_ended = False
 
     def commit(self) -> None:
-        """Make its records visible to everyone; they are when this returns."""
+        """Commit. Its records are visible to everyone when this returns."""
         self._end(True)
         self.has_ended = True
 
     def abort(self) -> None:
-        """Make its records invisible to whoever reads committed ones."""
+        """Abort. Its records are invisible to consumers that read committed."""
         self._end(False)
         self.has_ended = True
 
 
 class BrokerClient(BrokerAdmin):
-    """A test's view of one running broker: every call returns when the broker has done it, or raises.
+    """A test's client of one running broker: every call returns when the broker has done it, or raises.
 
     Its parameters are those of :class:`BrokerAdmin`.
     """
@@ -61,7 +61,7 @@ class BrokerClient(BrokerAdmin):
         self._produce(self._producer(config), topic, records)
 
     def produce_transaction(self, topic: str, records: Iterable[Record], *, commit: bool = True) -> None:
-        """Write all records in one transaction, which ends by a commit or, on demand, by an abort.
+        """Write all records in one transaction, and commit or abort it.
 
         :raises LocalServiceError: as :meth:`produce`; the transaction is then aborted
         """
@@ -71,7 +71,7 @@ class BrokerClient(BrokerAdmin):
 
     @contextmanager
     def open_transaction(self, topic: str, records: Iterable[Record]) -> Iterator[OpenTransaction]:
-        """Write all records in a transaction that stays open inside ``with``; at its end it is aborted unless it was
+        """Write all records in a transaction that stays open inside ``with``; it is aborted at the end unless it was
         committed.
 
         :raises LocalServiceError: as :meth:`produce`
@@ -153,8 +153,8 @@ class BrokerClient(BrokerAdmin):
         return Producer(
             self._config(
                 {
-                    # Never retried, so nothing is written twice or out of order. An idempotent producer would promise
-                    # the same, and takes half a second to get its id before its first record.
+                    # No retries, so that nothing is written twice or out of order. An idempotent producer gives the
+                    # same guarantee, but needs half a second for its id before the first record.
                     "message.send.max.retries": 0,
                     "linger.ms": 5,
                     "batch.size": 512 * 1024,
@@ -174,7 +174,7 @@ class BrokerClient(BrokerAdmin):
         return Consumer(
             self._config(
                 {
-                    # Required by the client, and never used: partitions are assigned and nothing is committed.
+                    # Required by the client, but unused: partitions are assigned and nothing is committed.
                     "group.id": f"testing-{uuid4()}",
                     "enable.auto.commit": False,
                     "enable.partition.eof": True,
@@ -200,9 +200,9 @@ class BrokerClient(BrokerAdmin):
                     for partition in partitions
                 }
             except KafkaException as error:
-                # The broker that leads a new partition may be the last to learn it.
-                is_passing = error.args[0].code() == KafkaError.NOT_LEADER_FOR_PARTITION
-                if not is_passing or time.monotonic() >= deadline:
+                # The leader of a new partition may not know it yet.
+                is_transient = error.args[0].code() == KafkaError.NOT_LEADER_FOR_PARTITION
+                if not is_transient or time.monotonic() >= deadline:
                     raise self._failed(f"the offsets of topic {topic!r}", error) from error
             time.sleep(0.05)
 
@@ -226,7 +226,7 @@ class BrokerClient(BrokerAdmin):
                     producer.produce(topic, record.value, record.key, on_delivery=failed, **arguments)
                     break
                 except BufferError:
-                    # The queue is full: let the broker take some. message.timeout.ms bounds how often.
+                    # The queue is full: wait for the broker. message.timeout.ms limits the wait.
                     producer.poll(0.1)
             if failures:
                 break
@@ -246,7 +246,8 @@ class BrokerClient(BrokerAdmin):
             for message in messages:
                 partition, offset = position_of(message)
                 if error := message.error():
-                    # The end is also told where the last offsets hold no record: markers, or compacted away.
+                    # The end is also reported if the last offsets have no record: transaction markers, or compacted
+                    # records.
                     if error.code() != KafkaError._PARTITION_EOF:
                         raise self._failed(f"to read topic {topic!r}", error)
                     open_partitions.discard(partition)

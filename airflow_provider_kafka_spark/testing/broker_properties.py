@@ -1,4 +1,4 @@
-"""The server properties of a broker for tests: one node, nothing replicated, nothing slow, nothing created unasked."""
+"""The server properties of a test broker: one node, no replication, short delays, no automatic topic creation."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 #: The service's name in the broker's Kerberos principal, ``kafka/localhost``: what clients set as
 #: ``sasl.kerberos.service.name``.
 KERBEROS_SERVICE = "kafka"
-# A Kerberos client asks for a ticket for the name that it connects to; of an address it is whatever a reverse look-up
-# says.
+# A Kerberos client requests a ticket for the name that it connects to; for an address that is the result of a reverse
+# look-up.
 KERBEROS_HOST = "localhost"
-# Without a configuration the log library drops every line, and a broker that fails dies without a word.
+# Without a configuration the log library drops every line, and a failing broker logs nothing.
 LOG4J = """\
 log4j.rootLogger=WARN, out
 log4j.appender.out=org.apache.log4j.ConsoleAppender
@@ -37,12 +37,11 @@ _TRUSTSTORE = "truststore.pem"
 
 @dataclass(frozen=True, slots=True)
 class BrokerTls:
-    """How a broker speaks TLS.
+    """The TLS settings of a broker.
 
-    :param certificate: the broker's own; its ``hosts`` should be those of this machine, which are the default there
-    :param ca_pem: the authority that the broker trusts clients of, and that clients are told to trust the broker by
-    :param client_auth: whether clients of the listener SSL show a certificate too. On SASL_SSL they are not asked for
-        one
+    :param certificate: the broker's own; its ``hosts`` should be those of this machine, which is the default
+    :param ca_pem: the authority that signs the clients' certificates and the broker's
+    :param client_auth: whether clients of the listener SSL need a certificate. On SASL_SSL they do not
     """
 
     certificate: Certificate
@@ -52,7 +51,7 @@ class BrokerTls:
 
 @dataclass(frozen=True, slots=True)
 class BrokerSecurity:
-    """What a broker asks of its clients beside the listener without a login; nothing by default.
+    """The logins of a broker in addition to the listener without a login; none by default.
 
     :param sasl_users: user names and passwords, for PLAIN and SCRAM
     :param super_users: principals that may do everything, such as ``"User:admin"``
@@ -71,7 +70,7 @@ class BrokerSecurity:
             return ()
         return (
             *(["PLAIN"] if self.sasl_users else []),
-            # Also without users: it is how a client logs in with a delegation token.
+            # Also without users, for clients that log in with a delegation token.
             *SCRAM,
             *(["GSSAPI"] if self.kerberos else []),
             *(["OAUTHBEARER"] if self.identity_provider else []),
@@ -90,12 +89,12 @@ class BrokerSecurity:
         return KERBEROS_HOST if self.kerberos and listener.startswith("SASL_") else LOOPBACK
 
     def jvm_options(self) -> list[str]:
-        """Return what the broker's JVM has to be told, since no server property can."""
+        """Return the broker's JVM options for settings without a server property."""
         options = []
         if self.kerberos:
             options.append(f"-Djava.security.krb5.conf={self.kerberos.krb5_conf}")
         if self.identity_provider:
-            # Since Kafka 4.0 no URL is asked that is not named here.
+            # Since Kafka 4.0 only URLs in this list are used.
             options.append(f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={self.identity_provider.jwks_url}")
         return options
 
@@ -103,7 +102,7 @@ class BrokerSecurity:
 def server_properties(folder: Path, ports: Mapping[str, int], security: BrokerSecurity) -> dict[str, str]:
     """Return the properties of a broker that is its own controller.
 
-    :param folder: the broker's own, for its log segments; the stores of :func:`write_tls_stores` have to be in it
+    :param folder: the broker's folder for its log segments and the stores of :func:`write_tls_stores`
     :param ports: the port of PLAINTEXT, of CONTROLLER and of each of the listeners that ``security`` has
     """
     properties = {
@@ -127,7 +126,7 @@ def server_properties(folder: Path, ports: Mapping[str, int], security: BrokerSe
         "share.coordinator.state.topic.replication.factor": "1",
         "share.coordinator.state.topic.min.isr": "1",
         "group.initial.rebalance.delay.ms": "0",
-        # A test of a compacted topic does not wait for the default of 15 s.
+        # Shorter than the default of 15 s, for tests of compacted topics.
         "log.cleaner.backoff.ms": "200",
         "delegation.token.secret.key": "for-tests-only",
         "controlled.shutdown.enable": "false",
@@ -139,7 +138,7 @@ def server_properties(folder: Path, ports: Mapping[str, int], security: BrokerSe
             properties |= _tls(listener, folder, security.tls)
     if security.authorizer:
         properties["authorizer.class.name"] = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
-        # Who comes by the listener without a login: the broker itself, and the test as its administrator.
+        # Clients of the listener without a login: the broker itself, and the test as its administrator.
         properties["super.users"] = ";".join(("User:ANONYMOUS", *security.super_users))
         properties["allow.everyone.if.no.acl.found"] = "false"
     properties["listeners"] = ",".join(f"{name}://{LOOPBACK}:{port}" for name, port in ports.items())
@@ -191,7 +190,7 @@ def _logins(listener: str, security: BrokerSecurity) -> dict[str, str]:
         properties["sasl.oauthbearer.jwks.endpoint.url"] = security.identity_provider.jwks_url
         properties["sasl.oauthbearer.expected.issuer"] = security.identity_provider.issuer
         properties["sasl.oauthbearer.expected.audience"] = security.identity_provider.audience
-        # The provider's clock is the broker's, and the default of 30 s would outlast a test's tokens.
+        # The provider's clock is the broker's, and the default of 30 s is longer than the life of a test's tokens.
         properties["sasl.oauthbearer.clock.skew.seconds"] = "0"
     for mechanism in security.mechanisms():
         properties[f"{prefix}.{mechanism.lower()}.sasl.jaas.config"] = jaas[mechanism]
@@ -199,7 +198,7 @@ def _logins(listener: str, security: BrokerSecurity) -> dict[str, str]:
 
 
 def check_users(users: Mapping[str, str]) -> None:
-    """Refuse what the three places that a password is written to would each have to quote in another way.
+    """Check that names and passwords need no quoting in the three places that they are written to.
 
     :raises OptionError: a name or a password is empty or has such a character
     """

@@ -1,4 +1,4 @@
-"""Certificates for tests: an authority of the test's own, which signs whatever a test needs, expired ones too."""
+"""Certificates for tests: a test authority that signs any certificate, including expired ones."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from airflow_provider_kafka_spark.core.errors import OptionError
 from airflow_provider_kafka_spark.testing.ports import LOOPBACK
 
-#: The names of this machine that the brokers for tests listen under.
+#: The host names of test brokers.
 LOCAL_HOSTS = (LOOPBACK, "localhost")
 
-# The clock of whoever checks may be a little behind.
+# The clock of the verifying program may be a little slow.
 _PAST = timedelta(hours=1)
 _LIFE = timedelta(days=1)
 
@@ -28,7 +28,7 @@ _PrivateKey = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
 
 
 class CertificateFiles(NamedTuple):
-    """Where :meth:`Certificate.write` left a certificate and its key, both in PEM."""
+    """The files of :meth:`Certificate.write`: a certificate and its key, both in PEM."""
 
     certificate: Path
     key: Path
@@ -65,18 +65,18 @@ class Certificate:
 
 
 class CertificateAuthority:
-    """An authority that nobody trusts until told to, and that is forgotten with the process.
+    """A certificate authority that exists only in this process.
 
     Signing takes a millisecond, an RSA key a tenth of a second.
 
-    :param common_name: tells several authorities of one test apart
+    :param common_name: distinguishes several authorities of one test
     """
 
     def __init__(self, common_name: str = "Testing CA") -> None:
         self._key = ec.generate_private_key(ec.SECP256R1())
         name = _name(common_name)
         now = datetime.now(timezone.utc)
-        # Longer on both sides than any certificate that a test may ask for.
+        # Valid for longer than any certificate of a test.
         builder = _builder(name, name, self._key, now - timedelta(days=3650), now + timedelta(days=3650))
         builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         builder = builder.add_extension(_key_usage(signs_certificates=True), critical=True)
@@ -84,7 +84,7 @@ class CertificateAuthority:
 
     @property
     def ca_pem(self) -> str:
-        """The certificate by which whoever trusts this authority knows it."""
+        """The authority's own certificate."""
         return _pem(self._certificate)
 
     def write(self, folder: Path) -> Path:
@@ -148,7 +148,7 @@ class CertificateAuthority:
 
 
 def write_secret(file: Path, text: str) -> None:
-    """Write a file that only its owner may read, at no time anybody else."""
+    """Write a file that at any time only its owner may read."""
     file.unlink(missing_ok=True)
     file.touch(mode=0o600)
     file.write_text(text)

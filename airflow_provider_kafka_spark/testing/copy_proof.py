@@ -14,13 +14,13 @@ from airflow_provider_kafka_spark.testing.record import Record
 
 @dataclass(frozen=True, slots=True)
 class PartitionProof:
-    """What arrived of one source partition.
+    """The result of the comparison for one source partition.
 
-    :param expected: records of the planned ranges that the source holds and that were to be copied.
+    :param expected: records of the planned ranges that the source has and that the task should copy.
     :param once: of these, how many are in the target exactly once.
     :param identical: of these, how many have the same key, value and headers, and their timestamp in the provenance
         header.
-    :param unexpected: records of this run in the target that were not to be copied.
+    :param unexpected: records of this run in the target that should not have been copied.
     """
 
     source: TopicPartition
@@ -63,7 +63,7 @@ def prove_copy(
 
 
 def provenance_of(record: Record) -> Provenance | None:
-    """Where a copied record came from, by its last header; None if no run of ours wrote it."""
+    """The provenance of a copied record, by its last header; None if this package did not write it."""
     if not record.headers:
         return None
     name, value = record.headers[-1]

@@ -1,5 +1,5 @@
-"""Run DAGs to their end by ``dag.test()``, and write down what each left. A process of its own, as
-:class:`~airflow_provider_kafka_spark.testing.dag_runs.DagRuns` starts it.
+"""Run DAGs by ``dag.test()``, and write their results to files, in a process that
+:class:`~airflow_provider_kafka_spark.testing.dag_runs.DagRuns` starts.
 
 ``python -m airflow_provider_kafka_spark.testing.dag_run DAG_ID RESULT [LOGICAL_DATE]`` in the environment of an Airflow
 runs one. RESULT becomes a JSON file: ``{"run_id": ..., "state": ..., "data_interval": [start, end],
@@ -29,7 +29,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def serve(requests: Path) -> int:
-    """Run what each line of a pipe asks for, until its other end is closed.
+    """Run the request in each line of a pipe, until its other end is closed.
 
     A request is ``{"dag_id": ..., "result": ..., "log": ..., "logical_date": ...}`` in JSON. All output of its run goes
     to its log; its exit code is in the file RESULT.code when everything else is written.
@@ -46,7 +46,7 @@ def serve(requests: Path) -> int:
                 traceback.print_exc()
                 code = 1
             sys.stdout.flush()
-            # A task leaves its own handler behind, which kills what has ended.
+            # A finished task leaves its signal handler, which kills ended processes.
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             written = Path(f"{request['result']}.partial")
             written.write_text(str(code))

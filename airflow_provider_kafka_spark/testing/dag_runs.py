@@ -1,4 +1,4 @@
-"""DAG runs one after the other in one process: Airflow's start takes longer than many a DAG."""
+"""DAG runs one after the other in one process, since Airflow's start takes longer than many DAGs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class DagRuns(ManagedServer):
     def start(self) -> None:
         os.mkfifo(self._pipe, 0o600)
         self._process.start()
-        # Open for both, it waits for no reader.
+        # Opened for reading and writing, it does not wait for a reader.
         self._requests = os.fdopen(os.open(self._pipe, os.O_RDWR), "w")
 
     def stop(self) -> None:
@@ -53,12 +53,12 @@ class DagRuns(ManagedServer):
         timeout: float = 600.0,
         watch: Callable[[], None] = lambda: None,
     ) -> dict[str, Any]:
-        """Run one DAG to its end, and return what it left: see :mod:`~airflow_provider_kafka_spark.testing.dag_run`.
+        """Run one DAG to its end, and return its result: see :mod:`~airflow_provider_kafka_spark.testing.dag_run`.
 
         :param log: overwritten with its output.
         :param logical_date: ISO 8601; this moment by default.
         :param timeout: seconds that it may take; after that the process is stopped.
-        :param watch: called again and again while it runs.
+        :param watch: called repeatedly while it runs.
         :raises LocalServiceError: the run did not succeed, or not in time.
         """
         if self._requests is None:

@@ -1,5 +1,5 @@
-"""The main job on real parts, from nothing: Airflow replays offset ranges of a Kafka topic through Spark into another,
-with the proof that every record arrived.
+"""Run the main job on real components: Airflow replays offset ranges of a Kafka topic through Spark into another, with
+the proof that every record arrived.
 
 ``make demo``, or ``python -m airflow_provider_kafka_spark.testing.demo`` in a checkout. Ctrl-C ends it at any moment,
 with all its processes.
@@ -41,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     stoppable = Stoppable("demo")
     options = _parse(argv)
     scratch = Path(tempfile.mkdtemp(prefix="kafka-spark-demo-"))
-    # The broker's files too: whatever is stopped in the middle of its work leaves nothing behind.
+    # The broker's files too: nothing is left when the demo is interrupted.
     tempfile.tempdir = str(scratch)
     demo = Demo(options.records, CHECKOUT / "dags", options.home.resolve(), scratch, stoppable.emit)
     try:
@@ -81,9 +81,9 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
 class Example:
     """A DAG that the demo runs.
 
-    :param task_id: its task that copies.
-    :param target: the topic that it copies to.
-    :param what: it copies, in words.
+    :param task_id: the copying task.
+    :param target: the target topic.
+    :param what: a description of the copied records.
     :param keep: the same as its ``where``, in Python.
     """
 
@@ -116,7 +116,7 @@ _EXAMPLES = (
 
 @dataclass(frozen=True, slots=True)
 class Demo:
-    """The story that the demo tells.
+    """The steps of the demo.
 
     :param records: orders in the source topic.
     :param dags: folder with the example DAGs.
@@ -145,7 +145,7 @@ class Demo:
             home.migrate()
             source = broker.consume("orders")
             with DagRuns(home) as runs:
-                # Both, even if the first fails.
+                # Run both, even if the first fails.
                 proofs = [self._show(home, runs, broker, source, end, example) for example in _EXAMPLES]
         holds = all(proofs)
         self.emit()
@@ -158,7 +158,7 @@ class Demo:
         return 0 if holds else 1
 
     def open_ui(self) -> int:
-        """Start the whole of Airflow on the demo's environment, until Ctrl-C."""
+        """Start all of Airflow on the demo's environment, until Ctrl-C."""
         from airflow_provider_kafka_spark.testing.airflow_standalone import AirflowStandalone
 
         with self._broker() as broker:
@@ -202,7 +202,7 @@ class Demo:
             },
             settings={
                 "AIRFLOW_VAR_CHECKPOINTS": str(self.home / "checkpoints"),
-                # In the UI a DAG runs when it is unpaused, and not all examples at once.
+                # In the UI a DAG runs only after it is unpaused, so that not all examples start at once.
                 "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "True",
             },
         )
@@ -229,7 +229,7 @@ class Demo:
         end: datetime,
         example: Example,
     ) -> bool:
-        """Run one DAG while telling what its task says, then compare; returns whether all is there."""
+        """Run one DAG, print its task's log lines, compare source and target, and return whether the proof holds."""
         from airflow_provider_kafka_spark.testing.copy_proof import prove_copy
         from airflow_provider_kafka_spark.testing.task_log import TaskLog
 
@@ -243,7 +243,7 @@ class Demo:
 
         def tell() -> None:
             for message in follower.new_messages():
-                # The result comes as a table below.
+                # The result is printed as a table below.
                 text = message.partition(" Result: {")[0].replace("\n", "\n         ")
                 self.emit(f"{time.monotonic() - started:6.1f} s {text}")
 

@@ -1,4 +1,4 @@
-"""A stub of an OpenID Connect provider on this machine: it gives tokens to the clients it knows, over plain HTTP."""
+"""A stub of an OpenID Connect provider on this machine, which issues tokens to known clients over plain HTTP."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from airflow_provider_kafka_spark.testing.ports import LOOPBACK
 
 _KEY_ID = "testing"
 _ALGORITHM = "RS256"
-# What a client sends in one request; a test's handler thread does not wait for it any longer.
+# Maximum seconds to read a client's request.
 _REQUEST_SECONDS = 10.0
 _LONGEST_BODY = 64 * 1024
 
@@ -35,7 +35,7 @@ class IdentityProvider(ManagedServer):
     ``GET`` of :attr:`jwks_url` gives the key to check it. It runs in threads of this process and ends with it.
 
     :param clients: client ids and secrets
-    :param token_life: seconds that a token is good for, whole ones. May be changed while it runs
+    :param token_life: lifetime of a token in whole seconds; may be changed while it runs
     :param audience: the tokens' ``aud``
     :param scope: the tokens' ``scope``, if the client asks for no other
     """
@@ -68,12 +68,12 @@ class IdentityProvider(ManagedServer):
 
     @property
     def token_url(self) -> str:
-        """Where clients get tokens."""
+        """The endpoint for tokens."""
         return f"{self.issuer}/token"
 
     @property
     def jwks_url(self) -> str:
-        """Where servers get the key by which they check tokens."""
+        """The endpoint for the key that verifies tokens."""
         return f"{self.issuer}/jwks"
 
     @property
@@ -88,7 +88,7 @@ class IdentityProvider(ManagedServer):
 
     @property
     def jwks_requests(self) -> int:
-        """How often the key was asked for."""
+        """Number of requests for the key."""
         return self._counts["jwks"]
 
     def start(self) -> None:
@@ -125,15 +125,15 @@ class IdentityProvider(ManagedServer):
             )
 
     def revoke(self, client_id: str) -> None:
-        """Refuse this client from now on. Tokens that it has already stay good until they expire, as in real life."""
+        """Refuse this client from now on. Its earlier tokens stay valid until they expire."""
         self._revoked.add(client_id)
 
     def restore(self, client_id: str) -> None:
-        """Take :meth:`revoke` back."""
+        """Undo :meth:`revoke`."""
         self._revoked.discard(client_id)
 
     def token(self, client_id: str, *, life: int | None = None, **claims: object) -> str:
-        """Return a token as the token endpoint would, without asking it; it is not counted.
+        """Return a token as the endpoint does, without a request; it is not counted.
 
         :param client_id: any name, a known client's or not
         :param life: seconds until it expires, by default :attr:`token_life`; negative for one that has expired
@@ -146,7 +146,7 @@ class IdentityProvider(ManagedServer):
             "aud": self.audience,
             "sub": client_id,
             "scope": self.scope,
-            # A token that expired long ago was also issued before it did.
+            # The issue time must be before the expiry, also for a token that expired long ago.
             "iat": now + min(0, life),
             "exp": now + life,
             "jti": uuid4().hex,
@@ -212,7 +212,7 @@ def _handler(provider: IdentityProvider) -> type[BaseHTTPRequestHandler]:
             self._answer(200, provider._jwks())
 
         def log_message(self, format: str, *args: object) -> None:
-            """Write nothing: stderr is the test's."""
+            """Log nothing to the test's stderr."""
 
         def _answer(self, status: int, content: Mapping[str, Any]) -> None:
             body = json.dumps(content).encode()

@@ -1,6 +1,6 @@
-"""A real Kafka broker on this machine, with nothing but Java: for tests, the demo, and users' own DAG tests.
+"""A real Kafka broker on this machine that needs only Java: for tests, the demo, and users' own DAG tests.
 
-``python -m airflow_provider_kafka_spark.testing.kafka_broker`` starts one by hand.
+``python -m airflow_provider_kafka_spark.testing.kafka_broker`` starts one on the command line.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ DEFAULT_JVM_OPTIONS = ("-Xms256m", "-Xmx768m", *SHORT_LIVED)
 
 
 class KafkaBroker(BrokerClient, ManagedServer):
-    """One Kafka broker in KRaft mode, which is ready inside ``with`` and gone behind it, with all its data.
+    """One Kafka broker in KRaft mode, which runs inside ``with`` and ends after it, with all its data.
 
-    It ends with this process, even if that is ended by SIGKILL. It listens on the loopback interface only, on ports
-    that were free, and creates no topic that was not asked for.
+    It ends with this process, even after SIGKILL. It listens on the loopback interface only, on free ports, and creates
+    no topics automatically.
 
-    Its first listener is PLAINTEXT, without a login, and is always there: it is the test's own door, and whoever comes
-    by it is a super user. Others come with what they need: SASL_PLAINTEXT with ``sasl_users``, ``kerberos`` or an
-    ``identity_provider``, SSL with ``tls``, and SASL_SSL with both.
+    Its first listener is PLAINTEXT, without a login: its clients are super users, for the test itself. Further
+    listeners depend on the parameters: SASL_PLAINTEXT with ``sasl_users``, ``kerberos`` or an ``identity_provider``,
+    SSL with ``tls``, and SASL_SSL with both.
 
     :param properties: server properties to add or to replace, such as ``{"log.retention.ms": "1000"}``, or, by None, to
         leave out, such as ``{"delegation.token.secret.key": None}`` for a broker without delegation tokens
@@ -70,14 +70,14 @@ class KafkaBroker(BrokerClient, ManagedServer):
         :attr:`sasl_ssl_bootstrap_servers`
     :param kerberos: a running KDC, whose principals log in by GSSAPI. The broker's own is ``kafka/localhost``
     :param identity_provider: a running one, whose clients log in by OAUTHBEARER
-    :param authorizer: whether users need ACLs for what they do, see :meth:`add_acl`
+    :param authorizer: whether users need ACLs, see :meth:`add_acl`
     :param super_users: principals that need none, such as ``"User:admin"``
     :param jvm_options: such as ``["-Xmx2g"]``, instead of a small heap
     :param port: the port of the plain listener; by default any free one
     :param start_timeout: seconds until the broker has to answer
     :raises LocalServiceError: on entering, if it does not answer in time
     :raises JavaNotFoundError: on entering, if there is no Java 17
-    :raises JarError: on entering, if its jars are not to be had
+    :raises JarError: on entering, if its jars are unavailable
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class KafkaBroker(BrokerClient, ManagedServer):
 
     @classmethod
     def existing(cls, bootstrap_servers: str, client_config: Mapping[str, Any] | None = None) -> KafkaBroker:
-        """Return a view of a broker that somebody else runs. It is neither started nor stopped, only waited for."""
+        """Return a client of an existing broker. It is neither started nor stopped, only waited for."""
         broker = cls()
         broker.bootstrap_servers = bootstrap_servers
         broker.client_config = dict(client_config or {})
@@ -130,7 +130,7 @@ class KafkaBroker(BrokerClient, ManagedServer):
 
     @property
     def running(self) -> bool:
-        """Whether a broker of ours runs; whether it answers is another question."""
+        """Whether the broker's process runs; it may not answer yet."""
         return self._process is not None and self._process.running
 
     @property
@@ -141,8 +141,8 @@ class KafkaBroker(BrokerClient, ManagedServer):
     def ssl_client_config(self, certificate: Certificate | None = None) -> dict[str, Any]:
         """Return the librdkafka properties of a client of the listener SSL, bootstrap servers included.
 
-        :param certificate: the client's own, which makes it ``User:CN=<common name>``; without it it is ANONYMOUS, as
-            is whoever comes by the listener without a login, and so a super user
+        :param certificate: the client's own, which makes it ``User:CN=<common name>``; without it the client is
+            ANONYMOUS, as on the listener without a login, and so a super user
         :raises OptionError: the broker has no such listener
         """
         config = self._listener_config("SSL")
@@ -156,7 +156,7 @@ class KafkaBroker(BrokerClient, ManagedServer):
         """Return the librdkafka properties with which ``user`` logs in, bootstrap servers included.
 
         :param user: one of ``sasl_users``; for OAUTHBEARER a client of the identity provider; for GSSAPI a principal,
-            which is made if it is missing
+            which is created if it is missing
         :param mechanism: one that the broker has
         :param tls: at the listener SASL_SSL instead of SASL_PLAINTEXT
         :raises OptionError: the broker has no such listener, mechanism or user
@@ -194,7 +194,7 @@ class KafkaBroker(BrokerClient, ManagedServer):
     def start(self) -> None:
         """Start the broker and return when it has answered a metadata request.
 
-        :raises LocalServiceError: it did not in time; nothing is left behind
+        :raises LocalServiceError: it did not in time; nothing is left running
         """
         if self._is_existing:
             self._wait_until_ready(self.start_timeout)
@@ -208,7 +208,7 @@ class KafkaBroker(BrokerClient, ManagedServer):
             lambda: self._start_once(java, classpath),
             self.stop,
             lambda: self._process.tail(200) if self._process else "",
-            # The port that the caller wants does not become free by asking again.
+            # A given port does not become free by a retry.
             attempts=1 if self.port else 3,
         )
 
@@ -280,7 +280,7 @@ class KafkaBroker(BrokerClient, ManagedServer):
         self._process.start()
         self._wait_for_format(deadline)
         self._process = OwnedProcess(
-            # The compression libraries unpack into the temporary folder, and leave it behind when they are killed.
+            # The compression libraries unpack into the temporary folder, and do not clean up when they are killed.
             [
                 run[0],
                 *self.jvm_options,
@@ -331,7 +331,7 @@ class KafkaBroker(BrokerClient, ManagedServer):
             )
 
     def _wait_until_ready(self, timeout: float) -> None:
-        """Wait for an answer that can only be this broker's: the port may by now be another one's."""
+        """Wait for an answer of this broker: another process may have taken the port."""
         from confluent_kafka import KafkaException
 
         admin = self._admin()
@@ -346,7 +346,7 @@ class KafkaBroker(BrokerClient, ManagedServer):
             except KafkaException as error:
                 got = error
                 continue
-            # A broker that is not yet admitted to its cluster is not among its brokers.
+            # A broker that has not joined its cluster is not in the list of brokers.
             if metadata.brokers and (self._is_existing or metadata.cluster_id == self.cluster_id):
                 return
             got = f"cluster {metadata.cluster_id!r} with {len(metadata.brokers)} brokers"

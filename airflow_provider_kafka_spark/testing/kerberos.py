@@ -1,4 +1,4 @@
-"""A real Kerberos on this machine: MIT's key distribution centre, with a realm, principals and files of its own."""
+"""A real Kerberos on this machine: MIT's key distribution centre, with its own realm, principals and files."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ INSTALL_COMMAND = "sudo apt-get install krb5-kdc krb5-admin-server krb5-user"
 CLOCK_INSTALL_COMMAND = "sudo apt-get install faketime"
 
 _TOOLS = ("krb5kdc", "kdb5_util", "kadmin.local", "kinit")
-# Debian keeps servers' programs where an ordinary user's PATH does not look.
+# Debian installs servers' programs in folders that are not on an ordinary user's PATH.
 _MORE_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
-# Where Debian (by architecture), Fedora and those who build it themselves put it.
+# The paths on Debian (by architecture), on Fedora, and of builds from source.
 CLOCK_LIBRARIES = ("/usr/lib/*/faketime", "/usr/lib64/faketime", "/usr/lib/faketime", "/usr/local/lib/faketime")
 _TOOL_SECONDS = 30.0
 _PRINCIPAL = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?", re.ASCII)
@@ -68,18 +68,17 @@ _KDC_CONF = """\
 
 
 class Kdc(ManagedServer):
-    """A key distribution centre, which is ready inside ``with`` and gone behind it, with all its keys.
+    """A key distribution centre, which runs inside ``with`` and ends after it, with all its keys.
 
-    It ends with this process, even if that is ended by SIGKILL, and listens on the loopback interface only. Nothing on
-    the machine is changed: a program takes part if it is told of :attr:`krb5_conf`, by :attr:`environment` or, since
-    Java does not read that, by ``-Djava.security.krb5.conf``.
+    It ends with this process, even after SIGKILL, and listens on the loopback interface only. Nothing on the machine is
+    changed: a program uses it by :attr:`krb5_conf`, set by :attr:`environment` or, for Java, by
+    ``-Djava.security.krb5.conf``.
 
     :param realm: its name
-    :param clock_offset: how far its clock is ahead of this machine's, or behind if it is negative; by default they
-        agree. All of its programs go by it, :meth:`ticket_cache` too. It needs libfaketime
-    :param preauthentication: whether a principal gets nothing before it has proved that it has the key, as in most
-        realms
-    :param start_timeout: seconds until it has to give out tickets
+    :param clock_offset: how far its clock is ahead of this machine's; negative if it is slow. It applies to all of its
+        programs, including :meth:`ticket_cache`, and needs libfaketime
+    :param preauthentication: whether a principal must prove that it has the key, as in most realms
+    :param start_timeout: seconds until it has to issue tickets
     :raises LocalServiceError: on entering, if it is not installed or does not start in time
     """
 
@@ -113,12 +112,12 @@ class Kdc(ManagedServer):
 
     @property
     def krb5_conf(self) -> Path:
-        """The file by which clients and servers find this realm."""
+        """The configuration file of this realm for clients and servers."""
         return self._home / "krb5.conf"
 
     @property
     def environment(self) -> dict[str, str]:
-        """The variables that a program needs beside its own to take part."""
+        """The additional environment variables of a program that uses this realm."""
         return {"KRB5_CONFIG": str(self.krb5_conf)}
 
     @property
@@ -141,7 +140,7 @@ class Kdc(ManagedServer):
         if password is None:
             self._run("kadmin.local", "add_principal", "-randkey", short)
         else:
-            # It asks twice. As an argument every process of the machine could read it.
+            # It prompts twice. An argument could be read by every process of the machine.
             self._run("kadmin.local", "add_principal", short, answer=f"{password}\n{password}\n")
         self._principals.add(short)
         return self.principal(short)
@@ -156,7 +155,7 @@ class Kdc(ManagedServer):
         return file
 
     def ticket_cache(self, principal: str, *, life: float | None = None) -> Path:
-        """Log in as kinit does and return a new file with the ticket; the principal is made if missing.
+        """Log in as kinit does and return a new file with the ticket; the principal is created if missing.
 
         :param life: seconds until the ticket expires, a day by default
         """
@@ -175,9 +174,9 @@ class Kdc(ManagedServer):
         return done.returncode == 0
 
     def start(self) -> None:
-        """Start it and return when it has given out a ticket.
+        """Start it and return when it has issued a ticket.
 
-        :raises LocalServiceError: it is not installed, or did not in time; nothing is left behind
+        :raises LocalServiceError: it is not installed, or did not in time; nothing is left running
         """
         if self._folder is not None:
             raise LocalServiceError(f"Expected this KDC not to run yet; it does, with {self.krb5_conf}. Stop it first.")
@@ -226,7 +225,7 @@ class Kdc(ManagedServer):
         self._wait_until_ready(deadline)
 
     def _wait_until_ready(self, deadline: float) -> None:
-        """Wait for a ticket, which nobody but this KDC could give: the port may by now be another one's."""
+        """Wait for a ticket, which proves that this KDC answers: another process may have taken the port."""
         self.keytab(_PROBE)
         got: object = "no answer"
         while time.monotonic() < deadline:
@@ -255,7 +254,7 @@ class Kdc(ManagedServer):
         return {**os.environ, **self.environment, "KRB5_KDC_PROFILE": str(self._home / "kdc.conf"), "LC_ALL": "C"}
 
     def _clock(self) -> list[str]:
-        """What stands before a program that goes by this KDC's clock."""
+        """The command prefix for a program with this KDC's clock."""
         if not self.clock_offset:
             return []
         library = find_clock_library()
@@ -265,7 +264,7 @@ class Kdc(ManagedServer):
                 f"{CLOCK_INSTALL_COMMAND}"
             )
         offset = f"FAKETIME={self.clock_offset.total_seconds():+f}"
-        # No shared memory, where libfaketime can do without: a program that is ended by SIGKILL leaves it behind.
+        # Without shared memory if libfaketime supports it: a program that is ended by SIGKILL does not release it.
         return ["env", f"LD_PRELOAD={library}", offset, "FAKETIME_DONT_FAKE_MONOTONIC=1", "FAKETIME_DISABLE_SHM=1"]
 
     def _known(self, principal: str) -> str:
@@ -284,7 +283,7 @@ class Kdc(ManagedServer):
         return short
 
     def _run(self, tool: str, *arguments: str, answer: str = "") -> None:
-        """Run one of the tools to its end, with ``answer`` as what it reads instead of a terminal."""
+        """Run one of the tools to its end, with ``answer`` as its standard input."""
         program = _installed(tool)
         try:
             done = subprocess.run(
@@ -298,7 +297,7 @@ class Kdc(ManagedServer):
                 errors="replace",
                 timeout=_TOOL_SECONDS,
                 check=False,
-                # With a terminal it would ask that for the password.
+                # Without a terminal, which it would prompt for the password.
                 start_new_session=True,
             )
         except subprocess.TimeoutExpired as error:

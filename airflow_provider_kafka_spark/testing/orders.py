@@ -1,4 +1,4 @@
-"""Orders as a shop would publish them over a day: for the demo and for tests."""
+"""Orders of a shop over a day, for the demo and for tests."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ STATUSES = ("placed", "paid", "packed", "shipped", "returned", "cancelled")
 _CHANNELS = (b"web", b"app", b"store", b"phone")
 _CITIES = ("Berlin", "Lyon", "Porto", "Ghent", "Turin", "Malmo", "Graz", "Delft", "Basel", "Cork")
 _LOW_128 = (1 << 128) - 1
-#: One record of so many withdraws its order: a key without a value.
+#: The interval of tombstones (a key without a value), in records.
 _TOMBSTONE_EVERY = 97
 
 
 def orders(count: int, partitions: int, start: datetime, length: timedelta, seed: int = 1) -> Iterator[Record]:
-    """Yield ``count`` orders of about 200 bytes, in turn over the partitions, the same ones for the same seed.
+    """Yield ``count`` orders of about 200 bytes, round-robin over the partitions, and equal for the same seed.
 
     Each has a key and two headers, and every 97th is a tombstone.
 
     :param start: time of the first one; the others follow evenly until ``start + length``, which is exclusive.
     """
-    # Seeded on purpose: a run can be repeated byte for byte.
+    # Seeded, so that a run can be repeated byte for byte.
     bits = random.Random(seed).getrandbits  # noqa: S311
     start_ms, length_ms = int(start.timestamp() * 1000), int(length.total_seconds() * 1000)
     for i in range(count):

@@ -14,30 +14,30 @@ from airflow_provider_kafka_spark.core.errors import LocalServiceError
 from airflow_provider_kafka_spark.testing import supervisor
 from airflow_provider_kafka_spark.testing.managed_server import ManagedServer
 
-#: Held while a process is being started; for good by :func:`stop_starting`.
+#: Held while a process is being started, and permanently by :func:`stop_starting`.
 _starting = threading.Lock()
 
 
 def stop_starting() -> None:
-    """Let no other thread start an :class:`OwnedProcess` any more, for a process that is about to end.
+    """Prevent other threads from starting an :class:`OwnedProcess`, when this process is about to end.
 
-    A start that has begun is waited for, so that its process can be found and ended; a later one waits for good.
+    It waits for a start in progress, so that its process can be found and ended; a later start waits forever.
     """
     _starting.acquire()
 
 
 class OwnedProcess(ManagedServer):
-    """One command with all its children, which ends at :meth:`stop`, or at the latest when this process ends.
+    """One command with all its children, which ends by :meth:`stop`, or at the latest when this process ends.
 
-    The latter holds even if this process is ended by SIGKILL: a small supervising process notices within a fraction of
-    a second. Ctrl-C reaches neither the supervisor nor the command, because they are in sessions of their own; it is
-    for the owner to react to, and whichever way the owner ends, the command ends.
+    This also holds after SIGKILL: a small supervising process notices it within a fraction of a second. Ctrl-C reaches
+    neither the supervisor nor the command, because they are in their own sessions. The owner reacts to it, and when the
+    owner ends, the command ends.
 
     .. warning:: It belongs to the process that called :meth:`start`. One forked from it must not call :meth:`stop`.
 
     :param command: program and arguments
     :param log: the file for its output, appended to; the folder must exist
-    :param name: what error messages call it, the program's name by default
+    :param name: for error messages, the program's name by default
     :param env: the whole environment of the command, this process's own by default
     :param cwd: the folder to start it in
     :param grace: seconds between asking the command to end and ending it
@@ -112,7 +112,7 @@ class OwnedProcess(ManagedServer):
 
         :raises LocalServiceError: as :meth:`stop`
         """
-        # What the supervisor takes it for; a SIGKILL would end the supervisor alone.
+        # The supervisor's signal for SIGKILL; a real SIGKILL would end only the supervisor.
         self._end(signal.SIGUSR1)
 
     def _end(self, number: signal.Signals) -> None:
@@ -120,7 +120,7 @@ class OwnedProcess(ManagedServer):
             return
         if self._process.poll() is None:
             self._process.send_signal(number)
-        # The supervisor ends everything at the end of the grace; the rest is for a machine under load.
+        # The supervisor ends everything after the grace time; the additional time is for a machine under load.
         patience = self.grace + 10.0
         try:
             self._process.wait(patience)

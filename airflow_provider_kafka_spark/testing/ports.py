@@ -1,4 +1,4 @@
-"""Ports of this machine that nobody listens on."""
+"""Free ports of this machine."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LOOPBACK = "127.0.0.1"
 def free_ports(count: int) -> list[int]:
     """Return ``count`` different ports of the loopback interface that were free a moment ago.
 
-    .. warning:: Another process may take one before you do. Whoever uses them has to be ready to try again.
+    .. warning:: Another process may take one first, so callers must be able to retry.
     """
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
@@ -26,11 +26,11 @@ def free_ports(count: int) -> list[int]:
 def start_on_free_ports(
     start: Callable[[], None], stop: Callable[[], None], log_tail: Callable[[], str], *, attempts: int = 3
 ) -> None:
-    """Start a server on ports of its own choice, and again on others where another process came first.
+    """Start a server on free ports, and again on other ports if another process took one of them.
 
     :param stop: called after a start that failed
-    :param log_tail: what the server said last, which tells why it failed
-    :raises LocalServiceError: what the last start raised
+    :param log_tail: the end of the server's log, with the reason of a failure
+    :raises LocalServiceError: the error of the last start
     """
     for attempt in range(1, attempts + 1):
         try:

@@ -2,8 +2,8 @@
 
 Put ``pytest_plugins = ["airflow_provider_kafka_spark.testing.pytest_plugin"]`` into the top ``conftest.py``.
 
-Without Java the tests that need one of them fail. They are not skipped: a suite that silently tests nothing is worse
-than one that fails.
+Without Java the tests that need one of them fail. They are not skipped, since a suite that silently tests nothing is
+worse than one that fails.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class TopicFactory(Protocol):
 
         :param partitions: how many
         :param config: topic properties such as ``{"cleanup.policy": "compact"}``
-        :param suffix: tells several topics of one test apart, such as ``"target"``
+        :param suffix: distinguishes several topics of one test, such as ``"target"``
         """
 
 
@@ -53,12 +53,12 @@ def kafka_broker() -> Iterator[KafkaBroker]:
 
 @pytest.fixture
 def topic(kafka_broker: KafkaBroker, request: pytest.FixtureRequest) -> Iterator[TopicFactory]:
-    """A factory of topics that are named after the test and deleted behind it."""
+    """A factory of topics that are named after the test and deleted after it."""
     created: list[str] = []
     stem = re.sub(r"[^A-Za-z0-9_-]+", "-", request.node.name).strip("-")[:_LONGEST_STEM]
 
     def create(partitions: int = 1, config: Mapping[str, str] | None = None, *, suffix: str = "") -> str:
-        # A topic may be there already if the broker is not ours and an earlier session was killed.
+        # A topic may exist already on an existing broker, if an earlier session was killed.
         name = "-".join(part for part in (stem, suffix, uuid4().hex[:8]) if part)
         kafka_broker.create_topic(name, partitions, config)
         created.append(name)

@@ -13,8 +13,7 @@ class Record(NamedTuple):
 
     ``key`` and ``value`` are bytes or null; ``headers`` keep their order and may repeat a key or have a null value;
     ``timestamp`` is in milliseconds since the epoch. In a record to write, None as ``timestamp`` means now, None as
-    ``partition`` lets the client choose by the key, and ``offset`` is not looked at. In a record that was read, all
-    are set.
+    ``partition`` lets the client choose by the key, and ``offset`` is ignored. In a record that was read, all are set.
     """
 
     key: bytes | None = None
@@ -26,7 +25,7 @@ class Record(NamedTuple):
 
 
 def record_of(message: Message) -> Record:
-    """Return what a message that was read holds."""
+    """Return the record of a consumed message."""
     kind, timestamp = message.timestamp()
     headers = cast("list[tuple[str, bytes | None]]", message.headers() or [])
     return Record(
@@ -40,5 +39,5 @@ def record_of(message: Message) -> Record:
 
 
 def position_of(message: Message) -> tuple[int, int]:
-    """Return partition and offset, which the client's types call optional, and which every message that it read has."""
+    """Return partition and offset of a consumed message, which are optional only in the client's types."""
     return cast(int, message.partition()), cast(int, message.offset())

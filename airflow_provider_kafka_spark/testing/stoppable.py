@@ -1,6 +1,4 @@
-"""Run work that Ctrl-C ends at any moment, with all the processes that it started. It imports next to nothing, to be
-there first.
-"""
+"""Run work that Ctrl-C ends at any moment, with all its processes. The module has few imports, to be ready early."""
 
 from __future__ import annotations
 
@@ -24,16 +22,16 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Stoppable:
-    """Runs work in a thread, while the main thread does nothing but wait for its end or for a signal.
+    """Runs work in a thread, while the main thread only waits for its end or for a signal.
 
-    From its making on, SIGINT, SIGTERM and SIGHUP end all child processes and then this one, with 128 plus the signal's
-    number. The work needs no care for that: a signal is no exception that a callback, a destructor or a clean-up in the
-    middle of its own work could swallow.
+    From its creation, SIGINT, SIGTERM and SIGHUP end all child processes and then this one, with 128 plus the signal's
+    number. The work need not handle it: a signal is not an exception that a callback, a destructor or a clean-up could
+    swallow.
 
-    .. warning:: Only children are ended. What they started in turn is theirs to end, as an
+    .. warning:: Only children are ended. They must end their own children, as an
     :class:`~airflow_provider_kafka_spark.testing.owned_process.OwnedProcess` does.
 
-    :param name: begins the one line that tells of the stop.
+    :param name: starts the log line about the stop.
     """
 
     def __init__(self, name: str) -> None:
@@ -45,13 +43,13 @@ class Stoppable:
         self._ending = False
         sys.addaudithook(self._before)
         for number in _SIGNALS:
-            signal.signal(number, self._told)
+            signal.signal(number, self._on_signal)
 
     def run(self, work: Callable[[], int], clean_up: Callable[[], None]) -> int:
-        """Return the work's exit code; after a signal this does not return, the process ends.
+        """Return the work's exit code; after a signal it does not return, and the process ends.
 
-        :param work: called in a thread of its own. What it raises is raised here.
-        :param clean_up: called in the end, whichever it was, when no child is left.
+        :param work: called in a separate thread. Its exceptions are raised here.
+        :param clean_up: always called at the end, when no child is left.
         """
         thread = threading.Thread(target=self._work, args=(work,), name="work", daemon=True)
         thread.start()
@@ -65,18 +63,18 @@ class Stoppable:
         return self._code
 
     def emit(self, text: str = "") -> None:
-        """Print; once the process is being stopped, this is where the work ends."""
+        """Print. While the process is being stopped, the work ends here."""
         if self._signal is not None and threading.current_thread() is not threading.main_thread():
             threading.Event().wait()
         with self._printing:
             sys.stdout.write(text + "\n")
             sys.stdout.flush()
 
-    def _told(self, number: int, _frame: FrameType | None) -> None:
+    def _on_signal(self, number: int, _frame: FrameType | None) -> None:
         self._signal = self._signal or number
 
     def _before(self, event: str, _arguments: object) -> None:
-        """Python's audit hook: no other thread starts a process any more when all are being ended."""
+        """Python's audit hook: other threads start no processes while all are being ended."""
         if event == "subprocess.Popen" and self._ending and threading.current_thread() is not threading.main_thread():
             threading.Event().wait()
 
@@ -89,13 +87,13 @@ class Stoppable:
     def _end(self, number: int, clean_up: Callable[[], None]) -> None:
         stop_starting()
         self._ending = True
-        # What had passed the hook before is a child by then.
+        # Processes that passed the hook before are children by now.
         time.sleep(_STARTED_SECONDS)
         end_children(_PATIENCE_SECONDS)
         clean_up()
         sys.stderr.write(f"{self._name}: stopped by {signal.Signals(number).name}; no process is left.\n")
         sys.stderr.flush()
-        # The work's thread may be anywhere; nothing that it still does must run or print.
+        # The work's thread may be at any point; it must not run or print further.
         os._exit(128 + number)
 
 

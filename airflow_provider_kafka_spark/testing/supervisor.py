@@ -1,7 +1,7 @@
-"""Run one command, and end it with everything it started as soon as the process that wanted it is gone.
+"""Run one command, and end it with all its processes as soon as the owner process is gone.
 
 Run as a file by :class:`~airflow_provider_kafka_spark.testing.owned_process.OwnedProcess`, in a bare interpreter: it
-imports the standard library only. Nothing else survives a SIGKILL of the owner to clean up behind it.
+imports the standard library only. Nothing else survives a SIGKILL of the owner to clean up after it.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ def main(argv: Sequence[str]) -> int:
     signal.signal(signal.SIGUSR1, kill)
 
     _adopt_orphans()
-    # A session of its own, so that the whole group can be ended without ending this process.
+    # A separate session, so that the whole group can be ended without ending this process.
     child = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
-    # The parent's id, not a pipe: a pipe's end lives on in every process that the owner forks.
+    # The parent's id, not a pipe: every process that the owner forks keeps a pipe's end open.
     while child.poll() is None and not told_to_stop and os.getppid() == owner:
         time.sleep(_POLL_SECONDS)
     _end(child, grace)
@@ -56,9 +56,9 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _adopt_orphans() -> None:
-    """Become the parent of what the command leaves behind, where the system can do that (Linux).
+    """Become the parent of the command's orphans, if the system supports it (Linux).
 
-    A group is not everything: YARN, for one, starts each container in a session of its own.
+    A process group is not enough: YARN, for example, starts each container in its own session.
     """
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -72,7 +72,7 @@ def _end(child: subprocess.Popen[bytes], grace: float) -> None:
             child.wait(grace)
     _signal_group(child.pid, signal.SIGKILL)
     child.wait()
-    # Each one that ends may leave orphans of its own to us.
+    # Each process that ends may leave further orphans.
     while orphans := _children():
         for orphan in orphans:
             with suppress(ProcessLookupError):
@@ -82,7 +82,7 @@ def _end(child: subprocess.Popen[bytes], grace: float) -> None:
 
 
 def _signal_group(group: int, number: signal.Signals) -> None:
-    # Nobody is left in it; macOS says so by "not permitted" while the last one is a zombie.
+    # The group is empty; macOS answers "not permitted" while the last process is a zombie.
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(group, number)
 

@@ -1,4 +1,4 @@
-"""What a task's operator says in Airflow's log, told apart from what Airflow and Spark say in it."""
+"""Messages of this package's operators in Airflow's log, without those of Airflow and Spark."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class TaskLog:
         self._entry: list[str] = []
 
     def new_messages(self) -> Iterator[str]:
-        """Yield each message of our operators that was completed since the last call; it may have several lines."""
+        """Yield each message of the operators that was completed since the last call; it may have several lines."""
         for line in self._new_lines():
             begin = _BEGIN.match(line)
             if begin:

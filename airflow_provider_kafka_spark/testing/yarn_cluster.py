@@ -1,4 +1,4 @@
-"""A real YARN on this machine, with nothing but Java: one ResourceManager, one NodeManager, files instead of HDFS."""
+"""A real YARN on this machine that needs only Java: one ResourceManager, one NodeManager, files instead of HDFS."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ HADOOP_VERSION = "3.4.1"
 COORDINATES = (
     f"org.apache.hadoop:hadoop-yarn-server-resourcemanager:{HADOOP_VERSION}",
     f"org.apache.hadoop:hadoop-yarn-server-nodemanager:{HADOOP_VERSION}",
-    # Both are needed by the daemons, and named as provided, so they do not come with them.
+    # Both are required by the daemons, but have the scope provided, so they are not resolved.
     f"org.apache.hadoop:hadoop-common:{HADOOP_VERSION}",
     f"org.apache.hadoop:hadoop-yarn-server-timelineservice:{HADOOP_VERSION}",
 )
@@ -46,21 +46,21 @@ log4j.appender.out.layout.ConversionPattern=%d{ISO8601} %p %c{1}: %m%n
 
 
 class YarnCluster(ManagedServer):
-    """A YARN cluster with one node, which takes applications inside ``with`` and is gone behind it.
+    """A YARN cluster with one node, which accepts applications inside ``with`` and ends after it.
 
-    Behind it no application runs either. Everything ends with this process, even if that is ended by SIGKILL. It
-    listens on the loopback interface only.
+    Applications end with it. Everything ends with this process, even after SIGKILL. It listens on the loopback
+    interface only.
 
     ``HADOOP_CONF_DIR`` has to be :attr:`conf_dir` for ``spark-submit``; :meth:`environment` and :meth:`spark_conf` are
     all that a submission needs.
 
-    :param memory_mb: what all containers together may ask for, in MiB
-    :param vcores: the same in cores; nobody checks that they exist
+    :param memory_mb: memory for all containers, in MiB
+    :param vcores: the same in cores, which need not exist
     :param jvm_options: of both daemons
     :param start_timeout: seconds until the node has to be registered
     :raises LocalServiceError: on entering, if it is not in time
     :raises JavaNotFoundError: on entering, if there is no Java 17
-    :raises JarError: on entering, if its jars are not to be had
+    :raises JarError: on entering, if its jars are unavailable
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class YarnCluster(ManagedServer):
 
     @property
     def staging_dir(self) -> Path:
-        """The folder where ``spark-submit`` puts what the containers fetch."""
+        """The folder to which ``spark-submit`` uploads the files of the containers."""
         return self._home / "staging"
 
     @property
@@ -96,7 +96,7 @@ class YarnCluster(ManagedServer):
         return "\n".join(daemon.tail() for daemon in self._daemons)
 
     def environment(self) -> dict[str, str]:
-        """Return the variables that ``spark-submit`` needs beside this process's own."""
+        """Return the additional environment variables for ``spark-submit``."""
         return {"HADOOP_CONF_DIR": str(self.conf_dir), "YARN_CONF_DIR": str(self.conf_dir)}
 
     def spark_conf(self) -> dict[str, str]:
@@ -105,7 +105,7 @@ class YarnCluster(ManagedServer):
         :raises JarError: there is no Spark on this machine
         """
         return {
-            # There is no HDFS, and the home folder, which is the default, is not ours to fill.
+            # There is no HDFS, and the default, the home folder, must not be filled.
             "spark.yarn.stagingDir": self.staging_dir.as_uri(),
             "spark.yarn.appMasterEnv.PYSPARK_PYTHON": sys.executable,
             "spark.executorEnv.PYSPARK_PYTHON": sys.executable,
@@ -152,7 +152,7 @@ class YarnCluster(ManagedServer):
     def start(self) -> None:
         """Start the cluster and return when its node is registered and running.
 
-        :raises LocalServiceError: it was not in time; nothing is left behind
+        :raises LocalServiceError: it was not in time; nothing is left running
         """
         if self._folder is not None:
             raise LocalServiceError(f"Expected this cluster not to run yet; it does, at {self.web_address}.")
@@ -203,7 +203,7 @@ class YarnCluster(ManagedServer):
                 [
                     str(java),
                     *self.jvm_options,
-                    # Jetty and the compression libraries unpack into it, and leave it behind when they are killed.
+                    # Jetty and the compression libraries unpack into it, and do not clean up when they are killed.
                     f"-Djava.io.tmpdir={folder / 'tmp'}",
                     "--add-opens=java.base/java.lang=ALL-UNNAMED",
                     "--add-opens=java.base/java.util=ALL-UNNAMED",
@@ -214,7 +214,7 @@ class YarnCluster(ManagedServer):
                 name=f"YARN {name}",
                 env=environment,
                 cwd=folder,
-                # Nothing of theirs is worth a longer wait: containers that are left end with them anyway.
+                # A longer wait is not needed: remaining containers end with them.
                 grace=3.0,
                 remove_if_orphaned=folder,
             )
@@ -223,7 +223,7 @@ class YarnCluster(ManagedServer):
         self._wait_for_node()
 
     def _wait_for_node(self) -> None:
-        """Wait for our node at our ResourceManager: the port may by now be another one's."""
+        """Wait for this node at this ResourceManager: another process may have taken the port."""
         deadline = time.monotonic() + self.start_timeout
         got: object = "no answer"
         while time.monotonic() < deadline:
@@ -256,7 +256,7 @@ class YarnCluster(ManagedServer):
 
     def _put_killed(self, application: str) -> None:
         request = urllib.request.Request(  # noqa: S310
-            # Without a user's name the ResourceManager lets nobody change anything, not even without security.
+            # Without a user's name the ResourceManager refuses all changes, even without security.
             f"{self.web_address}/ws/v1/cluster/apps/{application}/state?user.name=testing",
             data=json.dumps({"state": "KILLED"}).encode(),
             headers={"Content-Type": "application/json"},

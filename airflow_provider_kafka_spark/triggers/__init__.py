@@ -1,1 +1,1 @@
-"""What waits in the triggerer."""
+"""Triggers, which wait in the triggerer."""

@@ -1,4 +1,4 @@
-"""Waits in the triggerer until a sensor's condition holds."""
+"""A trigger that waits until a sensor's condition holds."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from airflow_provider_kafka_spark.core.conditions.outage import Outage
 from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError, KafkaSparkError, ProtocolError, error_named
 from airflow_provider_kafka_spark.triggers.shared_poll import Poller, shared_poller, until_next_tick
 
-#: A task that is woken before Airflow's scheduler has heard that it was deferred is taken for one that died.
+#: Airflow's scheduler fails a task that is resumed before the scheduler has recorded its deferral.
 _SETTLE_SECONDS = 2.0
 
 
 class KafkaConditionTrigger(BaseTrigger):
-    """Fires one event when a condition holds, or when it never can.
+    """Fires one event when a condition holds, or when it has failed.
 
-    However many of these wait, those with one connection share one client, and those with equal intervals one round of
-    requests per interval. Nothing is committed, nothing runs elsewhere, so there is nothing to do in ``on_kill``; a
-    trigger that ends or is cancelled leaves the others as they are.
+    All triggers with one connection share one client, and those with equal intervals share one round of requests per
+    interval. Nothing is committed and nothing runs elsewhere, so ``on_kill`` does nothing. A trigger that ends or is
+    cancelled does not affect the others.
 
     :param conn_id: Kafka connection; its secrets stay there.
     :param condition: as its ``to_json`` gives it.
-    :param poll_interval: seconds between two looks.
+    :param poll_interval: seconds between two evaluations.
     :param kafka_timeout: seconds for each request to a broker.
     """
 
@@ -94,8 +94,8 @@ def event_of_error(error: KafkaSparkError) -> dict[str, Any]:
 def result_of_event(event: object) -> ConditionResult:
     """Read back what the trigger sent.
 
-    :raises KafkaSparkError: what the trigger met with.
-    :raises ProtocolError: if it is no event of this trigger.
+    :raises KafkaSparkError: the trigger's error.
+    :raises ProtocolError: if it is not an event of this trigger.
     """
     if isinstance(event, dict) and event.get("status") == "error":
         raise error_named(str(event.get("error")), KafkaSparkError)(str(event.get("message")))

@@ -1,4 +1,4 @@
-"""Wakes DAGs when records arrive: for ``AssetWatcher``."""
+"""A trigger for ``AssetWatcher`` that updates an asset when records arrive."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _STATE_KEY = "kafka-spark-watch"
 
 
 class KafkaNewRecordsTrigger(BaseEventTrigger):
-    """Announces every new record once, as offset ranges, so that a DAG can be scheduled by what arrives in Kafka.
+    """Announces every new record once, as offset ranges, to schedule DAGs by the records that arrive in Kafka.
 
     .. code-block:: python
 
@@ -35,30 +35,29 @@ class KafkaNewRecordsTrigger(BaseEventTrigger):
         ORDERS = Asset("orders", watchers=[AssetWatcher(name="orders", trigger=TRIGGER)])
 
     Each event's payload is ``{"version": 1, "number": 7, "ranges": [...], "warnings": [...]}``;
-    :func:`announced_ranges` reads the ranges out of a run's ``triggering_asset_events``. How far it is stands in the
-    asset's state store, so a restart of the triggerer continues where it was: no range is lost, and consecutive ones
-    never overlap.
+    :func:`announced_ranges` reads the ranges out of a run's ``triggering_asset_events``. The asset's state store keeps
+    the progress, so a restarted triggerer continues from there: no range is lost, and consecutive ranges never overlap.
 
     .. warning::
         Airflow stores an event and its acknowledgement in two writes. If the triggerer ends between them, within a
         second or two, the same event is sent again with the same number.
 
-    A broker that does not answer, or that refuses the login, is asked again at the next interval, since there is no
-    task that could fail: the triggerer's log has it.
+    If a broker does not answer or refuses the login, the trigger tries again at the next interval and logs a warning in
+    the triggerer's log, since there is no task to fail.
 
     :param topics: names of topics; one that does not exist yet, or that the login may not see, is waited for.
     :param topic_pattern: a regular expression that matches whole names; exactly one of the two.
-    :param since: where the very first start begins: ``"latest"``, or as
+    :param since: where the first start begins: ``"latest"``, or as
         :class:`~airflow_provider_kafka_spark.sensors.offsets.KafkaNewRecordsSensor` takes it.
-    :param min_records: how many are announced at least.
+    :param min_records: minimum number of records to announce.
     :param max_wait_for_min: seconds after the timestamp of the first new record, or a timedelta, after which fewer are
         announced.
-    :param poll_interval: seconds between two looks.
+    :param poll_interval: seconds between two evaluations.
     :param source_conn_id: Kafka connection; all triggers with one connection share one client.
     :param isolation_level: as the sensors have it.
     :param kafka_timeout: seconds for each request to a broker.
-    :param name: tells several watchers of one asset apart.
-    :raises InvalidInputError: for what cannot be right, when the DAG file is read.
+    :param name: distinguishes several watchers of one asset.
+    :raises InvalidInputError: if a parameter is invalid, when the DAG file is parsed.
     """
 
     def __init__(
@@ -109,10 +108,10 @@ class KafkaNewRecordsTrigger(BaseEventTrigger):
         )
 
     def shared_stream_key(self) -> Hashable:
-        """A stream of its own for each watcher: it is only there that Airflow tells when an event has been kept."""
+        """A separate stream for each watcher: only a shared stream gets acknowledgements of events."""
         key = _key(self.serialize()[1])
         if self.asset_state_store is not None:
-            # What makes the stream is a class method, and this is the last that the instance hears before.
+            # A class method creates the stream, and this is the last call on the instance before it.
             _STORES[key] = self.asset_state_store
         return key
 
@@ -169,7 +168,7 @@ class _WatchStateStore:
 
 
 class _EventProducer(SharedStreamProducer):
-    """Makes one announcement after the other, each when the one before has been kept."""
+    """Sends one event after the other, each when the previous one is acknowledged."""
 
     def __init__(self, trigger: KafkaNewRecordsTrigger, watch: Watch, store: _WatchStateStore) -> None:
         self._trigger = trigger
@@ -201,7 +200,9 @@ class _EventProducer(SharedStreamProducer):
                         lines = outage.began(error)
                     else:
                         lines = (
-                            [] if str(error) == logged else [f"The watch cannot go on: {type(error).__name__}: {error}"]
+                            []
+                            if str(error) == logged
+                            else [f"The watch cannot continue: {type(error).__name__}: {error}"]
                         )
                         logged = str(error)
                     for line in lines:
@@ -224,11 +225,11 @@ class _EventProducer(SharedStreamProducer):
             self._trigger.log.warning("%s", note)
 
     def _warn_unauthorized(self, snapshot: BrokerSnapshot, topics: Collection[str]) -> None:
-        """A topic that the login may not see looks like one that does not exist yet, which is waited for."""
+        """A topic that the login may not see looks like one that does not exist yet, so a warning is logged."""
         failures = [snapshot.failures.get(("topic", name)) for name in topics if name not in snapshot.names]
         unauthorized = " ".join(str(error) for error in failures if isinstance(error, BrokerAuthorizationError))
         if unauthorized and unauthorized != self._unauthorized:
-            self._trigger.log.warning("Not watched as long as it cannot be seen: %s", unauthorized)
+            self._trigger.log.warning("Not watched until the login may see it: %s", unauthorized)
         self._unauthorized = unauthorized
 
     async def advance(self, batch: Sequence[AdvanceItem]) -> None:
@@ -236,7 +237,7 @@ class _EventProducer(SharedStreamProducer):
             if item.outcome.is_clean:
                 self._state = item.broker_payload.acknowledged()
                 await self._store.write(self._state)
-        # If it was not kept, it is still pending, and made again.
+        # Otherwise it is still pending, and is sent again.
         self._acknowledged.set()
 
 

@@ -1,8 +1,8 @@
-"""One Kafka client for all triggers of a process that use one connection, and one round of requests for all that ask at
-the same time.
+"""One Kafka client for all triggers of a process with one connection, and one round of requests for simultaneous
+queries.
 
 The triggers of a process run in one event loop. A :class:`Poller` belongs to a loop and a connection, lives as long as
-a trigger uses it, and makes its client anew after a failure, so that what breaks one round breaks nothing else.
+a trigger uses it, and creates a new client after a failure, so that a failed round does not affect later ones.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 
 T = TypeVar("T")
 
-#: What asks within this time shares a round, in seconds.
+#: Queries within this time share a round, in seconds.
 GATHER_SECONDS = 0.05
 _AT_ONCE = 20
 
@@ -36,7 +36,7 @@ _AT_ONCE = 20
 async def shared_poller(conn_id: str, timeout: float) -> AsyncIterator[Poller]:
     """The poller of this event loop for a connection. The last one to leave closes its client.
 
-    :param timeout: seconds for each request; where users differ, the longest counts.
+    :param timeout: seconds for each request; the longest of all users counts.
     """
     pollers = open_pollers()
     poller = pollers.get(conn_id)
@@ -47,7 +47,7 @@ async def shared_poller(conn_id: str, timeout: float) -> AsyncIterator[Poller]:
         yield poller
     finally:
         if poller.leave(member):
-            # Before anything is awaited, so that nobody joins one that is being closed.
+            # Before anything is awaited, so that no trigger joins a poller that is being closed.
             del pollers[conn_id]
             await poller.close()
 
@@ -58,29 +58,28 @@ def open_pollers() -> dict[str, Poller]:
 
 
 async def until_next_tick(interval: float, *, at_least: float = 0.0) -> None:
-    """Sleep until the clock is at a multiple of the interval: those that wait with equal intervals wake together,
-    whenever they began.
+    """Sleep until the clock is at a multiple of the interval, so that triggers with equal intervals wake together.
 
     :param interval: in seconds.
-    :param at_least: a tick that comes sooner, in seconds, is passed over.
+    :param at_least: minimum sleep in seconds; an earlier tick is skipped.
     """
     now = time.monotonic() + at_least
     await asyncio.sleep(at_least + interval - now % interval)
 
 
 class Poller:
-    """Asks the brokers of one connection for everybody who waits in one event loop."""
+    """Queries the brokers of one connection for all triggers of one event loop."""
 
     def __init__(self, conn_id: str) -> None:
         self.conn_id = conn_id
-        #: Rounds that were made, for tests and benchmarks.
+        #: Number of rounds, for tests and benchmarks.
         self.rounds = 0
         self._members: dict[object, float] = {}
         self._waiting: list[tuple[BrokerQuery, asyncio.Future[BrokerSnapshot]]] = []
         self._reading: dict[str, asyncio.Future[Mapping[TopicPartition, int] | KafkaSparkError]] = {}
         self._rounds: asyncio.Task[None] | None = None
         self._hook: KafkaHook | None = None
-        # A thread of our own: the pool that Airflow's triggers share is not held up by a broker that does not answer.
+        # A separate thread: a broker that does not answer must not block the pool that Airflow's triggers share.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"kafka-poll-{conn_id}")
 
     def join(self, timeout: float) -> object:
@@ -89,7 +88,7 @@ class Poller:
         return member
 
     def leave(self, member: object) -> bool:
-        """Whether it was the last one."""
+        """Remove a member; return whether it was the last one."""
         del self._members[member]
         return not self._members
 
@@ -97,19 +96,20 @@ class Poller:
         rounds = self._rounds
         if rounds is not None:
             rounds.cancel()
-        # The thread drops the client when it has done with it; whoever leaves does not wait for that.
+        # The thread drops the client after its last request; a leaving member does not wait for that.
         self._thread.submit(self._drop_client)
         self._thread.shutdown(wait=False)
 
     async def ask(self, query: BrokerQuery) -> BrokerSnapshot:
-        """Wait for the next round, and return what it brought for everybody.
+        """Wait for the next round, and return its snapshot, which all queries share.
 
-        :raises KafkaSparkError: if the round failed. The next one is made with a new client.
+        :raises KafkaSparkError: if the round failed. The next round uses a new client.
         """
         location = query.checkpoint_location
         if location is None:
             return await self._next_round(query)
-        # Before the broker is asked, or what the stream finishes meanwhile would lie beyond the end.
+        # Read before the request to the broker; otherwise offsets that the stream finishes meanwhile would lie beyond
+        # the end.
         finished = await asyncio.shield(self._read(location))
         snapshot = await self._next_round(replace(query, checkpoint_location=None))
         return snapshot.with_checkpoint(location, finished)
@@ -118,13 +118,12 @@ class Poller:
         future: asyncio.Future[BrokerSnapshot] = asyncio.get_running_loop().create_future()
         self._waiting.append((query, future))
         if self._rounds is None:
-            # In a context of its own, or what is logged in it would go to the log of the task that happened to come
-            # first.
+            # In a separate context; otherwise its log lines would go to the log of the first trigger's task.
             self._rounds = contextvars.Context().run(asyncio.create_task, self._make_rounds())
         return await future
 
     def _read(self, location: str) -> asyncio.Future[Mapping[TopicPartition, int] | KafkaSparkError]:
-        """Whoever asks for the same checkpoint while it is being read shares that."""
+        """Queries for a checkpoint that is being read share that read."""
         reading = self._reading.get(location)
         if reading is None:
             reading = asyncio.ensure_future(asyncio.to_thread(read_checkpoint, location))
@@ -157,8 +156,7 @@ class Poller:
                 if not future.done():
                     future.set_result(snapshot)
                 if number % _AT_ONCE == 0:
-                    # Those that were woken think for a moment each; everything else in the triggerer has its turn in
-                    # between.
+                    # Yield between the woken triggers, so that other tasks in the event loop can run.
                     await asyncio.sleep(0)
 
     async def _ask(self, queries: set[BrokerQuery]) -> BrokerSnapshot:

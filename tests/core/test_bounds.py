@@ -110,7 +110,9 @@ def test_a_shown_moment_reads_back(epoch_ms: int) -> None:
     ],
 )
 def test_refuses_what_is_no_moment(value: object, fragments: list[str]) -> None:
-    """A moment without a zone, in the wrong unit, or none at all is one error that names the parameter and the mend."""
+    """A moment without a zone, in the wrong unit, or none at all is one error that names the parameter and the
+    correction.
+    """
     with pytest.raises(BoundError) as error:
         parse_timestamp(value, "ending_timestamp")
 
@@ -292,7 +294,7 @@ def test_refuses_offsets_of_what_is_no_topic(topic: object) -> None:
         parse_bound({topic: {"0": 1}}, "start")
 
 
-def test_a_partition_without_a_wish_is_an_error() -> None:
+def test_a_partition_without_a_bound_is_an_error() -> None:
     """Offsets by partition must name all that are read: nothing is read from where nobody said."""
     bound = parse_bound({"o": {"0": 1}}, "start")
 
@@ -304,7 +306,7 @@ def test_a_partition_without_a_wish_is_an_error() -> None:
 
 
 def test_a_named_partition_overrules_the_default() -> None:
-    """The wish of a partition goes before the wish for all."""
+    """The offset of a partition has priority over the default."""
     bound = Bound(Latest(), {TopicPartition("o", 0): AtTimestamp(5)})
 
     assert bound.requested_for(TopicPartition("o", 0)) == AtTimestamp(5)

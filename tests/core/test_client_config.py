@@ -125,8 +125,8 @@ _TRUST = {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": _PEM}
     ],
 )
 def test_trust_is_translated(extra: dict[str, str], expected: dict[str, str]) -> None:
-    """The Java client trusts whom librdkafka trusts; what was read from files is text, which needs no file where the
-    job runs.
+    """The Java client trusts the same authorities as librdkafka; what was read from files is text, which needs no file
+    where the job runs.
     """
     config = translate("c", {**_SERVERS, "security.protocol": "ssl", **extra}, LoginFiles(ca_certificates=_PEM))
 

@@ -152,11 +152,11 @@ def test_refuses_the_report_of_another_run(changes: dict[str, Any], fragment: st
             {"failed_tasks": 2},
             False,
             ["2 Spark tasks were lost", "may be", "provenance_headers=True"],
-            id="nobody-can-tell",
+            id="unknown-number",
         ),
     ],
 )
-def test_duplicates_are_an_error_that_a_retry_cannot_mend(
+def test_duplicates_are_a_permanent_error(
     changes: dict[str, Any], provenance_headers: bool, fragments: list[str]
 ) -> None:
     """All was delivered, and some of it twice, or perhaps twice: the message says how many, why, and what to do."""

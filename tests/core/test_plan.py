@@ -222,7 +222,7 @@ def test_a_recreated_topic_is_data_loss() -> None:
 
 
 def test_the_same_topic_on_another_cluster_is_data_loss() -> None:
-    """Also where no broker tells topic ids; the message names the connection and both clusters."""
+    """Also if brokers return no topic ids; the message names the connection and both clusters."""
     with pytest.raises(DataLossError) as error:
         _plan(topic_ids={}).check_topics_unchanged(_cluster(_topic("orders", topic_id=None), cluster_id="C"))
 
@@ -245,14 +245,14 @@ def test_what_a_recreated_topic_has_lost_is_listed_without_a_number() -> None:
         assert fragment in lost.reason
 
 
-@pytest.mark.parametrize("topic_id", [pytest.param("id-1", id="the-same"), pytest.param(None, id="not-told-any-more")])
+@pytest.mark.parametrize("topic_id", [pytest.param("id-1", id="the-same"), pytest.param(None, id="no-longer-returned")])
 def test_an_unchanged_topic_is_no_loss(topic_id: str | None) -> None:
     """Only another id is proof."""
     _plan().check_topics_unchanged(_cluster(_topic("orders", topic_id=topic_id)))
 
 
 def test_a_topic_without_a_known_id_is_not_compared() -> None:
-    """A broker that tells no ids when planning cannot be held to one later."""
+    """Without an id at planning time, a later id is not compared."""
     _plan(topic_ids={}).check_topics_unchanged(_cluster(_topic("orders", topic_id="id-2")))
 
 

@@ -120,7 +120,7 @@ def _missing(resolved: ResolvedRanges) -> list[str]:
             id="only-older-records-left",
         ),
         pytest.param(Earliest(), AtOffset(40), (40, 100, 100), {}, "o:0:40:40", id="earliest-to-the-log-start"),
-        pytest.param(Earliest(), AtOffset(0), (40, 100, 100), {}, "o:0:0:0", id="earliest-to-0-wishes-for-nothing"),
+        pytest.param(Earliest(), AtOffset(0), (40, 100, 100), {}, "o:0:0:0", id="earliest-to-0-requests-nothing"),
         pytest.param(AtTimestamp(_T1), Latest(), (0, 100, 100), {_T1: 20}, "o:0:20:100", id="time-to-latest"),
         pytest.param(AtTimestamp(_T1), AtOffset(50), (0, 100, 100), {_T1: 20}, "o:0:20:50", id="time-to-offset"),
         pytest.param(
@@ -128,10 +128,10 @@ def _missing(resolved: ResolvedRanges) -> list[str]:
         ),
     ],
 )
-def test_resolves_a_wish(
+def test_resolves_requested_bounds(
     starting: RequestedOffset, ending: RequestedOffset, log: Log, found: Found, expected: str
 ) -> None:
-    """Each pair of wishes becomes exactly these offsets, and nothing of them is missing."""
+    """Each pair of requested bounds becomes exactly these offsets, and nothing is missing."""
     resolved = _resolve(starting, ending, _cluster(log, found=found))
 
     assert resolved.ranges.format() == [expected]
@@ -248,8 +248,8 @@ _AGED_OUT = [
 def test_aged_out_records_are_an_error(
     starting: RequestedOffset, ending: RequestedOffset, log: Log, found: Found, _range: str, gone: list[str]
 ) -> None:
-    """What retention took from the wish fails the plan: where, which offsets, where the log starts, what would permit
-    it.
+    """Requested records that retention deleted fail the plan: where, which offsets, where the log starts, what would
+    permit it.
     """
     with pytest.raises(DataLossError) as error:
         _resolve(starting, ending, _cluster(log, found=found))
@@ -308,7 +308,7 @@ _RETENTION = [
         pytest.param((40, 40, 40), {0: None, _T1: None, _T2: None}, "o:0:40:40", id="quiet-partition"),
     ],
 )
-def test_the_topics_retention_tells_whether_a_time_may_have_aged_out(
+def test_the_topics_retention_shows_whether_a_time_may_have_aged_out(
     log: Log, found: Found, expected: str, config: dict[str, str], suspected: bool
 ) -> None:
     """Retention explains a log without older records only by time; where it is off, somebody deleted records."""
@@ -532,7 +532,7 @@ def test_a_last_stable_offset_beyond_the_log_is_cut_at_its_end(rules: ReadRules)
 def test_refuses_a_start_after_the_end(
     starting: RequestedOffset, ending: RequestedOffset, found: Found, fragments: list[str]
 ) -> None:
-    """A reversed wish names the partition and both offsets."""
+    """The error for reversed bounds names the partition and both offsets."""
     with pytest.raises(BoundError) as error:
         _resolve(starting, ending, _cluster((0, 100, 100), found=found))
 
@@ -540,8 +540,8 @@ def test_refuses_a_start_after_the_end(
         assert fragment in str(error.value)
 
 
-def test_a_reversed_wish_is_no_data_loss() -> None:
-    """A wish that is wrong in itself is said to be wrong, also where its offsets have aged out."""
+def test_reversed_bounds_are_no_data_loss() -> None:
+    """Invalid bounds are an error, even if their offsets have aged out."""
     with pytest.raises(BoundError, match="start at 30 and end at 20"):
         _resolve(AtOffset(30), AtOffset(20), _cluster((40, 100, 100)))
 
@@ -572,7 +572,7 @@ def test_every_partition_that_is_read_must_have_its_offsets() -> None:
         )
 
 
-def test_each_partition_has_a_wish_of_its_own() -> None:
+def test_each_partition_has_its_own_bounds() -> None:
     """Offsets, Spark's -2 and Spark's -1 may stand side by side."""
     resolved = resolve_window(
         Selection(assign={"o": [0, 2]}),

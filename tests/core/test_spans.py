@@ -149,7 +149,7 @@ def test_tasks_read_every_span_once_and_in_order(count: int, preserve_order: boo
     assert all(len({(span.topic, span.partition) for span in task}) == 1 for task in tasks)
 
 
-def test_order_is_kept_unless_told_otherwise() -> None:
+def test_order_is_kept_by_default() -> None:
     """Who says nothing gets the order of the source."""
     spans = _spans(MOST_UNGROUPED_RANGES + 1)
 

@@ -1,4 +1,4 @@
-"""Every example is a DAG that Airflow takes, and tells its reader what, why and with what."""
+"""Every example is a DAG that Airflow accepts, and documents what, why and prerequisites."""
 
 from __future__ import annotations
 

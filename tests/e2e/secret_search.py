@@ -162,7 +162,7 @@ class SecretSearch:
 
 @dataclass(frozen=True)
 class Process:
-    """What /proc tells everybody of a process, and its owner besides."""
+    """What /proc shows of a process, to all users and to its owner."""
 
     pid: int
     command: bytes
@@ -196,7 +196,7 @@ class _Watch(ManagedServer):
 
 
 class ProcessWatch(_Watch):
-    """Keeps what /proc tells of every process of this machine, inside ``with``, as processes come and go."""
+    """Records what /proc shows of every process of this machine, inside ``with``."""
 
     def __init__(self) -> None:
         self._seen: dict[Process, None] = {}
@@ -251,7 +251,7 @@ class FolderWatch(_Watch):
 
     def _watch(self) -> None:
         looked_at = set[tuple[str, int, int]]()
-        # Once more behind the end, for what came last.
+        # Once more after the end, for the last processes.
         while True:
             last = self._stop.is_set()
             for parent, _, names in os.walk(self.folder):

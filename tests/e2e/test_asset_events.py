@@ -1,4 +1,4 @@
-"""Asset events in Airflow's own database: who is scheduled by an outlet is woken by a delivery, and by nothing else."""
+"""Asset events in Airflow's own database: only a delivery triggers DAGs that are scheduled by an outlet."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def test_every_record_of_three_backfilled_hours_lands_in_exactly_one_window(
         }
     assert marked.alive() == []
 
-    # Every record in exactly one window, told by the headers alone.
+    # Every record is in exactly one window, by its headers alone.
     target = shop.broker.consume("orders_copy")
     ours = {result["run_id"] for result in results}
     origins = [p for p in map(provenance_of, target) if p is not None and p.run_id in ours]

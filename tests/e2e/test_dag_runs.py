@@ -11,7 +11,7 @@ from airflow_provider_kafka_spark.testing.dag_runs import DagRuns
 pytestmark = [pytest.mark.broker, pytest.mark.airflow]
 
 
-def test_an_unknown_dag_is_named_and_a_run_in_vain_does_not_spoil_the_next(
+def test_an_unknown_dag_is_named_and_a_failed_run_does_not_affect_the_next(
     airflow_home: AirflowHome, dag_runs: DagRuns
 ) -> None:
     for dag_id, says in (("no_such_dag", "There is no DAG 'no_such_dag'"), ("fails", "ZeroDivisionError")):

@@ -91,8 +91,8 @@ def _demo(home: Path, mark: ProcessMark, environment: dict[str, str] | None = No
 def _read_until(demo: subprocess.Popen[str], text: str) -> None:
     """Read the demo's output up to a line with this text; the test's time-out bounds the wait."""
     assert demo.stdout is not None
-    told = ""
-    while text not in told:
+    output = ""
+    while text not in output:
         line = demo.stdout.readline()
-        assert line, f"the demo ended before it said {text!r}:\n{told}"
-        told += line
+        assert line, f"the demo ended before it said {text!r}:\n{output}"
+        output += line

@@ -174,13 +174,13 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         world = World(broker, provider, home, SecretSearch(seeds), folder)
         give = provider.token
 
-        def give_and_tell(*args: Any, **claims: Any) -> str:
+        def give_and_record(*args: Any, **claims: Any) -> str:
             token = give(*args, **claims)
             world.search.add(Seed("signature of an access token", token.rpartition(".")[2]))
             world.access_tokens += 1
             return token
 
-        provider.token = give_and_tell  # type: ignore[method-assign]
+        provider.token = give_and_record  # type: ignore[method-assign]
         yield world
 
 

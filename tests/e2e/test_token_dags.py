@@ -65,7 +65,7 @@ def tokens(secured: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> Iterator[De
 def test_tokens_are_renewed_long_before_they_end(
     airflow: AirflowHome, runs: DagRuns, tokens: DelegationTokenHook
 ) -> None:
-    """The one that has come to the second half of its day, and not the other; no secret is left behind."""
+    """The one that has come to the second half of its day, and not the other; no secret is left."""
     soon, other = tokens.create(lease_ms=11 * _HOUR_MS), tokens.create(lease_ms=13 * _HOUR_MS)
     log = airflow.logs / "renew_tokens.log"
     left = runs.run("renew_tokens", log)
@@ -98,7 +98,7 @@ def test_a_token_that_one_run_just_misses_lives_beyond_the_next(tokens: Delegati
     between_ms = -(runs.get_next(float) - runs.get_next(float)) * 1000
     life_ms = token.expiry_ms - token.issue_ms
     assert life_ms / 4 < due_ms - token.issue_ms
-    # One run may fail besides.
+    # One more run may fail.
     assert due_ms + 2 * between_ms <= token.expiry_ms + 60_000
     assert asleep.value.timeout is not None
     assert asleep.value.timeout.total_seconds() * 1000 > due_ms - token.issue_ms

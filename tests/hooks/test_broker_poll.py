@@ -85,7 +85,7 @@ def test_an_open_transaction_shows(kafka: KafkaBroker, topic: TopicFactory, hook
 def test_what_a_login_may_not_see_fails_only_who_asks_for_it(
     authorizing_broker: KafkaBroker, connection: Callable[..., None]
 ) -> None:
-    """A hidden topic and a hidden group are failures of their own; the rest of the round is told."""
+    """An unauthorized topic and an unauthorized group are separate failures; the rest of the round is returned."""
     connection("kafka_sasl", extra=authorizing_broker.sasl_client_config("copier"))
     with KafkaHook("kafka_sasl", timeout=20) as hook:
         snapshot = fetch_snapshot(
@@ -97,7 +97,7 @@ def test_what_a_login_may_not_see_fails_only_who_asks_for_it(
         snapshot.topic("hidden")
     with pytest.raises(BrokerAuthorizationError, match="'copy'"):
         snapshot.group("copy")
-    # To a stranger a broker does not tell what does not exist from what he may not see.
+    # Brokers answer an unauthorized login in the same way for missing and for existing topics.
     assert set(snapshot.failures) == {("topic", "hidden"), ("topic", "nowhere"), ("group", "copy")}
 
 

@@ -28,7 +28,7 @@ def _write(file: Path, text: str) -> None:
 
 
 def _batch(folder: Path, number: int, end: int, *, commit: bool = True) -> None:
-    """What Spark leaves of a batch, besides its checksum files."""
+    """Spark's files of a batch, without its checksum files."""
     log = f'v1\n{{"batchWatermarkMs":0,"batchTimestampMs":{number},"conf":{{}}}}\n{{"orders":{{"0":{end}}}}}'
     _write(folder / "offsets" / str(number), log)
     _write(folder / "offsets" / f".{number}.crc", "crc")
@@ -61,7 +61,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("form", ["{}", "{}/", "file://{}", "file:{}", " {} "])
 def test_reads_what_spark_and_we_wrote(generation: Path, form: str) -> None:
-    """Record, last commit, the batch behind it, and where Spark began; by path and by URI."""
+    """Manifest, last commit, the batch after it, and Spark's first offsets; by path and by URI."""
     found = CheckpointFolder(form.format(generation.parent)).read()
 
     assert found is not None
@@ -137,7 +137,7 @@ def test_reads_a_checkpoint_of_sparks_own(tmp_path: Path) -> None:
 
 
 def test_no_checkpoint_has_no_offsets(tmp_path: Path) -> None:
-    """Who asks for them is told what was looked for."""
+    """The error says what was searched."""
     with pytest.raises(CheckpointError, match=r"There must be a checkpoint at .* there is none"):
         finished_offsets(str(tmp_path))
 
@@ -333,7 +333,7 @@ def test_refuses_a_location_that_is_none(location: object) -> None:
         pytest.param("s3a://bucket", False, "s3a://bucket", id="whole-bucket"),
     ],
 )
-def test_tells_the_driver_where_its_files_go(location: str, is_local: bool, uri: str) -> None:
+def test_the_driver_gets_the_uris_of_its_files(location: str, is_local: bool, uri: str) -> None:
     """As URIs with a scheme, since a bare path would lie on Hadoop's default file system."""
     folder = CheckpointFolder(location)
 

@@ -51,7 +51,7 @@ def closed_port() -> Iterator[int]:
 def press_test(
     host: str, extra: dict[str, Any] | None = None, user: str | None = None, **fields: Any
 ) -> tuple[bool, str]:
-    """What Airflow does when the button is pressed; it must be soon, and tell no secret."""
+    """What Airflow does when the button is pressed; it must be fast, and show no secret."""
     secret = {"login": user, "password": _PASSWORD} if user else {}
     fields = {"conn_type": CONN_TYPE, "host": host, "extra": json.dumps(extra or {}), **secret, **fields}
     began = time.monotonic()
@@ -146,7 +146,7 @@ def test_a_port_where_nobody_listens(closed_port: int) -> None:
 
 
 class _WebServer(BaseRequestHandler):
-    """Answers as Jetty and nginx do, who do not wait for the end of a line."""
+    """Answers like Jetty and nginx, which do not wait for the end of a line."""
 
     def handle(self) -> None:
         with suppress(OSError):
@@ -217,7 +217,7 @@ def test_an_expired_certificate(misconfigured_broker: KafkaBroker) -> None:
 
 
 def test_a_certificate_of_another_host(misconfigured_broker: KafkaBroker) -> None:
-    """Whoever does not mind says so in the form."""
+    """The form can disable the check."""
     extra = {"security_protocol": "SSL", "ssl_ca": form(misconfigured_broker)["ssl_ca"]}
     good, message = press_test(misconfigured_broker.ssl_bootstrap_servers, extra)
     assert not good
@@ -309,7 +309,7 @@ def test_a_step_that_hangs(broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch,
 def test_a_client_that_does_not_close(
     broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch, never: Callable[..., object]
 ) -> None:
-    """What was found is told all the same."""
+    """The result is returned all the same."""
     monkeypatch.setattr(KafkaHook, "close", never)
     began = time.monotonic()
     good, message = press_test(broker.bootstrap_servers)
@@ -319,7 +319,7 @@ def test_a_client_that_does_not_close(
 
 @pytest.fixture
 def hanging_up() -> Iterator[int]:
-    """The port of somebody who ends every connection."""
+    """The port of a server that closes every connection."""
     listening = socket.create_server(("127.0.0.1", 0))
 
     def serve() -> None:
@@ -334,7 +334,7 @@ def hanging_up() -> Iterator[int]:
 
 
 def test_a_resolver_that_hangs_from_the_login_on(hanging_up: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The login's failure is told, whose reason is asked for by hand."""
+    """The login's failure has the reason that probing finds."""
     over, asked = Event(), KafkaHook.metadata
 
     def getaddrinfo(*_: object) -> list[Any]:

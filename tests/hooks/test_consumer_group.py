@@ -53,7 +53,7 @@ def test_a_group_that_does_not_exist_has_committed_nothing_and_takes_commits(
 
 
 def test_commits_go_forwards_only(kafka: KafkaBroker, topic: TopicFactory, group: ConsumerGroup) -> None:
-    """A partition that is at its offset or beyond is left alone, and what was set is told."""
+    """A partition that is at its offset or beyond is unchanged, and the changed ones are returned."""
     name = topic(3)
     at = [TopicPartition(name, number) for number in range(3)]
     group.commit({at[0]: 5, at[1]: 5})
@@ -83,7 +83,7 @@ def test_a_group_with_members_is_refused_by_name(kafka: KafkaBroker, topic: Topi
 def test_a_member_of_the_newer_group_protocol_is_one_too(
     kafka: KafkaBroker, topic: TopicFactory, group: ConsumerGroup
 ) -> None:
-    """Brokers of Kafka 4 tell them by another request (KIP-848)."""
+    """Brokers of Kafka 4 return them by another request (KIP-848)."""
     name = topic()
     member = Consumer(
         {"bootstrap.servers": kafka.bootstrap_servers, "group.id": group.group_id, "group.protocol": "consumer"}

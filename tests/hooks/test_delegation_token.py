@@ -105,19 +105,21 @@ def test_from_its_making_to_its_end(caplog: pytest.LogCaptureFixture) -> None:
 def test_the_clock_is_the_broker_s(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], shift: int
 ) -> None:
-    """Not this machine's, which may be wrong; the log tells by how much."""
+    """Not this machine's, which may be wrong; the log has the difference."""
     clock = time.time
     monkeypatch.setattr(time, "time", lambda: clock() + shift)
     with DelegationTokenHook("alice") as hook:
         assert abs(hook.now_ms() - clock() * 1000) < 5000
     assert (
-        f"s {'behind' if shift > 0 else 'ahead of'} this machine's; tokens go by the broker's"
+        f"s {'behind' if shift > 0 else 'ahead of'} this machine's; the times of tokens are the broker's"
         in capsys.readouterr().out
     )
 
 
 @pytest.mark.parametrize("change", [DelegationTokenHook.renew, DelegationTokenHook.expire])
-def test_a_secret_that_a_broker_tells_is_masked(monkeypatch: pytest.MonkeyPatch, change: Callable[..., object]) -> None:
+def test_a_secret_that_a_broker_returns_is_masked(
+    monkeypatch: pytest.MonkeyPatch, change: Callable[..., object]
+) -> None:
     """That of each token that is meant, before it is used; also where this process has not made the token."""
     masked: list[str] = []
     with DelegationTokenHook("alice") as hook:
@@ -221,7 +223,7 @@ def _living(hook: DelegationTokenHook) -> set[str]:
     return {token.token_id for token in hook.describe("alice") if token.remaining_ms(now_ms) > 0}
 
 
-def test_a_listener_that_wants_a_certificate_besides(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_listener_that_also_requires_a_certificate(monkeypatch: pytest.MonkeyPatch) -> None:
     """The job has none of the connection's own, as it has nothing of its login. No other fault of TLS is named so."""
     authority = CertificateAuthority()
     properties = {"listener.name.sasl_ssl.ssl.client.auth": "required"}

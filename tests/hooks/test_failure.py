@@ -1,5 +1,5 @@
-"""Promises of :func:`~airflow_provider_kafka_spark.hooks.failure.no_retry_on_permanent_error`: only what a retry can
-mend is tried again.
+"""Promises of :func:`~airflow_provider_kafka_spark.hooks.failure.no_retry_on_permanent_error`: only retriable errors
+are retried.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ def run(on_event: Callable[[JobEvent], None] = lambda _: None, hook: SparkJobHoo
 
 
 def events_of_a_run() -> list[JobEvent]:
-    """What the operator is told of a job that leaves no report."""
+    """The operator's error for a job without a report."""
     events: list[JobEvent] = []
     with pytest.raises(JobReportMissingError):
         run(events.append)
@@ -89,7 +89,7 @@ def test_an_application_starts_once(driver: Driver) -> None:
 
 
 def test_the_token_of_events_is_not_in_the_log(driver: Driver, capsys: pytest.CaptureFixture[str]) -> None:
-    """Not even where an event is damaged: who reads it there could forge events. Every run has another."""
+    """Not even if an event is damaged: a reader of the log could forge events. Every run has another token."""
     driver(
         """
         print(format_event(JobStarted("local-1", None), request.event_token)[:-5] + "damaged", flush=True)
@@ -159,7 +159,7 @@ def test_on_yarn_a_kill_ends_no_foreign_application(
 
 
 def killed_at_progress(events: list[JobEvent], application: str | None = None) -> None:
-    """Run a job, and kill the task as soon as it is told of progress."""
+    """Run a job, and kill the task at the first event of progress."""
     hook = SparkJobHook()
 
     def kill(event: JobEvent) -> None:
@@ -241,7 +241,7 @@ def test_a_report_of_the_submitted_job_counts(driver: Driver, location: str) -> 
     ],
 )
 def test_a_forged_report_is_an_error(driver: Driver, location: str, forged: str) -> None:
-    """Run id and digest are in the log; who may write to the report's location knows them, and not the key."""
+    """Run id and digest are in the log, so writers of the report's location know them, but not the key."""
     driver(f"leave({forged})")
 
     with pytest.raises(JobReportForgedError, match="check who may write to report_location"):
@@ -345,7 +345,7 @@ def files_of_at_most(size: int) -> Iterator[None]:
 
 
 def test_a_full_temporary_folder(driver: Driver, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Nothing is submitted, nothing is left behind, and a retry delivers."""
+    """Nothing is submitted, nothing is left, and a retry delivers."""
     driver(WAITS_AND_WRITES)
     temporary = tmp_path / "temporary"
     temporary.mkdir()

@@ -44,7 +44,7 @@ def closed_port() -> Iterator[int]:
 
 @pytest.fixture
 def open_transaction(kafka: KafkaBroker, topic: TopicFactory) -> Iterator[str]:
-    """A topic of 10 committed records, behind which a transaction has written 5 and not ended."""
+    """A topic of 10 committed records, followed by 5 of an open transaction."""
     name = topic()
     kafka.produce(name, [Record(value=b"committed") for _ in range(10)])
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": str(uuid4())})
@@ -57,8 +57,8 @@ def open_transaction(kafka: KafkaBroker, topic: TopicFactory) -> Iterator[str]:
     producer.abort_transaction(30)
 
 
-def test_tells_the_offsets_of_each_partition(kafka: KafkaBroker, topic: TopicFactory) -> None:
-    """Log start after retention, last stable offset and end are told for every partition, empty ones too."""
+def test_returns_the_offsets_of_each_partition(kafka: KafkaBroker, topic: TopicFactory) -> None:
+    """Log start after retention, last stable offset and end are returned for every partition, empty ones too."""
     name = topic(3)
     kafka.produce(name, [Record(value=b"v", partition=i % 2) for i in range(40)])
     kafka.delete_records(name, {0: 7})
@@ -73,7 +73,7 @@ def test_tells_the_offsets_of_each_partition(kafka: KafkaBroker, topic: TopicFac
     }
 
 
-def test_tells_what_an_open_transaction_hides(kafka: KafkaBroker, open_transaction: str) -> None:
+def test_returns_what_an_open_transaction_hides(kafka: KafkaBroker, open_transaction: str) -> None:
     """While a transaction is open, the last stable offset stays before it, although the log goes on."""
     with KafkaHook() as hook:
         partition = hook.state([open_transaction]).topic(open_transaction).partitions[0]
@@ -113,7 +113,7 @@ def test_asks_for_all_partitions_at_once(kafka: KafkaBroker, topic: TopicFactory
     assert min(seconds(many) for _ in range(3)) < 10 * max(0.05, min(seconds(one) for _ in range(3)))
 
 
-def test_tells_a_recreated_topic_by_its_id(kafka: KafkaBroker, topic: TopicFactory) -> None:
+def test_detects_a_recreated_topic_by_its_id(kafka: KafkaBroker, topic: TopicFactory) -> None:
     """A topic that was deleted and created again has another id; until then the id stays."""
     name = topic()
     with KafkaHook() as hook:
@@ -128,7 +128,7 @@ def test_tells_a_recreated_topic_by_its_id(kafka: KafkaBroker, topic: TopicFacto
 
 
 def test_reads_topic_configurations(kafka: KafkaBroker, topic: TopicFactory) -> None:
-    """What was set on a topic and what it has by default are both told."""
+    """Both the settings of a topic and its defaults are returned."""
     name = topic(config={"cleanup.policy": "compact", "max.message.bytes": "12345"})
 
     with KafkaHook() as hook:
@@ -177,7 +177,7 @@ def test_counts_records_that_are_there(
 
 
 def test_the_end_of_a_partition_is_no_failure(kafka: KafkaBroker, topic: TopicFactory, connection: Connection) -> None:
-    """A connection may have told its own consumers to be told of it."""
+    """A connection may enable these events for its own consumers."""
     name = topic()
     kafka.produce_transaction(name, [Record(value=b"kept")])
     connection("kafka_eof", extra={"bootstrap.servers": kafka.bootstrap_servers, "enable.partition.eof": True})
@@ -260,8 +260,8 @@ def test_a_silent_broker_is_an_error_within_the_time_out(connection: Connection)
 
 
 def test_a_right_login_is_let_in(connection: Connection, authorizing_broker: KafkaBroker) -> None:
-    """SASL properties in the connection's Extra reach the client; a topic whose configuration may not be read is told
-    without it.
+    """SASL properties in the connection's Extra reach the client; a topic whose configuration may not be read is
+    returned without it.
     """
     connection("kafka_sasl", extra=authorizing_broker.sasl_client_config("copier"))
 
@@ -287,7 +287,7 @@ def test_a_hidden_topic_is_not_taken_for_a_missing_one(connection: Connection, a
 
 
 def test_counting_without_permission_to_read_is_named(connection: Connection, authorizing_broker: KafkaBroker) -> None:
-    """A login that may describe and not read cannot count, and is told so."""
+    """A login that may describe and not read cannot count; the error names the permission."""
     connection("kafka_sasl", extra=authorizing_broker.sasl_client_config("copier"))
 
     with KafkaHook("kafka_sasl", timeout=20) as hook, pytest.raises(BrokerAuthorizationError, match="READ"):
@@ -295,7 +295,7 @@ def test_counting_without_permission_to_read_is_named(connection: Connection, au
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
-def test_a_wrong_password_is_named_quickly_and_not_told(
+def test_a_wrong_password_fails_quickly_and_is_not_shown(
     connection: Connection, authorizing_broker: KafkaBroker, caplog: pytest.LogCaptureFixture, mechanism: str
 ) -> None:
     """A refused login is its own error, long before the time-out, and no message, log or repr has the password."""

@@ -74,7 +74,7 @@ def test_the_client_reads_what_options_refer_to(tmp_path: Path) -> None:
         config = jvm.java.org.apache.kafka.clients.admin.AdminClientConfig(properties)
         read = {name: str(config.getPassword(name.removeprefix("kafka.")).value()) for name in secrets}
 
-    # Kafka itself trims what it is told, from wherever.
+    # Kafka trims values of any source.
     assert read == {name: value.strip() for name, value in secrets.items()}
 
 
@@ -97,7 +97,7 @@ def test_no_other_file_can_be_referred_to(tmp_path: Path) -> None:
 
 
 def test_what_the_jvm_itself_says_is_no_port(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It logs to where the port and the secret come from, if somebody told all JVMs of the machine to."""
+    """Settings for all JVMs of the machine may make it log to the stream that has the port and the secret."""
     monkeypatch.setenv("JDK_JAVA_OPTIONS", "-Xlog:gc=info -Xlog:cds=info")
     with KafkaJvm({}, "no connection", timeout=10) as jvm:
         assert jvm.java.java.lang.Math.abs(-3) == 3
@@ -146,7 +146,7 @@ def test_a_jvm_that_crashes_leaves_nothing(monkeypatch: pytest.MonkeyPatch, tmp_
 
 
 def test_a_jvm_that_goes_while_it_cleans_up_is_named() -> None:
-    """And not once more by the exception behind which it cleans up."""
+    """And not again by the exception after which it cleans up."""
     with KafkaJvm({}, "the broker", timeout=5) as jvm:
         number = jvm.java.java.lang.Integer
         with (
@@ -242,7 +242,7 @@ def _failed_login(extra: dict[str, Any], krb5_conf: Path | None = None) -> Kafka
     ],
 )
 def test_an_identity_provider_that_is_away_may_come_back(is_up: bool, kind: type[KafkaSparkError], words: str) -> None:
-    """One that refuses the client does so again. In a few words: Java tells a refusal with its stack."""
+    """A broker that refuses the client does so again. The message is short, although Java's has a stack trace."""
     with IdentityProvider({"copier": "s3cret"}) as provider:
         extra = {
             "sasl.mechanism": "OAUTHBEARER",
@@ -294,7 +294,7 @@ def test_a_kdc_that_is_away_may_come_back(tmp_path: Path, is_up: bool, kind: typ
 @needs_clock
 @pytest.mark.parametrize("ahead", [timedelta(minutes=10), -timedelta(minutes=10), -timedelta(days=3)], ids=str)
 def test_clocks_that_differ_are_named(ahead: timedelta) -> None:
-    """Whether the KDC's is ahead or behind; five minutes are what Kerberos bears."""
+    """Whether the KDC's clock is fast or slow; Kerberos permits five minutes."""
     with Kdc(clock_offset=ahead, preauthentication=True) as kdc:
         began = time.monotonic()
         error = _failed_login(_by_keytab(kdc, kdc.keytab("alice")), kdc.krb5_conf)

@@ -329,7 +329,7 @@ def test_a_fault_of_tls_is_named(
 
 
 def test_a_certificate_of_another_host_is_named(connection: Connection, misconfigured_broker: KafkaBroker) -> None:
-    """librdkafka only says that the certificate cannot be verified. Whoever does not mind says so in the connection."""
+    """librdkafka only says that the certificate cannot be verified. The connection can disable the check."""
     extra = misconfigured_broker.ssl_client_config()
     error = _refusal(connection, extra)
     assert type(error) is BrokerTlsError
@@ -453,7 +453,7 @@ def test_an_identity_provider_that_does_not_answer_may_do_so_later(connection: C
 
 
 def test_a_form_in_place_of_properties(connection: Connection, broker: KafkaBroker, java: KafkaJvm) -> None:
-    """The connection type of our own, for both clients; its faults are told in the words of its form."""
+    """The connection type of our own, for both clients; its errors name the fields of its form."""
     assert broker.tls is not None
     fields = {
         "conn_type": "kafka_spark",
@@ -526,7 +526,7 @@ def test_a_fault_of_kerberos_in_java(
 @needs_kdc
 @needs_clock
 def test_a_clock_that_only_the_tickets_for_the_broker_show() -> None:
-    """Java's client logs in to a KDC that asks for no proof of the key, tries again and again for a ticket, and tells
+    """Java's client logs in to a KDC that asks for no proof of the key, tries again and again for a ticket, and reports
     nothing; so the clocks are what to look at.
     """
     with Kdc(clock_offset=timedelta(minutes=10)) as kdc, KafkaBroker(kerberos=kdc) as broker:
@@ -592,6 +592,6 @@ def test_a_keytab_of_another_principal_is_found_before_anything_is_asked(broker:
 def test_no_key_is_left_behind() -> None:
     """No copy of a private key is open any more, with which listeners were asked for the reason."""
     if sys.platform != "linux":
-        pytest.skip("Only Linux tells")
+        pytest.skip("Only Linux has it")
     links = [Path(f"/proc/self/fd/{name.name}") for name in Path("/proc/self/fd").iterdir()]
     assert not [link for link in links if link.is_symlink() and "memfd:certificate" in str(link.readlink())]

@@ -138,7 +138,7 @@ def test_a_retry_after_a_clear_uses_the_new_plan() -> None:
     assert retry.plan == later
 
 
-def test_a_clear_that_leaves_the_number_is_told_by_the_tries() -> None:
+def test_a_clear_that_leaves_the_number_is_detected_by_the_tries() -> None:
     """Airflow's API can clear a task without its DAG run, which raises only the tries that it may have."""
     store = TaskStateStore()
     first = submitted(store, ti=Try())
@@ -151,7 +151,7 @@ def test_a_clear_that_leaves_the_number_is_told_by_the_tries() -> None:
 
 
 def test_a_retry_after_the_end_has_the_result() -> None:
-    """Airflow tries again what failed behind the delivery, such as its XCom: nothing is left to be done."""
+    """Airflow retries failures after the delivery, such as its XCom: nothing is left to be done."""
     store = TaskStateStore()
     first = finished(store, ti=Try())
 
@@ -166,13 +166,13 @@ def test_a_retry_after_the_end_has_the_result() -> None:
         pytest.param(Try(), Try(try_number=2), 1, id="clear"),
         pytest.param(Try(), Try(try_number=2, max_tries=4), 0, id="clear-that-leaves-the-number"),
         pytest.param(Try(), Try(), 0, id="the-same-try-by-hand"),
-        pytest.param(Try(), Try(try_number=2), None, id="number-not-told"),
-        pytest.param(TaskInstance(), TaskInstance(), 0, id="tries-not-told"),
-        pytest.param(TaskInstance(), Try(try_number=2), 0, id="tries-not-told-before"),
+        pytest.param(Try(), Try(try_number=2), None, id="number-unknown"),
+        pytest.param(TaskInstance(), TaskInstance(), 0, id="tries-unknown"),
+        pytest.param(TaskInstance(), Try(try_number=2), 0, id="tries-unknown-before"),
     ],
 )
 def test_a_run_after_a_success_is_a_new_one(before: TaskInstance, after: TaskInstance, clear_number: Any) -> None:
-    """Clearing a green task is a wish to copy again: another run id, no plan, nothing taken for delivered. So is
+    """Clearing a successful task requests another copy: another run id, no plan, nothing taken for delivered. So is
     whatever may not be a retry.
     """
     store = TaskStateStore()
@@ -187,7 +187,7 @@ def test_a_run_after_a_success_is_a_new_one(before: TaskInstance, after: TaskIns
 
 @pytest.mark.parametrize("plans_meanwhile", [False, True])
 def test_a_clear_of_what_failed_after_the_delivery_writes_only_what_is_missing(plans_meanwhile: bool) -> None:
-    """A lost XCom or worker can fail a task that has delivered all: its clear is no wish to copy again."""
+    """A lost XCom or worker can fail a task that has delivered all: its clear does not request another copy."""
     store = TaskStateStore()
     first = finished(store, ti=Try(max_tries=0))
     if plans_meanwhile:
@@ -256,8 +256,8 @@ def test_deliveries_of_another_origin_stand_for_nothing(
     "topic_ids",
     [
         pytest.param({"orders": "id"}, id="the-same"),
-        pytest.param({}, id="not-told"),
-        pytest.param({"orders": "id", "added": "id-2"}, id="another-topic-besides"),
+        pytest.param({}, id="unknown"),
+        pytest.param({"orders": "id", "added": "id-2"}, id="another-topic-too"),
     ],
 )
 def test_deliveries_of_the_same_origin_count(topic_ids: dict[str, str]) -> None:
@@ -283,7 +283,7 @@ def test_a_topic_that_was_away_for_a_while_is_compared() -> None:
     assert state.run_id != first.run_id
 
 
-def test_nobody_can_tell_a_run_id_beforehand() -> None:
+def test_a_run_id_cannot_be_predicted() -> None:
     """Who writes to the target could pass records of theirs off as delivered by one that is made from names."""
     _, one = load(TaskStateStore(), ti=Try())
     _, other = load(TaskStateStore(), ti=Try())

@@ -43,7 +43,7 @@ def test_conf_that_would_send_the_job_elsewhere(key: str, value: str) -> None:
 
 
 def fails(hook: SparkJobHook, kind: type[KafkaSparkError], *says: str) -> None:
-    """Hold the hook to one error that a retry cannot mend, with all these fragments in its message."""
+    """Check that the hook raises a non-retriable error with all these fragments in its message."""
     with pytest.raises(kind) as raised:
         hook.check()
     assert not raised.value.retriable

@@ -1,4 +1,4 @@
-"""Where Spark itself may be told to obtain delegation tokens, and how its settings reach it."""
+"""When Spark itself may obtain delegation tokens, and how its settings are passed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_where_spark_obtains_none(monkeypatch: pytest.MonkeyPatch, host: str) ->
 
 def test_a_proxy_user_is_refused_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(
-        OptionError, match="'ann' cannot go together: a broker gives a delegation token only to the one"
+        OptionError, match="'ann' cannot go together: a broker gives a delegation token only to the requesting"
     ):
         spark(monkeypatch, "yarn", proxy_user="ann").cluster.check_obtains_tokens()
 

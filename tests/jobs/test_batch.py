@@ -165,7 +165,7 @@ def test_counts_compacted_offsets_as_gaps(kafka_broker: KafkaBroker, topic: Topi
 
 
 def test_where_and_columns(kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy) -> None:
-    """The predicate decides what is written, expressions change it, and both counts are told."""
+    """The predicate decides what is written, expressions change it, and both counts are reported."""
     source, target = topic(suffix="source"), topic(2, suffix="target")
     kafka_broker.produce(source, [Record(b"%d" % i, b"eur", (("i", b"%d" % i),)) for i in range(10)])
 
@@ -326,7 +326,7 @@ def test_a_record_cannot_pass_another_off_as_delivered(
 def test_headers_that_are_not_ours_do_not_end_an_audit(
     kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy
 ) -> None:
-    """Whoever writes to the target could else make every retry fail."""
+    """Otherwise another writer to the target could make every retry fail."""
     source, target = topic(suffix="source"), topic(suffix="target")
     kafka_broker.produce(source, [Record(value=b"0")])
     run = "0123456789abcdef|"
@@ -341,7 +341,7 @@ def test_headers_that_are_not_ours_do_not_end_an_audit(
     assert (report.delivered_before, report.records_written) == (0, 1)
 
 
-def test_an_audit_tells_duplicates(kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy) -> None:
+def test_an_audit_reports_duplicates(kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy) -> None:
     """Records that the target has twice are counted, not hidden."""
     source, target = topic(suffix="source"), topic(suffix="target")
     kafka_broker.produce(source, [Record(value=b"%d" % i) for i in range(10)])

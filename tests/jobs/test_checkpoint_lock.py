@@ -187,7 +187,7 @@ def test_the_lock_of_another_run_is_not_released(
     assert file.read_text() == _OTHER.format()
 
 
-def test_a_beat_that_fails_is_told_and_tried_again(
+def test_a_beat_that_fails_is_logged_and_tried_again(
     spark: SparkSession,
     file: Path,
     quick: None,
@@ -213,7 +213,7 @@ def test_a_beat_that_fails_is_told_and_tried_again(
 def test_a_lock_that_cannot_be_released_does_not_hide_how_the_run_ended(
     spark: SparkSession, file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What went wrong with the copy is what the task must tell."""
+    """The task must raise the failure of the copy."""
 
     def fail(*_: object) -> None:
         raise OSError("away")

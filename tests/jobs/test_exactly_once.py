@@ -157,7 +157,7 @@ def test_what_was_aborted_is_not_taken_for_delivered(
 def test_an_open_transaction_of_another_writer_hides_nothing(
     kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy
 ) -> None:
-    """What lies behind it is not seen by readers of committed records until it ends."""
+    """Consumers that read committed do not see later records until it ends."""
     source, target = topic(suffix="source"), topic(suffix="target")
     kafka_broker.produce(source, numbered(100))
     other = Producer({"bootstrap.servers": kafka_broker.bootstrap_servers, "transactional.id": "another-writer"})
@@ -239,7 +239,7 @@ def test_at_least_once_leaves_no_progress(kafka_broker: KafkaBroker, topic: Topi
 def test_at_least_once_writes_whole_ranges_again_into_a_compacted_target(
     kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy
 ) -> None:
-    """What was compacted away would count as missing, and be written behind newer values."""
+    """Compacted records would count as missing, and be written after newer values."""
     source, target = topic(suffix="source"), topic(suffix="target", config={"cleanup.policy": "compact"})
     kafka_broker.produce(source, [Record(b"k%d" % (i % 3), b"%d" % i) for i in range(30)])
     options: dict[str, Any] = {"topic": target, "delivery": "at_least_once"}

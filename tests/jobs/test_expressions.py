@@ -79,7 +79,7 @@ def test_an_expression_looks_at_the_record_alone(spark: SparkSession, where: str
 def test_a_subquery_is_refused_before_its_files_are_looked_for(
     spark: SparkSession, column: str, tmp_path: Path
 ) -> None:
-    """Spark opens them to analyse the query, so the error of one that is missing would tell that."""
+    """Spark opens them to analyse the query, so the error for a missing one would show that."""
     sql = f"(select value from text.`{tmp_path}/missing` limit 1)"  # noqa: S608
     assert f"{column} must depend on its record alone" in (message := refusal(spark, columns={column: sql}))
     assert "subquery" in message

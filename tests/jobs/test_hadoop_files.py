@@ -65,7 +65,7 @@ def test_what_is_not_there_is_none(spark: SparkSession, at: Callable[[str], str]
 
 
 def test_a_file_is_created_once(spark: SparkSession, at: Callable[[str], str]) -> None:
-    """The second is told so, and changes nothing."""
+    """The second one fails, and changes nothing."""
     assert hadoop_files.create(spark, at("lock"), "first")
     assert not hadoop_files.create(spark, at("lock"), "second")
 
@@ -73,7 +73,7 @@ def test_a_file_is_created_once(spark: SparkSession, at: Callable[[str], str]) -
 
 
 def test_of_many_at_once_one_creates_a_file(spark: SparkSession, at: Callable[[str], str]) -> None:
-    """Just one is told that the file is its own, and it has that one's text."""
+    """Just one caller gets the file, and the file has its text."""
     for turn in range(20):
         together = threading.Barrier(8)
 
@@ -98,7 +98,7 @@ def test_a_deleted_file_can_be_created_again(spark: SparkSession, at: Callable[[
 
 
 def test_a_new_file_replaces_none(spark: SparkSession, at: Callable[[str], str]) -> None:
-    """What is there already stays, and the writer is told."""
+    """The existing file stays, and the writer gets an error."""
     hadoop_files.write_whole(spark, at("commits/3"), "first")
 
     with pytest.raises(OSError, match="does it exist already"):
@@ -107,7 +107,7 @@ def test_a_new_file_replaces_none(spark: SparkSession, at: Callable[[str], str])
 
 
 def test_a_file_can_be_replaced(spark: SparkSession, at: Callable[[str], str], tmp_path: Path) -> None:
-    """As often as wished, and nothing is left beside it."""
+    """Any number of times, and no other file is left."""
     for number in range(3):
         hadoop_files.overwrite(spark, at("record"), f"text {number}")
 

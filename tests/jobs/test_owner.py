@@ -88,13 +88,13 @@ def test_the_jvm_ends_before_its_python_does(worker: subprocess.Popen[bytes], ob
 
 @pytest.fixture
 def watch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
-    """Watch a process that /proc (if there is one) tells these states and start times of, one after the other, and say
-    how often it was looked at until the job ended.
+    """Watch a process for which /proc (if there is one) returns these states and start times, one after the other, and
+    return how often it was looked at until the job ended.
     """
 
-    def run(pid: int, *told: tuple[str, int]) -> int:
+    def run(pid: int, *states: tuple[str, int]) -> int:
         stat = tmp_path / str(pid) / "stat"
-        looks = list(told)
+        looks = list(states)
 
         def next_look(_: float = 0) -> None:
             stat.unlink(missing_ok=True)
@@ -114,13 +114,13 @@ def watch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]
         end_with_owner(pid, proc=tmp_path)
         assert ended.wait(30)
         assert codes == [143]
-        return len(told) - len(looks)
+        return len(states) - len(looks)
 
     return run
 
 
 @pytest.mark.parametrize(
-    ("told", "looks"),
+    ("states", "looks"),
     [
         pytest.param([("S", 100), ("R", 100), ("S", 200), ("S", 200)], 3, id="number-used-again"),
         pytest.param([("S", 100), ("D", 100), ("Z", 100), ("Z", 100)], 3, id="zombie"),
@@ -129,10 +129,10 @@ def watch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]
     ],
 )
 def test_the_same_number_is_not_the_same_process(
-    watch: Callable[..., int], told: list[tuple[str, int]], looks: int
+    watch: Callable[..., int], states: list[tuple[str, int]], looks: int
 ) -> None:
     """What counts is the state, and when it was started; the command may hold anything."""
-    assert watch(os.getpid(), *told) == looks
+    assert watch(os.getpid(), *states) == looks
 
 
 def test_without_proc_the_process_is_asked_for_by_its_number(

@@ -32,7 +32,7 @@ def test_says_how_far_the_copy_is(
     )
 
     events = [take_event(line, "token")[1] for line in capfd.readouterr().out.splitlines()]
-    told = [event.records for event in events if isinstance(event, JobProgress)]
-    assert told == sorted(told)
-    assert told[-1] == RECORDS
-    assert any(0 < records < RECORDS for records in told)
+    reported = [event.records for event in events if isinstance(event, JobProgress)]
+    assert reported == sorted(reported)
+    assert reported[-1] == RECORDS
+    assert any(0 < records < RECORDS for records in reported)

@@ -73,7 +73,7 @@ def recording_spark(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Recordin
 
 @dataclass(frozen=True)
 class Traces:
-    """What a task could leave behind: files in a temporary folder of its own, and processes that know that folder."""
+    """What a task could leave: files in its temporary folder, and processes that know that folder."""
 
     folder: Path
 

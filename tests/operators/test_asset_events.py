@@ -28,7 +28,7 @@ EXTRA: dict[str, Any] = {
 }
 
 
-def test_each_asset_is_told_and_what_is_none_is_passed_over() -> None:
+def test_each_asset_gets_an_event_and_other_outlets_are_skipped() -> None:
     """An outlet may be any object of lineage; after the delivery none may fail the task."""
     context, asset = task_context(), Asset("copied")
 
@@ -51,7 +51,7 @@ def test_an_alias_stands_for_each_target_topic_with_its_own_ranges() -> None:
 
 
 def test_a_connection_that_is_gone_by_then_fails_nothing() -> None:
-    """The records are delivered, and the other outlets are told."""
+    """The records are delivered, and the other outlets get their events."""
     context, asset = task_context(), Asset("copied")
 
     def server() -> str:

@@ -217,8 +217,8 @@ def test_partitions_added_after_a_crash(
 
 
 def test_a_topic_that_was_created_again_is_an_error(kafka: KafkaBroker, topic: TopicFactory, stream: Stream) -> None:
-    """Spark would read what lies behind the old offset and say nothing; permitted, the new topic is read whole and the
-    gap is told.
+    """Spark would silently read only the records after the old offset; if loss is permitted, the new topic is read from
+    its start and the gap is reported.
     """
     source, target = topic(suffix="source"), topic(suffix="target")
     kafka.produce(source, numbered(0, 30))
@@ -238,7 +238,7 @@ def test_a_topic_that_was_created_again_is_an_error(kafka: KafkaBroker, topic: T
 
 
 def test_a_deleted_topic_is_an_error(kafka: KafkaBroker, topic: TopicFactory, stream: Stream) -> None:
-    """Permitted, the others go on and the gap is told."""
+    """If loss is permitted, the others continue and the gap is reported."""
     gone, stays, target = topic(suffix="gone"), topic(suffix="stays"), topic(suffix="target")
     kafka.produce(gone, numbered(0, 5))
     kafka.produce(stays, numbered(5, 10))
@@ -436,7 +436,7 @@ def test_the_lock_of_a_dead_run_is_taken_over(
     assert not (tmp_path / "checkpoint" / "lock.json").exists()
 
 
-def test_what_is_behind_is_told_by_the_real_end(
+def test_the_lag_is_measured_to_the_real_end(
     kafka: KafkaBroker, topic: TopicFactory, stream: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Spark's own lag counts to the end fixed at the start, so it is always 0."""
@@ -534,7 +534,7 @@ def test_what_a_try_finished_before_it_died_is_announced_by_the_next(
     assert announced["offset_ranges"] == [f"{source}:0:0:20", f"{source}:0:20:26"]
     # A retry that has nothing else to do.
     assert (third, announced_again) == (second, announced)
-    # Nobody was told before the clear.
+    # No event was emitted before the clear.
     assert announced_after_clear["offset_ranges"] == [f"{source}:0:0:26", f"{source}:0:26:31"]
     # What the first try wrote, and what the second one did.
     first_ends = [(r["from_offset"], r["until_offset"]) for r in announced["target_ranges"]]

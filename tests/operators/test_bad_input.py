@@ -1,4 +1,4 @@
-"""Every bad input gives one clear error before Spark starts, and leaves nothing behind.
+"""Every bad input gives one clear error before Spark starts, and leaves nothing.
 
 Each row is run through the operator's own ``execute`` against a real broker, with a ``spark-submit`` that would record
 that it was started.

@@ -314,7 +314,7 @@ def test_a_retry_carries_out_what_its_first_try_was_asked_for(
 
     fail_once(given, store)
     store.values = json.loads(json.dumps(store.values))
-    assert "differ by now" not in capsys.readouterr().out
+    assert "have changed since" not in capsys.readouterr().out
     kafka.produce(first, [Record(value=b"later")])
     fail_once({**later, "target_topic": "another", "source_conn_id": "another"}, store)
     log = capsys.readouterr().out
@@ -363,7 +363,7 @@ def test_another_spelling_of_the_same_is_no_difference(
     for parameters in spellings:
         fail_once({"target_topic": target, **parameters}, store)
 
-    assert "differ by now" not in capsys.readouterr().out
+    assert "have changed since" not in capsys.readouterr().out
     asked, retried = recording_spark.requests
     assert (asked.run_id, asked.ranges) == (retried.run_id, retried.ranges)
 
@@ -400,7 +400,7 @@ def test_a_topic_that_is_created_again_while_its_job_starts_is_an_error(
 def test_operators_that_one_task_calls_do_their_own_work(
     kafka: KafkaBroker, two_topics: tuple[str, str, str], recording_spark: RecordingSpark
 ) -> None:
-    """In the first try and at a retry; two of one id are refused, since a retry could not tell them apart."""
+    """In the first try and at a retry; two of one id are refused, since a retry could not distinguish them."""
     *sources, target = two_topics
     store = TaskStateStore()
 

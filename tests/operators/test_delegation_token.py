@@ -111,7 +111,7 @@ def test_for_a_shorter_time_than_the_brokers(made: Made) -> None:
     assert 100_000 < renewed["expiry_timestamp_ms"] - token.issue_ms < 140_000
 
 
-def test_the_maximum_is_told(made: Made, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_maximum_is_logged(made: Made, capsys: pytest.CaptureFixture[str]) -> None:
     """A renewal ends there, and a token that is there already is left as it is."""
     (token,) = made(60_000, max_lifetime_ms=300_000)
     for _ in range(2):
@@ -136,7 +136,7 @@ def test_a_token_that_has_ended_is_an_error_if_it_was_meant_by_its_id(made: Made
     assert renew(token_owner="alice") == {"tokens": [], "at_maximum": []}
     with pytest.raises(AirflowFailException, match=rf"cannot be renewed: token {token.token_id}"):
         renew(token_ids=[token.token_id])
-    # To one who wants it to end, it is as it should be.
+    # For an expiry it is the requested state.
     assert run(ExpireDelegationTokensOperator(task_id="t", token_ids=[token.token_id])) == {"tokens": []}
 
 
@@ -190,7 +190,7 @@ def test_no_renewal_shortens_and_no_expiry_prolongs(made: Made, hooks: Hooks) ->
 
 @pytest.mark.parametrize(("shift", "is_near"), [(3600, False), (-3600, True)])
 def test_times_are_the_broker_s(made: Made, monkeypatch: pytest.MonkeyPatch, shift: int, is_near: bool) -> None:
-    """By a clock an hour ahead the token has ended, and by one an hour behind it is far from its end."""
+    """By a clock an hour ahead the token has ended, and by one that is an hour slow it is far from its end."""
     (token,) = made(30_000 if is_near else 300_000)
     clock = time.time
     monkeypatch.setattr(time, "time", lambda: clock() + shift)
@@ -200,7 +200,7 @@ def test_times_are_the_broker_s(made: Made, monkeypatch: pytest.MonkeyPatch, shi
     assert ids(run(expire)) == {token.token_id}
 
 
-def test_one_who_may_not_is_told_so(made: Made) -> None:
+def test_an_unauthorized_login_is_an_error(made: Made) -> None:
     (token,) = made(60_000)
     for kind in (RenewDelegationTokensOperator, ExpireDelegationTokensOperator):
         with pytest.raises(AirflowFailException, match="Only the owner and the renewers"):
@@ -221,7 +221,7 @@ def test_the_owner_in_default_args_is_airflows(made: Made) -> None:
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        pytest.param({}, "Say which delegation tokens are meant", id="none"),
+        pytest.param({}, "Select delegation tokens", id="none"),
         pytest.param({"token_ids": ["no-such-token"]}, "no-such-token", id="unknown"),
         pytest.param({"token_ids": []}, "token_ids must be a list", id="empty"),
         pytest.param({"token_ids": {"tokens": []}}, "token_ids must be a list", id="empty-result"),

@@ -97,7 +97,7 @@ def test_two_clusters_two_logins(
     login_of_source: Callable[[Cluster, Path], dict[str, Any]],
     login_of_target: Callable[[Cluster], dict[str, Any]],
 ) -> None:
-    """Worker, driver and executors log in to each cluster in its own way, and leave nothing behind."""
+    """Worker, driver and executors log in to each cluster in its own way, and leave nothing."""
     folder = tmp_path / "secrets"
     folder.mkdir()
     connection("source", extra=login_of_source(source, folder))
@@ -181,7 +181,7 @@ def test_kerberos_to_a_delegation_token(
     ],
 )
 @pytest.mark.parametrize("side", ["source", "target"])
-def test_a_missing_file_is_told_before_anything_is_started(
+def test_a_missing_file_fails_before_anything_is_started(
     source: Cluster,
     connection: Callable[..., None],
     recording_spark: RecordingSpark,

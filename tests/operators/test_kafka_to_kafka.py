@@ -300,8 +300,8 @@ def test_a_killed_task_fails_and_its_next_try_completes_it(
 
 @pytest.mark.broker
 @pytest.mark.spark
-def test_a_bad_expression_fails_for_good(kafka: KafkaBroker, topic: TopicFactory, traces: Traces) -> None:
-    """An SQL error names the expression, is not retried, and nothing is written or left behind."""
+def test_a_bad_expression_fails_permanently(kafka: KafkaBroker, topic: TopicFactory, traces: Traces) -> None:
+    """An SQL error names the expression, is not retried, and nothing is written or left."""
     source, target = topic(suffix="source"), topic(suffix="target")
     kafka.produce(source, [Record(value=b"v")])
     operator = KafkaToKafkaBatchOperator(task_id="task", topics=[source], target_topic=target, where="amount > 3")

@@ -35,7 +35,7 @@ _REQUEST, _FAILURE = b"\x03", b"\x05"
 
 @pytest.fixture
 def core_dumps() -> Iterator[None]:
-    """A process that crashes leaves its memory, where it is not told otherwise."""
+    """A process that crashes dumps its memory, unless it is configured otherwise."""
     limits = resource.getrlimit(resource.RLIMIT_CORE)
     resource.setrlimit(resource.RLIMIT_CORE, (limits[1], limits[1]))
     yield

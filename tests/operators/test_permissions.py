@@ -412,7 +412,7 @@ def _subclasses(kind: type) -> Iterator[type]:
 
 
 def test_a_topic_that_only_the_expression_knows(broker: KafkaBroker, world: World) -> None:
-    """Spark cannot tell one that may not be seen from one that does not exist; the error says both."""
+    """Spark cannot distinguish an unauthorized topic from a missing one; the error says both."""
     acls = [acl for acl in needed("KafkaToKafkaBatchOperator") if acl.resource != "target"]
     parameters = {**COPY, "target_topic": None, "target_topic_expr": "concat('co', 'py')"}
     with (
@@ -454,7 +454,7 @@ def test_optional_permissions_only_lose_a_check(
 
 
 def test_a_watcher_says_what_it_lacks(broker: KafkaBroker, world: World, capsys: pytest.CaptureFixture[str]) -> None:
-    """It has no task that could fail: the log tells. As soon as it may look, it announces what is there."""
+    """It has no task to fail, so it logs a warning. When it is authorized, it announces the new records."""
     (lacking,) = needed("KafkaNewRecordsTrigger")
 
     said: list[str] = []
@@ -481,9 +481,7 @@ def sensor(token_ids: list[str] | None = None) -> DelegationTokenExpirySensor:
 
 @pytest.mark.usefixtures("plain_py4j")
 def test_a_sensor_for_tokens_of_others(broker: KafkaBroker, alices_token: str, token_acl: TokenAcl) -> None:
-    """Nobody is told of them but their owner, their renewers, and whom the ACL names; that one may not renew them all
-    the same.
-    """
+    """Only their owner, their renewers and the ACL's principal see them; the latter may not renew them all the same."""
     (acl,) = needed("DelegationTokenExpirySensor", "tokens of others")
     assert (acl.operation, acl.resource_type, acl.login) == ("DESCRIBE", "DelegationToken", "connection")
     with pytest.raises(AirflowFailException, match=rf"{alices_token}.*DESCRIBE on the token"):
@@ -513,5 +511,5 @@ def test_tokens_of_ones_own_need_no_acl(broker: KafkaBroker, capsys: pytest.Capt
         with granted(broker, [clock], PRINCIPALS, NAMES) if kind is RenewDelegationTokensOperator else nullcontext():
             result = kind(task_id="t", conn_id="watcher", token_ids=ids).execute(task_context())  # type: ignore[arg-type]
         assert [token["token_id"] for token in result["tokens"]] == ids
-        is_warned = "does not tell its own" in capsys.readouterr().out
+        is_warned = "does not return its own" in capsys.readouterr().out
         assert is_warned == (kind is ExpireDelegationTokensOperator)

@@ -79,7 +79,7 @@ def by_sleeping(token: TokenInfo | None, **parameters: Any) -> Any:
 
 @pytest.mark.parametrize("wait", [by_poking, by_sleeping])
 def test_it_wakes_when_a_token_comes_to_its_end(hook: DelegationTokenHook, wait: Callable[..., Any]) -> None:
-    """And not before; what it returns is what the broker told, and no secret."""
+    """And not before; it returns the broker's values, and no secret."""
     token = hook.create(lease_ms=36_000)
     info = token.info
     found = wait(info, min_remaining=timedelta(seconds=30))
@@ -124,7 +124,7 @@ def test_a_gate_opens_when_somebody_has_renewed(hook: DelegationTokenHook, wait:
 def test_times_are_the_broker_s(
     hook: DelegationTokenHook, monkeypatch: pytest.MonkeyPatch, shift: int, is_near: bool
 ) -> None:
-    """By a clock an hour ahead the token has ended, and by one an hour behind it is far from its end."""
+    """By a clock an hour ahead the token has ended, and by one that is an hour slow it is far from its end."""
     clock = time.time
     info = hook.create(lease_ms=50_000 if is_near else 600_000).info
     monkeypatch.setattr(time, "time", lambda: clock() + shift)
@@ -167,7 +167,7 @@ def test_deferred_it_gives_up_in_time(hook: DelegationTokenHook) -> None:
         pytest.param({"conn_id": "wrong"}, "invalid credentials", id="wrong-password"),
     ],
 )
-def test_bad_input_fails_for_good(
+def test_bad_input_fails_permanently(
     broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch, deferrable: bool, parameters: dict[str, Any], message: str
 ) -> None:
     extra = {**broker.sasl_client_config("alice"), "sasl.password": "something-else"}

@@ -222,7 +222,7 @@ def test_looking_commits_nothing(kafka: KafkaBroker, topic: TopicFactory) -> Non
 
 @pytest.mark.broker
 @pytest.mark.parametrize("wait", [wait_by_poking, wait_in_triggerer])
-def test_records_that_have_aged_out_fail_for_good(
+def test_records_that_have_aged_out_fail_permanently(
     kafka: KafkaBroker, topic: TopicFactory, wait: Callable[..., Any]
 ) -> None:
     name = topic()
@@ -356,7 +356,7 @@ def test_reschedule_mode_frees_the_worker_between_looks(
 
 
 def test_an_event_of_the_trigger_is_judged_in_full() -> None:
-    """Final errors fail the task for good, others may be tried again, and what is no event of ours is an error too."""
+    """Permanent errors fail the task permanently, others may be retried, and an unknown event is an error too."""
     sensor = KafkaNewRecordsSensor(task_id="wait", **_RECORDS)
     context: Any = task_context()
 

@@ -28,7 +28,7 @@ _REGISTERED = re.compile(r"Successfully registered with master (spark://\S+)")
 
 
 class StandaloneCluster(ManagedServer):
-    """A standalone cluster with one worker, which takes applications inside ``with`` and is gone behind it, with its
+    """A standalone cluster with one worker, which accepts applications inside ``with`` and ends after it, with its
     files.
 
     It listens on ports of the loopback interface that the system chooses.
@@ -73,7 +73,7 @@ class StandaloneCluster(ManagedServer):
         return {app["id"]: app["state"] for app in (*state["activeapps"], *state["completedapps"])}
 
     def wait_until_idle(self, timeout: float = 120.0) -> None:
-        """Return when no application has executors any more, and the worker has cleaned up behind them.
+        """Return when no application has executors any more, and the worker has cleaned up after them.
 
         :raises LocalServiceError: it was not in time.
         """

@@ -38,7 +38,7 @@ def test_files_that_come_and_go(tmp_path: Path) -> None:
     }
 
 
-def test_whom_a_file_is_open_to(tmp_path: Path) -> None:
+def test_which_users_can_read_a_file(tmp_path: Path) -> None:
     """The folders on the way count, and the watched one itself does not."""
     modes = {"open/open": (0o755, 0o644), "open/private": (0o755, 0o640), "closed/open": (0o750, 0o644)}
     tmp_path.chmod(0o700)

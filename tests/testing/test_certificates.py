@@ -23,13 +23,15 @@ Greet = Callable[..., str]
 
 @pytest.fixture(scope="module")
 def authority() -> CertificateAuthority:
-    """Whom both sides trust unless a test says otherwise."""
+    """The authority that both sides trust by default."""
     return CertificateAuthority()
 
 
 @pytest.fixture
 def greet(authority: CertificateAuthority, tmp_path: Path) -> Greet:
-    """Do a handshake and return whom the server saw: ``greet(server's, host, client's=None, trusted=authority)``."""
+    """Do a handshake and return the client that the server saw: ``greet(server's, host, client's=None,
+    trusted=authority)``.
+    """
 
     def do(
         server: Certificate, host: str, client: Certificate | None = None, trusted: CertificateAuthority = authority

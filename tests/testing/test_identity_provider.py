@@ -100,7 +100,7 @@ def test_another_provider_does_not_vouch_for_the_token(provider: IdentityProvide
         pytest.param("/elsewhere", None, 404, id="unknown-path-get"),
     ],
 )
-def test_a_mistaken_request_is_told_so(
+def test_a_mistaken_request_gets_an_error(
     provider: IdentityProvider, path: str, form: Mapping[str, str] | None, status: int
 ) -> None:
     """A client with a mistake in it does not get a token by luck."""

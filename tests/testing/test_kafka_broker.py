@@ -123,7 +123,7 @@ def test_a_topic_that_nobody_created_is_not_there(kafka_broker: KafkaBroker) -> 
 
 
 def test_topics_are_named_after_the_test(topic: TopicFactory) -> None:
-    """A topic in a failing test's message tells which test it belongs to, and two never collide."""
+    """A topic's name has the name of its test, and two never collide."""
     first, second = topic(suffix="source"), topic(suffix="source")
     assert first.startswith("test_topics_are_named_after_the_test-source-")
     assert first != second
@@ -158,15 +158,15 @@ def test_a_password_that_cannot_be_quoted_is_refused() -> None:
         KafkaBroker(sasl_users={"alice": 'a"b'}).start()
 
 
-def test_a_broker_that_cannot_start_tells_why() -> None:
-    """The error has the end of the broker's log, and nothing is left behind."""
+def test_a_broker_that_cannot_start_gives_the_reason() -> None:
+    """The error has the end of the broker's log, and nothing is left."""
     broker = KafkaBroker(properties={"log.segment.bytes": "-7"})
     with pytest.raises(LocalServiceError, match=r"log\.segment\.bytes"):
         broker.start()
     assert not broker.running
 
 
-def test_a_broker_that_dies_at_once_tells_why() -> None:
+def test_a_broker_that_dies_at_once_gives_the_reason() -> None:
     """A JVM that refuses its options is noticed before the time-out."""
     before = time.monotonic()
     with pytest.raises(LocalServiceError, match="NoSuchOption"):

@@ -128,7 +128,7 @@ def test_a_stopped_kdc_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Monkey
 
 @needs_kdc
 def test_the_kdc_dies_with_its_owner(tmp_path: Path) -> None:
-    """Even an owner that is ended by SIGKILL leaves no key behind."""
+    """Even an owner that is ended by SIGKILL leaves no key."""
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     with subprocess.Popen([sys.executable, "-c", _OWNER], stdout=subprocess.PIPE, text=True, env=environment) as owner:
         assert owner.stdout is not None
@@ -141,8 +141,8 @@ def test_the_kdc_dies_with_its_owner(tmp_path: Path) -> None:
             time.sleep(0.1)
 
 
-def test_a_missing_kerberos_is_told_with_the_command_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is missing and how to get it are in the message, and nothing is left behind."""
+def test_a_missing_kerberos_is_named_with_the_command_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is missing and how to get it are in the message, and nothing is left."""
     monkeypatch.setattr("shutil.which", lambda *_, **__: None)
     assert not Kdc.is_available()
     kdc = Kdc()
@@ -150,7 +150,7 @@ def test_a_missing_kerberos_is_told_with_the_command_to_install_it(monkeypatch: 
         kdc.start()
 
 
-def test_a_missing_libfaketime_is_told_with_the_command_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_libfaketime_is_named_with_the_command_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kerberos, "CLOCK_LIBRARIES", ("/nowhere",))
     assert not Kdc.can_have_another_clock()
     with pytest.raises(LocalServiceError, match=f"there is none.*{CLOCK_INSTALL_COMMAND}"):

@@ -107,7 +107,7 @@ def test_tail_returns_the_end_of_the_log(tmp_path: Path) -> None:
 
 
 def test_a_log_that_cannot_be_written_is_a_named_error(tmp_path: Path) -> None:
-    """What cannot be started is told with the name and the place of the log."""
+    """The error for a failed start has the name and the path of the log."""
     with pytest.raises(LocalServiceError, match=r"start thing with its log at .*/missing/log"):
         OwnedProcess(["true"], tmp_path / "missing" / "log", name="thing").start()
 

@@ -29,7 +29,7 @@ def test_it(kafka_broker, topic, word):
 
 @pytest.mark.broker
 def test_a_users_test_gets_a_topic_that_is_gone_afterwards(kafka_broker: KafkaBroker, tmp_path: Path) -> None:
-    """The fixtures work from one line in conftest.py, under strict markers, and clean up behind themselves."""
+    """The fixtures work from one line in conftest.py, under strict markers, and clean up after themselves."""
     done = _run_users_tests(tmp_path, {BOOTSTRAP_VARIABLE: kafka_broker.bootstrap_servers})
     assert done.returncode == 0, done.stdout + done.stderr
     assert "made test_it-one-two-source-" in done.stdout

@@ -53,7 +53,7 @@ class JavaClient:
 
     @contextmanager
     def admin(self, config: Mapping[str, str]) -> Iterator[Any]:
-        """An AdminClient, which a test that ends in whatever way does not leave behind."""
+        """An AdminClient, which is always closed."""
         jvm = self._gateway.jvm
         properties = jvm.java.util.Properties()
         waits = {"default.api.timeout.ms": str(_JAVA_SECONDS * 1000), "request.timeout.ms": "5000"}
@@ -341,7 +341,7 @@ def test_java_logs_in_by_oauth(java: JavaClient, broker: KafkaBroker, provider: 
 def test_a_delegation_token_is_a_login_until_it_expires(
     java: JavaClient, strict_broker: KafkaBroker, tls: bool
 ) -> None:
-    """Who logged in gets one, and whoever has it logs in by it, for as long as the broker's properties say."""
+    """An authenticated client gets a token, which logs in for the time in the broker's properties."""
     token_id, secret = java.delegation_token(_scram(strict_broker, "alice", _USERS["alice"], tls))
     made = time.monotonic()
     login = _scram(strict_broker, token_id, secret, tls, token=True)
@@ -381,7 +381,7 @@ def test_a_user_may_do_what_an_acl_says(strict_broker: KafkaBroker) -> None:
 
 
 def test_a_super_user_needs_no_acl(strict_broker: KafkaBroker) -> None:
-    """Neither does whoever comes by the listener without a login."""
+    """Neither do clients of the listener without a login."""
     bob = _client(strict_broker.sasl_client_config("bob", tls=True))
     bob.produce(bob.create_topic("bobs"), [Record(value=b"1")])
     assert len(strict_broker.consume("bobs")) == 1
@@ -438,7 +438,7 @@ def test_a_listener_or_user_that_is_not_there_is_an_error(broker: KafkaBroker, a
 
 
 def test_keys_are_for_the_owner_only(broker: KafkaBroker) -> None:
-    """Whoever else works on this machine cannot read the broker's."""
+    """Other users of this machine cannot read the broker's files."""
     stores = list(Path(tempfile.gettempdir()).glob("kafka-broker-*/*.pem"))
     assert {file.name for file in stores} == {"keystore.pem", "truststore.pem"}
     assert {stat.S_IMODE(file.stat().st_mode) for file in stores} == {0o600}

@@ -49,7 +49,7 @@ def test_a_cluster_that_does_not_run_has_no_configuration() -> None:
         _ = YarnCluster().conf_dir
 
 
-def test_a_cluster_that_cannot_start_tells_why() -> None:
+def test_a_cluster_that_cannot_start_gives_the_reason() -> None:
     """A daemon that ends is noticed before the time-out, and its log is in the error."""
     with pytest.raises(LocalServiceError, match="NoSuchOption"):
         YarnCluster(jvm_options=["-XX:+NoSuchOption"]).start()

@@ -152,7 +152,7 @@ def test_one_that_is_cancelled_takes_nothing_from_the_others(
 
 @pytest.mark.broker
 def test_one_that_fails_takes_nothing_from_the_others(kafka: KafkaBroker, topic: TopicFactory) -> None:
-    """A topic that is deleted, an offset beyond the end: only who asked about it hears of it."""
+    """A topic that is deleted, an offset beyond the end: only the query for it fails."""
     name, doomed = topic(), topic(suffix="doomed")
 
     async def main() -> None:
@@ -215,7 +215,7 @@ def test_a_broker_that_goes_and_comes_back_is_waited_for(
 ) -> None:
     """All keep waiting, with one line in the log of each for the whole outage, and the client is made anew."""
     connection("kafka_flaky", extra={"bootstrap.servers": f"127.0.0.1:{free_port}"})
-    told: list[str] = []
+    outputs: list[str] = []
 
     async def main() -> None:
         flaky = {"conn_id": "kafka_flaky", "kafka_timeout": 3.0}
@@ -225,28 +225,28 @@ def test_a_broker_that_goes_and_comes_back_is_waited_for(
             tasks = [asyncio.create_task(first_event(trigger(condition, **flaky))) for _ in range(3)]
             await until(lambda: open_pollers() and open_pollers()["kafka_flaky"].rounds > 1, "two rounds")
             await in_thread(broker.stop)
-        told.append(capsys.readouterr().out)
+        outputs.append(capsys.readouterr().out)
         poller = open_pollers()["kafka_flaky"]
         rounds = poller.rounds
         await until(lambda: poller.rounds > rounds + 2, "some rounds without a broker", seconds=60)
         # Each of those rounds had a client of its own, and closed it.
         await until(lambda: clients() <= 1, "no client but the one in use")
         assert not any(task.done() for task in tasks)
-        told.append(capsys.readouterr().out)
-        assert told[-1].count("The broker does not answer") <= 3
+        outputs.append(capsys.readouterr().out)
+        assert outputs[-1].count("The broker does not answer") <= 3
         with KafkaBroker(port=free_port) as broker:
             await in_thread(broker.create_topic, "orders")
             await in_thread(broker.produce, "orders", [Record(value=b"v")])
             assert [event["status"] for event in await asyncio.gather(*tasks)] == ["met"] * 3
 
     run(main, seconds=240)
-    said = "".join([*told, capsys.readouterr().out])
+    said = "".join([*outputs, capsys.readouterr().out])
     # A broker that is just starting on a slow machine may be an outage more.
     assert said.count("The broker does not answer") == said.count("The broker answers again") >= 3
 
 
 @pytest.mark.broker
-def test_a_refused_login_fails_at_once_and_tells_no_secret(
+def test_a_refused_login_fails_at_once_and_shows_no_secret(
     secured_broker: KafkaBroker, connection: Callable[..., None]
 ) -> None:
     """Every trigger of that connection hears of it, and those of others do not."""

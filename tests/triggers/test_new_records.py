@@ -151,7 +151,7 @@ def test_two_watchers_of_one_asset_have_two_notebooks() -> None:
 
 
 def test_its_form_in_the_database_is_stable_and_without_secrets() -> None:
-    """Airflow tells triggers apart by it."""
+    """Airflow distinguishes triggers by it."""
     moment = datetime(2026, 11, 20, 12, tzinfo=timezone.utc)
     trigger = KafkaNewRecordsTrigger(("orders",), since=moment, min_records=5, max_wait_for_min=60, poll_interval=10)
 

@@ -47,7 +47,7 @@ def test_equal_intervals_wake_together_whenever_they_began(
 
 @pytest.mark.broker
 def test_an_answer_has_what_each_one_needs(kafka: KafkaBroker, topic: TopicFactory, tmp_path: Path) -> None:
-    """Also of checkpoints, which are read beside the broker: a damaged one is the trouble of who asks for it."""
+    """Also for checkpoints, which are not read from the broker: a damaged one fails only the queries for it."""
     name = topic()
     for folder in ("offsets", "commits"):
         (tmp_path / folder).mkdir()

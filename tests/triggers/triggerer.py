@@ -51,6 +51,6 @@ class Triggerer:
         stream = self._manager.subscribe(trigger_id=1, trigger=trigger, key=key)
         async for event in trigger.filter_shared_stream(stream):
             seq = self._manager.bind_pending_event(trigger_id=1, key=key)
-            assert seq is not None, "Airflow has to tell when the event was kept"
+            assert seq is not None, "Airflow has to acknowledge the event"
             self._unconfirmed.append(seq)
             self.events.append(event.payload)

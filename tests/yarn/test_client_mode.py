@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.timeout(900)]
 def test_a_login_reaches_driver_and_executors(
     yarn_cluster: YarnCluster, connection: Callable[..., None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """By a file that is not left behind, here or on YARN."""
+    """By a file that is not left, here or on YARN."""
     for name, value in {**yarn_cluster.environment(), "PYSPARK_PYTHON": sys.executable}.items():
         monkeypatch.setenv(name, value)
     connection("spark_default", conn_type="spark", host="yarn", extra={"deploy-mode": "client"})

@@ -50,7 +50,7 @@ def test_a_keytab_and_a_trust_store_reach_driver_and_executors(
     tmp_path: Path,
 ) -> None:
     """They travel with the job and are found by their base names; their paths on the worker are nowhere in what the job
-    is told.
+    is logged.
     """
     for name, value in {**yarn_cluster.environment(), "PYSPARK_PYTHON": sys.executable}.items():
         monkeypatch.setenv(name, value)
@@ -83,5 +83,5 @@ def test_a_keytab_and_a_trust_store_reach_driver_and_executors(
 
     assert report.records_written == RECORDS
     assert values(kafka, target) == values(realm.broker, "orders")
-    # No copies of the keytab stay behind.
+    # No copies of the keytab are left.
     assert [path for path in yarn_cluster.staging_dir.rglob("*") if path.suffix in (".keytab", ".jks")] == []

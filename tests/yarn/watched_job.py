@@ -47,7 +47,7 @@ def watch_job(seeds: Iterable[Seed], monkeypatch: pytest.MonkeyPatch) -> Watched
     # The provider's name for the lines as they come.
     process = SparkSubmission._process_spark_submit_log  # noqa: SLF001
 
-    def create_and_tell(hook: DelegationTokenHook, *args: Any, **options: Any) -> DelegationToken:
+    def create_and_record(hook: DelegationTokenHook, *args: Any, **options: Any) -> DelegationToken:
         token = create(hook, *args, **options)
         job.search.add(Seed("hmac", token.hmac))
         job.tokens.append(token)
@@ -56,7 +56,7 @@ def watch_job(seeds: Iterable[Seed], monkeypatch: pytest.MonkeyPatch) -> Watched
     def process_and_keep(submission: SparkSubmission, lines: Iterator[Any]) -> None:
         process(submission, job.kept(lines))
 
-    monkeypatch.setattr(DelegationTokenHook, "create_unchecked", create_and_tell)
+    monkeypatch.setattr(DelegationTokenHook, "create_unchecked", create_and_record)
     monkeypatch.setattr(SparkSubmission, "_process_spark_submit_log", process_and_keep)
     return job
 

@@ -1,1 +1,1 @@
-"""What a login needs from this machine's disk, and what brokers say when it fails."""
+"""The files of a connection's login, and the failures of its brokers."""

@@ -1,6 +1,4 @@
-"""A Kafka connection as Airflow has it -> the configurations of both clients. Its secrets are masked in logs from here
-on.
-"""
+"""An Airflow connection -> the configurations of both clients. Its secrets are masked in logs."""
 
 from __future__ import annotations
 
@@ -34,17 +32,17 @@ _MASKING = "airflow.sdk._shared.secrets_masker.secrets_masker"
 
 @dataclass(frozen=True)
 class KafkaConnection:
-    """A connection that was read.
+    """A connection, translated for both clients.
 
     :param config: its configurations for the two clients.
-    :param has_form: whether its user knows it by the fields of our own type's form, and not by the names of properties.
+    :param has_form: whether it has the type ``kafka_spark``, with fields in a form in place of properties.
     """
 
     config: KafkaClientConfig
     has_form: bool
 
     def with_field_names(self, message: str) -> str:
-        """A message that names properties, in words that the user of this connection knows."""
+        """A message that names properties, with the names of the fields in this connection's form."""
         return with_field_names(message) if self.has_form else message
 
 
@@ -74,7 +72,7 @@ async def aread_connection(conn_id: str) -> KafkaConnection:
 
 @contextmanager
 def _naming(conn_id: str) -> Iterator[None]:
-    """What goes wrong while a connection is read, as an error that names it."""
+    """Raise failures to read a connection as errors that name it."""
     masking = logging.getLogger(_MASKING)
     masking.addFilter(_is_no_short_value)
     try:
@@ -91,12 +89,12 @@ def _naming(conn_id: str) -> Iterator[None]:
 
 
 def _is_no_short_value(record: logging.LogRecord) -> bool:
-    """Whether Airflow does not say that a value is too short to be masked, as it does of every value of an Extra."""
+    """Drop Airflow's warnings that a value is too short to be masked, which it logs for every value of an Extra."""
     return "too short" not in str(record.msg)
 
 
 def _secrets_to_mask(read: KafkaConnection) -> list[str]:
-    """Those that Airflow can mask; a shorter one is a warning."""
+    """The secrets that Airflow can mask; a shorter one is a warning."""
     shortest = conf.getint("logging", "min_length_masked_secret", fallback=5)
     found = [secret for secret in read.config.secrets if len(secret) >= shortest]
     if len(found) < len(read.config.secrets):

@@ -1,4 +1,4 @@
-"""What went wrong between confluent-kafka and a broker, under its name in the error tree."""
+"""Translate failures of confluent-kafka into errors of this package."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _UNREACHABLE = frozenset(
         KafkaError.NETWORK_EXCEPTION,
     }
 )
-#: What brokers answer for a moment while leaders move: in a rolling restart, and just after a topic was created.
+#: Transient errors while leaders move: in a rolling restart, and just after a topic was created.
 LEADER_ELECTION_ERRORS = frozenset(
     {
         KafkaError.NOT_LEADER_FOR_PARTITION,
@@ -63,38 +63,37 @@ LEADER_ELECTION_ERRORS = frozenset(
 _LOGIN_REFUSED = LoginFault(
     LOGIN, "The broker refused the login.", "Check security.protocol, sasl.mechanism and the login of the connection."
 )
-#: How long brokers that do not answer as they should are asked by hand for the reason.
+#: Seconds to probe brokers for the reason of a failure.
 _PROBE_SECONDS = 3.0
 _PROBE_AGAIN_SECONDS = 2.0
 
 
 class BrokerFailures:
-    """What librdkafka tells in the background of one connection's clients, and what a failure is called in the light of
-    it.
+    """The background errors of one connection's clients, and the error for a failure that they explain.
 
     :param config: the connection.
-    :param with_field_names: puts a message that names properties into words that the user knows.
+    :param with_field_names: adds the names of the form's fields to a message.
     """
 
     def __init__(self, config: KafkaClientConfig, with_field_names: Callable[[str], str]) -> None:
         self._config = config
         self._with_field_names = with_field_names
-        self._told: list[KafkaError] = []
+        self._errors: list[KafkaError] = []
         self._asked: tuple[float, LoginFault | None] | None = None
 
     def add(self, error: KafkaError) -> None:
         """The clients' ``error_cb``."""
-        self._told.append(error)
+        self._errors.append(error)
 
     def forget(self) -> None:
-        """What went wrong before is not the cause of what goes wrong from now on."""
-        self._told.clear()
+        """Forget earlier errors, which are not the cause of later failures."""
+        self._errors.clear()
         self._asked = None
 
     def is_final(self, waited: float, timeout: float) -> bool:
-        """Whether to wait any longer for a first answer is in vain.
+        """Return whether further waiting for a first answer cannot succeed.
 
-        :param waited: seconds until now; who does not answer may do so later, at least for half of the time-out.
+        :param waited: seconds until now; a server that does not answer gets at least half of the time-out.
         """
         fault = self._fault(timeout)
         return fault is not None and (not fault.transient or waited > timeout / 2)
@@ -102,15 +101,15 @@ class BrokerFailures:
     def to_error(
         self, error: Exception, action: str, timeout: float, required_acl: str | None = None
     ) -> BrokerError | UnknownTopicError:
-        """The failure, under its name.
+        """The failure as an error of this package.
 
-        :param action: what was asked, for the message.
-        :param timeout: seconds that an answer was waited for.
-        :param required_acl: the permission that this takes, such as ``"READ on topic 'orders'"``.
+        :param action: of the request, for the message.
+        :param timeout: of the request, in seconds.
+        :param required_acl: the required permission, such as ``"READ on topic 'orders'"``.
         """
         code = code_of(error)
         where = f"{self._config.bootstrap_servers} (connection {self._config.conn_id!r})"
-        said = "; ".join(dict.fromkeys(e.str() for e in self._told[-3:])) or text_of(error)
+        said = "; ".join(dict.fromkeys(e.str() for e in self._errors[-3:])) or text_of(error)
         fault = self._fault(timeout) if code in _UNREACHABLE | _REFUSED else None
         if fault is None and code in _AUTHENTICATION:
             fault = find_login_fault(text_of(error)) or _LOGIN_REFUSED
@@ -147,21 +146,21 @@ class BrokerFailures:
         return BrokerAuthenticationError(self._with_field_names(f"{fault} The login was refused by {where}."))
 
     def _fault(self, timeout: float) -> LoginFault | None:
-        """What is wrong with TLS or login, as far as it was noticed until now."""
-        if not self._told:
+        """The fault of TLS or login, as far as it is known."""
+        if not self._errors:
             return None
-        codes = {error.code() for error in self._told}
-        fault = worst_login_fault(error.str() for error in self._told)
+        codes = {error.code() for error in self._errors}
+        fault = worst_login_fault(error.str() for error in self._errors)
         if (fault is None or fault.inconclusive) and KafkaError._RESOLVE not in codes:
             found = self._listener_fault(min(_PROBE_SECONDS, timeout / 2))
-            # What the client says of TLS or login is not in doubt; what it guesses from the end of a connection is.
+            # The client's errors about TLS or login are reliable; its guesses from a closed connection are not.
             fault = found or (fault if codes & _REFUSED else None)
         if fault is None and codes & _AUTHENTICATION:
             fault = _LOGIN_REFUSED
         return fault and of_expired_certificate(fault, self._config.certificate_expires_at, datetime.now(timezone.utc))
 
     def _listener_fault(self, seconds: float) -> LoginFault | None:
-        """What listeners answer, who are not asked all the time."""
+        """The fault that probing the listeners finds, cached for some seconds."""
         if self._asked is None or time.monotonic() > self._asked[0] + _PROBE_AGAIN_SECONDS:
             found = find_listener_fault(self._config, seconds)
             self._asked = (time.monotonic(), found)
@@ -169,12 +168,12 @@ class BrokerFailures:
 
 
 def code_of(error: BaseException | None) -> int:
-    """Kafka's number of the failure; a future that was never resolved has timed out."""
+    """Kafka's error code; that of a time-out for a future that was never resolved."""
     cause = error.args[0] if isinstance(error, KafkaException) and error.args else None
     return cause.code() if isinstance(cause, KafkaError) else KafkaError._TIMED_OUT
 
 
 def text_of(error: Exception) -> str:
-    """What it says, without Kafka's wrapping."""
+    """The message of an error, without Kafka's wrapping."""
     cause: object = error.args[0] if error.args else error
     return cause.str() if isinstance(cause, KafkaError) else str(cause) or type(error).__name__

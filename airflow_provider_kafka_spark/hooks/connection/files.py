@@ -1,6 +1,4 @@
-"""What a connection's login needs from this worker's disk: certificates, keys, key stores, a keytab, tickets. Read
-before anything is submitted.
-"""
+"""Read the files of a connection's login on this worker: certificates, keys, key stores, a keytab, tickets."""
 
 from __future__ import annotations
 
@@ -40,7 +38,7 @@ from airflow_provider_kafka_spark.core.connection.tls import PemSource, StoreSou
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError
 
 _Key = rsa.RSAPrivateKey | dsa.DSAPrivateKey | ec.EllipticCurvePrivateKey
-#: More than any bundle of authorities; a device or a log is not read to its end.
+#: Larger than any CA bundle; a device or a log is not read to its end.
 _LARGEST = 16 * 1024 * 1024
 _JKS_MAGIC = b"\xfe\xed\xfe\xed"
 _DER_SEQUENCE = b"\x30"
@@ -48,11 +46,11 @@ _KEY_BLOCK = re.compile(rb"-----BEGIN ([A-Z ]*PRIVATE KEY)-----.*?-----END \1---
 
 
 def configure(conn_id: str, extra: Mapping[str, Any]) -> KafkaClientConfig:
-    """The configurations of both clients, with everything that the connection's files hold.
+    """The configurations of both clients, with the contents of the connection's files.
 
     :param extra: a librdkafka configuration, or one with Java's names.
     :raises ConnectionConfigError: if the connection cannot be translated, or one of its files is missing, unreadable,
-        damaged, or not what the property says.
+        damaged, or of another kind.
     """
     parsed = parse(conn_id, extra)
     return parsed.config(read_login_files(parsed))
@@ -110,7 +108,7 @@ class _Reader:
         return _as_pem(self._certificates(source.name, self._pem(source)))
 
     def _folder(self, name: str, folder: Path) -> list[x509.Certificate]:
-        """All certificates of a folder; librdkafka itself would see only those under names made by ``c_rehash``."""
+        """All certificates of a folder; librdkafka alone reads only those with names by ``c_rehash``."""
         try:
             files = sorted(file for file in folder.iterdir() if file.is_file())
         except OSError as error:
@@ -156,7 +154,7 @@ class _Reader:
         return self._identity(store.name, chain, store.name, self._supported(store.name, opened.key))
 
     def _identity(self, chain_name: str, chain: list[x509.Certificate], key_name: str, key: _Key) -> dict[str, Any]:
-        """A certificate and its key, which must belong together; the client's own certificate comes first."""
+        """A certificate and its key, which must match; the client's own certificate comes first."""
         own = [certificate for certificate in chain if _public(certificate.public_key()) == _public(key.public_key())]
         if not own:
             raise ConnectionConfigError(
@@ -210,7 +208,7 @@ class _Reader:
         return key
 
     def _kind(self, store: StoreSource, content: bytes) -> str:
-        """What a store really is: Java itself reads PKCS#12 under the name JKS, which was its default for long."""
+        """The actual type of a store: Java also reads PKCS#12 under the name JKS, its former default."""
         if content.startswith(_JKS_MAGIC):
             kind = "JKS"
         elif b"-----BEGIN" in content:
@@ -240,7 +238,7 @@ class _Reader:
     def _check_jks(self, store: StoreSource, content: bytes) -> None:
         if store.password is None:
             return
-        # The last 20 bytes are a digest of the password, these words, and the rest.
+        # The last 20 bytes are a digest of the password, this text, and the rest.
         salted = store.password.encode("utf-16-be") + b"Mighty Aphrodite" + content[:-20]
         if hashlib.sha1(salted, usedforsecurity=False).digest() != content[-20:]:
             name = f"{store.name.removesuffix('.location')}.password"
@@ -255,7 +253,7 @@ class _Reader:
         path = Path(location)
         try:
             status = path.stat()
-            # Opening a named pipe would wait for ever.
+            # Opening a named pipe would block forever.
             if not stat.S_ISREG(status.st_mode):
                 raise self._error(
                     name, f"a file; {location} is {'a folder' if stat.S_ISDIR(status.st_mode) else 'no regular file'}."
@@ -294,7 +292,7 @@ def _load_key(block: bytes, password: str | None) -> object:
     except TypeError:
         if not password:
             raise
-        # A password for a key that has none is no error to librdkafka.
+        # librdkafka ignores a password for an unencrypted key.
         return load_pem_private_key(block, None)
 
 

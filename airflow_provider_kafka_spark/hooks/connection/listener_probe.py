@@ -1,6 +1,4 @@
-"""What a broker's listener speaks, asked by hand: librdkafka only tells that it was disconnected, or that a certificate
-is not good.
-"""
+"""Probe the protocol of a broker's listener: librdkafka only reports a closed connection or an invalid certificate."""
 
 from __future__ import annotations
 
@@ -33,28 +31,28 @@ from airflow_provider_kafka_spark.core.connection.faults import (
 
 T = TypeVar("T")
 
-#: What is asked, since every listener answers it without a login: SaslHandshake, version 1.
+#: The request, which every listener answers without a login: SaslHandshake, version 1.
 _SASL_HANDSHAKE = 17
 _UNSUPPORTED_MECHANISM, _ILLEGAL_STATE = 33, 34
-#: How the answers of web servers begin, with a status or without.
+#: The start of a web server's answers, with or without a status.
 _OF_WEB_SERVERS = (b"HTTP", b"<!DO")
 _LONGEST_ANSWER = 64 * 1024
-#: Of a list of brokers, as many as are asked.
+#: The maximum number of brokers to probe.
 _MOST_SERVERS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """:param mechanisms: by which the listener lets clients log in."""
+    """:param mechanisms: the listener's SASL mechanisms."""
 
     error: int
     mechanisms: tuple[str, ...]
 
 
 def find_listener_fault(config: KafkaClientConfig, seconds: float) -> LoginFault | None:
-    """Why the connection and its brokers do not go together; None if nothing is wrong, or no broker can be reached.
+    """The mismatch between the connection and its brokers; None if there is none, or no broker is reachable.
 
-    Nobody logs in here, so a wrong password is not found.
+    It does not log in, so a wrong password is not found.
 
     :param seconds: for all brokers together.
     """
@@ -67,10 +65,10 @@ def find_listener_fault(config: KafkaClientConfig, seconds: float) -> LoginFault
 def ask_each(
     servers: Iterable[Server], call: Callable[[Server], T], seconds: float
 ) -> Iterator[tuple[Server, T | Exception]]:
-    """Ask all at once, each once; who does not answer in time is left out.
+    """Query all at once, each once; servers that do not answer in time are left out.
 
-    Looking up a name cannot be stopped, so a thread may live on for the resolver's own time-out. It does not keep the
-    process.
+    A name lookup cannot be interrupted, so a thread may live until the resolver's time-out. It does not keep the
+    process alive.
     """
     answers: SimpleQueue[tuple[Server, T | Exception]] = SimpleQueue()
 
@@ -90,7 +88,7 @@ def ask_each(
 
 
 def probe_listener(config: KafkaClientConfig, server: Server, deadline: float) -> LoginFault | None:
-    """Ask one broker's listener, up to the login.
+    """Probe one broker's listener, up to the login.
 
     :param deadline: on the monotonic clock.
     :raises OSError: if it cannot be reached, or does not answer in time.
@@ -102,7 +100,7 @@ def probe_listener(config: KafkaClientConfig, server: Server, deadline: float) -
 
 
 class _WebServerError(Exception):
-    """The answer is one of HTTP."""
+    """The answer is HTTP."""
 
 
 def _probe(config: KafkaClientConfig, server: Server, deadline: float) -> LoginFault | None:
@@ -115,7 +113,7 @@ def _probe(config: KafkaClientConfig, server: Server, deadline: float) -> LoginF
         try:
             answer = _ask(config, server, deadline)
         except EOFError:
-            # A broker that is just stopping ends the connection too; only one that answers in TLS is sure to speak it.
+            # A stopping broker closes the connection too; only an answer in TLS is reliable.
             return SPEAKS_TLS if _speaks_tls(server, deadline) else None
     if config.mechanism is None:
         return asks_for_login(answer.mechanisms) if answer.error == _UNSUPPORTED_MECHANISM else None
@@ -125,12 +123,12 @@ def _probe(config: KafkaClientConfig, server: Server, deadline: float) -> LoginF
 
 
 def tls_context(config: KafkaClientConfig) -> ssl.SSLContext:
-    """Trust and certificate of the connection, as librdkafka has them.
+    """The trust store and certificate of the connection, as librdkafka has them.
 
-    :raises ssl.SSLError: if OpenSSL does not take one of them.
+    :raises ssl.SSLError: if OpenSSL refuses one of them.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    # Newer Pythons are stricter about an authority's own certificate than either client.
+    # Newer Python versions are stricter about CA certificates than either client.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     properties = config.librdkafka
     context.check_hostname = properties.get("ssl.endpoint.identification.algorithm") != "none"
@@ -146,7 +144,7 @@ def tls_context(config: KafkaClientConfig) -> ssl.SSLContext:
 
 @contextmanager
 def _readable(text: str) -> Iterator[str]:
-    """Python's OpenSSL reads certificates from files only; this one is never on a disk where the system permits it."""
+    """A file for Python's OpenSSL, which reads certificates from files only; in memory if the system supports it."""
     if sys.platform == "linux":
         with os.fdopen(os.memfd_create("certificate"), "w") as file:
             file.write(text)
@@ -176,7 +174,7 @@ def _tls_fault(config: KafkaClientConfig, server: Server, deadline: float, error
 
 def _speaks_tls(server: Server, deadline: float) -> bool:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    # Nothing is sent: it is only about whether somebody answers.
+    # No data is sent: only the answer matters.
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     try:
@@ -195,7 +193,7 @@ def _speaks_tls(server: Server, deadline: float) -> bool:
 
 
 def _ask(config: KafkaClientConfig, server: Server, deadline: float, context: ssl.SSLContext | None = None) -> _Answer:
-    """:raises EOFError: if the connection was ended, or what came is no answer of Kafka's."""
+    """:raises EOFError: if the connection was closed, or the answer is not Kafka's."""
     with socket.create_connection(server, _left(deadline)) as connection:
         connection.settimeout(_left(deadline))
         if context is None:
@@ -213,7 +211,7 @@ def _handshake(connection: socket.socket, mechanism: str | None, deadline: float
         raise _WebServerError
     (length,) = struct.unpack(">i", beginning)
     if not 10 <= length <= _LONGEST_ANSWER:
-        raise EOFError(f"no answer of Kafka's: {length} bytes")
+        raise EOFError(f"not an answer of Kafka: {length} bytes")
     content = _read(connection, length, deadline)
     try:
         _, error, count = struct.unpack_from(">ihi", content)

@@ -1,11 +1,10 @@
-"""A class data archive for the driver's JVM: parsed classes, mapped into memory in place of being read from 280 jars at
+"""A class data archive for the driver's JVM: parsed classes, mapped into memory instead of being read from 280 jars at
 every start.
 
-It saves about a fifth of the time of a small job on a local master. The JVM makes it when a job ends
-(``-XX:ArchiveClassesAtExit``, since Java 13), which takes some 15 s once, so the second job of a machine makes it,
-every later one uses it, and a worker that runs one job only never pays for it. An archive of another JVM or class path
-is ignored by the JVM; a truncated one would crash it, so an archive appears whole, tried and with its size noted, or
-not at all.
+It saves about a fifth of the time of a small job on a local master. The JVM writes it when a job ends
+(``-XX:ArchiveClassesAtExit``, since Java 13), which takes some 15 s once. So the second job of a machine writes it, and
+every later one uses it; a worker with only one job does not write it. The JVM ignores an archive of another JVM or
+class path, but a truncated one would crash it. So an archive is stored only complete, tested and with its size.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from airflow_provider_kafka_spark.hooks.runtime.spark_home import SparkHome
 SWITCH_VARIABLE = "AIRFLOW_KAFKA_SPARK_CLASS_ARCHIVE"
 _OLDEST_JAVA = 13
 _TRIAL_SECONDS = 60
-#: What the JVM has to say about classes that cannot be archived interests nobody.
+#: Suppresses the JVM's warnings about classes that cannot be archived.
 _QUIET = "-Xlog:cds*=off"
 _NEW = "classes.jsa"
 
@@ -38,11 +37,11 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ClassArchive:
-    """The archive that belongs to one JVM, one Spark and one class path.
+    """The archive of one JVM, one Spark and one class path.
 
     :param java: runs the driver.
     :param home: the Spark.
-    :param class_path: what is added to Spark's own jars.
+    :param class_path: the jars in addition to Spark's own.
     """
 
     java: Java
@@ -51,7 +50,7 @@ class ClassArchive:
 
     @property
     def path(self) -> Path:
-        """Where it is kept, whether it is there or not."""
+        """The path of the archive, whether it exists or not."""
         identity = [
             str(self.java.executable.resolve()),
             str(self.java.executable.resolve().stat().st_mtime_ns),
@@ -70,21 +69,21 @@ class ClassArchive:
 
     @property
     def is_ready(self) -> bool:
-        """Whether it is there, as large as it was when it was made."""
+        """Whether it exists with its recorded size."""
         try:
             return self.path.stat().st_size == int(self._size_file.read_text())
         except (OSError, ValueError):
             return False
 
     def jvm_options(self, folder: Path) -> str:
-        """The options by which a driver uses the archive, or makes it in ``folder``, as Spark's launcher splits them;
+        """The options for a driver to use the archive, or to write it in ``folder``, as Spark's launcher splits them;
         none for the first job of a machine.
         """
         try:
             check_private(cache_root())
             check_private(self.path.parent)
         except OSError as error:
-            log.warning("No class archive, by which jobs start faster: %s", error)
+            log.warning("No class archive, with which jobs start faster: %s", error)
             return ""
         if self.is_ready:
             return f"{java_option(f'-XX:SharedArchiveFile={self.path}')} {_QUIET}"
@@ -94,7 +93,7 @@ class ClassArchive:
         return f"{java_option(f'-XX:ArchiveClassesAtExit={folder / _NEW}')} {_QUIET}"
 
     def _seen_before(self) -> bool:
-        """Whether this machine has run such a job before; from now on it has."""
+        """Whether this machine has run such a job before; the call records it."""
         seen = self.path.with_suffix(".seen")
         try:
             if seen.exists():
@@ -106,9 +105,9 @@ class ClassArchive:
         return False
 
     def keep(self, folder: Path) -> None:
-        """Keep what a driver that ended well has made in ``folder``, if it made one and a JVM starts with it.
+        """Store the archive that a successful driver has written in ``folder``, if a JVM starts with it.
 
-        Nothing depends on it, so what goes wrong here is only logged.
+        A failure is only logged, since nothing depends on it.
         """
         made = folder / _NEW
         if not made.is_file():
@@ -118,7 +117,7 @@ class ClassArchive:
             self._try(made)
             self._make_folder()
             shutil.move(made, partial)
-            # In this order a reader sees an archive without its size, and leaves it alone, but never a wrong one.
+            # In this order a reader may see an archive without its size, which it ignores, but never a wrong one.
             self._size_file.unlink(missing_ok=True)
             partial.replace(self.path)
             self._size_file.write_text(str(self.path.stat().st_size))
@@ -145,7 +144,7 @@ class ClassArchive:
                 "SPARK_HOME": str(self.home.jars.parent),
                 "SPARK_SUBMIT_OPTS": f"{java_option(f'-XX:SharedArchiveFile={made}')} {_QUIET}",
             },
-            # A JVM that crashes leaves its report where it runs.
+            # A JVM that crashes writes its report to its working directory.
             cwd=made.parent,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

@@ -1,6 +1,4 @@
-"""Where Spark's Kafka connector comes from: fetched and kept, a folder of jars, a Maven coordinate, or the cluster's
-own.
-"""
+"""Sources of Spark's Kafka connector: fetched jars, a folder of jars, a Maven coordinate, or the cluster."""
 
 from __future__ import annotations
 
@@ -21,11 +19,11 @@ _COORDINATE = re.compile(r"[^:/\s]+:[^:/\s]+:[^:/\s]+")
 def connector_jars(wanted: str | None, home: Callable[[], SparkHome] = find_spark_home) -> list[Path]:
     """The connector's jars, kafka-clients among them.
 
-    :param wanted: None for those of the Spark in use, which are fetched once and kept; a folder or glob of jars; or a
+    :param wanted: None for those of the Spark in use, which are fetched once and cached; a folder or glob of jars; or a
         Maven coordinate.
-    :param home: the Spark in use, which is asked for only if its version matters.
-    :raises SparkSubmitNotFoundError: if there is no Spark to tell the version.
-    :raises JarError: if they are not to be had, or not to be read.
+    :param home: finds the Spark in use; called only if its version matters.
+    :raises SparkSubmitNotFoundError: if there is no Spark with a version.
+    :raises JarError: if they are unavailable or unreadable.
     """
     if wanted is None:
         return resolve(home().connector_coordinates, excludes=CONNECTOR_EXCLUDES)
@@ -35,12 +33,12 @@ def connector_jars(wanted: str | None, home: Callable[[], SparkHome] = find_spar
 
 
 def client_jars(wanted: str | None, home: Callable[[], SparkHome] = find_spark_home) -> list[Path]:
-    """What Kafka's Java client needs on this machine: the connector's jars, and of Spark's own those that a login by
-    OAUTHBEARER needs.
+    """The jars of Kafka's Java client on this machine: the connector's, and those of Spark that an OAUTHBEARER login
+    needs.
 
     :param wanted: as for :func:`connector_jars`; or ``"provided"``, where the cluster has its own: then those of the
         Spark in use are fetched.
-    :raises SparkSubmitNotFoundError: if there is no Spark whose they are.
+    :raises SparkSubmitNotFoundError: if there is no Spark.
     :raises JarError: as :func:`connector_jars`.
     """
     jars = home().jars
@@ -53,7 +51,7 @@ def client_jars(wanted: str | None, home: Callable[[], SparkHome] = find_spark_h
 def _readable_jars(wanted: str) -> list[Path]:
     path = Path(wanted)
     found = path.glob("*") if path.is_dir() else path.parent.glob(path.name)
-    # A dangling link is no file, and is told as unreadable.
+    # A dangling link is reported as unreadable.
     jars = sorted(jar for jar in found if jar.suffix == ".jar" and not jar.is_dir())
     unreadable = [str(jar) for jar in jars if not os.access(jar, os.R_OK)]
     if unreadable:

@@ -1,7 +1,7 @@
-"""Maven coordinates to jar files on this machine, each set fetched once and then kept.
+"""Resolve Maven coordinates to jar files on this machine; each set is fetched once and cached.
 
-The resolver is Ivy, which comes with every Spark distribution, so nothing has to be installed for it. Resolving with
-``spark-submit --packages`` instead would do the same work, and pay for it, at every start of a job.
+The resolver is Ivy, which comes with every Spark distribution, so nothing has to be installed for it.
+``spark-submit --packages`` would do the same work at every start of a job.
 """
 
 from __future__ import annotations
@@ -49,17 +49,18 @@ def resolve(
     """Return the jars of ``coordinates`` and of everything they depend on at run time, sorted by name.
 
     The first call for a set fetches it; every later call, from any process, reads a folder and starts no Java. The
-    folder appears whole or not at all, and two processes that want it at once fetch it once. ``~/.ivy2`` and ``~/.m2``
-    are neither read nor written: a half-filled one of another tool breaks a resolution.
+    folder is created atomically, and two processes that need it at once fetch it once. ``~/.ivy2`` and ``~/.m2`` are
+    neither read nor written: an incomplete one of another tool breaks a resolution.
 
     :param coordinates: such as ``["org.apache.kafka:kafka_2.13:4.2.0"]``
-    :param excludes: modules to leave out with what only they need, such as ``["org.apache.hadoop:hadoop-client-api"]``
+    :param excludes: modules to leave out with their own dependencies, such as
+        ``["org.apache.hadoop:hadoop-client-api"]``
     :param repository: URL of a Maven repository that mirrors Maven Central, which is the default. Without it, the
         environment variable ``AIRFLOW_KAFKA_SPARK_MAVEN_REPOSITORY`` is read
     :param ivy_jar: the Ivy to use; by default the one of ``SPARK_HOME`` or of the installed ``pyspark``
     :param root: the cache folder, :func:`cache_root` by default
     :param timeout: seconds for everything: waiting for another process that resolves, and resolving
-    :raises JarError: a coordinate is malformed, or not to be had, or there is no Ivy
+    :raises JarError: a coordinate is malformed or unavailable, or there is no Ivy
     :raises JavaNotFoundError: a set has to be fetched, and there is no Java to run Ivy
     """
     modules = [_split(coordinate, 3, "group:artifact:version") for coordinate in coordinates]
@@ -83,7 +84,7 @@ def resolve(
 
 
 def cache_root() -> Path:
-    """Return the folder where this package keeps what it fetched.
+    """Return the folder where this package caches downloads.
 
     ``AIRFLOW_KAFKA_SPARK_CACHE`` if set; ``.cache`` of the checkout if the package runs from one; else the user's cache
     folder.
@@ -140,7 +141,7 @@ def _check_folders(*folders: Path) -> None:
 
 
 def _read(folder: Path) -> list[Path] | None:
-    """Return what an earlier resolution left, or nothing if it is not there or somebody removed jars from it."""
+    """Return the jars of an earlier resolution, or None if there is none or jars were removed."""
     try:
         names = (folder / _MARKER).read_text().splitlines()
     except OSError:
@@ -151,7 +152,7 @@ def _read(folder: Path) -> list[Path] | None:
 
 @contextmanager
 def _lock(root: Path, store: Path, deadline: float) -> Iterator[IO[str]]:
-    """Hold the one lock of the store: all resolutions share one Ivy cache, which Ivy itself does not guard."""
+    """Hold the lock of the store: all resolutions share one Ivy cache, which Ivy itself does not lock."""
     path = store / "lock"
     try:
         make_private(root)
@@ -170,8 +171,8 @@ def _lock(root: Path, store: Path, deadline: float) -> Iterator[IO[str]]:
             except BlockingIOError as error:
                 if time.monotonic() >= deadline:
                     raise JarError(
-                        f"Expected another process's resolution to end in time; {path} is still locked. See who holds "
-                        f"it with `fuser {path}`, or give a longer time-out."
+                        f"Expected another process's resolution to end in time; {path} is still locked. `fuser "
+                        f"{path}` shows which process holds it; end that, or give a longer time-out."
                     ) from error
                 time.sleep(0.1)
         yield lock
@@ -198,7 +199,7 @@ def _fetch(
         (work / "ivysettings.xml").write_text(_ivy_settings(repository))
         command = [
             str(java.executable),
-            # Ivy looks into its user folder even when every other path is given.
+            # Ivy reads its user folder even when every other path is set.
             f"-Divy.default.ivy.user.dir={store / 'ivy'}",
             *("-jar", str(ivy)),
             *("-settings", str(work / "ivysettings.xml")),
@@ -270,7 +271,7 @@ def _run(
             errors="replace",
             timeout=max(1.0, deadline - time.monotonic()),
             check=False,
-            # Ivy holds the lock too: if we are killed, nobody else writes its cache until it has ended.
+            # Ivy inherits the lock: if this process is killed, no other one writes the cache until Ivy has ended.
             pass_fds=(lock.fileno(),),
         )
     except subprocess.TimeoutExpired as error:
@@ -301,12 +302,12 @@ def _names(modules: Sequence[tuple[str, ...]]) -> str:
 
 def _advice(store: Path) -> str:
     return (
-        "Check the coordinate and the network; behind a mirror set "
-        f"{REPOSITORY_VARIABLE} to its URL; if a download was cut off, remove {store / 'ivy'}."
+        f"Check the coordinate and the network; with a mirror set {REPOSITORY_VARIABLE} to its URL; if a download was "
+        f"cut off, remove {store / 'ivy'}."
     )
 
 
 def _tail(output: str) -> str:
-    # Ivy draws its progress with dots, one line per artifact: they would push the reason out of the tail.
+    # Ivy prints its progress as dots, one line per artifact, which would push the reason out of the tail.
     lines = [line for line in output.splitlines() if line.strip() and not line.startswith((".", "downloading "))]
     return "Ivy's last words:\n" + "\n".join(lines[-_TAIL_LINES:])

@@ -1,4 +1,4 @@
-"""Which Java runs Spark, Ivy and the local services, and whether it is new enough."""
+"""Find the Java for Spark, Ivy and the local services, and check its version."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _VERSION = re.compile(r'version "(\d+)(?:\.(\d+))?')
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A ``java`` that was started once and told its version.
+    """A ``java`` with a known version.
 
     :param executable: the file to run
     :param major: its feature release, such as ``17``
@@ -30,7 +30,7 @@ class Java:
     major: int
 
     def crash_options(self, report: str) -> list[str]:
-        """Options by which a JVM that crashes leaves no memory behind: no core dump, and its report only there.
+        """Options for a JVM that crashes: no core dump, and a report only at this path.
 
         :param report: path of the report; ``/dev/null`` for none.
         """
@@ -39,11 +39,11 @@ class Java:
 
 
 def find_java(minimum: int = 17, environ: Mapping[str, str] | None = None) -> Java:
-    """Return the ``java`` that Spark's own scripts would use, which answers and is at least of release ``minimum``.
+    """Return the ``java`` that Spark's own scripts use, if it works and has at least release ``minimum``.
 
-    ``JAVA_HOME`` decides if it is set, because ``spark-submit`` does not look further either; else the PATH does.
+    If ``JAVA_HOME`` is set, only that is used, as by ``spark-submit``; otherwise the PATH.
 
-    :param minimum: the oldest release that will do: 17 for Spark 4 and Kafka 4, 8 for Spark 3.5
+    :param minimum: the oldest accepted release: 17 for Spark 4 and Kafka 4, 8 for Spark 3.5
     :param environ: the environment to look in, this process's own by default
     :raises JavaNotFoundError: there is none, it does not run, or it is too old
     """
@@ -63,7 +63,7 @@ def find_java(minimum: int = 17, environ: Mapping[str, str] | None = None) -> Ja
 
 
 def _locate(environ: Mapping[str, str]) -> tuple[Path | None, str]:
-    """Return the file, if there is one, and a sentence about where it was sought."""
+    """Return the file or None, and a description of the searched places."""
     home = environ.get("JAVA_HOME")
     if home:
         candidate = Path(home) / "bin" / "java"
@@ -76,9 +76,9 @@ def _locate(environ: Mapping[str, str]) -> tuple[Path | None, str]:
 
 @lru_cache(maxsize=16)
 def java_major(executable: Path) -> int:
-    """Return the feature release that ``java -version`` tells.
+    """Return the feature release that ``java -version`` prints.
 
-    :raises JavaNotFoundError: it does not run, or tells no version
+    :raises JavaNotFoundError: it does not run, or prints no version
     """
     try:
         # A machine under load may take seconds for a JVM; one that takes a minute is broken.
@@ -91,11 +91,11 @@ def java_major(executable: Path) -> int:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise JavaNotFoundError(f"Expected {executable} to tell its version; got {error}.") from error
+        raise JavaNotFoundError(f"Expected {executable} to print its version; got {error}.") from error
     match = _VERSION.search(answer.stderr + answer.stdout)
     if answer.returncode != 0 or match is None:
         raise JavaNotFoundError(
-            f'Expected {executable} to tell its version, such as version "17.0.15"; got exit code '
+            f'Expected {executable} to print its version, such as version "17.0.15"; got exit code '
             f"{answer.returncode} and {(answer.stderr + answer.stdout)[-500:]!r}."
         )
     first, second = int(match[1]), int(match[2] or 0)

@@ -1,4 +1,4 @@
-"""Folders from which code is loaded: nobody else may write to them."""
+"""Folders from which code is loaded, which other users must not be able to write."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
 def make_private(folder: Path) -> None:
-    """Make a folder that only this user can read, whatever the umask, if it is not there.
+    """Create a folder that only this user can read, whatever the umask, if it does not exist.
 
     :raises PermissionError: as :func:`check_private`.
-    :raises OSError: if it cannot be made.
+    :raises OSError: if it cannot be created.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -23,7 +23,7 @@ def make_private(folder: Path) -> None:
 
 
 def check_private(folder: Path) -> None:
-    """Refuse a folder that is not this user's or root's, or that others may write. One that is not there passes.
+    """Check that a folder belongs to this user or root, and that others cannot write it. A missing folder passes.
 
     :raises PermissionError: saying what to do.
     """

@@ -1,4 +1,4 @@
-"""Processes that share a group: whether any still runs, and how to end them all."""
+"""End all processes of a group."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _GRACE_SECONDS = 10.0
 
 
 def end_group(group: int) -> None:
-    """Ask every process of a group to end, and kill those that have not after 10 s.
+    """Ask every process of a group to end, and kill the remaining ones after 10 s.
 
     :param group: id of the group, which is that of the process that leads it.
     """
@@ -27,18 +27,18 @@ def _signal(group: int, number: signal.Signals) -> bool:
     try:
         os.killpg(group, number)
     except (ProcessLookupError, PermissionError):
-        # Gone, or an id that someone else has got in the meantime.
+        # Gone, or the id now belongs to another user's process.
         return False
     return True
 
 
 def _is_alive(group: int) -> bool:
-    """Whether the group has a member that is no zombie: spark-submit's shell leaves one, and in a container nobody may
-    reap it.
+    """Whether the group has a member that is not a zombie: spark-submit's shell leaves one, which may not be reaped in
+    a container.
     """
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
-            # The name in brackets may hold anything, spaces and brackets too.
+            # The name in brackets may contain spaces and brackets.
             state, _, member_of = stat.read_text().rpartition(")")[2].split()[:3]
         except (OSError, ValueError):
             continue

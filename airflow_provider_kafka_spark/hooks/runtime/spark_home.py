@@ -15,7 +15,7 @@ from pathlib import Path
 
 from airflow_provider_kafka_spark.core.errors import JarError, SparkSubmitNotFoundError, SparkVersionError
 
-#: Of the Python packages that this package requires: the whole test suite runs with it.
+#: The required version of the Python packages; the whole test suite runs with it.
 REQUIRED_SPARK = "4.0.0"
 
 _CORE_JAR = re.compile(r"spark-core_(?P<scala>\d+\.\d+)-(?P<spark>\d+\.\d+\.\d+\S*)\.jar")
@@ -25,7 +25,7 @@ CONNECTOR_EXCLUDES = ("org.apache.hadoop:hadoop-client-api", "org.apache.hadoop:
 
 @dataclass(frozen=True, slots=True)
 class SparkHome:
-    """A Spark distribution, as its ``spark-submit`` would find it.
+    """A Spark distribution, as its ``spark-submit`` finds it.
 
     :param submit: the ``spark-submit`` to run.
     :param jars: the folder of Spark's own jars.
@@ -53,16 +53,16 @@ class SparkHome:
 
 
 def find_spark_home(binary: str = "spark-submit", environ: Mapping[str, str] | None = None) -> SparkHome:
-    """Find ``spark-submit`` on the PATH, in SPARK_HOME, or in the installed ``pyspark``, and tell its version.
+    """Find ``spark-submit`` on the PATH, in SPARK_HOME, or in the installed ``pyspark``, with its version.
 
-    Airflow's worker often runs without its environment's ``bin`` on the PATH, so the folder of this Python is looked at
+    Airflow's worker often runs without its environment's ``bin`` on the PATH, so the folder of this Python is searched
     too.
 
     :param binary: the name that the Spark connection gives.
     :param environ: the environment to look in, this process's own by default.
     :raises SparkSubmitNotFoundError: if there is none.
     :raises SparkVersionError: if it is that of the installed ``pyspark``, and ``pyspark-client`` is of another version.
-    :raises JarError: if its jars do not tell the version.
+    :raises JarError: if its jars do not show the version.
     """
     env = os.environ if environ is None else environ
     # spark-submit itself follows SPARK_HOME first, wherever the script lies.
@@ -86,7 +86,7 @@ def find_spark_home(binary: str = "spark-submit", environ: Mapping[str, str] | N
                     _check_pyspark()
                 return SparkHome(submit, folder / "jars", match["spark"], match["scala"])
     raise JarError(
-        f"The Spark version of {submit} must be told by a spark-core jar in one of "
+        f"The Spark version of {submit} must be that of a spark-core jar in one of "
         f"{[str(folder / 'jars') for folder in candidates]}; there is none. Set SPARK_HOME to the distribution, or "
         "name the connector yourself with kafka_connector=."
     )

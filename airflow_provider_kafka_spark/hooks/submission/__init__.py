@@ -1,1 +1,1 @@
-"""One run of ``spark-submit``: where it runs, what it gets, and how it ends."""
+"""One run of ``spark-submit``: its cluster, its files and options, and its end."""

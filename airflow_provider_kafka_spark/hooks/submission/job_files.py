@@ -1,6 +1,4 @@
-"""The files that travel with a job: its request, and our own Python code, so that a driver needs nothing installed but
-Spark.
-"""
+"""The files of a job: its request, and this package's Python code, so that a driver needs only Spark."""
 
 from __future__ import annotations
 
@@ -19,7 +17,7 @@ from airflow_provider_kafka_spark.core.job.file_names import CODE, REQUEST
 from airflow_provider_kafka_spark.core.protocol import JobRequest
 
 _PACKAGE = Path(airflow_provider_kafka_spark.__file__).parent
-#: What runs on a driver; the rest is Airflow's side.
+#: The packages that run on a driver.
 _TRAVELLING = ("core", "jobs")
 _SOURCES = (".py", ".java")
 _PREFIX = "airflow-kafka-spark-"
@@ -28,14 +26,14 @@ _OWNED = re.compile(rf"{_PREFIX}(?P<pid>\d+)-(?P<started>\d+)-.*")
 
 @contextmanager
 def job_folder() -> Iterator[Path]:
-    """A folder that only this user can read, gone afterwards whatever happened.
+    """A folder that only this user can read, which is always removed afterwards.
 
-    What a worker that was killed has left is removed by the next one.
+    The folder of a killed worker is removed by the next one.
 
-    :raises JobFolderError: if it cannot be made.
+    :raises JobFolderError: if it cannot be created.
     """
     remove_stale_folders()
-    # The name tells whose it is, so that it is never without an owner.
+    # The name has the owner, so that it is never without one.
     with _named_if_unwritable():
         folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-{_started(os.getpid())}-"))
     try:
@@ -45,9 +43,9 @@ def job_folder() -> Iterator[Path]:
 
 
 def remove_stale_folders() -> list[Path]:
-    """Remove the folders of this user's processes that are no more.
+    """Remove the folders of this user's processes that have ended.
 
-    :return: what was removed.
+    :return: the removed folders.
     """
     removed = []
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
@@ -59,19 +57,19 @@ def remove_stale_folders() -> list[Path]:
                 shutil.rmtree(folder)
                 removed.append(folder)
         except OSError:
-            # Somebody else removes it at this moment.
+            # Another process removes it at the same time.
             continue
     return removed
 
 
 def _started(pid: int) -> str:
-    """When a process was started, in clock ticks since boot, as numbers of processes are used again; ``"0"`` where the
-    system does not tell, ``""`` for none.
+    """The start time of a process in clock ticks since boot, since process ids are reused; ``"0"`` if the system does
+    not provide it, ``""`` if there is no process.
     """
     try:
-        # The second field, the command, is in brackets and may hold anything.
+        # The second field, the command, is in brackets and may contain any character.
         state, *more = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        # A dead process may wait long for somebody to take notice of it.
+        # A dead process may stay a zombie for a long time.
         return "" if state in "ZX" else more[18]
     except (FileNotFoundError, ProcessLookupError):
         if Path("/proc/self/stat").exists():
@@ -88,7 +86,7 @@ def _started(pid: int) -> str:
 def write_private(path: Path, content: bytes) -> Path:
     """Write a new file with mode 0600, whatever the umask.
 
-    :raises FileExistsError: rather than write to a file that somebody else has put there.
+    :raises FileExistsError: if the file exists, since another user may have created it.
     :raises JobFolderError: if it cannot be written, as on a full disk.
     """
     with _named_if_unwritable():
@@ -119,7 +117,7 @@ def copy_private(path: str, folder: Path) -> Path:
 
 
 def write_request(folder: Path, request: JobRequest) -> Path:
-    """Write the request with mode 0600, as everything of a job."""
+    """Write the request with mode 0600, as all files of a job."""
     return write_private(folder / REQUEST, request.to_json().encode())
 
 

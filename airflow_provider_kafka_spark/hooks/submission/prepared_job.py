@@ -1,6 +1,4 @@
-"""One run of ``spark-submit``, ready to start: the author's submit options with ours, and the files that travel with
-the job.
-"""
+"""Prepare one run of ``spark-submit``: the author's submit options with those of this package, and the job's files."""
 
 from __future__ import annotations
 
@@ -38,27 +36,28 @@ from airflow_provider_kafka_spark.hooks.submission.spark_properties import prope
 _DEFAULT_CONF = {
     "spark.log.level": "WARN",
     "spark.ui.showConsoleProgress": "false",
-    # A copy has no shuffle to adapt, and planning one costs a small job some tenths of a second.
+    # A copy has no shuffle to adapt, and planning it takes some tenths of a second.
     "spark.sql.adaptive.enabled": "false",
 }
-#: That of the reading process: Kafka's client takes absolute paths only, and those of driver and executors differ.
+#: The working directory of the reading process: Kafka's client requires absolute paths, and those of driver and
+#: executors differ.
 _WORKING_FOLDER = "/proc/self/cwd"
 #: The first compiler alone starts a JVM in about 70 % of the time.
 _FIRST_COMPILER = "-XX:TieredStopAtLevel=1"
-#: Of a driver with a local master. Its UI follows SPARK_LOCAL_IP only.
+#: For a driver with a local master. Its UI follows SPARK_LOCAL_IP only.
 _LOCAL_ENVIRONMENT = {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
 
 
 @dataclass(frozen=True)
 class PreparedJob:
-    """What a job runs with.
+    """The options and files of a job.
 
     :param script: the file that ``spark-submit`` starts.
     :param options: for the Spark provider's hook.
-    :param environment: what ``spark-submit`` has beside what it inherits.
-    :param working_folder: where ``spark-submit`` runs, or None where that does not matter.
-    :param report_uri: where the job leaves its report.
-    :param archive: of classes, for the driver's JVM; kept if the job goes well.
+    :param environment: of ``spark-submit``, in addition to what it inherits.
+    :param working_folder: where ``spark-submit`` runs, or None if it does not matter.
+    :param report_uri: where the job writes its report.
+    :param archive: class archive for the driver's JVM; stored if the job succeeds.
     """
 
     script: str
@@ -72,17 +71,17 @@ class PreparedJob:
 def prepare_job(
     cluster: SparkCluster, request: JobRequest, job: str, logins: JobCredentials, folder: Path
 ) -> PreparedJob:
-    """Write the files of a job, and say what it runs with.
+    """Write the files of a job, and return its options.
 
     :param request: ``report_uri`` and ``owner_pid`` are filled in here.
     :param job: name of the module in ``jobs`` that runs.
-    :param logins: what the request's options log in with, for the files and Java properties that this needs.
-    :param folder: that only this user can read, and that is gone after the job.
+    :param logins: the logins of the request's options, for the files and Java properties that they need.
+    :param folder: readable by this user only, and removed after the job.
     """
     reports = cluster.report_folder
     report_uri = f"{reports.rstrip('/')}/{request.run_id}-{time.time_ns()}.json" if reports else str(folder / REPORT)
     referring, logins_file = _without_secrets(cluster, request, folder)
-    # A driver of ours ends itself when its worker is gone.
+    # A driver on this machine ends itself when its worker is gone.
     owner = None if reports else os.getpid()
     request_file = write_request(folder, replace(referring, report_uri=report_uri, owner_pid=owner))
     options = submit_options(cluster, folder, request_file, logins, logins_file)
@@ -98,7 +97,7 @@ def prepare_job(
 
 
 def _without_secrets(cluster: SparkCluster, request: JobRequest, folder: Path) -> tuple[JobRequest, Path | None]:
-    """The request with references in place of the secrets, and the file that has these, if there are any."""
+    """The request with references in place of secrets, and the file with the secrets, if there are any."""
     file = folder / LOGINS
     path = str(file) if cluster.is_local else f"{_WORKING_FOLDER}/{file.name}"
     source, of_source = by_reference(request.source_options, path, "source")
@@ -118,10 +117,10 @@ def _without_secrets(cluster: SparkCluster, request: JobRequest, folder: Path) -
 def submit_options(
     cluster: SparkCluster, folder: Path, request_file: Path, logins: JobCredentials, logins_file: Path | None = None
 ) -> dict[str, Any]:
-    """The submit options of one run: the author's, with ours added."""
+    """The submit options of one run: the author's, and those of this package."""
     options = dict(cluster.submit_options)
     if not cluster.is_local and not cluster.is_cluster_mode:
-        # spark-submit may run in the job's folder.
+        # spark-submit may run in the job's folder, so paths must be absolute.
         options = absolute_paths(options, Path.cwd())
     options["conf"] = {
         **_DEFAULT_CONF,
@@ -154,7 +153,7 @@ def submit_options(
 
 
 def _local_defaults(cluster: SparkCluster, options: Mapping[str, Any], folder: Path) -> dict[str, str]:
-    """What a properties file of the author's says counts: ``conf`` would replace it."""
+    """Defaults that the author's properties file does not set; ``conf`` would replace its values."""
     in_file = properties_of(options.get("properties_file"), cluster.spark_home, os.environ)
     return {name: value for name, value in local_defaults(str(folder)).items() if name not in in_file}
 
@@ -164,8 +163,8 @@ def _joined(*lists: str | None, separator: str = ",") -> str:
 
 
 def _java_options(cluster: SparkCluster, options: Mapping[str, Any], defined: str) -> dict[str, str]:
-    """Settings by which driver and executors elsewhere have what is ``defined``, beside all that ``conf`` and Spark's
-    properties file give them.
+    """Settings that pass ``defined`` to driver and executors on other machines, in addition to the options of ``conf``
+    and Spark's properties file.
     """
     conf, settings = options["conf"], {}
     in_file = properties_of(options.get("properties_file"), cluster.spark_home, os.environ)
@@ -190,7 +189,7 @@ def _class_archive(cluster: SparkCluster, options: Mapping[str, Any]) -> ClassAr
 def _working_folder(
     cluster: SparkCluster, logins: JobCredentials, logins_file: Path | None, folder: Path
 ) -> str | None:
-    """A driver on this machine finds the files of a login by their base name, as executors elsewhere do."""
+    """A driver on this machine finds the files of a login by their base name, as executors on other machines do."""
     if cluster.is_local or cluster.is_cluster_mode or not (logins.files or logins_file):
         return None
     for path in logins.files:
@@ -201,14 +200,13 @@ def _working_folder(
 def _jvm_environment(
     cluster: SparkCluster, request: JobRequest, archive: ClassArchive | None, folder: Path, logins: JobCredentials
 ) -> dict[str, str]:
-    """What a JVM on this machine needs for the logins, and what makes it start faster, for the environment of
-    ``spark-submit``.
+    """JVM options for the logins and a faster start, for the environment of ``spark-submit``.
 
-    Spark's launcher reads it beside ``spark.driver.extraJavaOptions``, which stays the author's.
+    Spark's launcher reads it in addition to ``spark.driver.extraJavaOptions``, which stays the author's.
     """
     properties = {**kerberos_properties(), **logins.system_properties}
     options = [java_option(f"-D{name}={value}") for name, value in properties.items()]
-    # A JVM that crashes writes down its memory and its environment.
+    # A JVM that crashes dumps its memory and its environment.
     java = find_java(cluster.spark_home.minimum_java)
     options += map(java_option, java.crash_options(str(folder / CRASH_REPORT)))
     if not cluster.is_local:

@@ -1,4 +1,4 @@
-"""Files that worker and driver share, as the worker reaches them."""
+"""Files that worker and driver share, as the worker accesses them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from airflow.sdk import ObjectStoragePath
 
 
 def shared_path(uri: str) -> Path | ObjectStoragePath:
-    """A path or a URI as Hadoop spells it, for the worker: on its own disk, or through Airflow's object storage."""
+    """The worker's path for a path or a Hadoop URI: on its own disk, or through Airflow's object storage."""
     local = re.sub(r"^file:(//)?(?=/)", "", uri)
     if "://" not in local:
         return Path(local)
@@ -21,11 +21,11 @@ def shared_path(uri: str) -> Path | ObjectStoragePath:
 
 
 class UnsuitableFileError(OSError):
-    """What is at a path is no regular file, or is larger than what is expected there."""
+    """The file is not a regular file, or is larger than expected."""
 
 
 def read_text(path: Path | ObjectStoragePath, largest: int) -> str:
-    """The text of a file that others may write: never waits for a writer, and never reads more than it should.
+    """The text of a file that others may write. It never waits for a writer, and never reads more than ``largest``.
 
     Bytes that are not UTF-8 become U+FFFD.
 
@@ -51,5 +51,5 @@ def read_text(path: Path | ObjectStoragePath, largest: int) -> str:
 
 
 def hadoop_uri(path_or_uri: str) -> str:
-    """The same place for Hadoop, to which a path without a scheme would be one on its default file system."""
+    """The same place for Hadoop, which reads a path without a scheme on its default file system."""
     return path_or_uri if "://" in path_or_uri or path_or_uri.startswith("file:") else f"file://{path_or_uri}"

@@ -1,4 +1,4 @@
-"""Where a job runs, and with which Spark and Kafka connector. Nothing is started here."""
+"""The cluster, the Spark and the Kafka connector of a job. Nothing is started here."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ from airflow_provider_kafka_spark.hooks.runtime.java import find_java
 from airflow_provider_kafka_spark.hooks.runtime.spark_home import SparkHome, find_spark_home
 from airflow_provider_kafka_spark.hooks.submission.spark_properties import properties_of
 
-#: Where the Spark connection may name the connector, in place of the operator's argument.
+#: Key in the Spark connection's Extra for the connector, instead of the operator's argument.
 _CONNECTOR_EXTRA = "kafka-connector"
 _REPORT_LOCATION_EXTRA = "report-location"
-#: Where the Spark connection names the history server, and the property by which Spark itself knows it on YARN.
+#: Key in the Spark connection's Extra for the history server, and Spark's own property for it on YARN.
 HISTORY_SERVER_EXTRA = "history-server"
 _HISTORY_SERVER_PROPERTY = "spark.yarn.historyServer.address"
 _TEXT_EXTRAS = ("spark-binary", "deploy-mode", _CONNECTOR_EXTRA, _REPORT_LOCATION_EXTRA, HISTORY_SERVER_EXTRA)
-#: Properties that would send a job elsewhere than what is asked for its end, and what sets that.
+#: Properties that would submit a job to another cluster than the one that is queried for its end, and what sets them.
 _OF_THE_CONNECTION = {
     "spark.master": "the host and port of the Spark connection",
     "spark.submit.deployMode": "deploy_mode, or 'deploy-mode' in the Extra of the Spark connection",
 }
-#: Two tasks that write the same would only end each other; a second driver would find no request.
+#: Two tasks with the same records would only fence each other; a second driver would not find the request.
 _ONE_WRITER = {"spark.speculation": "false", "spark.yarn.maxAppAttempts": "1"}
-#: Without transactions, a task that runs again writes its records again.
+#: Without transactions, a repeated task writes its records again.
 _ONE_ATTEMPT = {"spark.task.maxFailures": "1"}
-#: By these spark-submit leaves before the job ends; and the submit options with which the Spark provider then asks for
-#: the end.
+#: Properties with which spark-submit exits before the job ends, and the submit options with which the Spark provider
+#: then polls for the end.
 _LEAVES_EARLY = {
     "yarn": ("spark.yarn.submit.waitAppCompletion", "yarn_track_via_rm_api"),
     "k8s": ("spark.kubernetes.submission.waitAppCompletion", "track_driver_via_k8s_api"),
@@ -51,7 +51,7 @@ _LEAVES_EARLY = {
 
 
 class SparkCluster:
-    """What a Spark connection and the author's submit options say, read and checked.
+    """A Spark connection and the author's submit options, parsed and checked.
 
     :param spark_conn_id: a Spark connection, as the Spark provider has it.
     :param kafka_connector: see :class:`~airflow_provider_kafka_spark.hooks.spark_job.SparkJobHook`.
@@ -76,16 +76,16 @@ class SparkCluster:
         self._report_location = report_location
 
     def check(self) -> None:
-        """Find everything a submission needs, before anything is planned or started.
+        """Check everything that a submission needs, before anything is planned or started.
 
         :raises ConnectionConfigError: if the Spark connection is missing, or leads to Kubernetes without the provider
             for it.
         :raises SparkSubmitNotFoundError: if there is no ``spark-submit``.
         :raises JavaNotFoundError: if there is no Java, or one too old for this Spark.
-        :raises JarError: if the connector is not to be had or cannot be read.
-        :raises ConnectionConfigError: if the address of the history server is none.
+        :raises JarError: if the connector is unavailable or unreadable.
+        :raises ConnectionConfigError: if the address of the history server is invalid.
         :raises ReportLocationError: in cluster mode, if no ``report_location`` is given.
-        :raises OptionError: if ``conf`` asks for what would write records twice.
+        :raises OptionError: if ``conf`` has settings that would write records twice.
         """
         self._check_conf()
         if self.master.startswith("spark://") and self.is_cluster_mode:
@@ -94,7 +94,7 @@ class SparkCluster:
                 f"master of connection {self.spark_conn_id!r} is {self.master!r}; use 'client'."
             )
         if self.master.startswith("k8s") and not hasattr(spark_submit, "kube_client"):
-            # The provider itself fails by a NameError.
+            # The provider itself fails with a NameError.
             raise ConnectionConfigError(
                 f"The master {self.master!r} of connection {self.spark_conn_id!r} needs "
                 "apache-airflow-providers-cncf-kubernetes on the worker, by which the Spark provider follows and "
@@ -112,10 +112,10 @@ class SparkCluster:
         return _ONE_WRITER if self._runs_again else {**_ONE_WRITER, **_ONE_ATTEMPT}
 
     def check_obtains_tokens(self) -> None:
-        """Refuse where Spark itself does not ask for Kafka's delegation tokens.
+        """Check that Spark itself obtains Kafka's delegation tokens on this cluster.
 
-        :raises OptionError: on a master other than YARN and Kubernetes, and for a proxy user: brokers give tokens to
-            the one who asks only (KIP-48), so Spark refuses that on the cluster.
+        :raises OptionError: on a master other than YARN and Kubernetes, and for a proxy user: brokers issue tokens only
+            to the requesting principal (KIP-48), so Spark refuses that on the cluster.
         """
         if not self.master.startswith(("yarn", "k8s")):
             raise OptionError(
@@ -127,14 +127,14 @@ class SparkCluster:
         if proxy_user:
             raise OptionError(
                 f"use_delegation_token='spark' and proxy_user={proxy_user!r} cannot go together: a broker gives a "
-                "delegation token only to the one who asks, so Spark obtains none for a proxy user. Leave proxy_user "
-                "out, or use True: then the token is that of the Kafka connection's login."
+                "delegation token only to the requesting principal, so Spark obtains none for a proxy user. Leave "
+                "proxy_user out, or use True: then the token is that of the Kafka connection's login."
             )
 
     @property
     def wait_conf(self) -> dict[str, str]:
-        """Settings by which ``spark-submit`` stays until the job has ended, whatever a properties file says; none where
-        the Spark provider asks for the end.
+        """Settings for ``spark-submit`` to wait until the job has ended, whatever a properties file says; none if the
+        Spark provider polls for the end.
         """
         for kind, (key, follows) in _LEAVES_EARLY.items():
             if self.is_cluster_mode and self.master.startswith(kind) and not self.submit_options.get(follows):
@@ -161,14 +161,16 @@ class SparkCluster:
 
     @property
     def manager(self) -> str | None:
-        """What knows the application after the worker has died: ``"YARN"``, or ``"Kubernetes"`` in cluster mode."""
+        """The manager that knows the application after the worker has died: ``"YARN"``, or ``"Kubernetes"`` in cluster
+        mode.
+        """
         if self.master.startswith("yarn"):
             return "YARN"
         return "Kubernetes" if self.is_cluster_mode and self.master.startswith("k8s") else None
 
     @cached_property
     def report_folder(self) -> str | None:
-        """Where the report goes in cluster mode; None where driver and worker share a disk."""
+        """The folder of the report in cluster mode; None if driver and worker share a disk."""
         if not self.is_cluster_mode:
             return None
         location = self._report_location or self._extra.get(_REPORT_LOCATION_EXTRA)
@@ -193,7 +195,7 @@ class SparkCluster:
         if is_web_address(address):
             return address
         if named is None:
-            # Spark replaces variables such as ${hadoopconf-...} in it, which nobody here can.
+            # Spark replaces variables such as ${hadoopconf-...} in it; the worker cannot.
             return None
         raise ConnectionConfigError(
             f"{HISTORY_SERVER_EXTRA!r} in the Extra of connection {self.spark_conn_id!r} must be an http or https "
@@ -201,7 +203,7 @@ class SparkCluster:
         )
 
     def _spark_property(self, name: str) -> str | None:
-        """A property as ``spark-submit`` will have it: of ``conf``, or else of the properties file."""
+        """A property as ``spark-submit`` uses it: from ``conf``, or else from the properties file."""
         value = (self.submit_options.get("conf") or {}).get(name)
         return self._file_properties.get(name) if value is None else str(value)
 
@@ -212,16 +214,15 @@ class SparkCluster:
 
     @cached_property
     def connector_jars(self) -> list[Path]:
-        """None of them where the cluster has its own."""
+        """The connector's jars; empty if the cluster has its own."""
         wanted = self._wanted_connector
         return [] if wanted == PROVIDED else connector_jars(wanted, lambda: self.spark_home)
 
     @cached_property
     def client_jars(self) -> list[Path]:
-        """What Kafka's Java client needs on the worker, from where the job has it; where the cluster has it, it is
-        fetched.
+        """The jars of Kafka's Java client on the worker: those of the job, or fetched if the cluster has its own.
 
-        :raises JarError: if it is not to be had.
+        :raises JarError: if they are unavailable.
         """
         return client_jars(self._wanted_connector, lambda: self.spark_home)
 
@@ -238,7 +239,7 @@ class SparkCluster:
         paths = [str(jar) for jar in self.connector_jars]
         if not paths:
             return {}
-        # On one machine there is nobody to send jars to, and --jars would copy each of them at every start.
+        # On one machine jars need not be sent, and --jars would copy each of them at every start.
         return {"driver_class_path": ":".join(paths)} if self.is_local else {"jars": ",".join(paths)}
 
     @cached_property
@@ -246,7 +247,7 @@ class SparkCluster:
         try:
             return BaseHook.get_connection(self.spark_conn_id)
         except AirflowNotFoundException as error:
-            # The Spark provider would fall back to master=yarn without a word.
+            # The Spark provider would silently use master=yarn.
             raise ConnectionConfigError(
                 f"The Spark connection {self.spark_conn_id!r} does not exist. Add it under Admin > Connections (type "
                 "'spark'), or set "
@@ -280,7 +281,7 @@ class SparkCluster:
 
     @property
     def master(self) -> str:
-        """As the Spark provider puts it together."""
+        """The master URL, as the Spark provider builds it."""
         kind, host, port = self._connection.conn_type, str(self._connection.host or ""), self._connection.port
         is_whole = kind == "spark" and host and ("://" in host or not port)
         return (host if is_whole else f"{kind}://{host}") + (f":{port}" if port else "")
@@ -290,7 +291,7 @@ class SparkCluster:
         for key, instead in _OF_THE_CONNECTION.items():
             if key in conf:
                 raise OptionError(
-                    f"conf must not set {key}={conf[key]!r}: how a job is sent, asked for and stopped follows from "
+                    f"conf must not set {key}={conf[key]!r}: how a job is submitted, polled and stopped follows from "
                     f"{instead}. Set it there."
                 )
         for key, needed in self.required_conf.items():

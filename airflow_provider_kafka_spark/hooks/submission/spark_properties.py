@@ -1,6 +1,6 @@
-"""Spark properties that are secret go by a file of mode 0600; as arguments, everybody on the machine could read them.
+"""Pass secret Spark properties in a file with mode 0600, since all users of the machine can read arguments.
 
-So do the patterns of redaction, which would be most of the command in the log.
+The redaction patterns are in the file too: they would fill most of the command in the log.
 """
 
 from __future__ import annotations
@@ -16,15 +16,14 @@ from airflow_provider_kafka_spark.hooks.runtime.spark_home import SparkHome
 from airflow_provider_kafka_spark.hooks.submission.job_files import write_private
 from airflow_provider_kafka_spark.hooks.submission.remote_path import read_text
 
-#: Of a properties file, in bytes.
+#: Maximum size of a properties file, in bytes.
 _LARGEST = 16 * 1024 * 1024
 
 
 def secrets_by_file(arguments: Sequence[str], folder: Path, home: SparkHome, environ: Mapping[str, str]) -> list[str]:
-    """The same arguments of ``spark-submit`` without secret ``--conf`` values, which a ``--properties-file`` in
-    ``folder`` has then.
+    """The arguments of ``spark-submit`` with secret ``--conf`` values moved to a ``--properties-file`` in ``folder``.
 
-    A file that the arguments name already, or ``spark-defaults.conf`` if they name none, counts as before.
+    A properties file in the arguments, or else ``spark-defaults.conf``, keeps its effect.
 
     :param environ: of ``spark-submit``.
     :raises OptionError: if the file that the arguments name cannot be read.
@@ -54,7 +53,8 @@ def secrets_by_file(arguments: Sequence[str], folder: Path, home: SparkHome, env
 
 
 def properties_of(properties_file: str | None, home: SparkHome, environ: Mapping[str, str]) -> dict[str, str]:
-    """What the file says that counts where ``conf`` says nothing: the named one, or ``spark-defaults.conf`` if None.
+    """The properties of the named file, or of ``spark-defaults.conf`` if None, which count if ``conf`` does not set
+    them.
 
     :param environ: of ``spark-submit``.
     :raises OptionError: if the named file cannot be read.
@@ -63,7 +63,7 @@ def properties_of(properties_file: str | None, home: SparkHome, environ: Mapping
 
 
 def _reads_both(home: SparkHome) -> bool:
-    """Whether this Spark can read ``spark-defaults.conf`` beside another file."""
+    """Whether this Spark can read ``spark-defaults.conf`` in addition to another file."""
     return int(home.spark_version.partition(".")[0]) >= 4
 
 

@@ -1,4 +1,4 @@
-"""One run of ``spark-submit``, as the Spark provider does it, with what that leaves to be wished for."""
+"""Run ``spark-submit`` through the Spark provider's hook, with the fixes described below."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ from airflow_provider_kafka_spark.hooks.submission.spark_properties import secre
 
 OnEvent = Callable[[JobEvent], None]
 
-#: YARN's own, by the name of its exception: a proxy and a wrong address answer 404 too.
+#: YARN's own 404, by the name of its exception; proxies and wrong addresses answer 404 too.
 _NOT_KNOWN = re.compile(r"returned HTTP 404\b.*NotFoundException", re.DOTALL)
 _YARN_ID = re.compile(r"application_\d+_\d+")
-#: What Spark logs before it submits an application, and what YARN's client logs then; both before the driver runs.
+#: Log lines of Spark and of YARN's client about the submission, both before the driver runs.
 _SUBMISSION = re.compile(rf"Submit(ting|ted) application ({_YARN_ID.pattern})\b")
 #: The first of a list of jars, and the rest.
 _JARS = re.compile(r"(--driver-class-path|--jars) ([^\s,:]*[,:])\S+")
 
-#: Characters of a line that are logged; a driver's lines may quote records.
+#: Maximum characters of a logged line; a driver's lines may quote records.
 _LONGEST_LINE = 4_000
 
 
 class _FirstInClusterMode:
-    """An id that the provider looks for in every line of output: it keeps the first one, and none in client mode.
+    """An id that the provider parses from every line of output: only the first one counts, and none in client mode.
 
-    In cluster mode the first lines are of ``spark-submit`` alone. Later lines, and all of a driver in client mode, may
-    quote records.
+    In cluster mode the first lines are those of ``spark-submit``. Later lines, and all lines of a driver in client
+    mode, may quote records.
     """
 
     def __set_name__(self, owner: type, name: str) -> None:
@@ -57,11 +57,11 @@ class _FirstInClusterMode:
 
 
 class SparkSubmission(SparkSubmitHook):
-    """``spark-submit`` as the Spark provider runs it, in a process group of its own, with the job's events taken out of
-    its log, and without secrets in its arguments and environment.
+    """The Spark provider's ``spark-submit`` in its own process group, with the job's events parsed from its output, and
+    without secrets in its arguments and environment.
 
-    :param folder: that only this user can read, and that is gone after the job: for what is secret.
-    :param event_token: of the request; without it a line of output is no event. None where no job is submitted.
+    :param folder: for secrets; readable by this user only, and removed after the job.
+    :param event_token: of the request, which marks events in the output. None if no job is submitted.
     """
 
     _kubernetes_driver_pod = _FirstInClusterMode()
@@ -79,7 +79,7 @@ class SparkSubmission(SparkSubmitHook):
         environment: Mapping[str, str] | None = None,
         **options: Any,
     ) -> None:
-        # The provider's own asks for it already.
+        # The provider's constructor already requires it.
         self._folder = folder
         self._submitted_id: str | None = None
         super().__init__(conn_id=conn_id, **options)
@@ -107,7 +107,7 @@ class SparkSubmission(SparkSubmitHook):
 
     @_yarn_application_id.setter
     def _yarn_application_id(self, found: str | None) -> None:
-        """Ignore what the provider finds: it takes the id in any line, also in one that quotes a record."""
+        """Ignore the provider's id: it parses any line, also one that quotes a record."""
 
     @property
     def log_tail(self) -> str:
@@ -115,13 +115,13 @@ class SparkSubmission(SparkSubmitHook):
 
     def on_kill(self) -> None:
         if self._is_yarn_cluster_mode:
-            # First the client, so that nothing is submitted any more.
+            # First the client, so that nothing is submitted afterwards.
             self.end()
             if self._yarn_application_id:
                 self.kill_application(self._yarn_application_id)
             return
         if self._kubernetes_driver_pod:
-            # The provider deletes it only while spark-submit runs, and a task that timed out has ended that already.
+            # The provider deletes it only while spark-submit runs, which a timed-out task has already ended.
             self.end()
             self._delete_driver_pod()
             self._run_post_submit_commands()
@@ -131,21 +131,21 @@ class SparkSubmission(SparkSubmitHook):
 
     def kill_application(self, application_id: str) -> None:
         """Kill an application: on YARN by its ResourceManager's REST interface, on Kubernetes by deleting the driver's
-        pod, if a status was asked for before.
+        pod, if a status was requested before.
         """
         if is_on_yarn(application_id):
-            # The provider's own way without it is the `yarn` command, which a worker seldom has.
+            # Without it the provider uses the `yarn` command, which a worker seldom has.
             self._kill_yarn_application(application_id)
         elif self._kubernetes_driver_pod:
             self._delete_driver_pod()
 
     def status_of(self, application_id: str) -> str | None:
-        """How an application is, by YARN's ResourceManager, or by the phase of its driver's pod on Kubernetes.
+        """The status of an application, by YARN's ResourceManager, or by the phase of its driver's pod on Kubernetes.
 
-        :return: ``"SUCCEEDED"`` or ``"FAILED"`` for one that has ended, and the latter for one that was killed;
-            ``"RUNNING"`` and the like before; None for one that is not known there.
+        :return: ``"SUCCEEDED"`` or ``"FAILED"`` for one that has ended (``"FAILED"`` if it was killed), ``"RUNNING"``
+            and similar before, None if it is unknown.
         :raises ValueError: if the worker does not know YARN's address.
-        :raises RuntimeError: if it is not told.
+        :raises RuntimeError: if the status is unavailable.
         """
         status = self._status_on_yarn if is_on_yarn(application_id) else self._status_on_kubernetes
         return status(application_id)
@@ -164,7 +164,7 @@ class SparkSubmission(SparkSubmitHook):
             client = spark_submit.kube_client.get_kube_client()
             found = client.list_namespaced_pod(self._connection["namespace"] or "default", label_selector=selector)
         except Exception as error:
-            # Its client raises whatever its transport does.
+            # Its client raises any error of its transport.
             raise RuntimeError(f"{type(error).__name__}: {error}") from error
         for pod in found.items:
             self._kubernetes_driver_pod = pod.metadata.name
@@ -172,14 +172,14 @@ class SparkSubmission(SparkSubmitHook):
         return None
 
     def end(self) -> None:
-        """Leave no process behind: driver and Python children share the group that ``spark-submit`` leads."""
+        """End all processes: driver and Python children share the group that ``spark-submit`` leads."""
         if self._submit_sp is not None:
             end_group(self._submit_sp.pid)
 
     def submit(self, application: str = "", **kwargs: Any) -> str | None:
-        # It is filled when the command is built; the provider itself would hand on everything.
+        # It is set when the command is built; the provider itself would pass on everything.
         driver_id = super().submit(application, env=self._process_environment, **kwargs)
-        # Where spark-submit has left before the job ends, it is the provider's operator that follows the job.
+        # If spark-submit exits before the job ends, the provider's operator follows the job.
         if self._should_track_yarn_application_via_rm_api() and self._yarn_application_id:
             self._start_yarn_application_status_tracking(self._yarn_application_id)
         elif self._should_track_driver_via_k8s_api():
@@ -192,7 +192,7 @@ class SparkSubmission(SparkSubmitHook):
     def _build_spark_common_args(self) -> list[str]:
         arguments = super()._build_spark_common_args()
         self._process_environment.update(child_environment())
-        # Otherwise the script asks the `python3` on the PATH where Spark is, which need not be ours.
+        # Otherwise the script runs the `python3` on the PATH to find Spark, which may be another one.
         self._process_environment["SPARK_HOME"] = str(self._home.jars.parent)
         self._process_environment.update(self._environment)
         self._process_environment.update({name: str(value) for name, value in (self._env or {}).items()})
@@ -200,7 +200,7 @@ class SparkSubmission(SparkSubmitHook):
         return secrets_by_file(arguments, self._folder, self._home, self._process_environment)
 
     def _mask_cmd(self, connection_cmd: str | list[str]) -> str:
-        # Only logged. A dozen jars of the connector with their folders would be most of the line.
+        # For the log only. The connector's dozen jars with their folders would fill the line.
         return _JARS.sub(r"\1 \2...", super()._mask_cmd(connection_cmd))
 
     def _build_track_driver_status_command(self) -> list[str]:
@@ -210,13 +210,13 @@ class SparkSubmission(SparkSubmitHook):
         return unset_airflow_env(super()._build_spark_driver_kill_command())
 
     def _create_keytab_path_from_base64_keytab(self, base64_keytab: str, principal: str | None) -> str:  # noqa: ARG002 - the provider's
-        # The provider leaves it in the temporary folder, readable by everybody.
+        # The provider leaves it in the temporary folder, readable by all users.
         try:
             keytab = base64.b64decode(base64_keytab)
         except binascii.Error:
             raise ConnectionConfigError(
                 f"The keytab in the Extra of the Spark connection {self._conn_id!r} must be base64; it is not. Put "
-                "there what `base64 <file>` prints."
+                "there the output of `base64 <file>`."
             ) from None
         return str(write_private(self._folder / KEYTAB, keytab))
 
@@ -231,7 +231,7 @@ class SparkSubmission(SparkSubmitHook):
             return address
 
     def _process_spark_submit_log(self, itr: Iterator[Any]) -> None:
-        # The process has just been started; a kill that came a moment before it found nothing to kill.
+        # The process has just started; a kill a moment earlier found nothing to kill.
         if self._is_killed():
             self.on_kill()
         super()._process_spark_submit_log(self._without_events(itr))
@@ -253,7 +253,7 @@ class SparkSubmission(SparkSubmitHook):
                 self._announce(JobStarted(self._kubernetes_application_id, None))
 
     def _announce(self, started: JobStarted) -> None:
-        """Only the first one counts: an application starts once."""
+        """Only the first event counts: an application starts once."""
         if self._started_id is None:
             self._started_id = started.application_id
             self._on_event(started)
@@ -270,7 +270,7 @@ class SparkSubmission(SparkSubmitHook):
         self._announce(JobStarted(application_id, page))
 
     def yarn_page(self, application_id: str) -> str | None:
-        """The application's page on YARN, or None where the worker does not know YARN's address."""
+        """The application's page on YARN, or None if the worker does not know YARN's address."""
         try:
             return f"{self._get_yarn_rm_base_url()}/cluster/app/{application_id}"
         except ValueError:
@@ -278,7 +278,7 @@ class SparkSubmission(SparkSubmitHook):
 
 
 def is_on_yarn(application_id: str) -> bool:
-    """Whether an application id is one that YARN gives."""
+    """Whether an application id is one of YARN."""
     return _YARN_ID.fullmatch(application_id) is not None
 
 
@@ -294,7 +294,7 @@ def resource_manager_address(environ: Mapping[str, str]) -> str | None:
         }
         secure = properties.get("yarn.http.policy") == "HTTPS_ONLY"
         scheme, kind, port = ("https", "webapp.https.address", 8090) if secure else ("http", "webapp.address", 8088)
-        # Where there are several, each of them leads on to the active one.
+        # If there are several, each of them redirects to the active one.
         ids = [name.strip() for name in properties.get("yarn.resourcemanager.ha.rm-ids", "").split(",")]
         for suffix in ("", *(f".{name}" for name in ids if name)):
             address = properties.get(f"yarn.resourcemanager.{kind}{suffix}")

@@ -1,5 +1,5 @@
-"""Promises of :mod:`~airflow_provider_kafka_spark.core.conditions.broker_snapshot`: what failed for one who asks is
-told to him alone.
+"""Promises of :mod:`~airflow_provider_kafka_spark.core.conditions.broker_snapshot`: a failure for one query affects
+only that query.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Promises of :mod:`~airflow_provider_kafka_spark.core.conditions.group_lag`, told from facts alone."""
+"""Promises of :mod:`~airflow_provider_kafka_spark.core.conditions.group_lag`, on snapshots without a broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Promises of :mod:`~airflow_provider_kafka_spark.core.conditions.new_records`, told from facts alone."""
+"""Promises of :mod:`~airflow_provider_kafka_spark.core.conditions.new_records`, on snapshots without a broker."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_read_committed_ends_before_an_open_transaction() -> None:
     assert ranges(new(held, since={"orders": {"0": 10}})) == ["orders:0:10:12"]
     assert ranges(new(held, since={"orders": {"0": 10}}, isolation_level="read_uncommitted")) == ["orders:0:10:20"]
     assert not new(held, since={"orders": {"0": 12}}).met
-    # An author who read uncommitted records may be ahead of that.
+    # A reader of uncommitted records may be ahead of that.
     behind = new(held, since={"orders": {"0": 15}})
     assert not behind.met
 
@@ -102,8 +102,8 @@ def test_min_records_counts_all_partitions(least: int, met: bool) -> None:
     ],
 )
 def test_fewer_are_enough_when_the_first_has_waited(first_younger: int | None, met: bool) -> None:
-    """The broker tells which record is the first that is younger than the longest wait; the first new one is older if
-    it comes before that.
+    """The broker returns the first record that is younger than the longest wait; the first new one is older if it comes
+    before that.
     """
     cutoff = NOW - 60_000
     held = snapshot({"orders": [state(0, 12)]}, first_at={("orders", 0, cutoff): first_younger})
@@ -137,21 +137,21 @@ def test_records_that_have_aged_out_are_an_error_or_a_warning(since: object) -> 
 
 
 @pytest.mark.parametrize(
-    ("since", "who"),
+    ("since", "name"),
     [
         ({"orders": {"0": 21}}, "it says 21"),
         ("group:copy", "group 'copy'"),
         ("/checkpoint", "checkpoint '/checkpoint'"),
     ],
 )
-def test_since_beyond_the_end_is_an_error(since: object, who: str) -> None:
+def test_since_beyond_the_end_is_an_error(since: object, name: str) -> None:
     held = snapshot(
         {"orders": [state(0, 20)]}, committed={"copy": {ORDERS_0: 21}}, finished={"/checkpoint": {ORDERS_0: 21}}
     )
 
     with pytest.raises(PlanError, match="orders\\[0\\], which ends at 20") as raised:
         new(held, since=since)
-    assert who in str(raised.value)
+    assert name in str(raised.value)
     assert "kafka_default" in str(raised.value)
 
 

@@ -1,4 +1,4 @@
-"""Promises of :mod:`~airflow_provider_kafka_spark.core.conditions.timestamp_reached`, told from facts alone."""
+"""Promises of :mod:`~airflow_provider_kafka_spark.core.conditions.timestamp_reached`, on snapshots without a broker."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Promises of :mod:`~airflow_provider_kafka_spark.core.conditions.watch`: every record announced once, told from facts
-alone.
+"""Promises of :mod:`~airflow_provider_kafka_spark.core.conditions.watch`: every record announced once, on snapshots
+without a broker.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def test_a_topic_that_is_watched_additionally_begins_at_since() -> None:
     [
         pytest.param(5, "two", id="shorter-with-another-id"),
         pytest.param(50, "two", id="longer-with-another-id"),
-        pytest.param(5, None, id="shorter-where-brokers-tell-no-ids"),
+        pytest.param(5, None, id="shorter-without-ids"),
     ],
 )
 def test_a_topic_that_was_created_again_counts_from_its_beginning(end: int, new_id: str | None) -> None:

@@ -18,7 +18,7 @@ _EXAMPLES = [json.loads(block) for block in re.findall(r"```json\n(.*?)```", _DO
 
 @pytest.mark.parametrize("example", _EXAMPLES, ids=range(len(_EXAMPLES)))
 def test_the_documentations_examples_are_connections(example: dict[str, Any]) -> None:
-    """Whoever copies one has a connection that both clients understand."""
+    """Each example is a connection that both clients support."""
     extra = example
     if "conn_type" in example:
         fields = {name: example.get(name) for name in ("host", "port", "login", "password", "extra")}

@@ -129,10 +129,10 @@ def test_refuses_what_cannot_be(fields: dict[str, Any], words: list[str]) -> Non
     assert "hunter2" not in str(raised.value)
 
 
-def test_messages_are_told_in_words_of_the_form() -> None:
+def test_messages_name_the_fields_of_the_form() -> None:
     """A user of the form does not know librdkafka's names; where a name is only part of another it is not meant."""
-    told = with_field_names("needs sasl.password. And ssl.key.password, not ssl.key.")
-    assert told.endswith(
+    message = with_field_names("needs sasl.password. And ssl.key.password, not ssl.key.")
+    assert message.endswith(
         "In this connection's form, ssl.key.password is the field ssl_key_password, sasl.password is the field "
         "password."
     )

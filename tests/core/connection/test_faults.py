@@ -97,8 +97,7 @@ _PYTHON = "[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: "
         ),
         pytest.param("[SSL: WRONG_VERSION_NUMBER] wrong version number", TLS, "does not speak TLS", id="openssl-plain"),
         pytest.param(
-            "[SSL: TLSV13_ALERT_CERTIFICATE_REQUIRED] tlsv13 alert certificate required",
-            TLS,
+            "[SSL: TLSV13_ALERT_CERTIFICATE_REQUIRED] tlsv13 alert certificate required", TLS,
             "requires a client certificate",
             id="openssl-certificate-required",
         ),
@@ -209,7 +208,7 @@ def test_each_is_named_with_advice(text: str, step: str, words: str) -> None:
 
 
 def test_javas_words_are_those_of_a_keytab_and_of_a_ticket() -> None:
-    """Only who knows which of them it is can tell."""
+    """The same message has another cause with a ticket cache."""
     words = "LoginException: Unable to obtain password from user"
     by_keytab, by_ticket = find_login_fault(words), find_login_fault(words, by_ticket=True)
     assert by_keytab is not None
@@ -306,7 +305,7 @@ def test_of_several_errors_the_one_with_a_reason_counts() -> None:
     assert worst_login_fault(["1/1 brokers are down"]) is None
 
 
-def test_an_expired_client_certificate_is_told_from_others() -> None:
+def test_an_expired_client_certificate_is_distinguished_from_others() -> None:
     """Brokers only say that they do not take it."""
     refused, other = find_login_fault("alert certificate unknown"), find_login_fault("certificate has expired")
     assert refused is not None

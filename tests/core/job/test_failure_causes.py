@@ -183,7 +183,7 @@ def test_names_a_known_failure(text: str, name: str, advice: str) -> None:
     ids=["data-loss", "line-break", "permission", "jar", "unclosed-brackets", "many-lines", "huge"],
 )
 @pytest.mark.parametrize("kind", ["[CAST_INVALID_INPUT] The value", "[INVALID_URL] The url is invalid:"])
-def test_a_record_that_is_quoted_does_not_tell_the_cause(value: str, kind: str) -> None:
+def test_a_record_that_is_quoted_does_not_decide_the_cause(value: str, kind: str) -> None:
     """Such advice as fail_on_data_loss=False would be its author's, and a huge one would fill the log."""
     text = f"{kind} '{value}' is malformed. SQLSTATE: 22018\n== SQL (line 1, position 1) ==\nint(string(value))"
     began = time.process_time()

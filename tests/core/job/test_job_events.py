@@ -38,7 +38,7 @@ def test_an_event_reads_back(event: JobEvent) -> None:
 
 @given(_EVENTS)
 def test_an_event_without_the_token_is_none(event: JobEvent) -> None:
-    """Whoever does not know it cannot forge one."""
+    """Without the token an event cannot be forged."""
     for token in ("", "0123456789abcdeF", f"{_TOKEN}0"):
         line = format_event(event, token)
         assert take_event(line, _TOKEN) == (line.replace(_TOKEN, "***"), None)

@@ -30,7 +30,7 @@ PLAIN = {
     ],
 )
 def test_secrets_are_referred_to(name: str) -> None:
-    """And the client is told how to resolve that."""
+    """The client is configured to resolve the reference."""
     options, secrets = by_reference({**PLAIN, name: "s3cret"}, "/jobs/1/logins", "sink")
 
     provider = "org.apache.kafka.common.config.provider.FileConfigProvider"

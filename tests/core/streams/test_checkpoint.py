@@ -268,7 +268,7 @@ def test_unfinished_is_what_the_uncommitted_batch_reads() -> None:
 
 
 @pytest.mark.parametrize("name", [f.name for f in fields(Binding)])
-def test_a_difference_in_any_part_is_told_in_words(name: str) -> None:
+def test_a_difference_in_any_part_is_described(name: str) -> None:
     """Nothing that changes what is copied is left out of the comparison."""
     other = replace(_BINDING, **{name: "other"})
 

@@ -186,9 +186,9 @@ def _stream_plan() -> StreamPlan:
     )
 
 
-def test_the_result_tells_all_of_a_run() -> None:
+def test_the_result_has_all_of_a_run() -> None:
     """Plain JSON: the shape of a batch's result, and batches, lag, generation and what was committed for lag monitors
-    besides.
+    too.
     """
     report = _report(_first(10, 8, 6), _BOTH[1], delivered_before=1, duplicates=2, warnings=("the job says",))
 
@@ -262,7 +262,7 @@ def test_the_result_tells_all_of_a_run() -> None:
     ("committed", "shown"),
     [pytest.param(None, None, id="no-group"), pytest.param({}, {}, id="a-group-that-was-there-already")],
 )
-def test_the_result_tells_no_group_from_nothing_to_commit(committed: Any, shown: Any) -> None:
+def test_the_result_distinguishes_no_group_from_nothing_to_commit(committed: Any, shown: Any) -> None:
     """Nothing was committed in both cases, for different reasons."""
     assert result_of_stream(_report(), _PLAN, _stream_plan(), {}, committed)["group_committed"] == shown
 

@@ -98,7 +98,9 @@ def _missing(stream_plan: StreamPlan) -> list[str]:
         pytest.param(_NOW, (0, 10, 10), 7, "o:0:7:10", id="moment"),
     ],
 )
-def test_the_first_run_starts_where_it_is_told(starting: object, log: Log, first_at: int | None, expected: str) -> None:
+def test_the_first_run_starts_at_the_starting_offsets(
+    starting: object, log: Log, first_at: int | None, expected: str
+) -> None:
     """Generation 0 begins there, and remembers it, and the ids of the topics."""
     found = {(TopicPartition("o", 0), ms): first_at for ms in (0, _NOW)}
 
@@ -110,7 +112,7 @@ def test_the_first_run_starts_where_it_is_told(starting: object, log: Log, first
     assert stream_plan.manifest == StreamManifest(_BINDING, _NEW_ID, _offsets(o0=start), {"o": "id-1"})
 
 
-def test_the_first_run_must_be_told() -> None:
+def test_the_first_run_needs_starting_offsets() -> None:
     """Spark would start at the end, and skip what is there."""
     with pytest.raises(BoundError) as raised:
         _resolve(None, _cluster(o=[(0, 10, 10)]))
@@ -205,7 +207,7 @@ def test_the_checkpoint_of_another_job_is_refused(change: dict[str, Any], says: 
 
 
 def test_sparks_own_checkpoint_is_refused() -> None:
-    """Nobody knows what it is for; its offsets are told, to start from."""
+    """Its job is unknown; the error has its offsets, to start from."""
     with pytest.raises(CheckpointError) as raised:
         _resolve(Checkpoint(0, None, Batch(3, _offsets(o0=5), 1)), _cluster(o=[(0, 10, 10)]), starting="earliest")
 
@@ -214,7 +216,7 @@ def test_sparks_own_checkpoint_is_refused() -> None:
 
 
 def test_a_reset_begins_a_generation() -> None:
-    """Another folder, another id in the provenance header, and a note of who wished it."""
+    """Another folder, another id in the provenance header, and the DAG run that requested it."""
     stream_plan = _resolve(
         _checkpoint(_offsets(o0=5), batch=_offsets(o0=8)),
         _cluster(o=[(0, 10, 10)]),
@@ -287,7 +289,7 @@ def test_a_reset_that_is_left_in_the_dag_is_refused() -> None:
 
 @pytest.mark.parametrize("by", ["run-1", "run-2"])
 def test_another_reset_begins_another_generation(by: str) -> None:
-    """A wish that was not done yet is done, whoever has it."""
+    """A reset that was not done yet is done, by any run."""
     stream_plan = _resolve(
         _checkpoint(_offsets(o0=5), **_RESET_DONE), _cluster(o=[(0, 10, 10)]), reset=Reset('{"o": {"0": 2}}', by)
     )
@@ -346,7 +348,7 @@ def test_what_is_gone_is_an_error(cluster: ClusterState, says: str) -> None:
 def test_what_is_gone_may_be_permitted(
     cluster: ClusterState, ranges: list[str], missing: str, begins_anew: bool
 ) -> None:
-    """The gap is reported and the rest is read; where Spark would go on behind an offset of what is gone, a new
+    """The gap is reported and the rest is read; where Spark would continue after an offset of the old topic, a new
     generation begins without it.
     """
     stream_plan = _resolve(_checkpoint(_offsets(o0=5, p0=1)), cluster, _PERMISSIVE, selection=_BOTH_TOPICS)
@@ -421,13 +423,13 @@ def test_an_assignment_reads_no_other_partition() -> None:
 
 
 def test_without_ids_a_longer_log_is_taken_for_the_same_topic() -> None:
-    """A broker that tells no ids leaves nothing to tell it by."""
+    """Without ids from the broker the change cannot be detected."""
     cluster = _cluster({"o": None}, o=[(0, 10, 10)])
 
     assert _resolve(_checkpoint(_offsets(o0=5)), cluster).resolved.ranges.format() == ["o:0:5:10"]
 
 
-def test_an_id_that_the_broker_tells_later_is_remembered() -> None:
+def test_an_id_that_the_broker_returns_later_is_stored() -> None:
     """From then on a topic that is created again is noticed."""
     stream_plan = _resolve(_checkpoint(_offsets(o0=5), topic_ids={}), _cluster(o=[(0, 10, 10)]))
 
@@ -496,7 +498,7 @@ def test_of_a_batch_that_was_begun_what_is_left_is_finished(log_start: int, unco
 
 
 def test_a_batch_that_was_begun_and_a_topic_created_again() -> None:
-    """What is left of the batch is finished in the old generation, and the new one begins behind it."""
+    """What is left of the batch is finished in the old generation, and the new one starts after it."""
     stream_plan = _resolve(
         _checkpoint(_offsets(o0=5, p0=1), _offsets(o0=8, p0=3)),
         _cluster({"o": "id-2"}, o=[(0, 10, 10)], p=[(0, 4, 4)]),
@@ -510,7 +512,7 @@ def test_a_batch_that_was_begun_and_a_topic_created_again() -> None:
 
 
 def test_a_batch_of_which_nothing_is_left_is_not_finished() -> None:
-    """All its topics were created again: there is nothing to copy, and its generation is left behind."""
+    """All its topics were created again: there is nothing to copy, and its generation is not used further."""
     stream_plan = _resolve(
         _checkpoint(_offsets(o0=5), _offsets(o0=8)), _cluster({"o": "id-2"}, o=[(0, 10, 10)]), _PERMISSIVE
     )

@@ -18,7 +18,7 @@ from airflow_provider_kafka_spark.triggers.new_records import KafkaNewRecordsTri
 SENSORS = int(os.environ.get("WAITING_SENSORS", "12"))
 INTERVAL = float(os.environ.get("WAITING_INTERVAL", "2"))
 LONG_AGO = datetime(2026, 1, 1, tzinfo=timezone.utc)
-# The whole of Airflow on one SQLite file may fail a task now and then; what fails for good is not tried again.
+# Airflow on one SQLite file may fail a task now and then; permanent errors are not retried.
 COMMON = {
     "poke_interval": INTERVAL,
     "timeout": 300,

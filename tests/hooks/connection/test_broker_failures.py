@@ -1,4 +1,4 @@
-"""Promises of naming failures: by what the client told in the background, without asking anybody who is not there."""
+"""Promises of naming failures: by the client's background errors, without requests to unavailable servers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _ENDED = (KafkaError._TRANSPORT, "SSL connection closed by peer: connecting to a
 _DOWN = (KafkaError._ALL_BROKERS_DOWN, "1/1 brokers are down")
 _NO_TOKEN = (KafkaError._AUTHENTICATION, 'Failed to acquire SASL OAUTHBEARER token: {"error": "invalid_client"}')
 _NO_PROVIDER = (KafkaError._AUTHENTICATION, "Failed to acquire SASL OAUTHBEARER token: Failed to connect to id:1")
-#: What the bytes "HTTP" are to whoever reads a number.
+#: The bytes "HTTP", read as a number.
 _WEB_SERVER = (
     KafkaError._TRANSPORT,
     "b:9093/bootstrap: Receive failed: Invalid response size 1213486160 (0..100000000)",
@@ -37,7 +37,7 @@ _WEB_SERVER = (
 
 
 class Listener:
-    """What asking the brokers by hand would tell."""
+    """The result of probing the brokers."""
 
     def __init__(self) -> None:
         self.fault: LoginFault | None = None
@@ -57,15 +57,15 @@ def listener(monkeypatch: pytest.MonkeyPatch) -> Listener:
     return listener
 
 
-def _failures(*told: tuple[int, str]) -> BrokerFailures:
+def _failures(*errors: tuple[int, str]) -> BrokerFailures:
     failures = BrokerFailures(_CONFIG, str)
-    for code, text in told:
+    for code, text in errors:
         failures.add(KafkaError(code, text))
     return failures
 
 
 @pytest.mark.parametrize(
-    ("told", "kind"),
+    ("errors", "kind"),
     [
         pytest.param([_EXPIRED], BrokerTlsError, id="tls"),
         pytest.param([_UNVERIFIED], BrokerTlsError, id="tls-without-reason"),
@@ -78,35 +78,35 @@ def _failures(*told: tuple[int, str]) -> BrokerFailures:
         pytest.param([], BrokerUnavailableError, id="silence"),
     ],
 )
-def test_a_time_out_is_named_by_what_was_told(
-    listener: Listener, told: list[tuple[int, str]], kind: type[BrokerError]
+def test_a_time_out_is_named_by_the_background_errors(
+    listener: Listener, errors: list[tuple[int, str]], kind: type[BrokerError]
 ) -> None:
     """With the servers, the connection and what was asked."""
-    error = _failures(*told).to_error(_TIMED_OUT, "reading metadata", 20)
+    error = _failures(*errors).to_error(_TIMED_OUT, "reading metadata", 20)
 
     assert type(error) is kind
     for words in ("b:9093", "connection 'my_kafka'", "reading metadata"):
         assert words in str(error)
 
 
-@pytest.mark.parametrize("told", [_DOWN, _ENDED, _UNVERIFIED])
-def test_where_the_client_tells_no_reason_the_listener_is_asked(listener: Listener, told: tuple[int, str]) -> None:
+@pytest.mark.parametrize("errors", [_DOWN, _ENDED, _UNVERIFIED])
+def test_the_listener_is_probed_if_the_client_has_no_reason(listener: Listener, errors: tuple[int, str]) -> None:
     """And what it says counts."""
     listener.fault = SPEAKS_TLS
-    error = _failures(told).to_error(_TIMED_OUT, "reading metadata", 20)
+    error = _failures(errors).to_error(_TIMED_OUT, "reading metadata", 20)
 
     assert type(error) is BrokerTlsError
     assert "speaks TLS" in str(error)
 
 
-@pytest.mark.parametrize("told", [_EXPIRED, _NO_TOKEN, (KafkaError._RESOLVE, "Failed to resolve 'b:9093'")])
-def test_nobody_is_asked_in_vain(listener: Listener, told: tuple[int, str]) -> None:
+@pytest.mark.parametrize("errors", [_EXPIRED, _NO_TOKEN, (KafkaError._RESOLVE, "Failed to resolve 'b:9093'")])
+def test_the_listener_is_not_probed_if_the_reason_is_known(listener: Listener, errors: tuple[int, str]) -> None:
     """Where the reason is known, or there is no address to ask at."""
-    _failures(told).to_error(_TIMED_OUT, "reading metadata", 20)
+    _failures(errors).to_error(_TIMED_OUT, "reading metadata", 20)
     assert listener.asked == 0
 
 
-def test_waiting_ends_when_it_is_in_vain(listener: Listener) -> None:
+def test_waiting_ends_when_it_cannot_succeed(listener: Listener) -> None:
     """Who does not answer may do so later, and has half of the time-out for it."""
     assert _failures(_EXPIRED).is_final(0.5, 20)
     assert not _failures(_DOWN).is_final(15, 20)
@@ -132,8 +132,8 @@ def test_what_is_forgotten_is_no_cause(listener: Listener) -> None:
 )
 def test_other_failures_keep_their_names(listener: Listener, code: int, kind: type[Exception]) -> None:
     """Also where one broker of several had a certificate that is not good."""
-    told = [] if kind is BrokerAuthenticationError else [_EXPIRED]
-    error = _failures(*told).to_error(KafkaException(KafkaError(code, "said")), "describing", 20)
+    errors = [] if kind is BrokerAuthenticationError else [_EXPIRED]
+    error = _failures(*errors).to_error(KafkaException(KafkaError(code, "said")), "describing", 20)
     assert type(error) is kind
 
 
@@ -144,7 +144,7 @@ def test_a_form_has_its_own_words() -> None:
 
 
 def test_listeners_are_not_asked_all_the_time(listener: Listener) -> None:
-    """Whoever waits looks again and again, and brokers that are starting have better to do."""
+    """Waiting callers check repeatedly, and must not load brokers that are starting."""
     failures = _failures(_DOWN)
     assert not any(failures.is_final(1, 20) for _ in range(10))
     assert listener.asked == 1

@@ -86,7 +86,7 @@ def test_a_folder_of_authorities(tmp_path: Path) -> None:
 
 
 def test_the_end_of_the_clients_certificate_is_known(tmp_path: Path) -> None:
-    """Brokers do not tell that this is why they refuse it."""
+    """Brokers do not return this reason."""
     ends = datetime(2026, 1, 2, tzinfo=timezone.utc)
     config = _configure(**_identity(tmp_path, _AUTHORITY.issue("old", valid_until=ends)))
 
@@ -258,7 +258,7 @@ def test_tickets_that_are_not_there_are_named(tmp_path: Path, monkeypatch: pytes
 
 
 def test_tickets_of_no_variable_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever ran kinit without KRB5CCNAME may have tickets that are in no file."""
+    """kinit without KRB5CCNAME may store tickets that are in no file."""
     monkeypatch.delenv("KRB5CCNAME", raising=False)
     monkeypatch.setattr(os, "getuid", lambda: 4_000_000_000)
     message = _error(security__protocol="SASL_PLAINTEXT", sasl__mechanism="GSSAPI")

@@ -91,7 +91,7 @@ def test_what_a_listener_answers(extra: dict[str, str], answer: bytes, words: st
 
 @pytest.mark.parametrize("extra", [{}, {"security.protocol": "SSL"}], ids=["plain", "tls"])
 def test_silence_is_bounded(extra: dict[str, str]) -> None:
-    """And is a time-out for who asks one broker, and no fault for who asks all."""
+    """It is a time-out for a probe of one broker, and no fault for a probe of all."""
     with _server(None) as port:
         config, began = _config(port, **extra), time.monotonic()
         with pytest.raises(TimeoutError):

@@ -245,7 +245,7 @@ def test_java_home_decides_as_for_spark_submit(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "major"),
+    ("output", "major"),
     [
         pytest.param('openjdk version "17.0.15" 2025-04-15', 17, id="release-17"),
         pytest.param('openjdk version "21" 2023-09-19', 21, id="first-of-a-release"),
@@ -253,9 +253,9 @@ def test_java_home_decides_as_for_spark_submit(tmp_path: Path) -> None:
         pytest.param('java version "1.8.0_402"', 8, id="old-scheme"),
     ],
 )
-def test_the_version_is_understood(tmp_path: Path, told: str, major: int) -> None:
+def test_the_version_is_understood(tmp_path: Path, output: str, major: int) -> None:
     """Both numbering schemes of Java are read."""
-    assert find_java(minimum=8, environ={"PATH": str(_java(tmp_path, told).parent)}).major == major
+    assert find_java(minimum=8, environ={"PATH": str(_java(tmp_path, output).parent)}).major == major
 
 
 def test_an_old_java_is_refused(tmp_path: Path) -> None:
@@ -267,14 +267,14 @@ def test_an_old_java_is_refused(tmp_path: Path) -> None:
 
 def test_a_java_that_does_not_run_is_refused(tmp_path: Path) -> None:
     """Such as the stub of macOS, which only asks to install one."""
-    with pytest.raises(JavaNotFoundError, match=r"tell its version.*Looked at"):
+    with pytest.raises(JavaNotFoundError, match=r"print its version.*Looked at"):
         find_java(environ={"PATH": str(_java(tmp_path, "No Java runtime present").parent)})
 
 
-def _java(folder: Path, told: str) -> Path:
+def _java(folder: Path, output: str) -> Path:
     java = folder / "bin" / "java"
     java.parent.mkdir()
-    java.write_text(f"#!/bin/sh\necho '{told}' >&2\n")
+    java.write_text(f"#!/bin/sh\necho '{output}' >&2\n")
     java.chmod(0o755)
     return java
 

@@ -118,7 +118,7 @@ def test_a_file_that_cannot_be_run_is_no_spark_submit(tmp_path: Path) -> None:
 
 
 def test_a_distribution_without_jars_is_named(tmp_path: Path) -> None:
-    """Where no jar tells the version, the message says where it looked and how to go on."""
+    """If no jar has the version, the message says where it searched and what to do."""
     (tmp_path / "jars").mkdir()
 
     with pytest.raises(JarError) as raised:

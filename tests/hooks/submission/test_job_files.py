@@ -1,5 +1,5 @@
 """Promises of :mod:`airflow_provider_kafka_spark.hooks.submission.job_files`: what travels with a job, and that nothing
-stays behind.
+is left.
 """
 
 from __future__ import annotations

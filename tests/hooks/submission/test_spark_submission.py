@@ -41,7 +41,7 @@ import json, os, pathlib, stat, sys
 words = [word for word in sys.argv if "/airflow-kafka-spark-" in word and "=" not in word]
 folder = pathlib.Path(words[0].split(",")[0]).parent
 files = {file.name: [stat.S_IMODE(file.stat().st_mode), file.read_bytes().hex()] for file in folder.iterdir()}
-told = {
+submitted = {
     "folder": str(folder),
     "mode": stat.S_IMODE(folder.stat().st_mode),
     "files": files,
@@ -49,12 +49,12 @@ told = {
     "environment": dict(os.environ),
     "cwd": os.getcwd(),
 }
-pathlib.Path(__file__).with_name("told.json").write_text(json.dumps(told))
+pathlib.Path(__file__).with_name("submitted.json").write_text(json.dumps(submitted))
 """
 
 
 @dataclass(frozen=True)
-class Told:
+class Submitted:
     """What ``spark-submit`` was started with."""
 
     folder: Path
@@ -68,7 +68,7 @@ class Told:
 
 @pytest.fixture
 def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
-    """A Spark of the installed version with a ``spark-submit`` that only tells."""
+    """A Spark of the installed version with a ``spark-submit`` that only records its arguments."""
     folder = tmp_path / "spark"
     (folder / "bin").mkdir(parents=True)
     (folder / "jars").symlink_to(find_spark_home(environ={}).jars)
@@ -85,7 +85,7 @@ def submit(
     *,
     system_properties: Mapping[str, str] | None = None,
     **options: Any,
-) -> Told:
+) -> Submitted:
     request = JobRequest(
         run_id="0123456789abcdef",
         plan_digest="digest",
@@ -101,15 +101,15 @@ def submit(
     hook = SparkJobHook(report_location=report_location, submit_options=options)
     with pytest.raises(JobReportMissingError):
         hook.run(request, "batch", lambda _: None, logins)
-    told = json.loads((home / "bin" / "told.json").read_text())
-    return Told(
-        Path(told["folder"]),
-        told["mode"],
-        {name: mode for name, (mode, _) in told["files"].items()},
-        {name: bytes.fromhex(content) for name, (_, content) in told["files"].items()},
-        told["arguments"],
-        told["environment"],
-        Path(told["cwd"]),
+    submitted = json.loads((home / "bin" / "submitted.json").read_text())
+    return Submitted(
+        Path(submitted["folder"]),
+        submitted["mode"],
+        {name: mode for name, (mode, _) in submitted["files"].items()},
+        {name: bytes.fromhex(content) for name, (_, content) in submitted["files"].items()},
+        submitted["arguments"],
+        submitted["environment"],
+        Path(submitted["cwd"]),
     )
 
 
@@ -127,23 +127,27 @@ def test_logins_go_by_a_file_of_their_own(
     connection("spark_default", conn_type="spark", host=master)
     (tmp_path / "reports").mkdir()
 
-    told = submit(home, report_location=f"file://{tmp_path}/reports" if mode == "cluster" else None, deploy_mode=mode)
+    submitted = submit(
+        home, report_location=f"file://{tmp_path}/reports" if mode == "cluster" else None, deploy_mode=mode
+    )
 
     name = "kafka-logins.properties"
-    assert (told.folder_mode, told.modes["request.json"], told.modes[name]) == (0o700, 0o600, 0o600)
-    assert [name for name, content in told.contents.items() if PASSWORD.encode() in content] == [name]
-    path = str(told.folder / name) if master == "local[2]" else f"/proc/self/cwd/{name}"
-    options = json.loads(told.contents["request.json"])["source_options"]
+    assert (submitted.folder_mode, submitted.modes["request.json"], submitted.modes[name]) == (0o700, 0o600, 0o600)
+    assert [name for name, content in submitted.contents.items() if PASSWORD.encode() in content] == [name]
+    path = str(submitted.folder / name) if master == "local[2]" else f"/proc/self/cwd/{name}"
+    options = json.loads(submitted.contents["request.json"])["source_options"]
     key = "source.kafka.sasl.jaas.config"
     assert options["kafka.sasl.jaas.config"] == f"${{file:{path}:{key}}}"
     # No other file can be referred to.
     assert options["kafka.config.providers.file.param.allowed.paths"] == path
-    files = [word for flag, word in pairwise(told.arguments) if flag == "--files"]
-    assert [str(told.folder / name) in word.split(",") for word in files] == ([] if master == "local[2]" else [True])
+    files = [word for flag, word in pairwise(submitted.arguments) if flag == "--files"]
+    assert [str(submitted.folder / name) in word.split(",") for word in files] == (
+        [] if master == "local[2]" else [True]
+    )
     # On a driver of this machine it is found by its name as on executors.
-    assert (told.cwd == told.folder) == (master != "local[2]" and mode != "cluster")
-    assert PASSWORD not in json.dumps([told.arguments, told.environment])
-    assert not told.folder.exists()
+    assert (submitted.cwd == submitted.folder) == (master != "local[2]" and mode != "cluster")
+    assert PASSWORD not in json.dumps([submitted.arguments, submitted.environment])
+    assert not submitted.folder.exists()
 
 
 def test_a_local_driver_keeps_to_its_machine_and_folder(connection: Callable[..., None], home: Path) -> None:
@@ -152,12 +156,12 @@ def test_a_local_driver_keeps_to_its_machine_and_folder(connection: Callable[...
     """
     connection("spark_default", conn_type="spark", host="local[2]")
 
-    told = submit(home)
+    submitted = submit(home)
 
-    assert told.environment["SPARK_LOCAL_IP"] == "127.0.0.1"
-    assert settings(told)["spark.ui.killEnabled"] == "false"
-    assert settings(told)["spark.local.dir"] == str(told.folder)
-    assert f"-XX:ErrorFile={told.folder}/hs_err_pid%p.log" in told.environment["SPARK_SUBMIT_OPTS"]
+    assert submitted.environment["SPARK_LOCAL_IP"] == "127.0.0.1"
+    assert settings(submitted)["spark.ui.killEnabled"] == "false"
+    assert settings(submitted)["spark.local.dir"] == str(submitted.folder)
+    assert f"-XX:ErrorFile={submitted.folder}/hs_err_pid%p.log" in submitted.environment["SPARK_SUBMIT_OPTS"]
 
 
 @pytest.mark.parametrize("by", ["conf", "defaults", "file-of-the-author"])
@@ -184,10 +188,10 @@ def test_what_the_author_says_of_a_local_driver_counts(
         monkeypatch.setenv("SPARK_LOCAL_IP", "10.9.9.9")
         options["env_vars"] = {"SPARK_LOCAL_IP": "10.0.0.1"}
 
-    told = submit(home, **options)
+    submitted = submit(home, **options)
 
-    assert settings(told).get("spark.local.dir") == ("/large" if by == "conf" else None)
-    assert told.environment["SPARK_LOCAL_IP"] == ("127.0.0.1" if address == "nothing" else "10.0.0.1")
+    assert settings(submitted).get("spark.local.dir") == ("/large" if by == "conf" else None)
+    assert submitted.environment["SPARK_LOCAL_IP"] == ("127.0.0.1" if address == "nothing" else "10.0.0.1")
 
 
 @pytest.mark.parametrize(
@@ -201,12 +205,12 @@ def test_a_cluster_reaches_its_driver(
     """Executors elsewhere call it, and have disks of their own."""
     connection("spark_default", conn_type="spark", host=master)
 
-    told = submit(home, report_location=f"file://{tmp_path}" if mode == "cluster" else None, deploy_mode=mode)
+    submitted = submit(home, report_location=f"file://{tmp_path}" if mode == "cluster" else None, deploy_mode=mode)
 
-    assert "SPARK_LOCAL_IP" not in told.environment
-    assert "spark.local.dir" not in settings(told)
-    assert settings(told)["spark.ui.killEnabled"] == "false"
-    assert f"-XX:ErrorFile={told.folder}/" in told.environment["SPARK_SUBMIT_OPTS"]
+    assert "SPARK_LOCAL_IP" not in submitted.environment
+    assert "spark.local.dir" not in settings(submitted)
+    assert settings(submitted)["spark.ui.killEnabled"] == "false"
+    assert f"-XX:ErrorFile={submitted.folder}/" in submitted.environment["SPARK_SUBMIT_OPTS"]
 
 
 @pytest.mark.parametrize("master", ["local[2]", "yarn"])
@@ -220,13 +224,15 @@ def test_airflows_environment_stays_with_airflow(
     for name in ("HADOOP_CONF_DIR", "KRB5_CONFIG", "SPARK_LOCAL_DIRS"):
         monkeypatch.setenv(name, "/needed")
 
-    told = submit(home, env_vars={"MINE": "mine", "HADOOP_CONF_DIR": "/mine"})
+    submitted = submit(home, env_vars={"MINE": "mine", "HADOOP_CONF_DIR": "/mine"})
 
-    assert [name for name in told.environment if name.startswith(("AIRFLOW_CONN", "AIRFLOW_VAR", "AIRFLOW__"))] == []
-    assert "s3cret" not in json.dumps(told.environment)
+    assert [
+        name for name in submitted.environment if name.startswith(("AIRFLOW_CONN", "AIRFLOW_VAR", "AIRFLOW__"))
+    ] == []
+    assert "s3cret" not in json.dumps(submitted.environment)
     needed = {"HADOOP_CONF_DIR": "/mine", "KRB5_CONFIG": "/needed", "SPARK_LOCAL_DIRS": "/needed", "MINE": "mine"}
-    assert {name: told.environment.get(name) for name in needed} == needed
-    assert {"PATH", "HOME"} <= set(told.environment)
+    assert {name: submitted.environment.get(name) for name in needed} == needed
+    assert {"PATH", "HOME"} <= set(submitted.environment)
 
 
 def test_secret_properties_are_no_arguments(
@@ -237,15 +243,15 @@ def test_secret_properties_are_no_arguments(
     caplog.set_level("INFO")
 
     conf = {"spark.hadoop.fs.s3a.access.key": "AKIA0123", "spark.executor.memory": "1g"}
-    told = submit(home, conf=conf, env_vars={"AWS_SECRET_ACCESS_KEY": "aws-s3cret"})
+    submitted = submit(home, conf=conf, env_vars={"AWS_SECRET_ACCESS_KEY": "aws-s3cret"})
 
-    assert told.modes["spark.conf"] == 0o600
-    assert b"spark.hadoop.fs.s3a.access.key=AKIA0123\n" in told.contents["spark.conf"]
-    assert b"spark.yarn.appMasterEnv.AWS_SECRET_ACCESS_KEY=aws-s3cret\n" in told.contents["spark.conf"]
+    assert submitted.modes["spark.conf"] == 0o600
+    assert b"spark.hadoop.fs.s3a.access.key=AKIA0123\n" in submitted.contents["spark.conf"]
+    assert b"spark.yarn.appMasterEnv.AWS_SECRET_ACCESS_KEY=aws-s3cret\n" in submitted.contents["spark.conf"]
     for secret in ("AKIA0123", "aws-s3cret"):
-        assert secret not in " ".join(told.arguments)
+        assert secret not in " ".join(submitted.arguments)
         assert secret not in caplog.text
-    assert "spark.executor.memory=1g" in told.arguments
+    assert "spark.executor.memory=1g" in submitted.arguments
 
 
 @pytest.mark.parametrize("master", ["local[2]", "yarn"])
@@ -255,14 +261,14 @@ def test_the_logged_command_is_short(
     """Patterns of redaction go by the properties file, and of a list of jars there is the first."""
     connection("spark_default", conn_type="spark", host=master)
 
-    told = submit(home)
+    submitted = submit(home)
 
     (line,) = [line for line in capsys.readouterr().out.splitlines() if "Spark-Submit cmd" in line]
     assert "redaction" not in line
     # Nine paths of this machine, and what they stand for.
     assert len(line) < 1600
     assert line.count(".jar") == 1
-    properties = parse_properties(told.contents["spark.conf"].decode())
+    properties = parse_properties(submitted.contents["spark.conf"].decode())
     assert {name: properties.get(name) for name in REDACTION} == REDACTION
 
 
@@ -271,12 +277,12 @@ def test_a_keytab_of_the_spark_connection(connection: Callable[..., None], home:
     extra = {"keytab": base64.b64encode(KEYTAB).decode(), "principal": "ann@EXAMPLE.COM"}
     connection("spark_default", conn_type="spark", host="yarn", extra=extra)
 
-    told = submit(home)
+    submitted = submit(home)
 
-    assert (told.modes["spark.keytab"], told.contents["spark.keytab"]) == (0o600, KEYTAB)
-    at = told.arguments.index("--keytab")
-    assert told.arguments[at + 1] == str(told.folder / "spark.keytab")
-    assert not told.folder.exists()
+    assert (submitted.modes["spark.keytab"], submitted.contents["spark.keytab"]) == (0o600, KEYTAB)
+    at = submitted.arguments.index("--keytab")
+    assert submitted.arguments[at + 1] == str(submitted.folder / "spark.keytab")
+    assert not submitted.folder.exists()
 
 
 def test_a_keytab_that_is_none(connection: Callable[..., None], home: Path) -> None:
@@ -298,13 +304,13 @@ def test_java_options_of_a_properties_file_stay(
     file.write_text("spark.driver.defaultJavaOptions  -Da=1 \\\n  -Db=2\nspark.executor.extraJavaOptions=-Dc=3\n")
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
 
-    told = submit(
+    submitted = submit(
         home,
         system_properties={"allowed": "https://a/oauth2"},
         properties_file=None if by == "defaults" else str(file),
     )
 
-    assert java_options(told) == {
+    assert java_options(submitted) == {
         "spark.driver.defaultJavaOptions": "-Da=1 -Db=2 -Dallowed=https://a/oauth2",
         "spark.executor.defaultJavaOptions": "-Dallowed=https://a/oauth2",
     }
@@ -313,15 +319,15 @@ def test_java_options_of_a_properties_file_stay(
 def test_java_options_of_conf_stay(
     connection: Callable[..., None], home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Those of the file are replaced by these, as the author wishes."""
+    """Those of the file are replaced by these, as the author requests."""
     connection("spark_default", conn_type="spark", host="yarn")
     (tmp_path / "spark-defaults.conf").write_text("spark.executor.defaultJavaOptions -Da=1\n")
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
     conf = {"spark.driver.extraJavaOptions": "-Dmine=1", "spark.executor.defaultJavaOptions": "-Dmine=2"}
 
-    told = submit(home, system_properties={"allowed": "https://a/oauth2"}, conf=conf)
+    submitted = submit(home, system_properties={"allowed": "https://a/oauth2"}, conf=conf)
 
-    assert java_options(told) == {
+    assert java_options(submitted) == {
         "spark.driver.extraJavaOptions": "-Dmine=1 -Dallowed=https://a/oauth2",
         "spark.executor.defaultJavaOptions": "-Dmine=2 -Dallowed=https://a/oauth2",
     }
@@ -329,22 +335,22 @@ def test_java_options_of_conf_stay(
 
 @pytest.mark.parametrize("master", ["local[2]", "yarn"])
 def test_a_value_is_never_a_second_java_option(connection: Callable[..., None], home: Path, master: str) -> None:
-    """Whatever it holds, and whoever has let it through."""
+    """Whatever its value and its source."""
     connection("spark_default", conn_type="spark", host=master)
     value = 'https://a/" -XX:OnError=id \\'
 
-    told = submit(home, system_properties={"allowed": value})
+    submitted = submit(home, system_properties={"allowed": value})
 
-    for options in (told.environment["SPARK_SUBMIT_OPTS"], *java_options(told).values()):
+    for options in (submitted.environment["SPARK_SUBMIT_OPTS"], *java_options(submitted).values()):
         assert [word for word in shlex.split(options) if "OnError" in word] == [f"-Dallowed={value}"]
 
 
-def settings(told: Told) -> dict[str, str]:
-    return dict(word.split("=", 1) for flag, word in pairwise(told.arguments) if flag == "--conf")
+def settings(submitted: Submitted) -> dict[str, str]:
+    return dict(word.split("=", 1) for flag, word in pairwise(submitted.arguments) if flag == "--conf")
 
 
-def java_options(told: Told) -> dict[str, str]:
-    return {name: value for name, value in settings(told).items() if name.endswith("JavaOptions")}
+def java_options(submitted: Submitted) -> dict[str, str]:
+    return {name: value for name, value in settings(submitted).items() if name.endswith("JavaOptions")}
 
 
 @pytest.mark.parametrize(
