@@ -18,8 +18,8 @@ from airflow_provider_kafka_spark.operators.bounded_copy import BoundedCopyOpera
 class ReplayOffsetRangesOperator(BoundedCopyOperator):
     """Copy exactly the given offset ranges, any number of each partition.
 
-    One Spark partition reads each range in order, as with ``createRDD``; more than 64 ranges are merged into spans if
-    that is cheaper.
+    One Spark task reads all ranges of one Kafka partition, in order. With ``preserve_order=False`` each range, or each
+    group of ranges that is read in one go, is a task of its own, as with ``createRDD``.
 
     :param offset_ranges: a list of ``{"topic", "partition", "from_offset", "until_offset"}`` or of
         ``"orders:0:100:200"``, in any order; that list as JSON text, as ``"{{ params.ranges | tojson }}"`` renders it;
