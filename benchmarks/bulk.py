@@ -66,8 +66,8 @@ class _Copies:
         def run() -> float:
             with fresh_topic(self.broker, PARTITIONS, suffix) as target:
                 started = time.perf_counter()
-                told = copy(target)
-                seconds = time.perf_counter() - started if told is None else told
+                own_seconds = copy(target)
+                seconds = time.perf_counter() - started if own_seconds is None else own_seconds
                 check_count(self.broker, target, self.records)
                 self.headers[name] = headers_of_first_record(self.broker, target)
                 return seconds

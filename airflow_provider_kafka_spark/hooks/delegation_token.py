@@ -217,12 +217,12 @@ class DelegationTokenHook(ManagedResource, BaseHook):
 
         :raises BrokerError: if no broker answers, or the login is refused, as for :meth:`create`.
         """
-        before, told, action = time.time(), list[int](), "describing the metadata quorum"
+        before, clocks, action = time.time(), list[int](), "describing the metadata quorum"
         jvm = self._open
         try:
             with jvm.translate_errors(action):
                 quorum = self._get(self._admin.describeMetadataQuorum().quorumInfo(), action)
-                told = [
+                clocks = [
                     int(replica.lastCaughtUpTimestamp().getAsLong())
                     for replica in quorum.voters()
                     if replica.replicaId() == quorum.leaderId() and replica.lastCaughtUpTimestamp().isPresent()
@@ -237,17 +237,17 @@ class DelegationTokenHook(ManagedResource, BaseHook):
                 error,
             )
             return int(time.time() * 1000)
-        if not told:
+        if not clocks:
             self.log.warning("The times of tokens are compared with this machine's clock: no broker returns its own.")
             return int(time.time() * 1000)
-        skew = told[0] - int((before + time.time()) / 2 * 1000)
+        skew = clocks[0] - int((before + time.time()) / 2 * 1000)
         if abs(skew) > 5000:
             self.log.warning(
                 "The broker's clock is %.1f s %s this machine's; the times of tokens are the broker's.",
                 abs(skew) / 1000,
                 "ahead of" if skew > 0 else "behind",
             )
-        return told[0]
+        return clocks[0]
 
     def wait_until_usable(self, token: DelegationToken) -> None:
         """Log in with a new token until every broker accepts it; brokers know it only after some time.

@@ -271,7 +271,7 @@ class _RenewedToken:
                 # This process expired it at the same time.
                 return False
             late = self._token.info.remaining_ms(self._now_ms()) <= 0
-            self._given_up = f"{'it could not be renewed in time' if late else 'somebody has ended it'} ({error})"
+            self._given_up = f"{'it could not be renewed in time' if late else 'it was expired by others'} ({error})"
             log.error("The job's delegation token cannot be renewed any more: %s", error)
             return False
         except Exception as error:  # noqa: BLE001 - whatever it was, it is tried again as long as the token lives

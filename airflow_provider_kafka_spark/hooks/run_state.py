@@ -234,10 +234,10 @@ class RunStateStore:
 
 
 class StreamRunStore:
-    """What this task instance has done of a stream; the rest is in the checkpoint.
+    """The progress of this task instance in a stream that is not in the checkpoint.
 
-    A try that ended in the middle leaves finished batches, which the next one does not see. Who is told of this run is
-    told of them as well.
+    A try that failed may have finished batches, which the next try does not see. The result and the asset event include
+    them.
 
     :param task_id: of the operator.
     """

@@ -23,8 +23,8 @@ from airflow_provider_kafka_spark.core.resolve import ReadRules, timestamps_in
 from airflow_provider_kafka_spark.core.spans import plan_spans
 from airflow_provider_kafka_spark.core.streams.checkpoint import Binding, Checkpoint
 from airflow_provider_kafka_spark.core.streams.delivery import (
-    behind,
     check_stream,
+    lag_of,
     report_of_nothing,
     result_of_stream,
 )
@@ -169,7 +169,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
             after = source.state({p.topic for p in finished} & source.topic_names())
             if stream_plan.has_work:
                 plan = self._check_source_unchanged(plan, after, rules)
-            lags = behind(finished, after, rules)
+            lags = lag_of(finished, after, rules)
             committed = None if group is None else group.commit(finished)
         for warning in (*report.warnings, *warnings):
             self.log.warning("%s", warning)

@@ -15,7 +15,7 @@ from airflow_provider_kafka_spark.core.tokens.delegation_token import (
     TokenInfo,
     TokenSelection,
     duration,
-    meant_owner,
+    selected_owner_of,
     utc,
 )
 from airflow_provider_kafka_spark.core.tokens.token_fields import TokenFields
@@ -63,7 +63,7 @@ class DelegationTokensOperator(TokenFields, BaseOperator):
         super().__init__(**kwargs)
         self.conn_id = conn_id
         self.show_token_fields()
-        self.token_owner = meant_owner(token_owner, self.owner)
+        self.token_owner = selected_owner_of(token_owner, self.owner)
         self.token_ids = token_ids
         self.ending_within = ending_within
         self.kafka_timeout = kafka_timeout
@@ -82,7 +82,7 @@ class DelegationTokensOperator(TokenFields, BaseOperator):
             )
         return TokenSelection.parse(self.token_owner, self.token_ids)
 
-    def _meant(self, listed: list[TokenInfo], selection: TokenSelection, now_ms: int) -> list[TokenInfo]:
+    def _selected(self, listed: list[TokenInfo], selection: TokenSelection, now_ms: int) -> list[TokenInfo]:
         """The selected tokens that have not ended.
 
         :param now_ms: the broker's clock.
@@ -129,11 +129,11 @@ class RenewDelegationTokensOperator(DelegationTokensOperator):
         period_ms = None if self.renew_for is None else milliseconds(self.renew_for, "renew_for")
         with self._hook() as hook:
             now_ms = hook.now_ms()
-            meant = self._meant(hook.describe(selection.owner), selection, now_ms)
+            selected = self._selected(hook.describe(selection.owner), selection, now_ms)
             # A broker would also accept a period that is shorter than the remaining time.
-            longer = [t for t in meant if period_ms is not None and t.remaining_ms(now_ms) > period_ms]
-            renewed = [t for t in meant if t.at_maximum]
-            wanted = tuple(t.token_id for t in meant if t not in renewed and t not in longer)
+            longer = [t for t in selected if period_ms is not None and t.remaining_ms(now_ms) > period_ms]
+            renewed = [t for t in selected if t.at_maximum]
+            wanted = tuple(t.token_id for t in selected if t not in renewed and t not in longer)
             if wanted:
                 renewed += hook.renew(TokenSelection(selection.owner, wanted), period_ms=period_ms)
         for token in renewed:
@@ -188,20 +188,20 @@ class ExpireDelegationTokensOperator(DelegationTokensOperator):
         """
         requested = self._selection()
         period_ms = None if self.expire_in is None else milliseconds(self.expire_in, "expire_in")
-        memory = context["task_state_store"]
+        state_store = context["task_state_store"]
         with self._hook() as hook:
             now_ms, listed = hook.now_ms(), hook.describe(requested.owner)
             there = {token.token_id for token in listed}
             selection = requested.among(there)
-            meant = self._meant(listed, selection, now_ms)
-            earlier = memory.get(_SEEN_KEY)
-            seen = {token.token_id for token in meant}
+            selected = self._selected(listed, selection, now_ms)
+            earlier = state_store.get(_SEEN_KEY)
+            seen = {token.token_id for token in selected}
             seen |= {str(name) for name in (earlier if isinstance(earlier, list) else ())}
             # Brokers remove an expired token, and a try may end before it gets their answer.
-            memory.set(_SEEN_KEY, [*sorted(seen)])
+            state_store.set(_SEEN_KEY, [*sorted(seen)])
             # A broker would also accept a period that is longer than the remaining time.
-            sooner = [t for t in meant if period_ms is not None and t.remaining_ms(now_ms) <= period_ms]
-            ids = tuple(t.token_id for t in meant if t not in sooner)
+            sooner = [t for t in selected if period_ms is not None and t.remaining_ms(now_ms) <= period_ms]
+            ids = tuple(t.token_id for t in selected if t not in sooner)
             expired = hook.expire(TokenSelection(selection.owner, ids), period_ms=period_ms) if ids else []
         for token in sooner:
             self.log.info("Already ends sooner than expire_in: %s.", token)

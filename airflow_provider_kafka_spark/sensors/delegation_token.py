@@ -23,8 +23,8 @@ from airflow_provider_kafka_spark.core.tokens.delegation_token import (
     MODES,
     TokenCheckResult,
     TokenSelection,
-    judge,
-    meant_owner,
+    check_expiry,
+    selected_owner_of,
 )
 from airflow_provider_kafka_spark.core.tokens.token_fields import TokenFields
 from airflow_provider_kafka_spark.hooks.delegation_token import DelegationTokenHook
@@ -86,7 +86,7 @@ class DelegationTokenExpirySensor(TokenFields, BaseSensorOperator):
         super().__init__(mode=mode if is_airflows and mode else "poke", **kwargs)
         self.conn_id = conn_id
         self.show_token_fields()
-        self.token_owner = meant_owner(token_owner, self.owner)
+        self.token_owner = selected_owner_of(token_owner, self.owner)
         self.token_ids = token_ids
         self.min_remaining = min_remaining
         self.wait_for = wait_for or (EXPIRING if is_airflows or mode is None else mode)
@@ -148,7 +148,9 @@ class DelegationTokenExpirySensor(TokenFields, BaseSensorOperator):
                 # The clock first: a delay then makes tokens appear to live a moment longer, and the gate a moment
                 # narrower.
                 now_ms = hook.now_ms()
-                result = judge(hook.describe(selection.owner), selection, min_remaining_ms, self.wait_for, now_ms)
+                result = check_expiry(
+                    hook.describe(selection.owner), selection, min_remaining_ms, self.wait_for, now_ms
+                )
         except (BrokerUnavailableError, JavaStartError) as error:
             for line in self._outage.began(error):
                 self.log.warning("%s", line)

@@ -241,13 +241,13 @@ class Demo:
         follower = TaskLog(log)
         started = time.monotonic()
 
-        def tell() -> None:
+        def show_messages() -> None:
             for message in follower.new_messages():
                 # The result is printed as a table below.
                 text = message.partition(" Result: {")[0].replace("\n", "\n         ")
                 self.emit(f"{time.monotonic() - started:6.1f} s {text}")
 
-        left = runs.run(example.dag_id, log, logical_date=end.isoformat(), watch=tell)
+        left = runs.run(example.dag_id, log, logical_date=end.isoformat(), watch=show_messages)
         result = left["tasks"][example.task_id]["-1"]["xcom"]["return_value"]
         self.emit()
         self.emit(

@@ -145,7 +145,7 @@ class Poller:
             return
         try:
             snapshot = await self._ask({query for query, _ in waiting})
-        except Exception as error:  # noqa: BLE001 - whatever it is, everybody who waits has to hear of it
+        except Exception as error:  # noqa: BLE001 - whatever it is, all waiting queries must get it
             _forget_frames(error)
             await self._in_thread(self._drop_client)
             for _, future in waiting:

@@ -217,7 +217,8 @@ def refuse_other_principals(conn_id: str, principal: str, keytab: str, content: 
     if not any(owner == principal or owner.rpartition("@")[0] == principal for owner in owners):
         raise ConnectionConfigError(
             f"sasl.kerberos.keytab of connection {conn_id!r} must hold keys of {principal!r}; {keytab} holds keys of "
-            f"{', '.join(owners) or 'nobody'}. Correct sasl.kerberos.principal, or name the keytab of that principal."
+            f"{', '.join(owners) or 'no principal'}. Correct sasl.kerberos.principal, or name the keytab of that "
+            "principal."
         )
 
 

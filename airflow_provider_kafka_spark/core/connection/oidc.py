@@ -21,8 +21,8 @@ ALLOWED_URLS = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
 _URL = "sasl.oauthbearer.token.endpoint.url"
 _JAVA_ONLY = ("sasl.oauthbearer.scope.claim.name", "sasl.oauthbearer.header.urlencode")
 _WITHOUT_COUNTERPART = {
-    "sasl.oauthbearer.config": "it is for tokens that nobody signed, or for one cloud's own way to get them",
-    "enable.sasl.oauthbearer.unsecure.jwt": "tokens that nobody signed are not translated",
+    "sasl.oauthbearer.config": "it is for unsigned tokens, or for one cloud's own way to get them",
+    "enable.sasl.oauthbearer.unsecure.jwt": "unsigned tokens are not translated",
     "sasl.oauthbearer.metadata.authentication.type": "Spark's Java client cannot ask a cloud's metadata service",
     "sasl.jwt.retriever.class": "it names code that only one of the two clients can run",
 }
@@ -126,8 +126,8 @@ def parse_oidc(extra: ConnectionExtra, options: dict[str, str]) -> OidcLogin:
     url = extra.take(_URL, rule=URL)
     if url and secrets_in_url(url):
         raise extra.error(
-            f"must have no secret in {_URL}, since JVMs are started with the address, and everybody on the machine can "
-            "read their arguments; got a parameter with the name of a secret. Use sasl.oauthbearer.client.secret."
+            f"must have no secret in {_URL}, since JVMs are started with the address, and all users of the machine "
+            "can read their arguments; got a parameter with the name of a secret. Use sasl.oauthbearer.client.secret."
         )
     client_id = _either(extra, "id", options.pop("clientId", None), PRINTABLE)
     client_secret = _either(extra, "secret", options.pop("clientSecret", None), SECRET)

@@ -63,7 +63,7 @@ EXTENSION = TextRule(
     lambda character: PLAIN.allows(character) and character != ",",
     re.compile(r"[A-Za-z]+=.+"),
 )
-#: It becomes an option of JVMs, in a list with commas, which everybody on the machine can read: no user and password.
+#: It becomes an option of JVMs, in a list with commas, which all users of the machine can read: no user and password.
 URL = TextRule(
     "an address such as 'https://id.example.com/token', of letters, digits and ._~:/?&=%+-",
     _one_of(r"A-Za-z0-9._~:/?&=%+-"),

@@ -70,7 +70,7 @@ def check_stream(
     raise_if_mismatched(faults, report, plan)
 
 
-def behind(
+def lag_of(
     finished: Mapping[TopicPartition, int], cluster: ClusterState, rules: ReadRules
 ) -> dict[TopicPartition, int]:
     """Offsets between where a stream stands and the real end of each partition now. (Spark's own
@@ -107,7 +107,7 @@ def result_of_stream(
 ) -> dict[str, Any]:
     """What the task returns: the keys of a bounded copy's result, and those of a stream.
 
-    :param lags: as :func:`behind` gives them, after the run.
+    :param lags: as :func:`lag_of` gives them, after the run.
     :param committed: what was committed to the group for lag monitors, or None without such a group.
     """
     return {

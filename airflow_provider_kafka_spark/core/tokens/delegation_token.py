@@ -177,7 +177,7 @@ class TokenCheckResult:
     wait_ms: int | None = None
 
 
-def judge(
+def check_expiry(
     tokens: Sequence[TokenInfo], selection: TokenSelection, min_remaining_ms: int, mode: str, now_ms: int
 ) -> TokenCheckResult:
     """Check whether a token expires soon (``expiring``), or all are valid for long enough (``valid``).
@@ -235,12 +235,13 @@ def principal(name: str) -> str:
     return name.strip() if colon else f"User:{kind}"
 
 
-def meant_owner(token_owner: str | None, airflow_owner: str) -> str | None:
+def selected_owner_of(token_owner: str | None, airflow_owner: str) -> str | None:
     """The owner of the tokens that a task selects. ``owner`` is Airflow's own parameter, often a team in
     ``default_args``; it counts if it is written as a principal.
 
-    >>> meant_owner(None, "User:alice"), meant_owner(None, "data-team"), meant_owner("bob", "data-team")
-    ('User:alice', None, 'bob')
+    >>> selected_owner_of(None, "User:alice"), selected_owner_of("bob", "data-team")
+    ('User:alice', 'bob')
+    >>> selected_owner_of(None, "data-team")
     """
     is_principal = isinstance(airflow_owner, str) and airflow_owner.startswith("User:")
     return airflow_owner if token_owner is None and is_principal else token_owner

@@ -34,7 +34,7 @@ def check_private(folder: Path) -> None:
     mode = stat.S_IMODE(status.st_mode)
     if status.st_uid not in (os.geteuid(), 0) or mode & _WRITABLE_BY_OTHERS:
         raise PermissionError(
-            f"{folder} must belong to this user and be writable by nobody else, since code is loaded from it; it "
-            f"belongs to user {status.st_uid} and has mode {mode:04o}. If you trust what is in it, run: "
-            f"chmod go-w {folder}"
+            f"{folder} must belong to this user and be writable by no other user, since code is loaded from it; it "
+            f"belongs to user {status.st_uid} and has mode {mode:04o}. If you trust what is in it, run: chmod go-w "
+            f"{folder}"
         )

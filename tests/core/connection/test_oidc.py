@@ -99,7 +99,7 @@ def test_the_jvm_must_allow_the_endpoint() -> None:
             {"sasl.oauthbearer.assertion.file": "/jwt"}, "'sasl.oauthbearer.assertion.file', which has no counterpart",
             id="assertion",
         ),
-        pytest.param({"enable.sasl.oauthbearer.unsecure.jwt": True}, "tokens that nobody signed", id="unsecured"),
+        pytest.param({"enable.sasl.oauthbearer.unsecure.jwt": True}, "unsigned tokens are not", id="unsecured"),
         pytest.param({"sasl.login.callback.handler.class": "my.Code"}, "names code", id="handler"),
         pytest.param({"sasl.oauthbearer.extensions": "cluster"}, "'name=value,name=value'", id="extensions"),
         pytest.param(

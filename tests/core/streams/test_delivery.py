@@ -14,8 +14,8 @@ from airflow_provider_kafka_spark.core.protocol import BatchReport, JobFailure, 
 from airflow_provider_kafka_spark.core.resolve import MissingRange, ReadRules, ResolvedRanges
 from airflow_provider_kafka_spark.core.streams.checkpoint import Binding, StreamManifest
 from airflow_provider_kafka_spark.core.streams.delivery import (
-    behind,
     check_stream,
+    lag_of,
     report_of_nothing,
     result_of_stream,
 )
@@ -168,7 +168,7 @@ def test_lag_is_to_the_real_end_now(read_committed: bool, expected: int) -> None
     cluster = ClusterState("A", "kafka_default", 0, {"orders": TopicState("orders", None, logs)})
     finished = {**_offsets(10, 7, 9), TopicPartition("deleted", 0): 5}
 
-    lags = behind(finished, cluster, ReadRules(read_committed=read_committed))
+    lags = lag_of(finished, cluster, ReadRules(read_committed=read_committed))
 
     assert lags == _offsets(expected, 0)
 

@@ -12,8 +12,8 @@ from airflow_provider_kafka_spark.core.tokens.delegation_token import (
     DelegationToken,
     TokenInfo,
     TokenSelection,
+    check_expiry,
     duration,
-    judge,
     principal,
     utc,
 )
@@ -46,7 +46,7 @@ OF_BOB = token("bobs", HOUR // 2, owner="User:bob")
 def test_expiring(
     tokens: list[TokenInfo], selection: dict[str, object], hours: int, met: bool, named: list[str], wait_ms: int | None
 ) -> None:
-    verdict = judge(tokens, TokenSelection.parse(**selection), hours * HOUR, "expiring", NOW)
+    verdict = check_expiry(tokens, TokenSelection.parse(**selection), hours * HOUR, "expiring", NOW)
     assert (verdict.met, [t.token_id for t in verdict.tokens], verdict.wait_ms) == (met, named, wait_ms)
 
 
@@ -62,7 +62,7 @@ def test_expiring(
     ],
 )
 def test_valid(tokens: list[TokenInfo], selection: dict[str, object], hours: int, met: bool) -> None:
-    verdict = judge(tokens, TokenSelection.parse(**selection), hours * HOUR, "valid", NOW)
+    verdict = check_expiry(tokens, TokenSelection.parse(**selection), hours * HOUR, "valid", NOW)
     assert verdict.met is met
     # Time alone does not make a token live longer.
     assert verdict.wait_ms is None
@@ -70,12 +70,12 @@ def test_valid(tokens: list[TokenInfo], selection: dict[str, object], hours: int
 
 def test_a_token_that_is_meant_by_its_id_must_exist() -> None:
     with pytest.raises(DelegationTokenError, match=r"\['gone'\].*User:alice"):
-        judge([LATE], TokenSelection.parse("alice", ["late", "gone"]), HOUR, "valid", NOW)
+        check_expiry([LATE], TokenSelection.parse("alice", ["late", "gone"]), HOUR, "valid", NOW)
 
 
 def test_modes() -> None:
     with pytest.raises(OptionError, match=r"'expiring'.*'soon'"):
-        judge([LATE], TokenSelection(), HOUR, "soon", NOW)
+        check_expiry([LATE], TokenSelection(), HOUR, "soon", NOW)
 
 
 @pytest.mark.parametrize(
