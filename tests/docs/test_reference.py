@@ -1,4 +1,4 @@
-"""What the reference lists besides parameters: keys of results, options, environment variables."""
+"""The reference lists, in addition to parameters: keys of results, options, environment variables."""
 
 from __future__ import annotations
 
