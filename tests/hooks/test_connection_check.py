@@ -302,7 +302,7 @@ def test_a_step_that_hangs(broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch,
     good, message = press_test(broker.bootstrap_servers)
     assert time.monotonic() - began < 15
     assert not good
-    assert message.startswith("Login failed. It was not over within the 6 s")
+    assert message.startswith("Login failed. The test did not finish within its 6 s")
     assert "Passed before: DNS" in message
 
 
