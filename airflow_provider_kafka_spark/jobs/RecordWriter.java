@@ -83,7 +83,7 @@ public final class RecordWriter implements FlatMapFunction {
         Source source = settings.get("reader").equals("rows") ? (Source) new Row() : (Source) new KafkaRecord(settings);
         source.read(records.next());
         Ranges ranges = new Ranges(rangeTable);
-        Task task = new Task(settings, source.topic, source.partition, ranges.nameOfTask(source));
+        Task task = new Task(settings, source, ranges.nameOfTask(source));
         try {
             task.open();
             task.copy(source, records, ranges, recordsRead);
@@ -483,6 +483,7 @@ public final class RecordWriter implements FlatMapFunction {
         private final Map settings;
         private final String topic;
         private final int partition;
+        private final long firstOffset;
         private final TaskContext context = TaskContext.get();
         private final HashMap counts = new HashMap();
         private final HashMap writtenTo = new HashMap();
@@ -501,10 +502,11 @@ public final class RecordWriter implements FlatMapFunction {
         private volatile long acknowledged;
         private volatile IllegalStateException failure;
 
-        Task(Map settings, String topic, int partition, String name) {
+        Task(Map settings, Source firstRecord, String name) {
             this.settings = settings;
-            this.topic = topic;
-            this.partition = partition;
+            topic = firstRecord.topic;
+            partition = firstRecord.partition;
+            firstOffset = firstRecord.offset;
             String prefix = (String) settings.get("transactional_prefix");
             id = prefix == null ? null : prefix + name;
             provenance = (String) settings.get("provenance_header");
@@ -535,7 +537,7 @@ public final class RecordWriter implements FlatMapFunction {
             try {
                 if (settings.containsKey("finished")) {
                     // An earlier try delivered all, and its report was lost: what is left is to count.
-                    stored.load(writtenTo);
+                    load(stored);
                     stored.position = Long.MAX_VALUE;
                     progress = stored;
                     return;
@@ -549,10 +551,19 @@ public final class RecordWriter implements FlatMapFunction {
                 producer = new KafkaProducer(config, new ByteArraySerializer(), new ByteArraySerializer());
                 producer.initTransactions();
                 stored.checkOwner();
-                stored.load(writtenTo);
+                load(stored);
                 progress = stored;
             } catch (KafkaException error) {
                 throw new IllegalStateException("Task " + id + " could not begin: " + error, error);
+            }
+        }
+
+        private void load(Progress stored) {
+            stored.load(writtenTo);
+            if (stored.position <= firstOffset) {
+                // It is that of a stream's earlier batch: nothing of this one is done.
+                writtenTo.clear();
+                stored.isUnknown = false;
             }
         }
 
