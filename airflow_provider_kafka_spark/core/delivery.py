@@ -61,7 +61,7 @@ def raise_if_mismatched(faults: list[str], report: JobReport, plan: ReplayPlan) 
     raise DeliveryError(
         f"The job's report does not match the plan (application {report.application_id}): {shown}. Planned "
         f"{plan.planned_records:,} records at most, read {report.records_read:,}, written {report.records_written:,}. "
-        "A retry of this task writes only what is missing where provenance_headers=True."
+        "A retry of this task writes only what is missing."
     )
 
 

@@ -40,6 +40,8 @@ from airflow_provider_kafka_spark.hooks.runtime.connector import client_jars
 from airflow_provider_kafka_spark.hooks.runtime.java import find_java
 
 START_SECONDS = 30.0
+#: The client connects again while a refused login is being reported, and another login may lock the user out.
+_ONE_LOGIN = {"reconnect.backoff.ms": "1000", "reconnect.backoff.max.ms": "1000"}
 _STOP_SECONDS = 5.0
 #: Seconds until a JVM that does not answer is killed.
 _END_SECONDS = 1.0
@@ -147,7 +149,7 @@ class KafkaJvm(ManagedResource):
         :raises BrokerAuthenticationError: if a login fails without a request to a broker, as with Kerberos.
         """
         ms = str(int(self.timeout * 1000))
-        bounds = {"request.timeout.ms": ms, "default.api.timeout.ms": ms}
+        bounds = {"request.timeout.ms": ms, "default.api.timeout.ms": ms, **_ONE_LOGIN}
         used = properties or self._properties
         with self.translate_errors("configuring the client", used):
             config = self.java.java.util.Properties()

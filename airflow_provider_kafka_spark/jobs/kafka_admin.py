@@ -96,7 +96,11 @@ class KafkaAdmin:
         :param topic: any topic of the cluster; the offset is that of its partition 0.
         """
         kafka, offsets = self._jvm.org.apache.kafka, self._jvm.java.util.HashMap()
-        offsets.put(kafka.common.TopicPartition(topic, 0), kafka.clients.consumer.OffsetAndMetadata(0, text))
+        mark = kafka.clients.consumer.OffsetAndMetadata(0, text)
+        # Earlier tries may have had other targets, and look for the mark there.
+        for partition in self._get(self._client.listConsumerGroupOffsets(group).partitionsToOffsetAndMetadata()):
+            offsets.put(partition, mark)
+        offsets.put(kafka.common.TopicPartition(topic, 0), mark)
         self._get(self._client.alterConsumerGroupOffsets(group, offsets).all())
 
     def remove_groups(self, groups: Sequence[str]) -> None:

@@ -28,7 +28,12 @@ def test_only_a_delivery_makes_an_event(shop: Shop, airflow_home: AirflowHome, d
     with closing(sqlite3.connect(airflow_home.database)) as database:
         events = [(task, name, uri, json.loads(extra)) for task, name, uri, extra in database.execute(EVENTS)]
     result = left["tasks"]["copy"]["-1"]["xcom"]["return_value"]
-    extra = {"run_id": result["run_id"], "records_written": 10, "offset_ranges": ["orders:0:0:10"]}
+    extra = {
+        "run_id": result["run_id"],
+        "records_written": 10,
+        "offset_ranges": ["orders:0:0:10"],
+        "target_ranges": result["target_ranges"],
+    }
     in_kafka = f"kafka://{shop.broker.bootstrap_servers}/orders_replay"
     assert sorted(events, key=str) == [
         ("copy", "copied", "copied", extra),

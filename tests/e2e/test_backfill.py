@@ -74,6 +74,7 @@ def test_every_record_of_three_backfilled_hours_lands_in_exactly_one_window(
             "run_id": result["run_id"],
             "records_written": PER_HOUR,
             "offset_ranges": ["{topic}:{partition}:{from_offset}:{until_offset}".format(**r) for r in result["ranges"]],
+            "target_ranges": result["target_ranges"],
         }
 
 

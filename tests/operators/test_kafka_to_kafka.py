@@ -106,6 +106,7 @@ def test_a_green_task(kafka: KafkaBroker, topic: TopicFactory, traces: Traces) -
         "run_id": run_id,
         "records_written": 39,
         "offset_ranges": [f"{source}:0:20:50", f"{source}:1:0:10"],
+        "target_ranges": result["target_ranges"],
     }
     assert context["ti"].pushed["_link_SparkApplicationLink"].startswith("http://")
     assert store.values["kafka_spark_run"]["result"]["run_id"] == run_id
