@@ -30,7 +30,7 @@ class Claim:
     """The right of this driver to write for a run.
 
     :param prefix: of the run's transactional ids and groups.
-    :param key: of the committed progress; another plan or target has another one. All batches of a stream share one.
+    :param key: of the committed progress; another plan or target has another one. A stream counts as one plan.
     :param mark: this driver's own.
     :param has_progress: whether everything that earlier tries delivered is in the committed progress of this plan, so
         that the target need not be read back. Not so after another plan, or if the progress has expired.
