@@ -1,10 +1,10 @@
 """Copy orders when they arrive.
 
-What: a watcher evaluates ``orders`` every 30 seconds and updates the asset ``orders_arrived`` when there are new
-records. Each update starts a run that copies exactly the announced offsets to ``orders_copy``.
+What: a watcher checks ``orders`` every 30 seconds and makes an event of the asset ``orders_arrived`` for new records. A
+run, which may be for several events, copies exactly the announced offsets to ``orders_copy``.
 
 Why: the DAG is scheduled by the data. The watcher stores its progress with the asset, so a restart of the triggerer
-loses nothing.
+loses nothing. The asset's URI is only a name.
 
 Prerequisites: the connections ``kafka_default`` and ``spark_default``, both topics, and a running triggerer.
 """

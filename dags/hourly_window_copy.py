@@ -7,7 +7,8 @@ Why: the window is cut by offset, so consecutive runs and backfills copy every r
 --dag-id hourly_window_copy --from-date ... --to-date ...``). ``CronDataIntervalTimetable`` gives each run an hour to
 copy; plain ``schedule="@hourly"`` gives an empty interval in Airflow 3. A manual run, or one over the REST API, needs a
 logical date and copies the last whole hour before it (``airflow dags trigger --logical-date 2026-11-20T10:30:00Z
-hourly_window_copy``, ``"logical_date"`` in the request). Without a logical date it has no interval.
+hourly_window_copy``, ``"logical_date"`` in the request). Without a logical date it fails, as it has no interval. For
+records that come late with an old timestamp, see ``reprocess_late_records``.
 
 Prerequisites: the connections ``kafka_default`` and ``spark_default``, and both topics.
 """

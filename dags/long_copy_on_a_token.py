@@ -3,9 +3,9 @@
 What: the worker creates a token with the connection's login, and Spark gets only that token. The worker renews it while
 the job runs, and expires it when the job has succeeded or failed.
 
-Why: the password or keytab stays on the worker. A token that leaks from a driver's memory or a cluster's files is
-useless an hour after the job. ``min_token_lifetime`` fails the task before submission if the longest life of a token is
-too short for the job.
+Why: the password or keytab stays on the worker. A token that leaks from a driver's memory or a cluster's files ends
+with the job, or within an hour if the worker dies. ``min_token_lifetime`` fails the task before submission if a token
+cannot live so long.
 
 Prerequisites: the connections ``kafka_default`` (a SASL listener that has SCRAM-SHA-512, of brokers with
 ``delegation.token.secret.key``) and ``spark_default``, and the topics ``orders`` and ``orders_copy``.

@@ -1,12 +1,12 @@
 """Replay exactly the new records, when there are some.
 
-What: ``new`` waits in the triggerer for records after those of the last run, at least 100 or five minutes' worth;
-``replay`` copies exactly these ranges from ``orders`` to ``orders_replay``.
+What: ``new`` waits in the triggerer for at least 100 records after those of the last run, or for fewer if the first is
+five minutes old; ``replay`` copies exactly these ranges from ``orders`` to ``orders_replay``.
 
 Why: nothing runs while nothing arrives, and each record is in the ranges of exactly one run. The progress is in an
-Airflow variable, which manual runs read too; an XCom of earlier runs is found only by their dates. No other run copies
-the ranges of a failed replay: clear only that task. If the whole run is cleared, ``new`` finds newer records, and those
-of the failed replay are left out.
+Airflow variable, because a manual run without a date cannot find the XCom of an earlier run. No other run copies the
+ranges of a failed replay: clear only that task. If the whole run is cleared, ``new`` finds newer records, and those of
+the failed replay are left out.
 
 Prerequisites: the connections ``kafka_default`` and ``spark_default``, and both topics. To start again, delete the
 variable ``replay_new_records``.

@@ -1,8 +1,8 @@
 """Copy each hour, and later its late records.
 
-What: ``copy`` copies the hour. When every partition is half an hour further (``grace``; a partition that is idle for 10
-minutes counts), ``arrived`` finds the records since the copy, and ``late`` copies those of them that belong to the
-hour. A manual run needs a logical date, or it has no hour.
+What: ``copy`` copies the hour. ``grace`` waits until every partition has a record of half an hour after it, or is idle
+for 10 minutes. Then ``arrived`` finds the records since the copy, and ``late`` copies those of them that belong to the
+hour. If none arrived, both are skipped after a minute. A manual run needs a logical date, or it has no hour.
 
 Why: producers that were offline write old timestamps after newer ones. Such records are found by offset and selected by
 timestamp, and no record is copied twice.

@@ -1,10 +1,12 @@
-"""The state of a task's run that is kept between its tries, in Airflow's task state store.
+"""The state that a task keeps between its tries, in Airflow's task state store.
 
-It belongs to the task instance (DAG run and map index), whatever its parameters render to. A retry carries out the
-plan of its first try; a retry of one that had delivered all, and failed after that, returns its result. A clear makes a
-new plan; if the run before it had not succeeded, what it delivered is still known by its ``run_id`` and is not written
-again, unless it came from another source or by other expressions. A clear after a success copies again, under a new
-``run_id``.
+It belongs to the task instance (DAG run, task and map index), whatever its parameters render to.
+
+- A retry carries out the plan of the first try. If an earlier try delivered everything and failed only after that, the
+  retry returns its result.
+- A clear after a failure makes a new plan and keeps the ``run_id``, so that what was delivered is not written again,
+  unless source, target or transformation has changed.
+- A clear after a success copies again, under a new ``run_id``. (This is not Airflow's ``run_id``.)
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ _STREAM_KEY = "kafka_spark_stream"
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """One try of a task instance, as Airflow counts them; None if unknown."""
+    """One try of a task instance, by Airflow's counters; a counter is None if it is unknown."""
 
     clear_number: int | None
     max_tries: int | None
@@ -114,8 +116,8 @@ class RequestStore:
 class RunState:
     """One run of one task instance.
 
-    :param run_id: goes into the provenance header of every record; 16 random hexadecimal digits.
-    :param plan: of the try before, or None if this one has to plan.
+    :param run_id: in the provenance header of every record; 16 random hexadecimal digits, not Airflow's ``run_id``.
+    :param plan: of the earlier tries, or None if this one has to plan.
     :param target_ends: ends of the target's partitions before the run's first submission; empty if there was none.
     :param application_id: of the latest try that was seen to start.
     :param submitted_at_ms: when the run's first submission was about to start, in ms since 1970; None if there was
@@ -187,7 +189,7 @@ class RunStateStore:
         changed = fingerprint_changes(state.fingerprint, fingerprint)
         if not changed:
             return replace(state, fingerprint={**state.fingerprint, **fingerprint}), plan
-        # A retry still waits for its application.
+        # The earlier try's application may still run, and is waited for.
         fresh = replace(_fresh(), application_id=state.application_id, fingerprint=fingerprint)
         warning = (
             f"Changed since an earlier try of this run: {shortened(changed)}. So nothing that it delivered (run_id "
@@ -234,10 +236,10 @@ class RunStateStore:
 
 
 class StreamRunStore:
-    """The progress of this task instance in a stream that is not in the checkpoint.
+    """Where this task instance began in a stream; the checkpoint has only where the stream stands now.
 
-    A try that failed may have finished batches, which the next try does not see. The result and the asset event include
-    them.
+    A try that failed may have finished batches, which the next try does not read again. The result and the asset event
+    include them.
 
     :param task_id: of the operator.
     """
@@ -315,7 +317,7 @@ def remember_success(context: Context) -> None:
 
 
 def _fresh() -> RunState:
-    # Who could know it could pass a record of theirs off as delivered.
+    # Random: other writers must not be able to predict it, because a record with this id counts as delivered.
     return RunState(secrets.token_hex(8))
 
 

@@ -42,9 +42,9 @@ import scala.Tuple4;
 /**
  * Writes the records of one Spark task to Kafka and returns one JSON text: what became of each range.
  *
- * <p>Exactly once: the transactional id belongs to run and task, so that opening a task fences whoever wrote for it
- * before. Each transaction also commits how far the task is, as an offset of a consumer group of its own, and an
- * attempt goes on from there.
+ * <p>Exactly once: the transactional id belongs to run and task, so that opening a task fences its earlier writers.
+ * Each transaction also commits the task's position in the source, as an offset of a consumer group of its own, and the
+ * next attempt continues from there.
  *
  * <p>The input is Kafka's own records, or rows with the columns of {@link Row}. Spark's compiler of generated code
  * (Janino) compiles this file on the driver: no lambdas, raw collections. It is compiled against the Spark in use.
@@ -52,11 +52,13 @@ import scala.Tuple4;
 @SuppressWarnings({"rawtypes", "unchecked"})
 public final class RecordWriter implements FlatMapFunction {
     private static final long serialVersionUID = 1L;
-    /** Readers of the target wait for a commit no longer than this. */
+    /** A transaction is committed after this time, so that consumers of the target see its records. */
     private static final long COMMIT_NANOS = 2000000000L;
+    /** How long the end of a failed task waits for the abort of its transaction. */
     private static final long ABORT_MS = 5000L;
-    /** Brokers take 4,096 bytes by default. */
+    /** Brokers take 4,096 bytes by default (offset.metadata.max.bytes). */
     private static final int MOST_METADATA = 3500;
+    /** In place of metadata that would be too long. */
     private static final String UNKNOWN = "?";
 
     private final HashMap settings;
@@ -141,7 +143,7 @@ public final class RecordWriter implements FlatMapFunction {
                 scala.collection.Iterator metrics = ((scala.collection.Iterable) task._4()).iterator();
                 while (metrics.hasNext()) {
                     AccumulableInfo metric = (AccumulableInfo) metrics.next();
-                    // By its id: in a heartbeat Spark's own metrics have no name.
+                    // Compared by id, because metrics in a heartbeat have no name.
                     if (metric.id() == total.id() && metric.update().isDefined()) {
                         byTask.put(task._1(), metric.update().get());
                     }
@@ -160,7 +162,7 @@ public final class RecordWriter implements FlatMapFunction {
         }
     }
 
-    /** One record to be written, and where it came from. One object is filled again for each. */
+    /** One record to be written, and where it came from. One object is reused for all records of a task. */
     private abstract static class Source {
         String topic;
         int partition;
@@ -245,7 +247,7 @@ public final class RecordWriter implements FlatMapFunction {
         }
     }
 
-    /** What became of one range in this task. */
+    /** The counts of one range in this task; see {@code WriteResult} in {@code record_writer.py}. */
     private static final class Counts {
         final int index;
         long read;
@@ -353,7 +355,7 @@ public final class RecordWriter implements FlatMapFunction {
             last = Math.max(last, to);
         }
 
-        /** For the metadata of a committed offset: a line for each topic, numbers of base 36; "?" if it is too long. */
+        /** For the metadata of a committed offset: a line for each topic, numbers in base 36; UNKNOWN if too long. */
         static String format(Collection all) {
             TreeMap byTopic = new TreeMap();
             for (Iterator each = all.iterator(); each.hasNext(); ) {
@@ -387,14 +389,14 @@ public final class RecordWriter implements FlatMapFunction {
         }
     }
 
-    /** How far the earlier attempts of a task came, and who may write for its run. */
+    /** How far the earlier attempts of a task came, and which driver may write for its run. */
     private static final class Progress {
         private final Map settings;
         private final Map login;
         /** Holds the progress of one task and plan. */
         final String group;
         private final HashSet partitions = new HashSet();
-        /** Where progress is committed: a consumer group's offset needs a partition that exists on the cluster. */
+        /** Progress is committed for this partition, which only has to exist: the offset is one of the source. */
         TopicPartition partition;
         /** Whether it is unknown where the earlier attempts wrote to. */
         boolean isUnknown;
@@ -445,7 +447,7 @@ public final class RecordWriter implements FlatMapFunction {
             Map config = new HashMap(login);
             config.put("group.id", groupId);
             config.put("enable.auto.commit", "false");
-            // Waits for the end of a transaction that is just being committed.
+            // With this level the answer waits until a transaction that is being committed has ended.
             config.put("isolation.level", "read_committed");
             KafkaConsumer consumer =
                 new KafkaConsumer(config, new ByteArrayDeserializer(), new ByteArrayDeserializer());
@@ -472,7 +474,7 @@ public final class RecordWriter implements FlatMapFunction {
             try {
                 producer.abortTransaction();
             } catch (RuntimeException error) {
-                // It is fenced, closed or out of reach: the broker aborts, at the latest by the transaction's time-out.
+                // It is fenced, closed or out of reach: the broker aborts, at the latest at the transaction's time-out.
                 Thread.yield();
             }
         }
@@ -536,7 +538,7 @@ public final class RecordWriter implements FlatMapFunction {
             Progress stored = new Progress(settings, withLogin, id + "-" + settings.get("progress_key"));
             try {
                 if (settings.containsKey("finished")) {
-                    // An earlier try delivered all, and its report was lost: what is left is to count.
+                    // An earlier try delivered all, and its report was lost: this one only counts.
                     load(stored);
                     stored.position = Long.MAX_VALUE;
                     progress = stored;
@@ -644,7 +646,7 @@ public final class RecordWriter implements FlatMapFunction {
             }
         }
 
-        /** Leaves nothing open for which readers of the target would wait. */
+        /** Aborts an open transaction, which consumers of the target would wait for. */
         void abort() {
             if (inTransaction) {
                 Abort abort = new Abort(producer);
@@ -756,7 +758,7 @@ public final class RecordWriter implements FlatMapFunction {
             }
         }
 
-        /** In one line: the producer's own error may only say that there was one before. */
+        /** The error with its causes, in one line: the producer's own error may only point to an earlier one. */
         private static String reasonOf(Throwable error) {
             StringBuilder text = new StringBuilder(String.valueOf(error));
             Throwable cause = error.getCause();
@@ -792,7 +794,7 @@ public final class RecordWriter implements FlatMapFunction {
         }
     }
 
-    /** Tells a task what became of one record. */
+    /** Passes the acknowledgement or the error of one record to its task. */
     private static final class Sent implements Callback {
         private final Task task;
         private final Counts range;

@@ -34,9 +34,9 @@ from airflow_provider_kafka_spark.jobs.write import write_records
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-#: Executors stamp what they write by their own clocks.
+#: Executors stamp records by their own clocks, if source timestamps are not kept.
 _CLOCK_SKEW_MS = 10 * 60 * 1000
-#: How long brokers may take to say which topics exist, when the write has failed.
+#: How long brokers may take to list their topics, when the write has failed.
 _LOOK_MS = 5_000
 _COMPACTED = (
     "This is a retry, and the target is compacted ({}): what an earlier try delivered may be gone from it, so whole "
@@ -45,11 +45,11 @@ _COMPACTED = (
 
 
 def copy(spark: SparkApplication, request: JobRequest, overall: OverallProgress | None = None) -> JobReport:
-    """Copy what the request names, and account for it.
+    """Copy the requested ranges, and report the counts of each.
 
     Nothing is written before all expressions, targets and earlier deliveries are known.
 
-    :param overall: if this is one of several parts, for the progress.
+    :param overall: progress of the whole stream, if this is one of its batches.
     :raises KafkaSparkError: if the request cannot be carried out as it stands.
     """
     started = time.monotonic()
@@ -76,6 +76,7 @@ def copy(spark: SparkApplication, request: JobRequest, overall: OverallProgress 
     duplicates = delivered.duplicates
     if failed and claim is not None:
         warnings += (f"{failed} Spark tasks failed and ran again; each went on from its committed progress.",)
+        # Nothing was written twice, so nothing has to be searched for duplicates.
         failed = 0
     elif failed and request.transform.provenance_headers:
         duplicates = _find_written(spark, request, targets).duplicates
@@ -118,9 +119,9 @@ def _prepare(
     admin: KafkaAdmin,
     claim: Claim | None,
 ) -> tuple[Source | None, Delivered, tuple[str, ...]]:
-    """What is to be copied, what earlier tries delivered of the plan, and warnings.
+    """The source to copy from (None if nothing is left), what earlier tries delivered of the plan, and warnings.
 
-    Committed progress is looked for by each task. Only where there is none, the target is read back.
+    Each Spark task reads its committed progress itself. The target is read back only for a retry without such progress.
     """
     needs_rows = needs_sql(request.transform)
     source = _open(spark, request, {r: i for i, r in enumerate(planned)}, request.spans, needs_rows=needs_rows)
@@ -148,7 +149,7 @@ def _prepare(
 
 @contextmanager
 def _naming_deleted_targets(admin: KafkaAdmin, targets: Sequence[str]) -> Iterator[None]:
-    """A producer only learns that its topic does not answer.
+    """Explain a failed write by a deleted target: the producer only reports that the topic does not answer.
 
     :raises TargetError: if a target does not exist any more when the write fails.
     """
@@ -158,7 +159,7 @@ def _naming_deleted_targets(admin: KafkaAdmin, targets: Sequence[str]) -> Iterat
         yield
     except (BrokerUnavailableError, Py4JJavaError) as error:
         existing = set(targets)
-        # Brokers that are away do not tell, and neither does a JVM that is gone.
+        # Brokers or a JVM that are unavailable leave the first error as it is.
         with suppress(Py4JError, OSError):
             existing = admin.existing(targets, _LOOK_MS)
         if deleted := sorted(set(targets) - existing):
@@ -170,13 +171,13 @@ def _naming_deleted_targets(admin: KafkaAdmin, targets: Sequence[str]) -> Iterat
 
 
 def _since_first_try(request: JobRequest, ends: Mapping[tuple[str, int], int]) -> list[TargetRange]:
-    """Everything that the targets got since the run's first submission, as far as that is known."""
+    """All that the targets got since the run's first submission; where that is unknown, since their start."""
     starts = {name: request.audit_from.get(name[0], {}).get(str(name[1]), 0) for name in ends}
     return [TargetRange(*name, starts[name], end) for name, end in ends.items() if starts[name] < end]
 
 
 def _find_written(spark: SparkApplication, request: JobRequest, targets: Sequence[str]) -> Delivered:
-    """What all tries of this run have written until now."""
+    """What all tries of this run have written until now, read back from the targets by the provenance header."""
     options = {
         **login_options(request.sink_options),
         # What was aborted was not delivered.
@@ -186,7 +187,7 @@ def _find_written(spark: SparkApplication, request: JobRequest, targets: Sequenc
     if request.audit_from:
         written = read_from(spark.session, request.audit_from, options)
     elif request.transform.preserve_timestamps:
-        # The times at which records were written are not known.
+        # Records have the timestamps of the source, so no timestamp says when they were written.
         written = read_since(spark.session, targets, None, options)
     else:
         written = read_since(spark.session, targets, (request.audit_since_ms or 0) - _CLOCK_SKEW_MS, options)
@@ -223,7 +224,7 @@ def _write(
 ) -> tuple[WriteResult, int]:
     """Write all records of a source.
 
-    :return: what was written, and how many Spark tasks failed meanwhile.
+    :return: what was written, and how many attempts of Spark tasks failed.
     """
     group = f"copy-{uuid4()}"
     spark.sparkContext.setJobGroup(group, f"Copy of run {request.run_id}")
@@ -236,7 +237,7 @@ def _write(
 
 
 def _failed_tasks(spark: SparkApplication, group: str) -> int:
-    """Tasks of the write that failed or were lost, although the write succeeded: each may have written before."""
+    """Attempts of Spark tasks that failed or were lost, although the write succeeded: each may have written records."""
     tracker: Any = spark.sparkContext.statusTracker()
     stages = {
         stage

@@ -37,12 +37,12 @@ class WriteResult:
     """What the writer did, counted by acknowledgements.
 
     :param read: records read, by index of their range.
-    :param written: records acknowledged, in this try of the task and in earlier ones.
+    :param written: records acknowledged, in this attempt of each Spark task and in earlier ones.
     :param skipped: records that ``where`` or the exact window left out.
-    :param before: of the written records, those that an earlier try had written.
-    :param targets: where each task wrote, in this try of the task and in earlier ones.
-    :param groups: the consumer groups that hold the tasks' progress.
-    :param unknown_targets: whether it is unknown where earlier tries wrote.
+    :param before: of the written records, those that an earlier attempt had committed.
+    :param targets: where each Spark task wrote, in this attempt and in earlier ones.
+    :param groups: the consumer groups that hold the Spark tasks' progress.
+    :param unknown_targets: for each Spark task, whether it is unknown where earlier attempts wrote.
     """
 
     read: Counter[int] = field(default_factory=Counter)
@@ -78,17 +78,19 @@ def merged(ranges: Iterable[TargetRange]) -> tuple[TargetRange, ...]:
 def range_table(
     ranges: Mapping[OffsetRange, int], tasks: Sequence[Sequence[Span]], topic_ids: Mapping[str, str]
 ) -> str:
-    """The ranges as the Java class reads them: one line each.
+    """The ranges as the Java class reads them: one line each, with topic, partition, start, end, index and task name.
+
+    An attempt finds its progress by the task name, so the same plan gives the same names.
 
     :param ranges: with the index of the planned range that each lies in.
     :param tasks: the spans that each Spark task reads; together they cover all ranges.
-    :param topic_ids: id of each topic, as far as it is known: a topic that is created again has other tasks.
+    :param topic_ids: id of each topic, as far as it is known: a topic that is created again gives other task names.
     """
-    parts = Counter((task[0].topic, task[0].partition) for task in tasks)
+    tasks_by_partition = Counter((task[0].topic, task[0].partition) for task in tasks)
     starts: dict[tuple[str, int], list[tuple[int, str]]] = {}
     for task in tasks:
         first = task[0]
-        start = [first.from_offset] if parts[first.topic, first.partition] > 1 else []
+        start = [first.from_offset] if tasks_by_partition[first.topic, first.partition] > 1 else []
         topic_id = [topic_ids[first.topic]] if first.topic in topic_ids else []
         name = "-".join(map(str, [first.topic, *topic_id, first.partition, *start]))
         starts.setdefault((first.topic, first.partition), []).extend((span.from_offset, name) for span in task)
@@ -105,7 +107,7 @@ def run_writer(
     """Write all records, and return when every one is acknowledged.
 
     :param records: a ``JavaRDD`` of Kafka's records, or of rows as ``transform.to_rows`` makes them.
-    :param settings: of the Java class.
+    :param settings: of the Java class; producer properties have the prefix ``kafka.``.
     :param table: from :func:`range_table`.
     :param counter: is increased while records are read.
     :raises Py4JJavaError: what Spark raised.
@@ -125,7 +127,7 @@ def in_range(context: SparkContext, table: str) -> Any:
 
 
 class ReadCounter:
-    """How many records the tasks of a writer have read until now, inside ``with``; Spark's heartbeats bring it."""
+    """Counts the records that the tasks of a writer have read until now, inside ``with``, from Spark's heartbeats."""
 
     def __init__(self, context: SparkContext) -> None:
         self._sc: Any = context._jsc.sc()

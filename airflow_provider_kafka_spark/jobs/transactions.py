@@ -1,8 +1,8 @@
-"""Who may write for a run, and whether its earlier tries left their progress.
+"""Which driver may write for a run, and whether its earlier tries left their progress.
 
-A consumer group without members holds one mark: the driver that has the run, or that the run is finished. A driver
-writes its mark before it starts, and each task looks for it: a driver of an earlier try that still lives finds another
-one and writes nothing.
+A consumer group without members holds one mark, as the metadata of a committed offset: the driver that has the run, or
+that the run is finished. A driver commits its mark before it starts, and each Spark task compares it. If a driver of an
+earlier try still lives, its tasks find another mark and write nothing.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from airflow_provider_kafka_spark.core.transactions import TRANSACTION_TIMEOUT_M
 from airflow_provider_kafka_spark.jobs.kafka_admin import KafkaAdmin
 
 _FINISHED = "finished"
-#: Whether the committed progress tells of everything that was delivered.
+#: Whether everything that earlier tries delivered is in the committed progress.
 _COMPLETE, _INCOMPLETE = "complete", "incomplete"
-#: How long a transaction of another writer is waited for.
+#: How long to wait for the end of another writer's transaction.
 _OPEN_SECONDS = 120.0
 _TIMEOUT = "kafka.transaction.timeout.ms"
 
@@ -30,10 +30,10 @@ class Claim:
     """The right of this driver to write for a run.
 
     :param prefix: of the run's transactional ids and groups.
-    :param key: of the progress: plan and targets.
+    :param key: of the committed progress; another plan or target has another one. A stream counts as one plan.
     :param mark: this driver's own.
-    :param has_progress: all that earlier tries delivered is in the committed progress of this plan: a task without any
-        has committed nothing. Otherwise an earlier plan, or progress that expired, may have delivered more.
+    :param has_progress: whether everything that earlier tries delivered is in the committed progress of this plan, so
+        that the target need not be read back. Not so after another plan, or if the progress has expired.
     :param is_finished: an earlier try delivered everything.
     :param targets: every topic that is written to.
     :param timeout_ms: of a transaction.
@@ -53,7 +53,7 @@ class Claim:
 
     @property
     def settings(self) -> dict[str, str]:
-        """What the writer is told."""
+        """Settings of the writer."""
         found = {
             "transactional_prefix": f"{self.prefix}task-",
             "owner_group": self.group,
@@ -88,7 +88,7 @@ def claim_run(admin: KafkaAdmin, request: JobRequest, targets: Sequence[str]) ->
     before = admin.mark(f"{prefix}owner") or ""
     complete, is_finished = f"{key} {_COMPLETE} ", before == f"{key} {_FINISHED}"
     has_progress = is_finished or before.startswith(complete)
-    # Once an earlier plan may have delivered records, each try of this one has to look for them.
+    # Once another plan may have delivered records, each try of this one has to read the target back.
     kind = complete if has_progress or not request.is_retry else f"{key} {_INCOMPLETE} "
     claim = Claim(
         prefix,

@@ -38,7 +38,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
 
     :param max_records_per_partition: cut ranges into Spark partitions of at most this many offsets; needs
         ``preserve_order=False``.
-    :param preserve_order: keep the order of each range.
+    :param preserve_order: keep the order of each Kafka partition: one Spark task reads all of its ranges.
 
     Further parameters: :class:`~airflow_provider_kafka_spark.operators.kafka_to_kafka.KafkaToKafkaOperator`.
     """
@@ -79,6 +79,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
             self._tokens.check(spark.cluster, source, sink, makes_them=not self.plan_only)
             planned = self._plan(source, sink, state, rules, target)
             state, plan = store.for_plan(state, planned, transform)
+            # Only the new one: the table below has all.
             for warning in plan.warnings[len(planned.warnings) :]:
                 self.log.warning("%s", warning)
             self._check_target(sink, target, reads_back=state.has_submitted)
@@ -141,6 +142,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
     def _plan(
         self, source: KafkaHook, sink: KafkaHook, state: RunState, rules: ReadRules, target: Target
     ) -> ReplayPlan:
+        """The plan of an earlier try while it is valid, or else a new one."""
         target_state = sink.state([target.topic] if target.topic else [], operation=self._target_operation)
         lost: tuple[MissingRange, ...] = ()
         if state.plan is not None:

@@ -83,10 +83,10 @@ class KafkaToKafkaOperator(SparkJobOperator):
     :param provenance_headers: add a header ``x-kafka-spark-source``: ``run_id|topic|partition|offset|timestamp in ms``.
     :param delivery: ``exactly_once``: consumers that read committed see each record once, even after kills; needs
         transactions on the target's brokers. ``at_least_once`` if brokers or permissions do not allow them: a retry
-        writes only what is missing, and reports every duplicate.
+        writes only what is missing, and duplicates are searched for when Spark has run a task again.
     :param allow_duplicates: report records that the target has more than once, instead of failing.
-    :param isolation_level: ``read_committed`` leaves aborted records out and ends at the last stable offset;
-        ``read_uncommitted`` does neither.
+    :param isolation_level: ``read_committed`` leaves aborted records out, and reads nothing beyond the last stable
+        offset; ``read_uncommitted`` does neither.
     :param fail_on_data_loss: aged-out offsets and re-created topics are an error; otherwise the gap is in the result.
     :param source_options: further options of Spark's Kafka source. (templated)
     :param sink_options: further options of the Kafka producer, with the prefix ``kafka.``. (templated)
@@ -209,10 +209,10 @@ class KafkaToKafkaOperator(SparkJobOperator):
         }
 
     def _resume_request(self, context: Context) -> None:
-        """In a retry, replace the parameters by those of the run's first try, and log the current ones.
+        """In a retry, replace the parameters by those of the run's first try, and log those that have changed.
 
-        Earlier deliveries belong to the parameters of that try. A list made from a set, or a template with the current
-        time, would make each try a different run.
+        Earlier deliveries belong to the parameters of that try. Otherwise a list made from a set, or a template with
+        the current time, would make each try a different run.
 
         :raises InvalidInputError: if this try has called another operator with the same ``task_id``.
         """
@@ -375,9 +375,9 @@ class KafkaToKafkaOperator(SparkJobOperator):
             self.log.info("Progress: %s", event)
 
     def _recount_gaps(self, source: KafkaHook, report: JobReport, rules: ReadRules) -> list[str]:
-        """Compare gaps with the broker after the copy.
+        """Count the records of ranges with gaps again, by a second client.
 
-        :return: warnings about ranges that could not be compared.
+        :return: a warning if there are too many offsets to count.
         :raises DeliveryError: if the broker has records that the job did not read.
         """
         gaps = ranges_with_gaps(report)
@@ -400,6 +400,7 @@ class KafkaToKafkaOperator(SparkJobOperator):
         :raises DataLossError: if a topic was deleted and created again meanwhile: the job read other records than
             planned.
         """
+        # A topic that was deleted after the job had read it has no id to compare.
         known = {name: topic_id for name, topic_id in plan.topic_ids.items() if name in cluster.topics}
         existing = replace(plan, topic_ids=known)
         if rules.fail_on_data_loss:

@@ -115,7 +115,7 @@ class KafkaBroker(BrokerClient, ManagedServer):
 
     @classmethod
     def existing(cls, bootstrap_servers: str, client_config: Mapping[str, Any] | None = None) -> KafkaBroker:
-        """Return a client of an existing broker. It is neither started nor stopped, only waited for."""
+        """Return a client of an existing broker. ``start`` only waits for an answer, ``stop`` leaves it running."""
         broker = cls()
         broker.bootstrap_servers = bootstrap_servers
         broker.client_config = dict(client_config or {})
@@ -130,7 +130,7 @@ class KafkaBroker(BrokerClient, ManagedServer):
 
     @property
     def running(self) -> bool:
-        """Whether the broker's process runs; it may not answer yet."""
+        """Whether the broker's process runs; it may not answer yet. False for an existing broker."""
         return self._process is not None and self._process.running
 
     @property

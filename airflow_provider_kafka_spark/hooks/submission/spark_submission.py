@@ -61,7 +61,9 @@ class SparkSubmission(SparkSubmitHook):
     without secrets in its arguments and environment.
 
     :param folder: for secrets; readable by this user only, and removed after the job.
+    :param is_killed: whether the task has been killed.
     :param event_token: of the request, which marks events in the output. None if no job is submitted.
+    :param environment: variables of the process, each put in front of the worker's own value.
     """
 
     _kubernetes_driver_pod = _FirstInClusterMode()
@@ -79,7 +81,7 @@ class SparkSubmission(SparkSubmitHook):
         environment: Mapping[str, str] | None = None,
         **options: Any,
     ) -> None:
-        # The provider's constructor already requires it.
+        # Before the provider's constructor, which may write a keytab to the folder and sets the application's id.
         self._folder = folder
         self._submitted_id: str | None = None
         super().__init__(conn_id=conn_id, **options)
@@ -134,7 +136,7 @@ class SparkSubmission(SparkSubmitHook):
         pod, if a status was requested before.
         """
         if is_on_yarn(application_id):
-            # Without it the provider uses the `yarn` command, which a worker seldom has.
+            # Without the REST interface the provider uses the `yarn` command, which a worker seldom has.
             self._kill_yarn_application(application_id)
         elif self._kubernetes_driver_pod:
             self._delete_driver_pod()
@@ -177,7 +179,7 @@ class SparkSubmission(SparkSubmitHook):
             end_group(self._submit_sp.pid)
 
     def submit(self, application: str = "", **kwargs: Any) -> str | None:
-        # It is set when the command is built; the provider itself would pass on everything.
+        # The environment is filled while the command is built. By default the process would inherit the worker's.
         driver_id = super().submit(application, env=self._process_environment, **kwargs)
         # If spark-submit exits before the job ends, the provider's operator follows the job.
         if self._should_track_yarn_application_via_rm_api() and self._yarn_application_id:
