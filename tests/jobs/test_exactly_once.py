@@ -225,6 +225,20 @@ def test_a_driver_that_wakes_up_after_the_end_writes_nothing(
     assert late.records_written == 50
 
 
+def test_an_owner_with_other_targets_is_known_at_all_of_them(
+    kafka_broker: KafkaBroker, topic: TopicFactory, spark: SparkSession
+) -> None:
+    """A clear may lead to other topics, and an earlier driver looks only at its own."""
+    first, second = topic(suffix="first"), topic(suffix="second")
+    with kafka_admin(spark, {"kafka.bootstrap.servers": kafka_broker.bootstrap_servers}) as admin:
+        admin.set_mark("owner-of-a-run", first, "earlier")
+        admin.set_mark("owner-of-a-run", second, "later")
+
+        assert admin.mark("owner-of-a-run") == "later"
+    assert kafka_broker.committed("owner-of-a-run", first) == {0: 0}
+    assert kafka_broker.committed("owner-of-a-run", second) == {0: 0}
+
+
 def test_at_least_once_leaves_no_progress(kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy) -> None:
     """It has neither transactions nor groups."""
     source, target = topic(suffix="source"), topic(suffix="target")
