@@ -349,7 +349,7 @@ def _learn_tokens(world: World) -> None:
     """The secret of the token with which the job logs in: its owner may know it."""
     login = translate("password", world.broker.sasl_client_config("alice", "SCRAM-SHA-512"))
     doing = "describing delegation tokens"
-    with KafkaJvm(login.java, "the owner of the tokens", timeout=20) as jvm, jvm.naming(doing):
+    with KafkaJvm(login.java, "the owner of the tokens", timeout=20) as jvm, jvm.translate_errors(doing):
         for token in jvm.items(jvm.get(jvm.admin().describeDelegationToken().delegationTokens(), doing)):
             hmac = str(token.hmacAsBase64String())
             world.hmacs.add(hmac)

@@ -211,10 +211,10 @@ def test_the_token_of_a_worker_that_was_killed_is_expired_by_the_next_try(
 ) -> None:
     memory = TaskStateStore()
     config = DelegationTokenHook().config
-    first = job_tokens.JobTokens([config], memory=memory)
+    first = job_tokens.JobTokens([config], state_store=memory)
     first.__enter__()
     (left,) = living_tokens()
-    with job_tokens.JobTokens([config], memory=memory):
+    with job_tokens.JobTokens([config], state_store=memory):
         (living,) = living_tokens()
         assert living != left
     assert living_tokens() == []
@@ -230,9 +230,9 @@ def test_a_token_that_somebody_ends_is_named(
     # The first renewal is tried after a second, long before its end.
     monkeypatch.setattr(job_tokens, "RENEW_AT", 0.01)
     config = DelegationTokenHook().config
-    with job_tokens.JobTokens([config], memory=TaskStateStore()) as tokens:
+    with job_tokens.JobTokens([config], state_store=TaskStateStore()) as tokens:
         _expire(admin, living_tokens())
-        with pytest.raises(JobTokenEndedError, match="was ended before the job failed: somebody has ended it"):
+        with pytest.raises(JobTokenEndedError, match="was ended before the job failed: it was expired by others"):
             _explain_for(tokens, seconds=60)
     assert living_tokens() == []
 
@@ -266,7 +266,7 @@ def test_a_token_that_lives_is_no_cause(monkeypatch: pytest.MonkeyPatch, refusal
         return renewed[-1]
 
     monkeypatch.setattr(DelegationTokenHook, "renew_token", refuses_once)
-    with job_tokens.JobTokens([DelegationTokenHook().config], memory=TaskStateStore()) as tokens:
+    with job_tokens.JobTokens([DelegationTokenHook().config], state_store=TaskStateStore()) as tokens:
         deadline = time.monotonic() + 60
         # Again and again: after the one that was refused, and after the one that was not.
         while len(renewed) < 2:
@@ -280,7 +280,7 @@ def test_only_what_a_lost_login_looks_like_is_laid_to_a_token() -> None:
     """What is final by itself would fail again, with the next token too."""
     late = [0]
     config = DelegationTokenHook().config
-    with job_tokens.JobTokens([config], memory=TaskStateStore(), clock=lambda: time.time() + late[0]) as tokens:
+    with job_tokens.JobTokens([config], state_store=TaskStateStore(), clock=lambda: time.time() + late[0]) as tokens:
         late[0] = 7200
         for kind in (BrokerAuthenticationError, BrokerAuthorizationError, BrokerUnavailableError, JobFailedError):
             with pytest.raises(JobTokenEndedError, match="it could not be renewed"):
@@ -300,7 +300,7 @@ def test_what_hinders_the_end_of_a_token_does_not_fail_the_job(
     def fails(*_: object) -> None:
         raise ValueError("anything")
 
-    tokens = job_tokens.JobTokens([DelegationTokenHook().config], memory=TaskStateStore())
+    tokens = job_tokens.JobTokens([DelegationTokenHook().config], state_store=TaskStateStore())
     with monkeypatch.context() as patch, tokens:
         patch.setattr(DelegationTokenHook, "expire_token", fails)
     assert "could not be expired; it ends at" in caplog.text
