@@ -278,7 +278,7 @@ class DelegationTokenHook(ManagedResource, BaseHook):
             except BrokerAuthenticationError as error:
                 if re.search("not enabled in the server|it has:", str(error)):
                     raise DelegationTokenError(
-                        f"A login with a delegation token goes by SCRAM, and the listener must have {mechanism}, in "
+                        f"A login with a delegation token uses SCRAM, so the listener must have {mechanism}, in "
                         f"addition to {self.config.mechanism} for the connection itself. Enable it in "
                         "sasl.enabled.mechanisms of the broker, or name another in the connection's Extra as "
                         "'delegation.token.mechanism'."
@@ -345,7 +345,7 @@ class DelegationTokenHook(ManagedResource, BaseHook):
                 refusals.append(error)
         if refusals:
             for done in changed:
-                self.log.info("Done all the same: %s.", done)
+                self.log.info("Done, although others failed: %s.", done)
             for other in refusals[1:]:
                 self.log.error("%s", other)
             raise refusals[0]

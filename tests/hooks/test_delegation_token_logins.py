@@ -109,7 +109,7 @@ def test_a_listener_without_scram(misconfigured_broker: KafkaBroker, connection:
     began = time.monotonic()
     with DelegationTokenHook("kafka_plain") as hook:
         with pytest.raises(
-            DelegationTokenError, match="goes by SCRAM, and the listener must have SCRAM-SHA-512, in addition to PLAIN"
+            DelegationTokenError, match="uses SCRAM, so the listener must have SCRAM-SHA-512, in addition to PLAIN"
         ) as caught:
             hook.create()
         assert type(caught.value) is DelegationTokenError

@@ -475,7 +475,7 @@ def test_a_form_in_place_of_properties(connection: Connection, broker: KafkaBrok
 @pytest.mark.parametrize(
     ("fault", "words"),
     [
-        ("changed-password", ["keys in the keytab are not those of the principal", "Write the keytab anew"]),
+        ("changed-password", ["keys in the keytab are not those of the principal", "Create the keytab again"]),
         ("unknown-principal", ["Kerberos does not know the principal.", "Correct sasl.kerberos.principal."]),
         ("ticket-expired", ["There is no valid Kerberos ticket.", "Run kinit"]),
         ("ticket-of-nobody-named-expired", ["There is no valid Kerberos ticket.", "Run kinit"]),

@@ -232,7 +232,7 @@ def test_a_token_that_somebody_ends_is_named(
     config = DelegationTokenHook().config
     with job_tokens.JobTokens([config], state_store=TaskStateStore()) as tokens:
         _expire(admin, living_tokens())
-        with pytest.raises(JobTokenEndedError, match="it was expired by others"):
+        with pytest.raises(JobTokenEndedError, match="was ended before the job failed: it was expired by others"):
             _explain_for(tokens, seconds=60)
     assert living_tokens() == []
 

@@ -252,7 +252,7 @@ _FAULTS: tuple[tuple[str, LoginFault], ...] = (
         LoginFault(
             LOGIN,
             "The keys in the keytab are not those of the principal (any more).",
-            "Write the keytab anew (kadmin ktadd); a changed password ends older keytabs.",
+            "Create the keytab again (kadmin ktadd); a changed password invalidates older keytabs.",
         ),
     ),
     (
@@ -265,9 +265,9 @@ _FAULTS: tuple[tuple[str, LoginFault], ...] = (
         LoginFault(
             LOGIN,
             "Kerberos gives no ticket for the broker.",
-            "Look whether krb5.conf of this machine leads from the broker's host to its realm ([domain_realm], "
-            "[realms]), whether the realms trust each other, and whether sasl.kerberos.service.name is the first part "
-            "of the broker's principal.",
+            "Check that krb5.conf of this machine maps the broker's host to its realm ([domain_realm], [realms]), "
+            "that the realms trust each other, and that sasl.kerberos.service.name is the first part of the broker's "
+            "principal.",
         ),
     ),
     (

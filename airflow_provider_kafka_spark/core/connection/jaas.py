@@ -60,7 +60,7 @@ def parse_jaas(text: str) -> JaasLine:
         if name[0] != "word" or len(assignment) != 2 or assignment[0] != ("sign", "=") or assignment[1][0] == "sign":
             raise ValueError('each option must be name="value"; values that are no words must be quoted')
         if name[1] in options:
-            raise ValueError(f"the option {name[1]} stands there twice")
+            raise ValueError(f"the option {name[1]} is given twice")
         options[name[1]] = assignment[1][1]
     return JaasLine(tokens[0][1], options)
 

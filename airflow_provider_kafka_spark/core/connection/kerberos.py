@@ -184,9 +184,8 @@ def no_tickets(conn_id: str, variable: str | None, path: str, where: str) -> Con
     elsewhere = (
         ""
         if variable
-        else " Tickets that `klist` shows all the same are where default_ccache_name in krb5.conf says, such as "
-        "KEYRING: "
-        "or KCM:, which Java does not read."
+        else " Tickets that `klist` still shows are at default_ccache_name of krb5.conf, such as KEYRING: or KCM:, "
+        "which Java does not read."
     )
     return ConnectionConfigError(
         f"The Kerberos login of connection {conn_id!r} has no sasl.kerberos.keytab, so its ticket cache must be a "

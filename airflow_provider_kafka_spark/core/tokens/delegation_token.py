@@ -95,7 +95,7 @@ class DelegationToken:
         protocol = properties.get("security.protocol", "PLAINTEXT")
         if not protocol.startswith("SASL_"):
             raise ConnectionConfigError(
-                "A login with a delegation token goes by SASL/SCRAM, so the connection must lead to a SASL_SSL or "
+                "A login with a delegation token uses SASL/SCRAM, so the connection must lead to a SASL_SSL or "
                 f"SASL_PLAINTEXT listener; its security.protocol is {protocol}."
             )
         login = PasswordLogin(mechanism, self.info.token_id, self.hmac, is_token=True).properties(LoginFiles())
