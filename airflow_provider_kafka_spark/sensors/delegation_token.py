@@ -152,11 +152,9 @@ class DelegationTokenExpirySensor(TokenFields, BaseSensorOperator):
                     hook.describe(selection.owner), selection, min_remaining_ms, self.wait_for, now_ms
                 )
         except (BrokerUnavailableError, JavaStartError) as error:
-            for line in self._outage.began(error):
-                self.log.warning("%s", line)
+            self._outage.began(error, self.log)
             return timedelta(seconds=self.poke_interval)
-        for line in self._outage.ended():
-            self.log.info("%s", line)
+        self._outage.ended(self.log)
         self.log.info("%s", result.text)
         if result.met:
             return {"tokens": [token.as_json() for token in result.tokens], "now_ms": now_ms}
