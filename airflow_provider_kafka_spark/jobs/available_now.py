@@ -25,8 +25,14 @@ from airflow_provider_kafka_spark.core.errors import CheckpointInUseError, Deliv
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, TopicPartition
 from airflow_provider_kafka_spark.core.protocol import BatchReport, JobReport, JobRequest, RangeReport, StreamRequest
 from airflow_provider_kafka_spark.core.spans import plan_spans
-from airflow_provider_kafka_spark.core.streams.checkpoint import Batch, StreamManifest, batch_ranges, commit_text
-from airflow_provider_kafka_spark.core.streams.checkpoint_layout import MANIFEST_NAME, batch_numbers
+from airflow_provider_kafka_spark.core.streams.checkpoint import (
+    MANIFEST_NAME,
+    Batch,
+    StreamManifest,
+    batch_numbers,
+    batch_ranges,
+    commit_text,
+)
 from airflow_provider_kafka_spark.jobs import batch, hadoop_files
 from airflow_provider_kafka_spark.jobs.checkpoint_lock import checkpoint_lock
 from airflow_provider_kafka_spark.jobs.driver import run_job

@@ -21,7 +21,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from airflow_provider_kafka_spark.core.errors import CheckpointInUseError, ConsumerGroupError, DeliveryError
 from airflow_provider_kafka_spark.core.protocol import JobReport
 from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER, Provenance
-from airflow_provider_kafka_spark.core.streams.checkpoint_layout import Lock
+from airflow_provider_kafka_spark.core.streams.checkpoint import Lock
 from airflow_provider_kafka_spark.hooks import checkpoint
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.jobs.checkpoint_lock import checkpoint_lock
