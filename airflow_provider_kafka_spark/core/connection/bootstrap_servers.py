@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from airflow_provider_kafka_spark.core.secret_names import without_user
+from airflow_provider_kafka_spark.core.secrets import without_user
 
 DEFAULT_PORT = 9092
 
