@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from confluent_kafka.admin import AclOperation
 
 from airflow_provider_kafka_spark.core.client_config import KafkaClientConfig
-from airflow_provider_kafka_spark.core.connection.bootstrap_servers import Server, parse_servers
+from airflow_provider_kafka_spark.core.connection.client_properties import Server, parse_servers
 from airflow_provider_kafka_spark.core.connection.faults import LoginFault, of_expired_certificate
 from airflow_provider_kafka_spark.core.errors import BrokerTlsError, KafkaSparkError
 from airflow_provider_kafka_spark.hooks.connection.listener_probe import ask_each, probe_listener
