@@ -18,15 +18,9 @@ from airflow_provider_kafka_spark.core.errors import (
     OptionError,
 )
 from airflow_provider_kafka_spark.core.parameters import check_connection_id, milliseconds
-from airflow_provider_kafka_spark.core.tokens.delegation_token import (
-    EXPIRING,
-    MODES,
-    TokenCheckResult,
-    TokenSelection,
-    check_expiry,
-    selected_owner_of,
-)
+from airflow_provider_kafka_spark.core.tokens.token_expiry import EXPIRING, MODES, TokenCheckResult, check_expiry
 from airflow_provider_kafka_spark.core.tokens.token_fields import TokenFields
+from airflow_provider_kafka_spark.core.tokens.token_selection import TokenSelection, selected_owner_of
 from airflow_provider_kafka_spark.hooks.delegation_token import DelegationTokenHook
 from airflow_provider_kafka_spark.hooks.failure import no_retry_on_permanent_error
 
