@@ -166,7 +166,7 @@ def test_a_batch_without_its_commit_is_finished_and_not_doubled(
         (2, False, 0),
     ]
     assert (result["records_written"], result["delivered_before"]) == (50, 40)
-    assert "Batch 1 was begun by an earlier run and not finished" in capsys.readouterr().out
+    assert "Batch 1 of an earlier run is uncommitted" in capsys.readouterr().out
 
 
 def test_a_batch_that_was_written_in_part_is_finished(kafka: KafkaBroker, topic: TopicFactory, stream: Stream) -> None:
