@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
+import psutil
+
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.owned_process import OwnedProcess
 from airflow_provider_kafka_spark.testing.ports import LOOPBACK, free_ports
@@ -133,14 +135,9 @@ def _cells(cost: Cost, sensors: int) -> list[str]:
 
 def _pid_of(module: str, kind: str) -> int:
     """The id of the process itself, not of OwnedProcess's supervisor."""
-    wanted = [b"-m", module.encode(), kind.encode()]
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            command = (folder / "cmdline").read_bytes().split(b"\0")
-        except OSError:
-            continue
-        if command[1:4] == wanted:
-            return int(folder.name)
+    for process in psutil.process_iter(["cmdline"]):
+        if (process.info["cmdline"] or [])[1:4] == ["-m", module, kind]:
+            return int(process.pid)
     raise RuntimeError(f"There must be a process 'python -m {module} {kind}'; it is gone.")
 
 
@@ -149,8 +146,7 @@ def thread_names(pid: int) -> list[str]:
 
 
 def _megabytes(pid: int) -> float:
-    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+    return float(psutil.Process(pid).memory_info().rss) / 1e6
 
 
 def _until(look: Callable[[], bool], process: OwnedProcess, seconds: float) -> None:

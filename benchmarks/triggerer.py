@@ -6,10 +6,13 @@ import importlib.util
 import json
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from statistics import median
 from typing import Any
+
+import psutil
 
 from airflow_provider_kafka_spark.testing.airflow_home import AirflowHome
 from airflow_provider_kafka_spark.testing.airflow_standalone import AirflowStandalone
@@ -119,13 +122,11 @@ def _fired(home: AirflowHome) -> list[float]:
 
 def _clients(home: AirflowHome) -> int:
     """librdkafka clients of the one process of this Airflow that has the most: the triggerer's."""
-    wanted, most = f"AIRFLOW_HOME={home.folder}".encode(), 0
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            if wanted in (process / "environ").read_bytes().split(b"\0"):
-                most = max(most, sum(name.startswith("rdk:main") for name in thread_names(int(process.name))))
-        except OSError:
-            continue
+    most = 0
+    for process in psutil.process_iter(["environ"]):
+        with suppress(OSError):
+            if (process.info["environ"] or {}).get("AIRFLOW_HOME") == str(home.folder):
+                most = max(most, sum(name.startswith("rdk:main") for name in thread_names(process.pid)))
     return most
 
 

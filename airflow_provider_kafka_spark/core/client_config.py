@@ -16,8 +16,7 @@ from pathlib import PurePath
 from typing import Any
 
 from airflow_provider_kafka_spark.core.connection import sasl, tls
-from airflow_provider_kafka_spark.core.connection.bootstrap_servers import parse_servers
-from airflow_provider_kafka_spark.core.connection.client_properties import LoginFiles
+from airflow_provider_kafka_spark.core.connection.client_properties import LoginFiles, parse_servers
 from airflow_provider_kafka_spark.core.connection.connection_extra import ConnectionExtra
 from airflow_provider_kafka_spark.core.connection.jaas import parse_jaas
 from airflow_provider_kafka_spark.core.connection.kerberos import jaas_elsewhere
@@ -164,20 +163,20 @@ class ParsedConnection:
         if self.protocol != "PLAINTEXT" or "security.protocol" in self.librdkafka:
             librdkafka["security.protocol"] = self.protocol
         return KafkaClientConfig(
-            self.conn_id,
-            self.bootstrap_servers,
-            librdkafka,
-            java,
-            tuple(dict.fromkeys(secret for part in parts for secret in part.secrets)),
-            self.protocol,
-            self.login.mechanism if self.login else None,
-            self.login.user if self.login else None,
-            tuple(dict.fromkeys(path for part in parts for path in part.files)),
-            _merged(part.system_properties for part in parts),
-            self.token_mechanism,
-            self.token_max_lifetime_ms,
-            next((part.unsupported_by_librdkafka for part in parts if part.unsupported_by_librdkafka), None),
-            files.certificate_expires_at,
+            conn_id=self.conn_id,
+            bootstrap_servers=self.bootstrap_servers,
+            librdkafka=librdkafka,
+            java=java,
+            secrets=tuple(dict.fromkeys(secret for part in parts for secret in part.secrets)),
+            protocol=self.protocol,
+            mechanism=self.login.mechanism if self.login else None,
+            user=self.login.user if self.login else None,
+            files=tuple(dict.fromkeys(path for part in parts for path in part.files)),
+            system_properties=_merged(part.system_properties for part in parts),
+            token_mechanism=self.token_mechanism,
+            token_max_lifetime_ms=self.token_max_lifetime_ms,
+            unsupported_by_librdkafka=next(filter(None, (part.unsupported_by_librdkafka for part in parts)), None),
+            certificate_expires_at=files.certificate_expires_at,
         )
 
 
@@ -228,7 +227,16 @@ def parse(conn_id: str, properties: Mapping[str, Any]) -> ParsedConnection:
         worker.pop(name, None)
     librdkafka = {"bootstrap.servers": servers, **({"security.protocol": protocol} if given else {}), **worker}
     return ParsedConnection(
-        conn_id, servers, protocol, login, connection_tls, both, java, librdkafka, token_mechanism, token_lifetime
+        conn_id=conn_id,
+        bootstrap_servers=servers,
+        protocol=protocol,
+        login=login,
+        tls=connection_tls,
+        both=both,
+        java=java,
+        librdkafka=librdkafka,
+        token_mechanism=token_mechanism,
+        token_max_lifetime_ms=token_lifetime,
     )
 
 

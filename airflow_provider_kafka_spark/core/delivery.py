@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any
 
-from airflow_provider_kafka_spark.core.errors import DeliveryError, DuplicateRecordsError, OffsetRangeError
+from airflow_provider_kafka_spark.core.errors import DeliveryError, DuplicateRecordsError
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.plan import ReplayPlan
 from airflow_provider_kafka_spark.core.protocol import JobReport, RangeReport, Transform
@@ -25,26 +24,22 @@ def check_delivery(report: JobReport, plan: ReplayPlan, run_id: str, transform: 
             f"{report.plan_digest!r}. It belongs to another run: give each task a report_location of its own."
         )
     planned = plan.ranges.without_empty()
-    try:
-        reported = {OffsetRange(r.topic, r.partition, r.from_offset, r.until_offset): r for r in report.ranges}
-    except OffsetRangeError as error:
-        raise DeliveryError(
-            f"The report names a range that is none (application {report.application_id}): {error}"
-        ) from error
+    reported = {r.offset_range: r for r in report.ranges}
     faults = [f"{r}: not in the report" for r in planned if r not in reported]
     faults += [f"{r}: in the report, not in the plan" for r in reported if r not in planned]
     if len(reported) < len(report.ranges):
         faults.append(f"{len(report.ranges) - len(reported)} ranges are reported more than once")
     if report.failure is not None:
         faults.append(f"the job reports a failure: {report.failure.error}: {report.failure.message}")
-    faults += faults_of_counts(reported, transform)
+    faults += faults_of_counts(report, transform)
     raise_if_mismatched(faults, report, plan)
 
 
-def faults_of_counts(reported: Mapping[OffsetRange, RangeReport], transform: Transform) -> list[str]:
+def faults_of_counts(report: JobReport, transform: Transform) -> list[str]:
     """Descriptions of the ranges whose counts are not those of a complete copy."""
     faults = []
-    for r, counts in sorted(reported.items()):
+    for counts in sorted(report.ranges, key=lambda counts: counts.offset_range):
+        r = counts.offset_range
         read, written, skipped = counts.records_read, counts.records_written, counts.records_skipped
         if not 0 <= written <= read <= r.size:
             faults.append(f"{r}: {read:,} read and {written:,} written of at most {r.size:,}")
@@ -88,9 +83,7 @@ def check_duplicates(report: JobReport, transform: Transform) -> None:
 
 def ranges_with_gaps(report: JobReport) -> OffsetRanges:
     """The ranges of which fewer records were read than they have offsets."""
-    return OffsetRanges(
-        OffsetRange(r.topic, r.partition, r.from_offset, r.until_offset) for r in report.ranges if r.gaps
-    )
+    return OffsetRanges(r.offset_range for r in report.ranges if r.gaps)
 
 
 def check_gaps(report: JobReport, counted: Mapping[OffsetRange, int]) -> None:
@@ -99,7 +92,7 @@ def check_gaps(report: JobReport, counted: Mapping[OffsetRange, int]) -> None:
     :param counted: records that are really in ranges.
     :raises DeliveryError: if the job read fewer than there are.
     """
-    read = {OffsetRange(r.topic, r.partition, r.from_offset, r.until_offset): r.records_read for r in report.ranges}
+    read = {r.offset_range: r.records_read for r in report.ranges}
     lost = [f"{r}: {read[r]:,} read, {count:,} there" for r, count in counted.items() if count > read[r]]
     if lost:
         raise DeliveryError(
@@ -122,7 +115,7 @@ def result_of_run(report: JobReport, plan: ReplayPlan, warnings: tuple[str, ...]
         "missing_ranges": missing_result(plan),
         "delivered_before": report.delivered_before,
         "target_topics": list(report.target_topics),
-        "target_ranges": [asdict(r) for r in report.target_ranges],
+        "target_ranges": [r.to_dict() for r in report.target_ranges],
         "application_id": report.application_id,
         "spark_version": report.spark_version,
         "seconds": round(report.seconds, 3),
@@ -166,17 +159,10 @@ def missing_result(plan: ReplayPlan) -> list[dict[str, Any]]:
 
 
 def _with_empty(report: JobReport, plan: ReplayPlan) -> list[RangeReport]:
-    empty = [RangeReport(r.topic, r.partition, r.from_offset, r.until_offset, 0, 0) for r in plan.ranges if r.is_empty]
-    return sorted([*report.ranges, *empty], key=lambda r: (r.topic, r.partition, r.from_offset, r.until_offset))
+    empty = [RangeReport(r, 0, 0) for r in plan.ranges if r.is_empty]
+    return sorted([*report.ranges, *empty], key=lambda r: r.offset_range)
 
 
 def range_result(r: RangeReport) -> dict[str, Any]:
     """One range of a result."""
-    return {
-        "topic": r.topic,
-        "partition": r.partition,
-        "from_offset": r.from_offset,
-        "until_offset": r.until_offset,
-        "records_read": r.records_read,
-        "records_written": r.records_written,
-    }
+    return {**r.offset_range.to_dict(), "records_read": r.records_read, "records_written": r.records_written}

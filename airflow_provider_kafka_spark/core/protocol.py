@@ -13,12 +13,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from airflow_provider_kafka_spark.core.errors import ProtocolError
-from airflow_provider_kafka_spark.core.offset_range import MAX_OFFSET, OffsetRanges
+from airflow_provider_kafka_spark.core.errors import OffsetRangeError, ProtocolError
+from airflow_provider_kafka_spark.core.offset_range import MAX_OFFSET, OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE
-from airflow_provider_kafka_spark.core.spans import Span
 
-PROTOCOL_VERSION = 4
+PROTOCOL_VERSION = 5
 
 #: The JSON types of a field's annotation. Other annotations have their own functions.
 _PLAIN_TYPES: Mapping[str, tuple[type, ...]] = {
@@ -116,7 +115,7 @@ class JobRequest:
     :param run_id: identifies this run of this task; the same for all its tries.
     :param plan_digest: of the plan that the ranges come from; the report repeats it.
     :param ranges: what must be read, as ``topic:partition:from:until``.
-    :param spans: what each Spark partition reads; together they cover all ranges.
+    :param spans: what each Spark partition reads; together they cover all ranges, and perhaps gaps between them.
     :param source_options: Spark options of the source, with the login. **Secret.**
     :param sink_options: Spark options of the sink, with the login. **Secret.**
     :param report_uri: where the report goes: a local path, or any URI that Hadoop's file systems reach.
@@ -143,7 +142,7 @@ class JobRequest:
     run_id: str
     plan_digest: str
     ranges: tuple[str, ...]
-    spans: tuple[Span, ...]
+    spans: tuple[OffsetRange, ...]
     transform: Transform
     source_options: Mapping[str, str] = field(repr=False)
     sink_options: Mapping[str, str] = field(repr=False)
@@ -174,7 +173,7 @@ class JobRequest:
         """Offsets to be read at most, or for a stream at least."""
         if self.stream is not None:
             return self.stream.planned_ranges.total
-        return sum(span.until_offset - span.from_offset for span in self.spans)
+        return sum(span.size for span in self.spans)
 
     def to_json(self) -> str:
         return json.dumps(dataclasses.asdict(self), sort_keys=True)
@@ -187,7 +186,7 @@ class JobRequest:
             **{
                 **value,
                 "ranges": _texts(value, "ranges"),
-                "spans": tuple(_build(Span, span) for span in _list(value, "spans")),
+                "spans": tuple(_build(OffsetRange, span) for span in _list(value, "spans")),
                 "transform": _build(Transform, value["transform"]),
                 "forbidden_targets": _texts(value, "forbidden_targets"),
                 "stream": None if value.get("stream") is None else _stream_order(value["stream"]),
@@ -209,10 +208,7 @@ class RangeReport:
     :param records_skipped: records that ``where`` or the exact window left out.
     """
 
-    topic: str
-    partition: int
-    from_offset: int
-    until_offset: int
+    offset_range: OffsetRange
     records_read: int
     records_written: int
     records_skipped: int = 0
@@ -220,21 +216,7 @@ class RangeReport:
     @property
     def gaps(self) -> int:
         """Offsets without a readable record: compacted away, aborted, or transaction markers."""
-        return self.until_offset - self.from_offset - self.records_read
-
-
-@dataclass(frozen=True, slots=True)
-class TargetRange:
-    """Where in one partition of a target the records of a job are. Records of other writers may lie between them.
-
-    :param from_offset: offset of the first one.
-    :param until_offset: offset after the last one.
-    """
-
-    topic: str
-    partition: int
-    from_offset: int
-    until_offset: int
+        return self.offset_range.size - self.records_read
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +253,8 @@ class JobReport:
     """The job's report of what it did. The task succeeds only if the report matches the plan.
 
     :param failure: None if the job finished.
-    :param target_ranges: where the written records are, as far as they were acknowledged in this try.
+    :param target_ranges: where the written records are, as far as they were acknowledged in this try: from the first
+        to the last one of a partition. Records of other writers may lie between them.
     :param delivered_before: records that earlier tries had delivered and this one therefore left out.
     :param duplicates: records of this run that the target has more than once, if the job checked it.
     :param failed_tasks: Spark tasks that failed, or were lost and ran again, while the job succeeded.
@@ -290,7 +273,7 @@ class JobReport:
     spark_version: str
     seconds: float
     failure: JobFailure | None = None
-    target_ranges: tuple[TargetRange, ...] = ()
+    target_ranges: tuple[OffsetRange, ...] = ()
     delivered_before: int = 0
     duplicates: int = 0
     failed_tasks: int = 0
@@ -319,15 +302,20 @@ class JobReport:
         return cls(
             **{
                 **value,
-                "ranges": tuple(_build(RangeReport, item) for item in _list(value, "ranges")),
+                "ranges": tuple(_range_report(item) for item in _list(value, "ranges")),
                 "target_topics": _texts(value, "target_topics"),
-                "target_ranges": tuple(_build(TargetRange, item) for item in _list(value, "target_ranges")),
+                "target_ranges": tuple(_build(OffsetRange, item) for item in _list(value, "target_ranges")),
                 "batches": tuple(_build(BatchReport, item) for item in _list(value, "batches")),
                 "warnings": _texts(value, "warnings"),
                 "progress_groups": _texts(value, "progress_groups"),
                 "failure": None if failure is None else _build(JobFailure, failure),
             }
         )
+
+
+def _range_report(value: object) -> RangeReport:
+    report: RangeReport = _build(RangeReport, value)
+    return dataclasses.replace(report, offset_range=_build(OffsetRange, report.offset_range))
 
 
 def _load(kind: type[T], text: str) -> dict[str, Any]:
@@ -370,7 +358,10 @@ def _build(kind: Any, value: object) -> Any:
     if not isinstance(value, dict):
         raise ProtocolError(f"A {kind.__name__} must be a JSON object; got {type(value).__name__}.")
     _check_keys(kind, value)
-    return kind(**value)
+    try:
+        return kind(**value)
+    except OffsetRangeError as error:
+        raise ProtocolError(f"An {kind.__name__} must be a range of offsets; {str(error)[:200]}") from error
 
 
 def _check_keys(kind: Any, value: Mapping[str, Any]) -> None:

@@ -135,10 +135,8 @@ def resolve_replay(wanted: OffsetRanges, cluster: ClusterState, rules: ReadRules
     for r in wanted:
         state = cluster.partition(r.topic_partition)
         check_end(r.until_offset, r.topic_partition, state, rules)
-        start = min(max(r.from_offset, state.log_start), r.until_offset)
-        if start > r.from_offset:
-            gone = OffsetRange(r.topic, r.partition, r.from_offset, start)
-            missing.append(MissingRange(gone, f"aged out: the log now starts at {state.log_start}"))
+        start, lost = first_left(r.topic_partition, r.from_offset, state, r.until_offset)
+        missing += lost
         kept.append(OffsetRange(r.topic, r.partition, start, r.until_offset))
     # Two ranges that have aged out completely may become the same empty range.
     return ResolvedRanges(OffsetRanges(set(kept)), raise_on_data_loss(missing, rules))
@@ -177,18 +175,11 @@ def resolve_start(
     end: int,
 ) -> tuple[int, list[MissingRange]]:
     if isinstance(requested, Earliest):
-        if end >= state.log_start or end == 0:
-            return min(state.log_start, end), []
-        gone = OffsetRange(partition.topic, partition.partition, 0, end)
-        return end, [MissingRange(gone, f"aged out: the log now starts at {state.log_start}")]
+        return first_left(partition, state.log_start if end >= state.log_start else 0, state, end)
     if isinstance(requested, AtOffset):
         if requested.offset > rules.end_of(state):
             check_end(requested.offset, partition, state, rules)
-        start = max(requested.offset, min(state.log_start, end))
-        if start == requested.offset:
-            return start, []
-        gone = OffsetRange(partition.topic, partition.partition, requested.offset, start)
-        return start, [MissingRange(gone, f"aged out: the log now starts at {state.log_start}")]
+        return first_left(partition, requested.offset, state, end)
     if isinstance(requested, AtTimestamp):
         first = cluster.first_at[(partition, requested.epoch_ms)]
         start = end if first is None else min(first, end)
@@ -204,6 +195,15 @@ def resolve_start(
             )
         ]
     return end, []
+
+
+def first_left(p: TopicPartition, offset: int, state: PartitionState, end: int) -> tuple[int, list[MissingRange]]:
+    """The first offset from ``offset`` on that has not aged out, at most ``end``; and what has aged out before it."""
+    start = max(offset, min(state.log_start, end))
+    if start == offset:
+        return start, []
+    gone = OffsetRange(p.topic, p.partition, offset, start)
+    return start, [MissingRange(gone, f"aged out: the log now starts at {state.log_start}")]
 
 
 def _is_whole_from(start: AtTimestamp, partition: TopicPartition, cluster: ClusterState) -> bool:

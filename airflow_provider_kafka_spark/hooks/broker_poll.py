@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 
-import confluent_kafka
-from confluent_kafka import IsolationLevel, KafkaException
-from confluent_kafka.admin import ListOffsetsResultInfo, OffsetSpec
+from confluent_kafka import KafkaException
 
-from airflow_provider_kafka_spark.core.broker_state import ClusterState, PartitionState, TopicState
 from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerQuery, BrokerSnapshot
 from airflow_provider_kafka_spark.core.errors import (
     BrokerAuthenticationError,
@@ -23,7 +19,9 @@ from airflow_provider_kafka_spark.core.errors import (
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition
 from airflow_provider_kafka_spark.hooks.checkpoint import finished_offsets
 from airflow_provider_kafka_spark.hooks.consumer_group import ConsumerGroup
-from airflow_provider_kafka_spark.hooks.kafka import KafkaHook, is_transient
+from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
+from airflow_provider_kafka_spark.hooks.kafka_client import is_transient
+from airflow_provider_kafka_spark.hooks.topic_offsets import read_offsets
 
 Failures = dict[tuple[str, str], KafkaSparkError]
 
@@ -66,100 +64,37 @@ def fetch_snapshot(hook: KafkaHook, queries: Collection[BrokerQuery]) -> BrokerS
         if ("topic", name) not in failures
         for number in sorted(metadata.topics[name].partitions)
     ]
-    round_ = _Round(hook, failures)
+    vanished: set[str] = set()
+
+    def record(topic: str, error: KafkaSparkError) -> None:
+        if isinstance(error, UnknownTopicError):
+            # Deleted since the metadata was read.
+            vanished.add(topic)
+        elif isinstance(error, (BrokerUnavailableError, BrokerAuthenticationError)) and not is_transient(error):
+            # Not about this topic alone.
+            raise error
+        else:
+            failures[("topic", topic)] = error
+
     # Commits first: on a live topic later requests return higher offsets, and a commit must not appear to be beyond the
-    # end. The order of the other requests is that of KafkaHook.state().
+    # end.
     committed = _commits(hook, chosen, partitions, failures)
-    now_ms = int(time.time() * 1000)
-    end = round_.list_offsets(partitions, lambda _: [OffsetSpec.latest()])
     stamps: dict[str, set[int]] = {name: set() for name in topics}
     for query, found in chosen.items():
         for name in found:
             stamps[name] |= query.timestamps
-    asked = {name: sorted(found) for name, found in stamps.items()}
-    first_at: dict[tuple[TopicPartition, int], int | None] = {}
-    for partition, answers in round_.list_offsets(
-        partitions, lambda p: [OffsetSpec.for_timestamp(ms) for ms in asked[p.topic]]
-    ).items():
-        for epoch_ms, answer in zip(asked[partition.topic], answers, strict=True):
-            first_at[(partition, epoch_ms)] = answer.offset if answer.offset >= 0 else None
     with_newest = {name for query, found in chosen.items() if query.newest for name in found}
-    newest = round_.list_offsets(
-        [p for p in partitions if p.topic in with_newest], lambda _: [OffsetSpec.max_timestamp()]
-    )
-    stable = round_.list_offsets(partitions, lambda _: [OffsetSpec.latest()], IsolationLevel.READ_COMMITTED)
-    start = round_.list_offsets(partitions, lambda _: [OffsetSpec.earliest()])
+    offsets = read_offsets(hook, partitions, stamps, with_newest, on_error=record)
     with_configs = {name for query, found in chosen.items() if query.retention for name in found}
     with_ids = {name for query, found in chosen.items() if query.identity for name in found}
     ids, configs = _ids(hook, with_ids), _configs(hook, with_configs, failures)
-    states: dict[str, dict[int, PartitionState]] = {name: {} for name in topics - round_.vanished}
-    for p in partitions:
-        if p in start and p in stable and p in end:
-            states[p.topic][p.partition] = PartitionState(start[p][0].offset, stable[p][0].offset, end[p][0].offset)
     return BrokerSnapshot(
-        cluster=ClusterState(
-            cluster_id=metadata.cluster_id or "",
-            conn_id=hook.conn_id,
-            now_ms=now_ms,
-            topics={
-                name: TopicState(name, ids.get(name), of_topic, configs.get(name, {}))
-                for name, of_topic in states.items()
-            },
-            first_at=first_at,
-        ),
-        names=names - round_.vanished,
-        newest={p: answers[0].timestamp if answers[0].offset >= 0 else None for p, answers in newest.items()},
+        cluster=offsets.cluster_state(sorted(topics - vanished), metadata.cluster_id, hook.conn_id, ids, configs),
+        names=names - vanished,
+        newest=offsets.newest,
         committed=committed,
         failures=failures,
     )
-
-
-class _Round:
-    """Requests for offsets. A failure for one topic is recorded, and the others continue."""
-
-    def __init__(self, hook: KafkaHook, failures: Failures) -> None:
-        self._hook = hook
-        self._failures = failures
-        self.vanished: set[str] = set()
-
-    def list_offsets(
-        self,
-        partitions: Iterable[TopicPartition],
-        specs: Callable[[TopicPartition], list[OffsetSpec]],
-        isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
-    ) -> dict[TopicPartition, list[ListOffsetsResultInfo]]:
-        """The answers for every partition, in the order of its specs; a request takes one spec of each partition."""
-        wanted = {p: specs(p) for p in partitions if not self._is_lost(p.topic)}
-        found: dict[TopicPartition, list[ListOffsetsResultInfo]] = {p: [] for p in wanted}
-        for layer in range(max(map(len, wanted.values()), default=0)):
-            request = {
-                confluent_kafka.TopicPartition(p.topic, p.partition): of_partition[layer]
-                for p, of_partition in wanted.items()
-                if layer < len(of_partition) and not self._is_lost(p.topic)
-            }
-            if not request:
-                continue
-            futures = self._hook.client.list_offsets(
-                request, isolation_level=isolation, request_timeout=self._hook.timeout
-            )
-            for p, future in futures.items():
-                try:
-                    answer = self._hook.result(
-                        future, f"listing offsets of {p.topic}[{p.partition}]", f"DESCRIBE on topic {p.topic!r}"
-                    )
-                except UnknownTopicError:
-                    # Deleted since the metadata was read.
-                    self.vanished.add(p.topic)
-                except BrokerError as error:
-                    if _concerns_all(error) and not is_transient(error):
-                        raise
-                    self._failures[("topic", p.topic)] = error
-                else:
-                    found[TopicPartition(p.topic, p.partition)].append(answer)
-        return {p: answers for p, answers in found.items() if not self._is_lost(p.topic)}
-
-    def _is_lost(self, topic: str) -> bool:
-        return topic in self.vanished or ("topic", topic) in self._failures
 
 
 def _commits(
@@ -188,10 +123,6 @@ def _commits(
             failures[("group", group_id)] = error
             away = error if isinstance(error, BrokerUnavailableError) else None
     return committed
-
-
-def _concerns_all(error: BrokerError) -> bool:
-    return isinstance(error, (BrokerUnavailableError, BrokerAuthenticationError))
 
 
 def _configs(hook: KafkaHook, names: Collection[str], failures: Failures) -> dict[str, dict[str, str]]:

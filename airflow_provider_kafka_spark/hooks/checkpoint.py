@@ -20,21 +20,19 @@ from airflow_provider_kafka_spark.core.errors import (
 )
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition
 from airflow_provider_kafka_spark.core.streams.checkpoint import (
-    Batch,
-    Checkpoint,
-    StreamManifest,
-    check_commit,
-    check_metadata,
-    parse_initial,
-)
-from airflow_provider_kafka_spark.core.streams.checkpoint_layout import (
     GENERATION_PREFIX,
     LARGEST_FILE,
     LOCK_NAME,
     MANIFEST_NAME,
     STALE_SECONDS,
+    Batch,
+    Checkpoint,
     Lock,
+    StreamManifest,
     batch_numbers,
+    check_commit,
+    check_metadata,
+    parse_initial,
 )
 from airflow_provider_kafka_spark.hooks.submission.remote_path import (
     UnsuitableFileError,

@@ -14,11 +14,11 @@ from typing import Any, TypeVar
 from confluent_kafka.admin import AclOperation
 
 from airflow_provider_kafka_spark.core.client_config import KafkaClientConfig
-from airflow_provider_kafka_spark.core.connection.bootstrap_servers import Server, parse_servers
+from airflow_provider_kafka_spark.core.connection.client_properties import Server, parse_servers
 from airflow_provider_kafka_spark.core.connection.faults import LoginFault, of_expired_certificate
 from airflow_provider_kafka_spark.core.errors import BrokerTlsError, KafkaSparkError
 from airflow_provider_kafka_spark.hooks.connection.listener_probe import ask_each, probe_listener
-from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
+from airflow_provider_kafka_spark.hooks.kafka_client import KafkaClient
 
 T = TypeVar("T")
 
@@ -43,7 +43,7 @@ def check_connection(conn_id: str) -> tuple[bool, str]:
     :param conn_id: Kafka connection.
     :return: whether it works, and a message without secrets, in less than 30 s.
     """
-    hook = KafkaHook(conn_id, timeout=LOGIN_SECONDS)
+    hook = KafkaClient(conn_id, timeout=LOGIN_SECONDS)
     try:
         config = hook.config
     except KafkaSparkError as error:
@@ -147,7 +147,7 @@ def _connect(servers: Sequence[Server]) -> str:
     return f"{len(found) - len(away)} of {len(found)} brokers answer{_except(away)}"
 
 
-def _speak(hook: KafkaHook) -> str:
+def _speak(hook: KafkaClient) -> str:
     """TLS, and whether the listeners have the security protocol of the connection."""
     config, deadline = hook.config, time.monotonic() + LISTENER_SECONDS
     servers = parse_servers(config.bootstrap_servers)
@@ -185,7 +185,7 @@ def _reach_brokers(metadata: Callable[[], Any]) -> str:
         raise _CheckFailedError(f"{error} The names are those of advertised.listeners on the brokers.") from None
 
 
-def _look_at_permissions(hook: KafkaHook, metadata: Callable[[], Any]) -> str:
+def _look_at_permissions(hook: KafkaClient, metadata: Callable[[], Any]) -> str:
     hook.timeout = _PERMISSION_SECONDS
     names = sorted(name for name in metadata().topics if not name.startswith("__"))[:_MOST_TOPICS]
     if not names:
@@ -204,7 +204,7 @@ def _look_at_permissions(hook: KafkaHook, metadata: Callable[[], Any]) -> str:
     return f"of {len(names)} topics that it sees it may read {readable} and write {writable}"
 
 
-def _permissions(hook: KafkaHook, names: Collection[str]) -> list[set[Any]]:
+def _permissions(hook: KafkaClient, names: Collection[str]) -> list[set[Any]]:
     futures = hook.describe_topics(names, permissions=True)
     described = [hook.result(future, f"describing topic {name!r}") for name, future in futures.items()]
     return [set(topic.authorized_operations or ()) for topic in described]

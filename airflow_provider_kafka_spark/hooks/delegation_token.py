@@ -23,12 +23,8 @@ from airflow_provider_kafka_spark.core.errors import (
     DelegationTokenError,
     DelegationTokenNotUsableError,
 )
-from airflow_provider_kafka_spark.core.tokens.delegation_token import (
-    DelegationToken,
-    TokenInfo,
-    TokenSelection,
-    principal,
-)
+from airflow_provider_kafka_spark.core.tokens.delegation_token import DelegationToken, TokenInfo
+from airflow_provider_kafka_spark.core.tokens.token_selection import TokenSelection, principal
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.hooks.kafka_jvm import KafkaJvm, kerberos_properties
 from airflow_provider_kafka_spark.hooks.managed_resource import ManagedResource

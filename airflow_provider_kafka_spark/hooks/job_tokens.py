@@ -20,13 +20,8 @@ from airflow_provider_kafka_spark.core.errors import (
     JobTokenEndedError,
     KafkaSparkError,
 )
-from airflow_provider_kafka_spark.core.tokens.delegation_token import (
-    RENEW_AT,
-    DelegationToken,
-    TokenSelection,
-    duration,
-    utc,
-)
+from airflow_provider_kafka_spark.core.tokens.delegation_token import RENEW_AT, DelegationToken, duration, utc
+from airflow_provider_kafka_spark.core.tokens.token_selection import TokenSelection
 from airflow_provider_kafka_spark.hooks.delegation_token import DelegationTokenHook
 from airflow_provider_kafka_spark.hooks.managed_resource import ManagedResource
 

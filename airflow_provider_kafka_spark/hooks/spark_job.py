@@ -26,10 +26,10 @@ from airflow_provider_kafka_spark.core.errors import (
 from airflow_provider_kafka_spark.core.job.file_names import PROCEED
 from airflow_provider_kafka_spark.core.job.job_credentials import JobCredentials
 from airflow_provider_kafka_spark.core.job.job_events import JobEvent, JobStarted
-from airflow_provider_kafka_spark.core.job.redaction import redact
 from airflow_provider_kafka_spark.core.job.report_mac import verified
 from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE
 from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest
+from airflow_provider_kafka_spark.core.secrets import redact
 from airflow_provider_kafka_spark.hooks.submission.job_files import job_folder, write_private
 from airflow_provider_kafka_spark.hooks.submission.prepared_job import prepare_job
 from airflow_provider_kafka_spark.hooks.submission.remote_path import read_text, shared_path

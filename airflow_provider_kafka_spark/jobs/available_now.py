@@ -21,12 +21,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from airflow_provider_kafka_spark.core.errors import CheckpointInUseError
-from airflow_provider_kafka_spark.core.offset_range import TopicPartition
+from airflow_provider_kafka_spark.core.errors import CheckpointInUseError, DeliveryError
+from airflow_provider_kafka_spark.core.offset_range import OffsetRange, TopicPartition
 from airflow_provider_kafka_spark.core.protocol import BatchReport, JobReport, JobRequest, RangeReport, StreamRequest
 from airflow_provider_kafka_spark.core.spans import plan_spans
-from airflow_provider_kafka_spark.core.streams.checkpoint import Batch, StreamManifest, batch_ranges, commit_text
-from airflow_provider_kafka_spark.core.streams.checkpoint_layout import MANIFEST_NAME, batch_numbers
+from airflow_provider_kafka_spark.core.streams.checkpoint import (
+    MANIFEST_NAME,
+    Batch,
+    StreamManifest,
+    batch_numbers,
+    batch_ranges,
+    commit_text,
+)
 from airflow_provider_kafka_spark.jobs import batch, hadoop_files
 from airflow_provider_kafka_spark.jobs.checkpoint_lock import checkpoint_lock
 from airflow_provider_kafka_spark.jobs.driver import run_job
@@ -104,7 +110,7 @@ class StreamTotals:
         :param ends: where it ends, also where it has no records.
         """
         for r in report.ranges:
-            p = TopicPartition(r.topic, r.partition)
+            p = r.offset_range.topic_partition
             self.read[p] += r.records_read
             self.written[p] += r.records_written
             self.skipped[p] += r.records_skipped
@@ -114,10 +120,21 @@ class StreamTotals:
         self.batches.append(BatchReport(number, *counts, replayed, report.delivered_before))
 
     def ranges(self) -> tuple[RangeReport, ...]:
-        """What was done, partition by partition; one that was added meanwhile begins at 0."""
+        """What was done, partition by partition; one that was added meanwhile begins at 0.
+
+        :raises DeliveryError: if the stream went back.
+        """
+        back = [f"{p} from {self.starts[p]} to {end}" for p, end in self.ends.items() if end < self.starts.get(p, 0)]
+        if back:
+            raise DeliveryError(
+                f"A stream must not go back; it went {', '.join(sorted(back)[:5])}. The log was cut short while it ran."
+            )
         return tuple(
             RangeReport(
-                p.topic, p.partition, self.starts.get(p, 0), end, self.read[p], self.written[p], self.skipped[p]
+                OffsetRange(p.topic, p.partition, self.starts.get(p, 0), end),
+                self.read[p],
+                self.written[p],
+                self.skipped[p],
             )
             for p, end in sorted(self.ends.items())
         )
@@ -144,7 +161,7 @@ def _finish(
     """Finish the batch that an earlier run began, and commit it."""
     report = batch.copy(spark, replace(request, progress_lasts=True), totals.progress)
     hadoop_files.write_whole(spark, f"{stream.unfinished_checkpoint}/commits/{number}", commit_text())
-    ends = {TopicPartition(r.topic, r.partition): r.until_offset for r in report.ranges}
+    ends = {r.offset_range.topic_partition: r.offset_range.until_offset for r in report.ranges}
     totals.add(number, report, ends, replayed=True)
 
 

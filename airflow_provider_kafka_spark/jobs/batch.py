@@ -17,8 +17,8 @@ from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError, Tar
 from airflow_provider_kafka_spark.core.kept_timestamps import check_timestamp_type
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE
-from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest, RangeReport, TargetRange
-from airflow_provider_kafka_spark.core.spans import Span, plan_spans
+from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest, RangeReport
+from airflow_provider_kafka_spark.core.spans import plan_spans
 from airflow_provider_kafka_spark.jobs.audit import Delivered, find_delivered
 from airflow_provider_kafka_spark.jobs.driver import run_job
 from airflow_provider_kafka_spark.jobs.kafka_admin import KafkaAdmin, kafka_admin, login_options
@@ -86,10 +86,7 @@ def copy(spark: SparkApplication, request: JobRequest, overall: OverallProgress 
         plan_digest=request.plan_digest,
         ranges=tuple(
             RangeReport(
-                r.topic,
-                r.partition,
-                r.from_offset,
-                r.until_offset,
+                r,
                 records_read=result.read[i] + before[i],
                 records_written=result.written[i] + before[i],
                 records_skipped=result.skipped[i],
@@ -170,10 +167,10 @@ def _naming_deleted_targets(admin: KafkaAdmin, targets: Sequence[str]) -> Iterat
         raise
 
 
-def _since_first_try(request: JobRequest, ends: Mapping[tuple[str, int], int]) -> list[TargetRange]:
+def _since_first_try(request: JobRequest, ends: Mapping[tuple[str, int], int]) -> list[OffsetRange]:
     """All that the targets got since the run's first submission; where that is unknown, since their start."""
     starts = {name: request.audit_from.get(name[0], {}).get(str(name[1]), 0) for name in ends}
-    return [TargetRange(*name, starts[name], end) for name, end in ends.items() if starts[name] < end]
+    return [OffsetRange(*name, starts[name], end) for name, end in ends.items() if starts[name] < end]
 
 
 def _find_written(spark: SparkApplication, request: JobRequest, targets: Sequence[str]) -> Delivered:
@@ -198,7 +195,7 @@ def _open(
     spark: SparkApplication,
     request: JobRequest,
     ranges: dict[OffsetRange, int],
-    spans: Sequence[Span],
+    spans: Sequence[OffsetRange],
     *,
     needs_rows: bool,
 ) -> Source:

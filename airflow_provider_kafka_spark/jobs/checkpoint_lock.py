@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from airflow_provider_kafka_spark.core.errors import CheckpointError, CheckpointInUseError
-from airflow_provider_kafka_spark.core.streams.checkpoint_layout import BEAT_SECONDS, LEASE_SECONDS, Lock
+from airflow_provider_kafka_spark.core.streams.checkpoint import BEAT_SECONDS, LEASE_SECONDS, Lock
 from airflow_provider_kafka_spark.jobs import hadoop_files
 
 if TYPE_CHECKING:

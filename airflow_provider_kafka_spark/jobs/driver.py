@@ -14,10 +14,10 @@ from airflow_provider_kafka_spark.core.errors import KafkaSparkError
 from airflow_provider_kafka_spark.core.job.failure_causes import find_cause
 from airflow_provider_kafka_spark.core.job.java_properties import parse_properties
 from airflow_provider_kafka_spark.core.job.job_events import JobStarted
-from airflow_provider_kafka_spark.core.job.redaction import redact
 from airflow_provider_kafka_spark.core.job.secret_references import dereferenced
 from airflow_provider_kafka_spark.core.job.shown_text import shown_lines
 from airflow_provider_kafka_spark.core.protocol import JobFailure, JobReport, JobRequest
+from airflow_provider_kafka_spark.core.secrets import redact
 from airflow_provider_kafka_spark.jobs.owner import end_with_owner, wait_for_owner
 from airflow_provider_kafka_spark.jobs.progress import emit
 from airflow_provider_kafka_spark.jobs.report_file import write_report

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JJavaError
 
-from airflow_provider_kafka_spark.core.streams.checkpoint_layout import LARGEST_FILE
+from airflow_provider_kafka_spark.core.streams.checkpoint import LARGEST_FILE
 
 if TYPE_CHECKING:
     from airflow_provider_kafka_spark.jobs.spark_application import HasContext

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from airflow_provider_kafka_spark.core.spans import Span
+from airflow_provider_kafka_spark.core.offset_range import OffsetRange
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _DEFAULT_POLL_TIMEOUT_MS = 120_000
 
 
-def read_tasks(spark: HasContext, tasks: Sequence[Sequence[Span]], options: Mapping[str, str]) -> Any:
+def read_tasks(spark: HasContext, tasks: Sequence[Sequence[OffsetRange]], options: Mapping[str, str]) -> Any:
     """A ``JavaRDD`` of ``ConsumerRecord``, one Spark partition per task, or None if this Spark has no such RDD.
 
     :param tasks: the spans of each task, which it reads one after the other.
@@ -57,7 +57,7 @@ def as_rows(spark: SparkSession, records: Any) -> DataFrame:
     return DataFrame(session.internalCreateDataFrame(rows, schema, False), spark)
 
 
-def _read(spark: HasContext, tasks: Sequence[Sequence[Span]], options: Mapping[str, str]) -> Any:
+def _read(spark: HasContext, tasks: Sequence[Sequence[OffsetRange]], options: Mapping[str, str]) -> Any:
     jvm: Any = spark.sparkContext._jvm
     context = spark.sparkContext._jsc.sc()
     kafka010 = jvm.org.apache.spark.sql.kafka010
@@ -72,7 +72,7 @@ def _read(spark: HasContext, tasks: Sequence[Sequence[Span]], options: Mapping[s
     poll_timeout_ms = int(options.get("kafkaConsumer.pollTimeoutMs", _DEFAULT_POLL_TIMEOUT_MS))
     fail_on_data_loss = options.get("failOnDataLoss", "true") == "true"
 
-    def rdd_of(spans: Iterable[Span]) -> Any:
+    def rdd_of(spans: Iterable[OffsetRange]) -> Any:
         ranges = _offset_ranges(jvm, spans)
         return kafka010.KafkaSourceRDD(context, executor_params, ranges, poll_timeout_ms, fail_on_data_loss).toJavaRDD()
 
@@ -88,7 +88,7 @@ def _read(spark: HasContext, tasks: Sequence[Sequence[Span]], options: Mapping[s
     return spark.sparkContext._jsc.union(array)
 
 
-def _offset_ranges(jvm: Any, spans: Iterable[Span]) -> Any:
+def _offset_ranges(jvm: Any, spans: Iterable[OffsetRange]) -> Any:
     kafka010 = jvm.org.apache.spark.sql.kafka010
     nowhere = getattr(getattr(jvm.scala, "None$"), "MODULE$")
     buffer = jvm.scala.collection.mutable.ArrayBuffer()

@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange
-from airflow_provider_kafka_spark.core.spans import Span, tasks_of
+from airflow_provider_kafka_spark.core.spans import tasks_of
 from airflow_provider_kafka_spark.jobs.kafka_rdd import as_rows, read_tasks
 from airflow_provider_kafka_spark.jobs.record_writer import in_range, range_table
 from airflow_provider_kafka_spark.jobs.spark_application import SparkApplication
@@ -55,7 +55,7 @@ class Source:
 def open_source(
     spark: SparkApplication,
     ranges: Mapping[OffsetRange, int],
-    spans: Sequence[Span],
+    spans: Sequence[OffsetRange],
     options: Mapping[str, str],
     topic_ids: Mapping[str, str],
     *,
@@ -79,13 +79,12 @@ def open_source(
         table = range_table(ranges, tasks, topic_ids)
         if not needs_rows:
             return Source(records, None, table)
-        has_gaps = any(span.ranges > 1 for span in spans)
+        has_gaps = sum(span.size for span in spans) > sum(r.size for r in ranges)
         wanted = records.filter(in_range(spark.sparkContext, table)) if has_gaps else records
         return Source(records, as_rows(spark.session, wanted), table)
-    alone = [Span(r.topic, r.partition, r.from_offset, r.until_offset) for r in ranges]
-    loads = [_load_layer(spark.session, layer, options) for layer in _layers(alone)]
+    loads = [_load_layer(spark.session, layer, options) for layer in _layers(ranges)]
     rows = reduce(lambda above, below: above.unionAll(below), loads)
-    table = range_table(ranges, [[span] for span in alone], topic_ids)
+    table = range_table(ranges, [[r] for r in ranges], topic_ids)
     return Source(None, rows, table, (_PUBLIC_READER.format(spark.sparkContext.version),))
 
 
@@ -118,9 +117,9 @@ def read_since(
     return _load(spark, options, subscribe=",".join(topics), endingOffsets="latest", **start)
 
 
-def _layers(spans: Iterable[Span]) -> list[list[Span]]:
-    layers: list[list[Span]] = []
-    for _, of_partition in groupby(sorted(spans), key=lambda span: (span.topic, span.partition)):
+def _layers(spans: Iterable[OffsetRange]) -> list[list[OffsetRange]]:
+    layers: list[list[OffsetRange]] = []
+    for _, of_partition in groupby(sorted(spans), key=lambda span: span.topic_partition):
         for depth, span in enumerate(of_partition):
             if depth == len(layers):
                 layers.append([])
@@ -128,7 +127,7 @@ def _layers(spans: Iterable[Span]) -> list[list[Span]]:
     return layers
 
 
-def _load_layer(spark: SparkSession, layer: Sequence[Span], options: Mapping[str, str]) -> DataFrame:
+def _load_layer(spark: SparkSession, layer: Sequence[OffsetRange], options: Mapping[str, str]) -> DataFrame:
     assign: dict[str, list[int]] = {}
     starts: dict[str, dict[str, int]] = {}
     ends: dict[str, dict[str, int]] = {}

@@ -11,7 +11,7 @@ import zipfile
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
@@ -19,9 +19,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from airflow_provider_kafka_spark.core.errors import JarError
-from airflow_provider_kafka_spark.core.offset_range import OffsetRange
-from airflow_provider_kafka_spark.core.protocol import TargetRange
-from airflow_provider_kafka_spark.core.spans import Span
+from airflow_provider_kafka_spark.core.offset_range import OffsetRange, TopicPartition
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -49,7 +47,7 @@ class WriteResult:
     written: Counter[int] = field(default_factory=Counter)
     skipped: Counter[int] = field(default_factory=Counter)
     before: Counter[int] = field(default_factory=Counter)
-    targets: list[TargetRange] = field(default_factory=list)
+    targets: list[OffsetRange] = field(default_factory=list)
     groups: list[str] = field(default_factory=list)
     unknown_targets: list[bool] = field(default_factory=list)
 
@@ -59,24 +57,22 @@ class WriteResult:
         for index, *counts in value["ranges"]:
             for counter, count in zip((self.read, self.written, self.skipped, self.before), counts, strict=True):
                 counter[index] += count
-        self.targets.extend(TargetRange(t, p, first, last + 1) for t, p, first, last in value["targets"] if last >= 0)
+        self.targets.extend(OffsetRange(t, p, first, last + 1) for t, p, first, last in value["targets"] if last >= 0)
         self.groups.extend([value["group"]] if value["group"] else [])
         self.unknown_targets.append(value["unknown"])
 
 
-def merged(ranges: Iterable[TargetRange]) -> tuple[TargetRange, ...]:
+def merged(ranges: Iterable[OffsetRange]) -> tuple[OffsetRange, ...]:
     """One range for each partition, from the first offset to the last end."""
-    found: dict[tuple[str, int], TargetRange] = {}
-    for r in ranges:
-        name = r.topic, r.partition
-        other = found.get(name, r)
-        bounds = min(r.from_offset, other.from_offset), max(r.until_offset, other.until_offset)
-        found[name] = TargetRange(*name, *bounds)
-    return tuple(found[name] for name in sorted(found))
+    found: dict[TopicPartition, OffsetRange] = {}
+    for r in sorted(ranges):
+        first = found.setdefault(r.topic_partition, r)
+        found[r.topic_partition] = replace(first, until_offset=max(first.until_offset, r.until_offset))
+    return tuple(found.values())
 
 
 def range_table(
-    ranges: Mapping[OffsetRange, int], tasks: Sequence[Sequence[Span]], topic_ids: Mapping[str, str]
+    ranges: Mapping[OffsetRange, int], tasks: Sequence[Sequence[OffsetRange]], topic_ids: Mapping[str, str]
 ) -> str:
     """The ranges as the Java class reads them: one line each, with topic, partition, start, end, index and task name.
 
@@ -86,17 +82,17 @@ def range_table(
     :param tasks: the spans that each Spark task reads; together they cover all ranges.
     :param topic_ids: id of each topic, as far as it is known: a topic that is created again gives other task names.
     """
-    tasks_by_partition = Counter((task[0].topic, task[0].partition) for task in tasks)
-    starts: dict[tuple[str, int], list[tuple[int, str]]] = {}
+    tasks_by_partition = Counter(task[0].topic_partition for task in tasks)
+    starts: dict[TopicPartition, list[tuple[int, str]]] = {}
     for task in tasks:
         first = task[0]
-        start = [first.from_offset] if tasks_by_partition[first.topic, first.partition] > 1 else []
+        start = [first.from_offset] if tasks_by_partition[first.topic_partition] > 1 else []
         topic_id = [topic_ids[first.topic]] if first.topic in topic_ids else []
         name = "-".join(map(str, [first.topic, *topic_id, first.partition, *start]))
-        starts.setdefault((first.topic, first.partition), []).extend((span.from_offset, name) for span in task)
+        starts.setdefault(first.topic_partition, []).extend((span.from_offset, name) for span in task)
     lines = []
     for r, index in ranges.items():
-        name = max(start for start in starts[r.topic, r.partition] if start[0] <= r.from_offset)[1]
+        name = max(start for start in starts[r.topic_partition] if start[0] <= r.from_offset)[1]
         lines.append(f"{r.topic} {r.partition} {r.from_offset} {r.until_offset} {index} {name}")
     return "\n".join(lines)
 

@@ -11,14 +11,9 @@ from airflow.sdk import BaseOperator
 
 from airflow_provider_kafka_spark.core.errors import DelegationTokenExpiredError, InvalidInputError
 from airflow_provider_kafka_spark.core.parameters import check_connection_id, milliseconds
-from airflow_provider_kafka_spark.core.tokens.delegation_token import (
-    TokenInfo,
-    TokenSelection,
-    duration,
-    selected_owner_of,
-    utc,
-)
+from airflow_provider_kafka_spark.core.tokens.delegation_token import TokenInfo, duration, utc
 from airflow_provider_kafka_spark.core.tokens.token_fields import TokenFields
+from airflow_provider_kafka_spark.core.tokens.token_selection import TokenSelection, selected_owner_of
 from airflow_provider_kafka_spark.hooks.delegation_token import DelegationTokenHook
 from airflow_provider_kafka_spark.hooks.failure import no_retry_on_permanent_error
 

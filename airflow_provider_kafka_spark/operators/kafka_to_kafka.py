@@ -20,7 +20,7 @@ from airflow_provider_kafka_spark.core.job.job_credentials import JobCredentials
 from airflow_provider_kafka_spark.core.job.job_events import JobEvent, JobStarted
 from airflow_provider_kafka_spark.core.job.tuning import sink_defaults, source_defaults
 from airflow_provider_kafka_spark.core.kept_timestamps import check_times, check_timestamp_type, checks_times
-from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
+from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.options import check_sink_options, check_source_options
 from airflow_provider_kafka_spark.core.parameters import (
     EXACTLY_ONCE,
@@ -31,7 +31,6 @@ from airflow_provider_kafka_spark.core.parameters import (
 from airflow_provider_kafka_spark.core.plan import ReplayPlan, Target
 from airflow_provider_kafka_spark.core.protocol import JobReport, Transform
 from airflow_provider_kafka_spark.core.resolve import ReadRules
-from airflow_provider_kafka_spark.core.spans import Span
 from airflow_provider_kafka_spark.core.transactions import TRANSACTION_TIMEOUT_MS
 from airflow_provider_kafka_spark.hooks.edge_timestamps import edge_timestamps
 from airflow_provider_kafka_spark.hooks.failure import no_retry_on_permanent_error as no_retry_on_permanent_error
@@ -351,7 +350,7 @@ class KafkaToKafkaOperator(SparkJobOperator):
         if not self.plan_only and checks_times(config) and (edges := edge_timestamps(source, ranges)) is not None:
             check_times(target.topic, config, *edges, state.now_ms)
 
-    def _source_options(self, logins: JobCredentials, spans: Sequence[Span], rules: ReadRules) -> dict[str, str]:
+    def _source_options(self, logins: JobCredentials, spans: Sequence[OffsetRange], rules: ReadRules) -> dict[str, str]:
         """The options of Spark's Kafka source: defaults for speed, the login, and the author's own."""
         return {
             **source_defaults(spans, read_committed=rules.read_committed),

@@ -18,15 +18,9 @@ from airflow_provider_kafka_spark.core.errors import (
     OptionError,
 )
 from airflow_provider_kafka_spark.core.parameters import check_connection_id, milliseconds
-from airflow_provider_kafka_spark.core.tokens.delegation_token import (
-    EXPIRING,
-    MODES,
-    TokenCheckResult,
-    TokenSelection,
-    check_expiry,
-    selected_owner_of,
-)
+from airflow_provider_kafka_spark.core.tokens.token_expiry import EXPIRING, MODES, TokenCheckResult, check_expiry
 from airflow_provider_kafka_spark.core.tokens.token_fields import TokenFields
+from airflow_provider_kafka_spark.core.tokens.token_selection import TokenSelection, selected_owner_of
 from airflow_provider_kafka_spark.hooks.delegation_token import DelegationTokenHook
 from airflow_provider_kafka_spark.hooks.failure import no_retry_on_permanent_error
 
@@ -152,11 +146,9 @@ class DelegationTokenExpirySensor(TokenFields, BaseSensorOperator):
                     hook.describe(selection.owner), selection, min_remaining_ms, self.wait_for, now_ms
                 )
         except (BrokerUnavailableError, JavaStartError) as error:
-            for line in self._outage.began(error):
-                self.log.warning("%s", line)
+            self._outage.began(error, self.log)
             return timedelta(seconds=self.poke_interval)
-        for line in self._outage.ended():
-            self.log.info("%s", line)
+        self._outage.ended(self.log)
         self.log.info("%s", result.text)
         if result.met:
             return {"tokens": [token.as_json() for token in result.tokens], "now_ms": now_ms}

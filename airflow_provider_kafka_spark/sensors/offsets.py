@@ -108,11 +108,9 @@ class KafkaOffsetsSensor(BaseSensorOperator):
         try:
             result = condition.check(self._ask(condition.query(now_ms)), now_ms)
         except BrokerUnavailableError as error:
-            for line in self._outage.began(error):
-                self.log.warning("%s", line)
+            self._outage.began(error, self.log)
             return False
-        for line in self._outage.ended():
-            self.log.info("%s", line)
+        self._outage.ended(self.log)
         if result.met:
             return PokeReturnValue(True, self._done(context, result))
         if result.text != self._logged:

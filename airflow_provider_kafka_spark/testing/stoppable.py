@@ -9,8 +9,9 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from types import FrameType
+
+import psutil
 
 from airflow_provider_kafka_spark.testing.owned_process import stop_starting
 
@@ -113,10 +114,8 @@ def end_children(patience: float) -> None:
 
 def _running_children() -> list[int]:
     found = []
-    for status in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):
-            # The name stands in parentheses and may contain anything; state and parent follow the last one.
-            state, parent = status.read_text(errors="replace").rpartition(")")[2].split()[:2]
-            if int(parent) == os.getpid() and state != "Z":
-                found.append(int(status.parent.name))
+    for child in psutil.Process().children():
+        with suppress(psutil.NoSuchProcess):
+            if child.status() != psutil.STATUS_ZOMBIE:
+                found.append(child.pid)
     return found

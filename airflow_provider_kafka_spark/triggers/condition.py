@@ -68,11 +68,9 @@ class KafkaConditionTrigger(BaseTrigger):
             try:
                 result = condition.check(await poller.ask(condition.query(now_ms)), now_ms)
             except BrokerUnavailableError as error:
-                for line in outage.began(error):
-                    self.log.warning("%s", line)
+                outage.began(error, self.log)
                 continue
-            for line in outage.ended():
-                self.log.info("%s", line)
+            outage.ended(self.log)
             if result.met:
                 return result
 

@@ -197,20 +197,13 @@ class _EventProducer(SharedStreamProducer):
                     await self._evaluate(poller)
                 except KafkaSparkError as error:
                     if error.retriable:
-                        lines = outage.began(error)
-                    else:
-                        lines = (
-                            []
-                            if str(error) == logged
-                            else [f"The watch cannot continue: {type(error).__name__}: {error}"]
-                        )
+                        outage.began(error, trigger.log)
+                    elif str(error) != logged:
                         logged = str(error)
-                    for line in lines:
-                        trigger.log.warning("%s", line)
+                        trigger.log.warning("The watch cannot continue: %s: %s", type(error).__name__, error)
                 else:
                     logged = ""
-                    for line in outage.ended():
-                        trigger.log.info("%s", line)
+                    outage.ended(trigger.log)
 
     async def _evaluate(self, poller: Poller) -> None:
         now_ms = int(time.time() * 1000)

@@ -18,7 +18,7 @@ from airflow_provider_kafka_spark.core.delivery import (
 from airflow_provider_kafka_spark.core.errors import DeliveryError, DuplicateRecordsError
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.plan import ReplayPlan, Target
-from airflow_provider_kafka_spark.core.protocol import JobFailure, JobReport, RangeReport, TargetRange, Transform
+from airflow_provider_kafka_spark.core.protocol import JobFailure, JobReport, RangeReport, Transform
 from airflow_provider_kafka_spark.core.resolve import MissingRange
 
 _RUN = "0123456789abcdef"
@@ -41,7 +41,10 @@ def _report(first: tuple[int, ...] = (10, 10), second: tuple[int, int] = (4, 4),
     report = JobReport(
         run_id=_RUN,
         plan_digest=_PLAN.digest,
-        ranges=(RangeReport("orders", 0, 0, 10, *first), RangeReport("orders", 2, 5, 9, *second)),
+        ranges=(
+            RangeReport(OffsetRange("orders", 0, 0, 10), *first),
+            RangeReport(OffsetRange("orders", 2, 5, 9), *second),
+        ),
         target_topics=("copy",),
         application_id="local-1",
         spark_version="4.0.1",
@@ -85,12 +88,12 @@ _SHORT = [
         _report(ranges=_report().ranges[:1]), ["orders[2] 5 to 9: not in the report"], id="one-range-not-reported"
     ),
     pytest.param(
-        _report(ranges=(*_report().ranges, RangeReport("orders", 3, 0, 1, 1, 1))),
+        _report(ranges=(*_report().ranges, RangeReport(OffsetRange("orders", 3, 0, 1), 1, 1))),
         ["orders[3] 0 to 1: in the report, not in the plan"],
         id="a-range-nobody-planned",
     ),
     pytest.param(
-        _report(ranges=(RangeReport("orders", 0, 0, 9, 9, 9), _report().ranges[1])),
+        _report(ranges=(RangeReport(OffsetRange("orders", 0, 0, 9), 9, 9), _report().ranges[1])),
         ["orders[0] 0 to 10: not in the report", "orders[0] 0 to 9: in the report, not in the plan"],
         id="a-shorter-range",
     ),
@@ -219,8 +222,8 @@ def test_a_report_of_a_failure_never_passes() -> None:
 @pytest.mark.parametrize(
     "again",
     [
-        pytest.param(RangeReport("orders", 0, 0, 10, 10, 0), id="contradicted"),
-        pytest.param(RangeReport("orders", 0, 0, 10, 10, 10), id="repeated"),
+        pytest.param(RangeReport(OffsetRange("orders", 0, 0, 10), 10, 0), id="contradicted"),
+        pytest.param(RangeReport(OffsetRange("orders", 0, 0, 10), 10, 10), id="repeated"),
     ],
 )
 def test_a_range_that_is_reported_twice_is_a_fault(again: RangeReport) -> None:
@@ -255,7 +258,7 @@ def test_a_record_that_is_there_and_was_not_read_is_an_error() -> None:
 
 def test_the_result_of_a_run_is_as_documented() -> None:
     """Plain JSON with every range, idle ones too, in order; the names are the public contract."""
-    written_to = (TargetRange("copy", 0, 3, 14),)
+    written_to = (OffsetRange("copy", 0, 3, 14),)
     report = _report((8, 7), delivered_before=2, target_ranges=written_to, warnings=("the job says",))
     result = result_of_run(report, _PLAN, ("look here",))
 

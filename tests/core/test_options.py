@@ -7,8 +7,8 @@ import pytest
 
 from airflow_provider_kafka_spark.core.errors import OptionError
 from airflow_provider_kafka_spark.core.job.tuning import sink_defaults, source_defaults
+from airflow_provider_kafka_spark.core.offset_range import OffsetRange
 from airflow_provider_kafka_spark.core.options import check_sink_options, check_source_options
-from airflow_provider_kafka_spark.core.spans import Span
 
 Check = Callable[[Mapping[str, Any] | None], dict[str, str]]
 
@@ -220,7 +220,9 @@ def test_refuses_options_that_are_no_mapping(check: Check, parameter: str, optio
 def test_every_default_that_the_author_may_change_is_a_known_option() -> None:
     """Each setting that is tuned can be overridden, but for those that make delivery certain."""
     ours = {"kafka.isolation.level", "kafka.acks", "kafka.enable.idempotence"}
-    source = {k: v for k, v in source_defaults([Span("o", 0, 0, 1)], read_committed=True).items() if k not in ours}
+    source = {
+        k: v for k, v in source_defaults([OffsetRange("o", 0, 0, 1)], read_committed=True).items() if k not in ours
+    }
     sink = {k: v for k, v in sink_defaults().items() if k not in ours}
 
     assert check_source_options(source) == source

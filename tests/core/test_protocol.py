@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_kafka_spark.core.errors import ProtocolError
-from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
+from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.protocol import (
     BatchReport,
     JobFailure,
@@ -17,10 +17,8 @@ from airflow_provider_kafka_spark.core.protocol import (
     JobRequest,
     RangeReport,
     StreamRequest,
-    TargetRange,
     Transform,
 )
-from airflow_provider_kafka_spark.core.spans import Span
 
 _SECRET = "hunter2"
 
@@ -28,7 +26,7 @@ _REQUEST = JobRequest(
     run_id="0123456789abcdef",
     plan_digest="fedcba9876543210",
     ranges=("orders:0:0:10", "orders:1:5:9"),
-    spans=(Span("orders", 0, 0, 10), Span("orders", 1, 5, 9, 3)),
+    spans=(OffsetRange("orders", 0, 0, 10), OffsetRange("orders", 1, 5, 9)),
     transform=Transform(where="value is not null", columns={"key": "upper(key)"}, topic="copy"),
     source_options={"kafka.sasl.jaas.config": f'x required password="{_SECRET}";'},
     sink_options={"kafka.ssl.key.password": _SECRET},
@@ -42,7 +40,7 @@ _REQUEST = JobRequest(
 _REPORT = JobReport(
     run_id="0123456789abcdef",
     plan_digest="fedcba9876543210",
-    ranges=(RangeReport("orders", 0, 0, 10, 9, 8), RangeReport("orders", 1, 5, 9, 4, 4)),
+    ranges=(RangeReport(OffsetRange("orders", 0, 0, 10), 9, 8), RangeReport(OffsetRange("orders", 1, 5, 9), 4, 4)),
     target_topics=("copy",),
     application_id="local-1",
     spark_version="4.0.1",
@@ -50,11 +48,18 @@ _REPORT = JobReport(
     warnings=("mind this",),
 )
 
+_RANGE = json.loads(_REPORT.to_json())["ranges"][0]
+_OFFSETS = _RANGE["offset_range"]
 _COUNTS = st.integers(0, 2**63 - 1)
 _OPTIONAL_TEXT = st.none() | st.text()
 _OPTIONS = st.dictionaries(st.text(), st.text(), max_size=3)
 _SECONDS = st.floats(0, 1e9)
-_SPANS = st.builds(Span, st.text(), _COUNTS, _COUNTS, _COUNTS, st.integers(1, 99))
+_RANGES = st.builds(
+    lambda topic, partition, bounds: OffsetRange(topic, partition, min(bounds), max(bounds)),
+    st.from_regex(r"[a-z]{1,249}", fullmatch=True),
+    st.integers(0, 2**31 - 1),
+    st.tuples(_COUNTS, _COUNTS),
+)
 _TRANSFORMS = st.builds(
     Transform,
     where=_OPTIONAL_TEXT,
@@ -94,7 +99,7 @@ _REQUESTS = st.builds(
     run_id=st.text(),
     plan_digest=st.text(),
     ranges=_tuples(st.text()),
-    spans=_tuples(_SPANS),
+    spans=_tuples(_RANGES),
     transform=_TRANSFORMS,
     source_options=_OPTIONS,
     sink_options=_OPTIONS,
@@ -116,13 +121,13 @@ _REPORTS = st.builds(
     JobReport,
     run_id=st.text(),
     plan_digest=st.text(),
-    ranges=_tuples(st.builds(RangeReport, st.text(), _COUNTS, _COUNTS, _COUNTS, _COUNTS, _COUNTS, _COUNTS)),
+    ranges=_tuples(st.builds(RangeReport, _RANGES, _COUNTS, _COUNTS, _COUNTS)),
     target_topics=_tuples(st.text()),
     application_id=st.text(),
     spark_version=st.text(),
     seconds=_SECONDS,
     failure=st.none() | st.builds(JobFailure, st.text(), st.text()),
-    target_ranges=_tuples(st.builds(TargetRange, st.text(), _COUNTS, _COUNTS, _COUNTS)),
+    target_ranges=_tuples(_RANGES),
     delivered_before=_COUNTS,
     duplicates=_COUNTS,
     failed_tasks=_COUNTS,
@@ -200,7 +205,7 @@ def test_refuses_another_version(message: JobRequest | JobReport, version: objec
     with pytest.raises(ProtocolError) as error:
         type(message).from_json(_changed(message, version=version))
 
-    for fragment in (type(message).__name__, "version 4", f"got {version!r}", "let the operator send its own code"):
+    for fragment in (type(message).__name__, "version 5", f"got {version!r}", "let the operator send its own code"):
         assert fragment in str(error.value)
 
 
@@ -229,13 +234,22 @@ def test_refuses_a_message_that_lacks_something(message: JobRequest | JobReport,
             _REQUEST, {"transform": None}, "Transform must be a JSON object; got NoneType", id="transform-null"
         ),
         pytest.param(
-            _REQUEST, {"transform": {"wher": "x"}}, "Transform of version 4 has unknown keys ['wher']", id="typo"
+            _REQUEST, {"transform": {"wher": "x"}}, "Transform of version 5 has unknown keys ['wher']", id="typo"
         ),
-        pytest.param(_REQUEST, {"spans": ["orders"]}, "Span must be a JSON object; got str", id="span-as-text"),
+        pytest.param(_REQUEST, {"spans": ["orders"]}, "OffsetRange must be a JSON object; got str", id="span-as-text"),
         pytest.param(
             _REQUEST, {"spans": [{"topic": "o"}]}, "lacks ['from_offset', 'partition', 'until_offset']", id="span-short"
         ),
         pytest.param(_REPORT, {"ranges": [[1]]}, "RangeReport must be a JSON object; got list", id="range-as-list"),
+        pytest.param(
+            _REPORT, {"target_ranges": [{**_OFFSETS, "from_offset": 11}]}, "must not be reversed", id="reversed"
+        ),
+        pytest.param(
+            _REPORT,
+            {"ranges": [{**_RANGE, "offset_range": {**_OFFSETS, "topic": "x" * 4000 + "!"}}]},
+            "An OffsetRange must be a range of offsets",
+            id="no-topic",
+        ),
         pytest.param(_REPORT, {"failure": "boom"}, "JobFailure must be a JSON object; got str", id="failure-as-text"),
         pytest.param(_REPORT, {"failure": {"error": "x"}}, "lacks ['message']", id="failure-short"),
     ],
@@ -246,6 +260,7 @@ def test_refuses_malformed_parts(message: JobRequest | JobReport, changes: dict[
         type(message).from_json(_changed(message, **changes))
 
     assert fragment in str(error.value)
+    assert len(str(error.value)) < 300
 
 
 @pytest.mark.parametrize(
@@ -273,14 +288,16 @@ def test_refuses_lists_that_are_none(message: JobRequest | JobReport, changes: d
         type(message).from_json(_changed(message, **changes))
 
 
-_RANGE = json.loads(_REPORT.to_json())["ranges"][0]
-
-
 @pytest.mark.parametrize(
     ("message", "changes", "name"),
     [
         pytest.param(_REPORT, {"ranges": [{**_RANGE, "records_written": -1}]}, "records_written", id="negative-count"),
-        pytest.param(_REPORT, {"ranges": [{**_RANGE, "until_offset": 2**63}]}, "until_offset", id="offset-too-large"),
+        pytest.param(
+            _REPORT,
+            {"ranges": [{**_RANGE, "offset_range": {**_OFFSETS, "until_offset": 2**63}}]},
+            "until_offset",
+            id="offset-too-large",
+        ),
         pytest.param(_REPORT, {"ranges": [{**_RANGE, "records_read": 10**3999}]}, "records_read", id="4000-digits"),
         pytest.param(_REPORT, {"seconds": float("nan")}, "seconds", id="nan"),
         pytest.param(_REPORT, {"seconds": float("inf")}, "seconds", id="infinity"),
@@ -310,7 +327,7 @@ def test_shows_little_of_a_message_that_is_none(message: JobRequest | JobReport,
 @pytest.mark.parametrize("text", ["[]", "null", "1", '"x"', "{}"])
 def test_refuses_json_that_is_no_message(message: JobRequest | JobReport, text: str) -> None:
     """Any other JSON is a message of no version."""
-    with pytest.raises(ProtocolError, match="must be of version 4"):
+    with pytest.raises(ProtocolError, match="must be of version 5"):
         type(message).from_json(text)
 
 

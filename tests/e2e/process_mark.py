@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from uuid import uuid4
+
+import psutil
 
 _VARIABLE = "KAFKA_SPARK_TEST_MARK"
 
@@ -23,10 +23,8 @@ class ProcessMark:
 
     def alive(self) -> list[str]:
         """What still runs: command lines."""
-        wanted = f"{_VARIABLE}={self.value}".encode()
-        found = []
-        for folder in Path("/proc").glob("[0-9]*"):
-            with suppress(OSError):
-                if wanted in (folder / "environ").read_bytes().split(b"\0"):
-                    found.append((folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")[:200])
-        return found
+        return [
+            " ".join(process.info["cmdline"] or [])[:200]
+            for process in psutil.process_iter(["environ", "cmdline"])
+            if (process.info["environ"] or {}).get(_VARIABLE) == self.value
+        ]

@@ -11,7 +11,7 @@ import pytest
 from airflow.sdk.exceptions import TaskDeferred
 from croniter import croniter  # type: ignore[import-untyped]
 
-from airflow_provider_kafka_spark.core.tokens.delegation_token import TokenSelection
+from airflow_provider_kafka_spark.core.tokens.token_selection import TokenSelection
 from airflow_provider_kafka_spark.hooks.delegation_token import DelegationTokenHook
 from airflow_provider_kafka_spark.testing.airflow_home import AirflowHome
 from airflow_provider_kafka_spark.testing.broker_client import Record

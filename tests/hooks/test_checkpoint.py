@@ -9,8 +9,14 @@ import pytest
 
 from airflow_provider_kafka_spark.core.errors import CheckpointError, CheckpointInUseError
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition
-from airflow_provider_kafka_spark.core.streams.checkpoint import Batch, Binding, StreamManifest, commit_text
-from airflow_provider_kafka_spark.core.streams.checkpoint_layout import LARGEST_FILE, Lock
+from airflow_provider_kafka_spark.core.streams.checkpoint import (
+    LARGEST_FILE,
+    Batch,
+    Binding,
+    Lock,
+    StreamManifest,
+    commit_text,
+)
 from airflow_provider_kafka_spark.hooks import checkpoint as checkpoint_module
 from airflow_provider_kafka_spark.hooks.checkpoint import CheckpointFolder, finished_offsets
 

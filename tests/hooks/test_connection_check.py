@@ -19,6 +19,7 @@ from airflow.sdk import Connection
 from airflow_provider_kafka_spark.core.connection.connection_form import CONN_TYPE, FIELDS
 from airflow_provider_kafka_spark.hooks import connection_check
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
+from airflow_provider_kafka_spark.hooks.kafka_client import KafkaClient
 from airflow_provider_kafka_spark.provider_info import get_provider_info
 from airflow_provider_kafka_spark.testing.certificates import CertificateAuthority
 from airflow_provider_kafka_spark.testing.kafka_broker import BrokerTls, KafkaBroker
@@ -279,7 +280,7 @@ def test_brokers_that_call_themselves_by_an_unknown_name(broker: KafkaBroker, mo
             member.host = "nowhere.invalid"
         return found
 
-    monkeypatch.setattr(KafkaHook, "metadata", metadata)
+    monkeypatch.setattr(KafkaClient, "metadata", metadata)
     good, message = press_test(broker.bootstrap_servers)
     assert not good
     assert message.startswith("DNS and TCP of the brokers that the cluster names failed.")
@@ -297,7 +298,7 @@ def never(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., object]]:
 
 def test_a_step_that_hangs(broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch, never: Callable[..., object]) -> None:
     """The bound is that of the whole test, whatever librdkafka or the resolver wait for."""
-    monkeypatch.setattr(KafkaHook, "metadata", never)
+    monkeypatch.setattr(KafkaClient, "metadata", never)
     began = time.monotonic()
     good, message = press_test(broker.bootstrap_servers)
     assert time.monotonic() - began < 15
@@ -310,7 +311,7 @@ def test_a_client_that_does_not_close(
     broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch, never: Callable[..., object]
 ) -> None:
     """The result is returned all the same."""
-    monkeypatch.setattr(KafkaHook, "close", never)
+    monkeypatch.setattr(KafkaClient, "close", never)
     began = time.monotonic()
     good, message = press_test(broker.bootstrap_servers)
     assert time.monotonic() - began < 15
@@ -345,7 +346,7 @@ def test_a_resolver_that_hangs_from_the_login_on(hanging_up: int, monkeypatch: p
         monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
         return asked(hook)
 
-    monkeypatch.setattr(KafkaHook, "metadata", metadata)
+    monkeypatch.setattr(KafkaClient, "metadata", metadata)
     monkeypatch.setattr(connection_check, "LOGIN_SECONDS", 2.0)
     began = time.monotonic()
     good, message = press_test(f"127.0.0.1:{hanging_up}")

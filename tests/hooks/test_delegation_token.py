@@ -17,7 +17,7 @@ from airflow_provider_kafka_spark.core.errors import (
     DelegationTokenError,
     DelegationTokenExpiredError,
 )
-from airflow_provider_kafka_spark.core.tokens.delegation_token import TokenSelection
+from airflow_provider_kafka_spark.core.tokens.token_selection import TokenSelection
 from airflow_provider_kafka_spark.hooks import delegation_token
 from airflow_provider_kafka_spark.hooks.delegation_token import DelegationTokenHook
 from airflow_provider_kafka_spark.testing.certificates import CertificateAuthority

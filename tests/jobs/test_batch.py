@@ -6,9 +6,8 @@ import random
 import pytest
 
 from airflow_provider_kafka_spark.core.errors import ExpressionError, JobFailedError, TargetError
-from airflow_provider_kafka_spark.core.protocol import TargetRange
+from airflow_provider_kafka_spark.core.offset_range import OffsetRange
 from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER, Provenance
-from airflow_provider_kafka_spark.core.spans import Span
 from airflow_provider_kafka_spark.jobs import kafka_source
 from airflow_provider_kafka_spark.jobs.spark_application import SparkApplication
 from airflow_provider_kafka_spark.testing.broker_client import Record
@@ -40,7 +39,7 @@ def test_copies_byte_for_byte(kafka_broker: KafkaBroker, topic: TopicFactory, ru
 
     assert [content(r) for r in kafka_broker.consume(target)] == [content(r) for r in records]
     assert (report.records_read, report.records_written) == (5, 5)
-    assert report.target_ranges == (TargetRange(target, 0, 0, 5),)
+    assert report.target_ranges == (OffsetRange(target, 0, 0, 5),)
 
 
 def test_a_copy_without_expressions_starts_no_sql(
@@ -107,7 +106,7 @@ def test_reads_exactly_the_ranges(kafka_broker: KafkaBroker, topic: TopicFactory
         for t, p, start, end in (r.rsplit(":", 3) for r in ranges)
         for offset in range(int(start), int(end))
     }
-    counts = {f"{r.topic}:{r.partition}:{r.from_offset}:{r.until_offset}": r.records_written for r in report.ranges}
+    counts = {r.offset_range.format(): r.records_written for r in report.ranges}
     assert counts == {r: int(r.split(":")[-1]) - int(r.split(":")[-2]) for r in ranges}
 
 
@@ -130,7 +129,7 @@ def test_reads_many_small_ranges_in_order(kafka_broker: KafkaBroker, topic: Topi
         for offset in range(int(start), int(end))
     ]
     assert [(p.partition, p.offset) for p in copied] == expected
-    assert sum(r.records_written == r.until_offset - r.from_offset for r in report.ranges) == 500
+    assert sum(r.records_written == r.offset_range.size for r in report.ranges) == 500
 
 
 def test_a_lost_order_between_spans_is_in_the_report(
@@ -139,8 +138,8 @@ def test_a_lost_order_between_spans_is_in_the_report(
     """The spans of a partition would follow each other in one task, if this Spark had the RDD that they are read by."""
     source, target = topic(33, suffix="source"), topic(suffix="target")
     kafka_broker.produce(source, [Record(value=b"%d" % i, partition=i % 33) for i in range(99)])
-    spans = tuple(Span(source, partition, start, start + 1) for partition in range(33) for start in (0, 2))
-    ranges = [f"{source}:{span.partition}:{span.from_offset}:{span.until_offset}" for span in spans]
+    spans = tuple(OffsetRange(source, partition, start, start + 1) for partition in range(33) for start in (0, 2))
+    ranges = [span.format() for span in spans]
     monkeypatch.setattr(kafka_source, "read_tasks", lambda *_: None)
 
     report = run_copy(ranges, topic=target, spans=spans)

@@ -10,7 +10,7 @@ from py4j.protocol import Py4JNetworkError
 from pyspark.sql import SparkSession
 
 from airflow_provider_kafka_spark.core.errors import CheckpointError, CheckpointInUseError
-from airflow_provider_kafka_spark.core.streams.checkpoint_layout import Lock
+from airflow_provider_kafka_spark.core.streams.checkpoint import Lock
 from airflow_provider_kafka_spark.jobs import checkpoint_lock as lock_module
 from airflow_provider_kafka_spark.jobs import hadoop_files
 from airflow_provider_kafka_spark.jobs.checkpoint_lock import checkpoint_lock

@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 from pyspark import InheritableThread
 
 from airflow_provider_kafka_spark.core.errors import JobError, RunTakenOverError, TargetError
-from airflow_provider_kafka_spark.core.protocol import TargetRange
+from airflow_provider_kafka_spark.core.offset_range import OffsetRange
 from airflow_provider_kafka_spark.jobs.kafka_admin import kafka_admin
 from airflow_provider_kafka_spark.testing.broker_client import Record
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
@@ -84,7 +84,7 @@ def test_a_retry_of_what_was_delivered_writes_nothing(
 
     assert values(kafka_broker, target) == [b"%d" % i for i in range(100)]
     assert second.ranges == first.ranges
-    assert second.target_ranges == first.target_ranges == (TargetRange(target, 0, 0, 100),)
+    assert second.target_ranges == first.target_ranges == (OffsetRange(target, 0, 0, 100),)
     assert second.delivered_before == 100
 
 

@@ -7,8 +7,6 @@ import pytest
 
 from airflow_provider_kafka_spark.core.errors import JarError
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange
-from airflow_provider_kafka_spark.core.protocol import TargetRange
-from airflow_provider_kafka_spark.core.spans import Span
 from airflow_provider_kafka_spark.jobs import record_writer
 
 if TYPE_CHECKING:
@@ -52,7 +50,7 @@ def test_a_class_that_cannot_be_shipped_is_named(
 def test_tasks_are_named_by_what_they_read() -> None:
     """The name stays the same in a retry, and no two tasks share it."""
     ranges = {OffsetRange("o", 0, 0, 5): 0, OffsetRange("o", 0, 8, 9): 1, OffsetRange("o", 1, 3, 4): 2}
-    spans = [Span("o", 0, 0, 5), Span("o", 0, 8, 9), Span("o", 1, 3, 4)]
+    spans = [OffsetRange("o", 0, 0, 5), OffsetRange("o", 0, 8, 9), OffsetRange("o", 1, 3, 4)]
 
     together = record_writer.range_table(ranges, [spans[:2], spans[2:]], {"o": "id"})
     apart = record_writer.range_table(ranges, [[span] for span in spans], {})
@@ -63,6 +61,6 @@ def test_tasks_are_named_by_what_they_read() -> None:
 
 def test_one_target_range_for_each_partition() -> None:
     """From the first record of any task to the last."""
-    parts = [TargetRange("b", 0, 5, 9), TargetRange("a", 1, 0, 2), TargetRange("b", 0, 3, 6)]
+    parts = [OffsetRange("b", 0, 5, 9), OffsetRange("a", 1, 0, 2), OffsetRange("b", 0, 3, 6)]
 
-    assert record_writer.merged(parts) == (TargetRange("a", 1, 0, 2), TargetRange("b", 0, 3, 9))
+    assert record_writer.merged(parts) == (OffsetRange("a", 1, 0, 2), OffsetRange("b", 0, 3, 9))

@@ -11,7 +11,8 @@ import pytest
 from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_provider_kafka_spark.core.tokens.delegation_token import TokenInfo, TokenSelection
+from airflow_provider_kafka_spark.core.tokens.delegation_token import TokenInfo
+from airflow_provider_kafka_spark.core.tokens.token_selection import TokenSelection
 from airflow_provider_kafka_spark.hooks.delegation_token import DelegationTokenHook
 from airflow_provider_kafka_spark.operators.delegation_token import (
     ExpireDelegationTokensOperator,

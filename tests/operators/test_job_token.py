@@ -32,7 +32,8 @@ from airflow_provider_kafka_spark.core.errors import (
     JobTokenEndedError,
     KafkaSparkError,
 )
-from airflow_provider_kafka_spark.core.tokens.delegation_token import DelegationToken, TokenInfo, TokenSelection
+from airflow_provider_kafka_spark.core.tokens.delegation_token import DelegationToken, TokenInfo
+from airflow_provider_kafka_spark.core.tokens.token_selection import TokenSelection
 from airflow_provider_kafka_spark.hooks import job_tokens
 from airflow_provider_kafka_spark.hooks.delegation_token import DelegationTokenHook
 from airflow_provider_kafka_spark.hooks.submission import spark_submission

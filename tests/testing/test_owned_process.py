@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 
 from airflow_provider_kafka_spark.core.errors import LocalServiceError
@@ -136,10 +137,9 @@ def _pids(log: Path) -> list[int]:
 
 def _exists(pid: int) -> bool:
     try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except (FileNotFoundError, ProcessLookupError):
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
         return False
-    return state != "Z"
 
 
 def _until(condition: Callable[[], bool], what: str, seconds: float = 30.0) -> None:

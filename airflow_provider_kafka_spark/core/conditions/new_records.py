@@ -21,7 +21,7 @@ from airflow_provider_kafka_spark.core.conditions.topic_scope import TopicScope
 from airflow_provider_kafka_spark.core.errors import BoundError, CheckpointMissingError, PlanError, UnknownTopicError
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, TopicPartition, by_topic
 from airflow_provider_kafka_spark.core.parameters import milliseconds, whole_number
-from airflow_provider_kafka_spark.core.resolve import MissingRange, raise_on_data_loss, resolve_start
+from airflow_provider_kafka_spark.core.resolve import MissingRange, first_left, raise_on_data_loss, resolve_start
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,11 +197,7 @@ class NewRecords:
                 "log was longer before, the topic was deleted and created again, and the offsets of the old topic do "
                 "not apply to the new one."
             )
-        start = max(requested.offset, min(state.log_start, end))
-        if start == requested.offset:
-            return start, []
-        gone = OffsetRange(p.topic, p.partition, requested.offset, start)
-        return start, [MissingRange(gone, f"aged out: the log now starts at {state.log_start}")]
+        return first_left(p, requested.offset, state, end)
 
 
 def _where(since: Since) -> str:

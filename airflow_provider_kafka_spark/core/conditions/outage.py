@@ -1,31 +1,27 @@
-"""One log line for each outage of a broker, however many requests fail. No I/O."""
+"""One log line for each outage of a broker, however many requests fail."""
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class Outage:
-    """Whether the broker is unavailable, as a repeated request sees it.
-
-    >>> outage = Outage()
-    >>> outage.began(OSError("no answer")), outage.began(OSError("no answer"))
-    (['The broker does not answer; it is asked again at every interval. no answer'], [])
-    >>> outage.ended(), outage.ended()
-    (['The broker answers again.'], [])
-    """
+    """Whether the broker is unavailable, as a repeated request sees it."""
 
     def __init__(self) -> None:
         self._is_out = False
 
-    def began(self, error: Exception) -> list[str]:
-        """Lines to log about a failed attempt: only for the first one."""
-        if self._is_out:
-            return []
-        self._is_out = True
-        return [f"The broker does not answer; it is asked again at every interval. {error}"]
+    def began(self, error: Exception, log: Any) -> None:
+        """Log a failed attempt: only the first one.
 
-    def ended(self) -> list[str]:
-        """Lines to log about a successful attempt: only after a failed one."""
+        :param log: a logger of :mod:`logging`, or Airflow's.
+        """
         if not self._is_out:
-            return []
+            log.warning("The broker does not answer; it is asked again at every interval. %s", error)
+        self._is_out = True
+
+    def ended(self, log: Any) -> None:
+        """Log a successful attempt: only after a failed one."""
+        if self._is_out:
+            log.info("The broker answers again.")
         self._is_out = False
-        return ["The broker answers again."]

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from airflow_provider_kafka_spark.core.connection.bootstrap_servers import DEFAULT_PORT, parse_servers
+from airflow_provider_kafka_spark.core.connection.client_properties import DEFAULT_PORT, parse_servers
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError
 
 CONN_TYPE = "kafka_spark"

@@ -10,7 +10,7 @@ from airflow_provider_kafka_spark.core.connection.client_properties import Clien
 from airflow_provider_kafka_spark.core.connection.connection_extra import ConnectionExtra
 from airflow_provider_kafka_spark.core.connection.jaas import JaasLine
 from airflow_provider_kafka_spark.core.connection.text_rules import EXTENSION, PATH, PRINTABLE, SECRET, URL, TextRule
-from airflow_provider_kafka_spark.core.secret_names import secrets_in_url
+from airflow_provider_kafka_spark.core.secrets import secrets_in_url
 
 _MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
 #: The class in kafka-clients 3.4 and later, including 4.x; earlier versions have it in another package.

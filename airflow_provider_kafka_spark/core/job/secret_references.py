@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from airflow_provider_kafka_spark.core.options import check_plain
-from airflow_provider_kafka_spark.core.secret_names import holds_secret
+from airflow_provider_kafka_spark.core.secrets import holds_secret
 
 _REFERENCE = re.compile(r"\$\{file:(?P<path>[^:}]+):(?P<name>[^}]+)\}")
 _PROVIDER = {

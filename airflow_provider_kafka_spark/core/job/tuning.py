@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from airflow_provider_kafka_spark.core.spans import Span
+from airflow_provider_kafka_spark.core.offset_range import OffsetRange
 
 _KIB, _MIB = 1024, 1024 * 1024
 #: Spans of fewer offsets are fetched in small pieces.
@@ -58,9 +58,9 @@ def is_small(offsets: int) -> bool:
     return offsets <= _SMALL_JOB_OFFSETS
 
 
-def source_defaults(spans: Sequence[Span], *, read_committed: bool) -> dict[str, str]:
+def source_defaults(spans: Sequence[OffsetRange], *, read_committed: bool) -> dict[str, str]:
     """Options of the Kafka source, before the author's own."""
-    total = sum(span.until_offset - span.from_offset for span in spans)
+    total = sum(span.size for span in spans)
     long_spans = not spans or total / len(spans) >= _LONG_SPAN_OFFSETS
     return {
         "kafka.isolation.level": "read_committed" if read_committed else "read_uncommitted",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any
 
 from airflow_provider_kafka_spark.core.broker_state import ClusterState
@@ -14,8 +13,8 @@ from airflow_provider_kafka_spark.core.delivery import (
     raise_if_mismatched,
     range_result,
 )
-from airflow_provider_kafka_spark.core.errors import DeliveryError, OffsetRangeError
-from airflow_provider_kafka_spark.core.offset_range import OffsetRange, TopicPartition
+from airflow_provider_kafka_spark.core.errors import DeliveryError
+from airflow_provider_kafka_spark.core.offset_range import TopicPartition
 from airflow_provider_kafka_spark.core.plan import ReplayPlan
 from airflow_provider_kafka_spark.core.protocol import BatchReport, JobReport, RangeReport, Transform
 from airflow_provider_kafka_spark.core.resolve import ReadRules
@@ -40,13 +39,7 @@ def check_stream(
             f"The report must be of stream {stream_id!r} and plan {plan.digest!r}; got stream {report.run_id!r} and "
             f"plan {report.plan_digest!r}. It belongs to another run."
         )
-    try:
-        reported = {TopicPartition(r.topic, r.partition): r for r in report.ranges}
-        counts = {OffsetRange(r.topic, r.partition, r.from_offset, r.until_offset): r for r in report.ranges}
-    except OffsetRangeError as error:
-        raise DeliveryError(
-            f"The report names a range that is none (application {report.application_id}): {error}"
-        ) from error
+    reported = {r.offset_range.topic_partition: r.offset_range for r in report.ranges}
     faults = []
     if len(reported) < len(report.ranges):
         faults.append("a partition is reported more than once")
@@ -61,12 +54,12 @@ def check_stream(
     for p, got in sorted(reported.items()):
         done = finished.get(p, 0)
         # Ranges that were missing before the run are skipped without being finished.
-        if done != got.until_offset and not (got.from_offset == got.until_offset and done < got.until_offset):
+        if done != got.until_offset and not (got.is_empty and done < got.until_offset):
             faults.append(f"{p}: reported up to {got.until_offset}, committed up to {done}")
     by_batch = sum(b.records_read for b in report.batches), sum(b.records_written for b in report.batches)
     if by_batch != (report.records_read, report.records_written):
         faults.append(f"the batches make {by_batch[0]:,} read and {by_batch[1]:,} written")
-    faults += faults_of_counts(counts, transform)
+    faults += faults_of_counts(report, transform)
     raise_if_mismatched(faults, report, plan)
 
 
@@ -89,7 +82,7 @@ def report_of_nothing(plan: ReplayPlan, stream_id: str) -> JobReport:
     return JobReport(
         run_id=stream_id,
         plan_digest=plan.digest,
-        ranges=tuple(RangeReport(r.topic, r.partition, r.from_offset, r.until_offset, 0, 0) for r in plan.ranges),
+        ranges=tuple(RangeReport(r, 0, 0) for r in plan.ranges),
         target_topics=(plan.target.topic,) if plan.target.topic else (),
         application_id="",
         spark_version="",
@@ -129,7 +122,7 @@ def result_of_stream(
         "generation": stream_plan.generation,
         "group_committed": None if committed is None else {str(p): offset for p, offset in sorted(committed.items())},
         "target_topics": list(report.target_topics),
-        "target_ranges": [asdict(r) for r in report.target_ranges],
+        "target_ranges": [r.to_dict() for r in report.target_ranges],
         "application_id": report.application_id,
         "spark_version": report.spark_version,
         "seconds": round(report.seconds, 3),

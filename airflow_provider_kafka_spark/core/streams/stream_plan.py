@@ -18,6 +18,7 @@ from airflow_provider_kafka_spark.core.resolve import (
     ReadRules,
     ResolvedRanges,
     check_end,
+    first_left,
     open_transaction,
     raise_on_data_loss,
     resolve_window,
@@ -264,10 +265,7 @@ def _start_of(
                 "short, or the topic was created again",
             )
         ]
-    if finished < state.log_start:
-        gone = OffsetRange(p.topic, p.partition, finished, state.log_start)
-        return state.log_start, [MissingRange(gone, f"aged out: the log now starts at {state.log_start}")]
-    return finished, []
+    return first_left(p, finished, state, state.high_watermark)
 
 
 def _still_there(selection: Selection, cluster: ClusterState, rules: ReadRules) -> tuple[Selection, list[str]]:

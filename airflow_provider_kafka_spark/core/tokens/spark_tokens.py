@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 
 from airflow_provider_kafka_spark.core.client_config import KafkaClientConfig
-from airflow_provider_kafka_spark.core.connection.bootstrap_servers import parse_servers
+from airflow_provider_kafka_spark.core.connection.client_properties import parse_servers
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError, OptionError
 
 _PREFIX = "spark.kafka.clusters"

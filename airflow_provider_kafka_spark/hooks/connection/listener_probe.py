@@ -17,7 +17,7 @@ from threading import Thread
 from typing import TypeVar
 
 from airflow_provider_kafka_spark.core.client_config import KafkaClientConfig
-from airflow_provider_kafka_spark.core.connection.bootstrap_servers import Server, parse_servers
+from airflow_provider_kafka_spark.core.connection.client_properties import Server, parse_servers
 from airflow_provider_kafka_spark.core.connection.faults import (
     ASKS_FOR_NO_LOGIN,
     SPEAKS_HTTP,

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import time
-from pathlib import Path
+from contextlib import suppress
+
+import psutil
 
 _GRACE_SECONDS = 10.0
 
@@ -36,12 +38,8 @@ def _is_alive(group: int) -> bool:
     """Whether the group has a member that is not a zombie: spark-submit's shell leaves one, which may not be reaped in
     a container.
     """
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            # The name in brackets may contain spaces and brackets.
-            state, _, member_of = stat.read_text().rpartition(")")[2].split()[:3]
-        except (OSError, ValueError):
-            continue
-        if int(member_of) == group and state != "Z":
-            return True
+    for pid in psutil.pids():
+        with suppress(ProcessLookupError, psutil.NoSuchProcess):
+            if os.getpgid(pid) == group and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+                return True
     return False

@@ -16,10 +16,10 @@ from airflow_provider_kafka_spark.core.job.java_options import java_option
 from airflow_provider_kafka_spark.core.job.java_properties import format_properties
 from airflow_provider_kafka_spark.core.job.job_credentials import JobCredentials
 from airflow_provider_kafka_spark.core.job.paths import absolute_paths
-from airflow_provider_kafka_spark.core.job.redaction import REDACTION
 from airflow_provider_kafka_spark.core.job.secret_references import by_reference
 from airflow_provider_kafka_spark.core.job.tuning import is_small, local_defaults, spark_defaults
 from airflow_provider_kafka_spark.core.protocol import JobRequest
+from airflow_provider_kafka_spark.core.secrets import REDACTION
 from airflow_provider_kafka_spark.hooks.kafka_jvm import kerberos_properties
 from airflow_provider_kafka_spark.hooks.runtime.class_archive import ClassArchive
 from airflow_provider_kafka_spark.hooks.runtime.java import find_java

@@ -20,7 +20,7 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError, OptionError, ReportLocationError
 from airflow_provider_kafka_spark.core.job.job_events import is_web_address
 from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE
-from airflow_provider_kafka_spark.core.secret_names import without_user
+from airflow_provider_kafka_spark.core.secrets import without_user
 from airflow_provider_kafka_spark.hooks.runtime.connector import PROVIDED, client_jars, connector_jars
 from airflow_provider_kafka_spark.hooks.runtime.java import find_java
 from airflow_provider_kafka_spark.hooks.runtime.spark_home import SparkHome, find_spark_home

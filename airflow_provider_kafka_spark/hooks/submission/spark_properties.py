@@ -11,7 +11,7 @@ from pathlib import Path
 from airflow_provider_kafka_spark.core.errors import OptionError
 from airflow_provider_kafka_spark.core.job.file_names import PROPERTIES
 from airflow_provider_kafka_spark.core.job.java_properties import format_properties, parse_properties
-from airflow_provider_kafka_spark.core.job.redaction import REDACTION, is_secret
+from airflow_provider_kafka_spark.core.secrets import REDACTION, is_secret
 from airflow_provider_kafka_spark.hooks.runtime.spark_home import SparkHome
 from airflow_provider_kafka_spark.hooks.submission.job_files import write_private
 from airflow_provider_kafka_spark.hooks.submission.remote_path import read_text

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider_kafka_spark.core.job.tuning import is_small, sink_defaults, source_defaults, spark_defaults
-from airflow_provider_kafka_spark.core.spans import Span
+from airflow_provider_kafka_spark.core.offset_range import OffsetRange
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,7 @@ from airflow_provider_kafka_spark.core.spans import Span
 )
 def test_long_spans_get_large_fetches(sizes: list[int], fetch: str) -> None:
     """Many short spans would throw most of a large fetch away, and keep its buffer."""
-    spans = [Span("o", i, 5, 5 + size) for i, size in enumerate(sizes)]
+    spans = [OffsetRange("o", i, 5, 5 + size) for i, size in enumerate(sizes)]
 
     options = source_defaults(spans, read_committed=True)
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_kafka_spark.core.client_config import KafkaClientConfig, translate
-from airflow_provider_kafka_spark.core.connection.bootstrap_servers import Server
+from airflow_provider_kafka_spark.core.connection.client_properties import Server
 from airflow_provider_kafka_spark.core.connection.faults import ASKS_FOR_NO_LOGIN, SPEAKS_HTTP
 from airflow_provider_kafka_spark.hooks.connection.listener_probe import find_listener_fault, probe_listener
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_kafka_spark.core.errors import OptionError
-from airflow_provider_kafka_spark.core.job.redaction import REDACTION
+from airflow_provider_kafka_spark.core.secrets import REDACTION
 from airflow_provider_kafka_spark.hooks.runtime.child_environment import child_environment
 from airflow_provider_kafka_spark.hooks.runtime.spark_home import SparkHome, find_spark_home
 from airflow_provider_kafka_spark.hooks.submission.spark_properties import properties_of, secrets_by_file

@@ -19,8 +19,8 @@ from airflow_provider_kafka_spark.core.client_config import translate
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError, JobReportMissingError
 from airflow_provider_kafka_spark.core.job.java_properties import parse_properties
 from airflow_provider_kafka_spark.core.job.job_credentials import JobCredentials
-from airflow_provider_kafka_spark.core.job.redaction import REDACTION
 from airflow_provider_kafka_spark.core.protocol import JobRequest, Transform
+from airflow_provider_kafka_spark.core.secrets import REDACTION
 from airflow_provider_kafka_spark.hooks.runtime.spark_home import find_spark_home
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.hooks.submission import spark_submission

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_kafka_spark.core.connection.bootstrap_servers import Server, parse_servers
+from airflow_provider_kafka_spark.core.connection.client_properties import Server, parse_servers
 
 
 @pytest.mark.parametrize(
