@@ -12,7 +12,8 @@
     │   └── TargetError              the target cannot take the records: missing, too small, or also read
     ├── PlanError                    the broker does not hold what the plan asks for
     │   ├── UnknownTopicError        a topic or partition does not exist
-    │   └── DataLossError            requested records are no longer available
+    │   ├── DataLossError            requested records are no longer available
+    │   └── OpenTransactionError     a transaction at the end of a window is not yet complete           (retriable)
     ├── CheckpointError              a checkpoint is damaged, out of reach, or belongs to another job
     │   ├── CheckpointMissingError   there is no checkpoint where one is expected
     │   └── CheckpointInUseError     another run is using it now                                      (retriable)
@@ -116,8 +117,7 @@ class TargetError(InvalidInputError):
 class PlanError(KafkaSparkError):
     """The broker does not hold what the plan asks for.
 
-    Correct the offsets, or wait for the open transaction that the message names. If the log was longer before, the
-    topic was deleted and created again.
+    Correct the offsets. If the log was longer before, the topic was deleted and created again.
     """
 
 
@@ -134,6 +134,16 @@ class DataLossError(PlanError):
     Clear the task to plan again, or pass ``fail_on_data_loss=False`` to copy what is left. The result then names the
     gap.
     """
+
+
+class OpenTransactionError(PlanError):
+    """An open transaction of a producer hides records that were asked for.
+
+    A retry looks again. Give the task ``retries``, or wait with ``KafkaTimestampReachedSensor``. A transaction that
+    stays open ends by its own time-out (``transaction.timeout.ms`` of its producer).
+    """
+
+    retriable = True
 
 
 class CheckpointError(KafkaSparkError):

@@ -20,7 +20,7 @@ from airflow_provider_kafka_spark.core.bounds import (
     iso,
 )
 from airflow_provider_kafka_spark.core.broker_state import ClusterState, PartitionState, Selection
-from airflow_provider_kafka_spark.core.errors import BoundError, DataLossError, PlanError
+from airflow_provider_kafka_spark.core.errors import BoundError, DataLossError, OpenTransactionError, PlanError
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition
 
 PERMIT_LOSS = "Pass fail_on_data_loss=False to copy what is left; the report then names the gap."
@@ -253,7 +253,9 @@ def _resolve_end(
 
 
 def check_end(end: int, partition: TopicPartition, state: PartitionState, rules: ReadRules) -> None:
-    """:raises PlanError: if an end lies beyond the log, or in an open transaction."""
+    """:raises PlanError: if an end lies beyond the log.
+    :raises OpenTransactionError: if it lies in an open transaction.
+    """
     if end > state.high_watermark:
         raise PlanError(
             f"An offset of a bounded copy must not lie beyond the log; got {end} for {partition}, which ends at "
@@ -264,8 +266,8 @@ def check_end(end: int, partition: TopicPartition, state: PartitionState, rules:
         raise _beyond_last_stable(end, partition, state)
 
 
-def _beyond_last_stable(end: int, partition: TopicPartition, state: PartitionState) -> PlanError:
-    return PlanError(
+def _beyond_last_stable(end: int, partition: TopicPartition, state: PartitionState) -> OpenTransactionError:
+    return OpenTransactionError(
         f"The copy of {partition} should reach offset {end}, and an open transaction hides everything from "
         f"{state.last_stable} on (the last stable offset; the log ends at {state.high_watermark}). Wait until the "
         "transaction ends, end the copy before it, or pass isolation_level='read_uncommitted', which also copies "
