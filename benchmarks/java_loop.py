@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_kafka_spark.core.protocol import JobRequest
 from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER
+from airflow_provider_kafka_spark.jobs.record_writer import compile_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -19,10 +20,8 @@ _PREFIX = "kafka."
 def compiled(spark: SparkSession) -> Any:
     """The loop, compiled by Spark's own compiler, as the writer is."""
     jvm: Any = spark.sparkContext._jvm
-    compiler = jvm.org.codehaus.janino.SimpleCompiler()
-    compiler.setParentClassLoader(jvm.java.lang.Thread.currentThread().getContextClassLoader())
-    compiler.cook(files(__package__).joinpath("JavaLoop.java").read_text(encoding="utf-8"))
-    constructor = compiler.getClassLoader().loadClass(_CLASS).getConstructors()[0]
+    source = files(__package__).joinpath("JavaLoop.java").read_text(encoding="utf-8")
+    constructor = compile_java(spark.sparkContext, source).getClassLoader().loadClass(_CLASS).getConstructors()[0]
     return constructor.newInstance(spark.sparkContext._gateway.new_array(jvm.java.lang.Object, 0))  # type: ignore[union-attr]
 
 

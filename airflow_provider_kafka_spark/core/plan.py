@@ -172,7 +172,7 @@ class ReplayPlan:
             "missing": [[m.offset_range.format(), m.reason] for m in self.missing],
             "topic_ids": dict(self.topic_ids),
             "partition_counts": dict(self.partition_counts),
-            "target_ends": {t: {str(p): end for p, end in ends.items()} for t, ends in self.target_ends.items()},
+            "target_ends": ends_to_json(self.target_ends),
             "spark_partitions": self.spark_partitions,
             "warnings": list(self.warnings),
         }
@@ -194,7 +194,7 @@ class ReplayPlan:
                 missing=tuple(MissingRange(OffsetRange.parse(text), reason) for text, reason in value["missing"]),
                 topic_ids=dict(value["topic_ids"]),
                 partition_counts=dict(value["partition_counts"]),
-                target_ends={t: {int(p): end for p, end in ends.items()} for t, ends in value["target_ends"].items()},
+                target_ends=ends_from_json(value["target_ends"]),
                 spark_partitions=value["spark_partitions"],
                 warnings=tuple(value["warnings"]),
             )
@@ -249,6 +249,16 @@ def shortened(names: Sequence[str]) -> str:
     't0, t1, t2, t3, t4 and 2 more'
     """
     return ", ".join(names[:5]) + (f" and {len(names) - 5:,} more" if len(names) > 5 else "")
+
+
+def ends_to_json(ends: Mapping[str, Mapping[int, int]]) -> dict[str, dict[str, int]]:
+    """End offsets by topic and partition as JSON has them: its keys are texts."""
+    return {topic: {str(number): end for number, end in by.items()} for topic, by in ends.items()}
+
+
+def ends_from_json(value: Mapping[str, Mapping[str, int]]) -> dict[str, dict[int, int]]:
+    """What :func:`ends_to_json` gave."""
+    return {topic: {int(number): end for number, end in by.items()} for topic, by in value.items()}
 
 
 def make_plan(

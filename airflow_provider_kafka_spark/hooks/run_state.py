@@ -17,7 +17,13 @@ from dataclasses import asdict, astuple, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
-from airflow_provider_kafka_spark.core.plan import ReplayPlan, fingerprint_changes, shortened
+from airflow_provider_kafka_spark.core.plan import (
+    ReplayPlan,
+    ends_from_json,
+    ends_to_json,
+    fingerprint_changes,
+    shortened,
+)
 from airflow_provider_kafka_spark.core.protocol import Transform
 
 if TYPE_CHECKING:
@@ -160,7 +166,7 @@ class RunStateStore:
         attempt = _Attempt(*stored["attempt"])
         state = RunState(
             run_id=stored["run_id"],
-            target_ends={t: {int(p): end for p, end in ends.items()} for t, ends in stored["target_ends"].items()},
+            target_ends=ends_from_json(stored["target_ends"]),
             submitted_at_ms=stored["submitted_at_ms"],
             application_id=stored["application_id"],
             fingerprint=stored["origin"],
@@ -218,14 +224,13 @@ class RunStateStore:
         return self._save(replace(state, plan=None, result=result))
 
     def _save(self, state: RunState) -> RunState:
-        ends = state.target_ends or {}
         self._store.set(
             _RUN_KEY,
             {
                 "run_id": state.run_id,
                 "attempt": list(astuple(self._attempt)),
                 "plan": None if state.plan is None else state.plan.to_dict(),
-                "target_ends": {t: {str(p): end for p, end in by.items()} for t, by in ends.items()},
+                "target_ends": ends_to_json(state.target_ends or {}),
                 "submitted_at_ms": state.submitted_at_ms,
                 "application_id": state.application_id,
                 "origin": dict(state.fingerprint),
@@ -277,18 +282,18 @@ class StreamRunStore:
         """
         if self._stored.get("stream_id") != stream_id:
             return []
-        first = self._stored.get("target_ends", {})
+        first = ends_from_json(self._stored.get("target_ends", {}))
         return [
             {"topic": topic, "partition": number, "from_offset": start, "until_offset": end}
             for topic, ends in target_ends.items()
             for number, end in ends.items()
-            if (start := first.get(topic, {}).get(str(number), 0)) < end
+            if (start := first.get(topic, {}).get(number, 0)) < end
         ]
 
     def submitting(self, stream_id: str, ranges: OffsetRanges, target_ends: Mapping[str, Mapping[int, int]]) -> None:
         """Remember where the stream and its target stand, before anything is written."""
         if self._stored.get("stream_id") != stream_id:
-            ends = {topic: {str(number): end for number, end in by.items()} for topic, by in target_ends.items()}
+            ends = ends_to_json(target_ends)
             self._save({"stream_id": stream_id, "ranges": ranges.format(), "target_ends": ends})
 
     def finished(self, result: dict[str, Any]) -> None:

@@ -34,8 +34,7 @@ class KafkaAdmin:
 
         :param within_ms: how long brokers may take to answer.
         """
-        names = self._client.listTopics().names().get(within_ms, self._jvm.java.util.concurrent.TimeUnit.MILLISECONDS)
-        return set(names) & set(topics)
+        return set(self._get(self._client.listTopics().names(), within_ms)) & set(topics)
 
     def partition_counts(self, topics: Sequence[str]) -> dict[str, int]:
         """Number of partitions of each topic that exists."""
@@ -117,8 +116,8 @@ class KafkaAdmin:
             java_list.add(item)
         return java_list
 
-    def _get(self, future: Any) -> Any:
-        return future.get(_TIMEOUT_MS, self._jvm.java.util.concurrent.TimeUnit.MILLISECONDS)
+    def _get(self, future: Any, within_ms: int = _TIMEOUT_MS) -> Any:
+        return future.get(within_ms, self._jvm.java.util.concurrent.TimeUnit.MILLISECONDS)
 
 
 @contextmanager

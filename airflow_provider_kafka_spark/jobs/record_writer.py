@@ -157,6 +157,15 @@ def _new(context: SparkContext, name: str, *arguments: Any) -> Any:
     return loader.loadClass(name).getConstructors()[0].newInstance(array)
 
 
+def compile_java(context: SparkContext, source: str) -> Any:
+    """Spark's own compiler, which has compiled a source; it has the bytecodes and a class loader."""
+    jvm: Any = context._jvm
+    compiler = jvm.org.codehaus.janino.SimpleCompiler()
+    compiler.setParentClassLoader(jvm.java.lang.Thread.currentThread().getContextClassLoader())
+    compiler.cook(source)
+    return compiler
+
+
 def _compile_and_ship(context: SparkContext) -> Any:
     """Compile the class and hand it to all executors.
 
@@ -168,9 +177,7 @@ def _compile_and_ship(context: SparkContext) -> Any:
     jvm: Any = context._jvm
     source = files(__package__ or "").joinpath(_SOURCE).read_text(encoding="utf-8")
     try:
-        compiler = jvm.org.codehaus.janino.SimpleCompiler()
-        compiler.setParentClassLoader(jvm.java.lang.Thread.currentThread().getContextClassLoader())
-        compiler.cook(source)
+        compiler = compile_java(context, source)
         classes = compiler.getBytecodes()
         jar = Path(jvm.org.apache.spark.SparkFiles.getRootDirectory()) / f"record-writer-{_digest(source)}.jar"
         _write_jar(jar, {name: bytes(classes[name]) for name in classes})

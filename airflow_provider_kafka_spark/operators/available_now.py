@@ -171,12 +171,11 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
                 plan = self._check_source_unchanged(plan, after, rules)
             lags = lag_of(finished, after, rules)
             committed = None if group is None else group.commit(finished)
-        for warning in (*report.warnings, *warnings):
-            self.log.warning("%s", warning)
         finished_before = store.finished_before(stream_plan.manifest.stream_id, plan.ranges)
         if finished_before and self.target_topic is None:
             warnings.append(_UNKNOWN_TARGETS)
-            self.log.warning(_UNKNOWN_TARGETS)
+        for warning in (*report.warnings, *warnings):
+            self.log.warning("%s", warning)
         result = {
             **result_of_stream(report, plan, stream_plan, lags, committed, tuple(warnings)),
             "finished_before": finished_before.format(),

@@ -49,6 +49,13 @@ class Copy:
         assert report.records_written == sum(r.records_read for r in report.ranges) == len(self.records)
 
 
+def assert_failed(report: JobReport | None, error: str) -> None:
+    """The try left a report, which names its failure."""
+    assert report is not None
+    assert report.failure is not None
+    assert report.failure.error == error, report.failure
+
+
 def _row(record: Record) -> Row:
     headers = tuple(h for h in record.headers if h[0] != PROVENANCE_HEADER)
     return record.key, record.value, headers, record.timestamp

@@ -19,7 +19,7 @@ from airflow_provider_kafka_spark.core.protocol import JobRequest
 from airflow_provider_kafka_spark.testing.broker_client import Record
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from tests.faults.drivers import Driver, request_for, suspended, wait_for_copies
-from tests.faults.proof import Copy
+from tests.faults.proof import Copy, assert_failed
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.fault]
 
@@ -158,9 +158,7 @@ def test_a_suspended_driver_wakes_up_after_the_retry(copy: Copy, start: Start, n
     late = first.wait()
 
     copy.check(report, second.log, "the retry, which fences it")
-    assert late is not None
-    assert late.failure is not None
-    assert late.failure.error == "RunTakenOverError", late.failure
+    assert_failed(late, "RunTakenOverError")
 
 
 @each_round
@@ -185,9 +183,7 @@ def test_the_broker_is_suspended_for_longer_than_its_clients_wait(copy: Copy, st
 
     second = start(retry(request))
 
-    assert report is not None
-    assert report.failure is not None
-    assert report.failure.error == "BrokerUnavailableError", report.failure
+    assert_failed(report, "BrokerUnavailableError")
     copy.check(second.wait(), second.log, "the retry")
 
 
@@ -218,9 +214,7 @@ def test_the_target_is_deleted_and_created_again(copy: Copy, start: Start, numbe
 
     second = start(retry(request))
 
-    assert report is not None
-    assert report.failure is not None
-    assert report.failure.error == "TargetError", report.failure
+    assert_failed(report, "TargetError")
     copy.check(second.wait(), second.log, "the retry")
 
 
@@ -246,6 +240,4 @@ def test_the_source_ages_out_while_it_is_read(copy: Copy, start: Start, number: 
     second = driver.wait(), start(retry(copy.request)).wait()
 
     for report in second:
-        assert report is not None
-        assert report.failure is not None
-        assert report.failure.error == "DataLossError", report.failure
+        assert_failed(report, "DataLossError")
