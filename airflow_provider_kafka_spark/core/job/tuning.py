@@ -83,4 +83,7 @@ def sink_defaults() -> dict[str, str]:
         "kafka.batch.size": str(512 * _KIB),
         "kafka.buffer.memory": str(128 * _MIB),
         "kafka.max.request.size": str(8 * _MIB),
+        # A transactional producer sleeps once for this time after it has found a coordinator: twice in each task.
+        # Repeated failures wait longer and longer, up to retry.backoff.max.ms.
+        "kafka.retry.backoff.ms": "10",
     }
