@@ -2,7 +2,6 @@ package airflow_provider_kafka_spark.jobs;
 
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
-import java.util.Arrays;
 import java.util.Collection;
 import java.util.Collections;
 import java.util.HashMap;
@@ -11,6 +10,7 @@ import java.util.Iterator;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicLongArray;
 import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
@@ -250,13 +250,32 @@ public final class RecordWriter implements FlatMapFunction {
     /** The counts of one range in this task; see {@code WriteResult} in {@code record_writer.py}. */
     private static final class Counts {
         final int index;
+        final Acknowledged written = new Acknowledged();
         long read;
-        long written;
         long skipped;
         long before;
 
         Counts(int index) {
             this.index = index;
+        }
+    }
+
+    /**
+     * How many records are acknowledged, counted by the producer's own thread. In the middle of an array, so that no
+     * cache line is shared with what the task's thread counts at the same time.
+     */
+    private static final class Acknowledged {
+        private static final int MIDDLE = 16;
+
+        private final AtomicLongArray count = new AtomicLongArray(2 * MIDDLE);
+
+        void add() {
+            // One thread writes, so this need not be atomic. Readers see it, and what was written before it, later.
+            count.lazySet(MIDDLE, count.get(MIDDLE) + 1);
+        }
+
+        long get() {
+            return count.get(MIDDLE);
         }
     }
 
@@ -489,11 +508,13 @@ public final class RecordWriter implements FlatMapFunction {
         private final TaskContext context = TaskContext.get();
         private final HashMap counts = new HashMap();
         private final HashMap writtenTo = new HashMap();
-        private final byte[] headerStart;
+        private final StringBuilder provenanceText = new StringBuilder();
+        private final int provenanceStart;
         private final String provenance;
         private final boolean keepTimestamps;
         private final Map properties = new HashMap();
         private final String id;
+        private final long commitRecords;
         private KafkaProducer producer;
         private Progress progress;
         private Written lastWritten;
@@ -501,7 +522,7 @@ public final class RecordWriter implements FlatMapFunction {
         private long transactionBegan;
         private long sentBefore;
         private long sent;
-        private volatile long acknowledged;
+        private final Acknowledged acknowledged = new Acknowledged();
         private volatile IllegalStateException failure;
 
         Task(Map settings, Source firstRecord, String name) {
@@ -511,9 +532,11 @@ public final class RecordWriter implements FlatMapFunction {
             firstOffset = firstRecord.offset;
             String prefix = (String) settings.get("transactional_prefix");
             id = prefix == null ? null : prefix + name;
+            commitRecords = number(settings, "commit_records", Long.MAX_VALUE);
             provenance = (String) settings.get("provenance_header");
             keepTimestamps = settings.containsKey("preserve_timestamps");
-            headerStart = utf8(settings.get("run_id") + "|" + topic + "|" + partition + "|");
+            provenanceText.append(settings.get("run_id") + "|" + topic + "|" + partition + "|");
+            provenanceStart = provenanceText.length();
             for (Iterator each = settings.entrySet().iterator(); each.hasNext(); ) {
                 Map.Entry entry = (Map.Entry) each.next();
                 String key = (String) entry.getKey();
@@ -615,7 +638,7 @@ public final class RecordWriter implements FlatMapFunction {
         }
 
         private boolean isDue() {
-            return sent - sentBefore >= number(settings, "commit_records", 200000L)
+            return sent - sentBefore >= commitRecords
                 || System.nanoTime() - transactionBegan >= COMMIT_NANOS;
         }
 
@@ -694,10 +717,10 @@ public final class RecordWriter implements FlatMapFunction {
         }
 
         private byte[] provenanceOf(Source source) {
-            byte[] end = utf8(source.offset + "|" + source.timestamp);
-            byte[] whole = Arrays.copyOf(headerStart, headerStart.length + end.length);
-            System.arraycopy(end, 0, whole, headerStart.length, end.length);
-            return whole;
+            provenanceText.setLength(provenanceStart);
+            provenanceText.append(source.offset).append('|').append(source.timestamp);
+            // Names of topics are ASCII.
+            return provenanceText.toString().getBytes(StandardCharsets.ISO_8859_1);
         }
 
         /** Waits until every record is acknowledged. The producer's flush does not wait for batches that were split. */
@@ -705,16 +728,16 @@ public final class RecordWriter implements FlatMapFunction {
             producer.flush();
             long limit = number(settings, "delivery_timeout_ms", 130000L);
             long deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(limit);
-            while (failure == null && acknowledged < sent && System.nanoTime() < deadline) {
+            while (failure == null && acknowledged.get() < sent && System.nanoTime() < deadline) {
                 context.killTaskIfInterrupted();
                 pause();
             }
             if (failure != null) {
                 throw failure;
             }
-            if (acknowledged < sent) {
+            if (acknowledged.get() < sent) {
                 throw new IllegalStateException(
-                    "The target acknowledged " + acknowledged + " of " + sent + " records of " + name() + " within "
+                    "The target acknowledged " + acknowledged.get() + " of " + sent + " records of " + name() + " within "
                         + limit + " ms."
                 );
             }
@@ -731,7 +754,7 @@ public final class RecordWriter implements FlatMapFunction {
 
         /** Called by the producer's own thread, in which all acknowledgements arrive. */
         private void acknowledge(Counts range, RecordMetadata metadata) {
-            range.written++;
+            range.written.add();
             Written target = lastWritten;
             if (target == null || target.partition != metadata.partition() || !target.topic.equals(metadata.topic())) {
                 TopicPartition name = new TopicPartition(metadata.topic(), metadata.partition());
@@ -745,7 +768,7 @@ public final class RecordWriter implements FlatMapFunction {
             if (metadata.hasOffset()) {
                 target.add(metadata.offset(), metadata.offset());
             }
-            acknowledged = acknowledged + 1;
+            acknowledged.add();
         }
 
         private synchronized void fail(Sent record, Exception cause) {
@@ -773,7 +796,7 @@ public final class RecordWriter implements FlatMapFunction {
             StringBuilder text = new StringBuilder("{\"ranges\": [");
             for (Iterator each = counts.values().iterator(); each.hasNext(); ) {
                 Counts c = (Counts) each.next();
-                long written = c.written + c.before;
+                long written = c.written.get() + c.before;
                 text.append("[" + c.index + ", " + c.read + ", " + written + ", " + c.skipped + ", " + c.before + "]");
                 text.append(each.hasNext() ? ", " : "");
             }
@@ -818,10 +841,6 @@ public final class RecordWriter implements FlatMapFunction {
                 task.fail(this, error);
             }
         }
-    }
-
-    private static byte[] utf8(String text) {
-        return text.getBytes(StandardCharsets.UTF_8);
     }
 
     private static long number(Map settings, String name, long otherwise) {

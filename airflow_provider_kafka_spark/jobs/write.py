@@ -22,8 +22,8 @@ _BATCH_SIZE = "kafka.batch.size"
 #: How long a producer tries to deliver a record (``delivery.timeout.ms``) by default, in ms.
 _DELIVERY_TIMEOUT_MS = 120_000
 _MARGIN_MS = 10_000
-#: Records of one transaction, at most.
-COMMIT_RECORDS = 200_000
+#: Records of one transaction, at most; most are committed after a time (RecordWriter.java).
+COMMIT_RECORDS = 1_000_000
 
 
 def write_records(
