@@ -2,11 +2,14 @@ package airflow_provider_kafka_spark.jobs;
 
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
+import java.util.ArrayDeque;
+import java.util.Arrays;
 import java.util.Collection;
 import java.util.Collections;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.Iterator;
+import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.concurrent.TimeUnit;
@@ -37,6 +40,7 @@ import org.apache.spark.scheduler.SparkListenerTaskEnd;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.util.ArrayData;
 import org.apache.spark.util.LongAccumulator;
+import scala.Function1;
 import scala.Tuple4;
 
 /**
@@ -46,7 +50,7 @@ import scala.Tuple4;
  * Each transaction also commits the task's position in the source, as an offset of a consumer group of its own, and the
  * next attempt continues from there.
  *
- * <p>The input is Kafka's own records, or rows with the columns of {@link Row}. Spark's compiler of generated code
+ * <p>The input is Kafka's own records, or rows as {@link Row} reads them. Spark's compiler of generated code
  * (Janino) compiles this file on the driver: no lambdas, raw collections. It is compiled against the Spark in use.
  */
 @SuppressWarnings({"rawtypes", "unchecked"})
@@ -79,10 +83,11 @@ public final class RecordWriter implements FlatMapFunction {
     @Override
     public Iterator call(Object input) throws Exception {
         Iterator records = (Iterator) input;
+        PassRecord.PASSED.remove();
         if (!records.hasNext()) {
             return Collections.emptyIterator();
         }
-        Source source = settings.get("reader").equals("rows") ? (Source) new Row() : (Source) new KafkaRecord(settings);
+        Source source = settings.containsKey("columns") ? new Row(settings) : new KafkaRecord(settings);
         source.read(records.next());
         Ranges ranges = new Ranges(rangeTable);
         Task task = new Task(settings, source, ranges.nameOfTask(source));
@@ -116,6 +121,47 @@ public final class RecordWriter implements FlatMapFunction {
             }
             ConsumerRecord record = (ConsumerRecord) input;
             return Boolean.valueOf(ranges.find(record.topic(), record.partition(), record.offset()) != null);
+        }
+    }
+
+    /**
+     * Makes a row of each record, and passes the record on beside it, to the writer of the same task. So SQL computes
+     * only what an expression names, and the rest stays as it was.
+     */
+    public static final class PassRecord implements Function {
+        private static final long serialVersionUID = 1L;
+        /** Of each thread that runs a task: the records whose rows the writer has not read yet, mostly one. */
+        static final ThreadLocal PASSED = new ThreadLocal();
+
+        private final Function1 toRow;
+
+        /** @param toRow makes a row of a record */
+        public PassRecord(Function1 toRow) {
+            this.toRow = toRow;
+        }
+
+        @Override
+        public Object call(Object record) {
+            ArrayDeque passed = (ArrayDeque) PASSED.get();
+            if (passed == null) {
+                passed = new ArrayDeque();
+                PASSED.set(passed);
+            }
+            passed.add(record);
+            return toRow.apply(record);
+        }
+
+        /** The next record, which the row of this offset was made of. */
+        static ConsumerRecord take(long offset) {
+            ArrayDeque passed = (ArrayDeque) PASSED.get();
+            ConsumerRecord record = passed == null ? null : (ConsumerRecord) passed.poll();
+            if (record == null || record.offset() != offset) {
+                throw new IllegalStateException(
+                    "The row of offset " + offset + " came with the record "
+                        + (record == null ? "of another thread" : String.valueOf(record.offset())) + "."
+                );
+            }
+            return record;
         }
     }
 
@@ -183,7 +229,7 @@ public final class RecordWriter implements FlatMapFunction {
     }
 
     /** Kafka's own records: nothing is converted. */
-    private static final class KafkaRecord extends Source {
+    private static class KafkaRecord extends Source {
         private final boolean includeHeaders;
         private final boolean preservePartition;
         private final long windowStart;
@@ -212,38 +258,84 @@ public final class RecordWriter implements FlatMapFunction {
         }
     }
 
-    /** Rows of Spark SQL, with the columns of {@code to_rows} in {@code transform.py}. */
-    private static final class Row extends Source {
+    /**
+     * Rows of Spark SQL, with the columns of {@code to_rows} in {@code transform.py}. What has no column comes from the
+     * record that was passed on beside the row.
+     */
+    private static final class Row extends KafkaRecord {
+        private final int offsetColumn;
+        private final int keptColumn;
+        private final int topicColumn;
+        private final int partitionColumn;
+        private final int timestampColumn;
+        private final int keyColumn;
+        private final int valueColumn;
+        private final int headersColumn;
+        private final int targetTopicColumn;
+        private final int targetPartitionColumn;
+
+        Row(Map settings) {
+            super(settings);
+            List columns = Arrays.asList(((String) settings.get("columns")).split(" "));
+            offsetColumn = columns.indexOf("offset");
+            keptColumn = columns.indexOf("_keep");
+            topicColumn = columns.indexOf("topic");
+            partitionColumn = columns.indexOf("partition");
+            timestampColumn = columns.indexOf("timestamp");
+            keyColumn = columns.indexOf("key");
+            valueColumn = columns.indexOf("value");
+            headersColumn = columns.indexOf("headers");
+            targetTopicColumn = columns.indexOf("target_topic");
+            targetPartitionColumn = columns.indexOf("target_partition");
+        }
+
         @Override
         void read(Object input) {
             InternalRow row = (InternalRow) input;
-            topic = row.getUTF8String(0).toString();
-            partition = row.getInt(1);
-            offset = row.getLong(2);
-            timestamp = Math.floorDiv(row.getLong(3), 1000L);
-            kept = row.getBoolean(4);
+            offset = row.getLong(offsetColumn);
+            if (topicColumn < 0) {
+                super.read(PassRecord.take(offset));
+            } else {
+                topic = row.getUTF8String(topicColumn).toString();
+                partition = row.getInt(partitionColumn);
+                timestamp = Math.floorDiv(row.getLong(timestampColumn), 1000L);
+            }
+            kept = row.getBoolean(keptColumn);
             if (!kept) {
                 return;
             }
-            key = row.isNullAt(5) ? null : row.getBinary(5);
-            value = row.isNullAt(6) ? null : row.getBinary(6);
-            headers = new RecordHeaders();
-            if (!row.isNullAt(7)) {
-                ArrayData items = row.getArray(7);
-                for (int i = 0; i < items.numElements(); i++) {
-                    InternalRow header = items.getStruct(i, 2);
-                    if (header == null || header.isNullAt(0)) {
-                        throw new IllegalStateException("The headers of record " + name() + " have a null key.");
-                    }
-                    byte[] content = header.isNullAt(1) ? null : header.getBinary(1);
-                    headers.add(new RecordHeader(header.getUTF8String(0).toString(), content));
+            if (keyColumn >= 0) {
+                key = row.isNullAt(keyColumn) ? null : row.getBinary(keyColumn);
+            }
+            if (valueColumn >= 0) {
+                value = row.isNullAt(valueColumn) ? null : row.getBinary(valueColumn);
+            }
+            if (headersColumn >= 0) {
+                headers = row.isNullAt(headersColumn) ? new RecordHeaders() : headersOf(row.getArray(headersColumn));
+            }
+            if (targetTopicColumn >= 0) {
+                if (row.isNullAt(targetTopicColumn)) {
+                    throw new IllegalStateException("UNSUPPORTED: null topic present in the data, at record " + name());
                 }
+                targetTopic = row.getUTF8String(targetTopicColumn).toString();
             }
-            if (row.isNullAt(8)) {
-                throw new IllegalStateException("UNSUPPORTED: null topic present in the data, at record " + name());
+            if (targetPartitionColumn >= 0) {
+                boolean isNull = row.isNullAt(targetPartitionColumn);
+                targetPartition = isNull ? null : Integer.valueOf(row.getInt(targetPartitionColumn));
             }
-            targetTopic = row.getUTF8String(8).toString();
-            targetPartition = row.isNullAt(9) ? null : Integer.valueOf(row.getInt(9));
+        }
+
+        private RecordHeaders headersOf(ArrayData items) {
+            RecordHeaders found = new RecordHeaders();
+            for (int i = 0; i < items.numElements(); i++) {
+                InternalRow header = items.getStruct(i, 2);
+                if (header == null || header.isNullAt(0)) {
+                    throw new IllegalStateException("The headers of record " + name() + " have a null key.");
+                }
+                byte[] content = header.isNullAt(1) ? null : header.getBinary(1);
+                found.add(new RecordHeader(header.getUTF8String(0).toString(), content));
+            }
+            return found;
         }
     }
 

@@ -120,8 +120,7 @@ def _prepare(
 
     Each Spark task reads its committed progress itself. The target is read back only for a retry without such progress.
     """
-    needs_rows = needs_sql(request.transform)
-    source = _open(spark, request, {r: i for i, r in enumerate(planned)}, request.spans, needs_rows=needs_rows)
+    source = _open(spark, request, {r: i for i, r in enumerate(planned)}, request.spans)
     if not request.is_retry or (claim is not None and claim.has_progress):
         return source, Delivered(), source.warnings
     if claim is not None:
@@ -140,7 +139,7 @@ def _prepare(
     if not pieces:
         return None, delivered, ()
     remaining = {piece: planned.index_of_range_holding(piece) for piece in pieces}
-    source = _open(spark, request, remaining, plan_spans(pieces), needs_rows=needs_rows)
+    source = _open(spark, request, remaining, plan_spans(pieces))
     return source, delivered, source.warnings
 
 
@@ -196,19 +195,14 @@ def _open(
     request: JobRequest,
     ranges: dict[OffsetRange, int],
     spans: Sequence[OffsetRange],
-    *,
-    needs_rows: bool,
 ) -> Source:
     options = {**request.source_options, "failOnDataLoss": str(request.fail_on_data_loss).lower()}
-    order = request.preserve_order
-    ids = request.source_ids
-    return open_source(spark, ranges, spans, options, ids, preserve_order=order, needs_rows=needs_rows)
+    return open_source(spark, ranges, spans, options, request.source_ids, preserve_order=request.preserve_order)
 
 
 def _kept_records(spark: SparkApplication, request: JobRequest, planned: OffsetRanges) -> DataFrame:
-    source = _open(spark, request, {r: i for i, r in enumerate(planned)}, request.spans, needs_rows=True)
-    assert source.rows is not None  # noqa: S101 - asked for
-    return mark_kept(source.rows, request.transform).where(KEEP)
+    source = _open(spark, request, {r: i for i, r in enumerate(planned)}, request.spans)
+    return mark_kept(source.rows(spark.session), request.transform).where(KEEP)
 
 
 def _write(

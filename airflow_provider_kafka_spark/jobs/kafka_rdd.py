@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange
+from airflow_provider_kafka_spark.jobs.record_writer import pass_record
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -40,20 +41,26 @@ def read_tasks(spark: HasContext, tasks: Sequence[Sequence[OffsetRange]], option
         return None
 
 
-def as_rows(spark: SparkSession, records: Any) -> DataFrame:
+def as_rows(spark: SparkSession, records: Any, *, headers: bool = True, beside_records: bool = False) -> DataFrame:
     """Kafka's records with the columns of Spark's Kafka source, in the same Spark partitions and order.
 
     :param records: a ``JavaRDD`` of ``ConsumerRecord``.
+    :param headers: whether there is a column of them, which costs a quarter of a copy.
+    :param beside_records: whether the writer gets the records as well.
     """
     from pyspark.sql import DataFrame
 
     jvm: Any = spark.sparkContext._jvm
     session: Any = spark._jsparkSession
     kafka010 = jvm.org.apache.spark.sql.kafka010
-    row_class = jvm.java.lang.Class.forName("org.apache.spark.sql.catalyst.InternalRow")
-    converter = kafka010.KafkaRecordToRowConverter().toInternalRowWithHeaders()
-    rows = records.rdd().map(converter, jvm.scala.reflect.ClassTag.apply(row_class))
-    schema = kafka010.KafkaRecordToRowConverter.kafkaSchema(True)
+    converter = kafka010.KafkaRecordToRowConverter()
+    to_row = converter.toInternalRowWithHeaders() if headers else converter.toInternalRowWithoutHeaders()
+    if beside_records:
+        rows = records.map(pass_record(spark.sparkContext, to_row)).rdd()
+    else:
+        row_class = jvm.java.lang.Class.forName("org.apache.spark.sql.catalyst.InternalRow")
+        rows = records.rdd().map(to_row, jvm.scala.reflect.ClassTag.apply(row_class))
+    schema = kafka010.KafkaRecordToRowConverter.kafkaSchema(headers)
     return DataFrame(session.internalCreateDataFrame(rows, schema, False), spark)
 
 

@@ -31,15 +31,16 @@ class Source:
 
     :param records: a ``JavaRDD`` of ``ConsumerRecord``, or None where this Spark has only its public reader. It may
         hold records between two ranges.
-    :param rows: the same with the columns of Spark's Kafka source, and nothing between the ranges; None if not asked
-        for.
+    :param public_rows: what the public reader gives, nothing between the ranges; None where there are records.
     :param table: the ranges, as the writer reads them.
+    :param has_gaps: whether there may be records between two ranges.
     :param warnings: what the author should know.
     """
 
     records: Any
-    rows: DataFrame | None
+    public_rows: DataFrame | None
     table: str
+    has_gaps: bool = False
     warnings: tuple[str, ...] = ()
 
     @property
@@ -51,6 +52,17 @@ class Source:
     def task_names(self) -> list[str]:
         return sorted({line.rpartition(" ")[2] for line in self.table.splitlines()})
 
+    def rows(self, spark: SparkSession, *, headers: bool = True, beside_records: bool = False) -> DataFrame:
+        """The records with the columns of Spark's Kafka source, and nothing between the ranges.
+
+        :param headers: whether the column of headers is needed.
+        :param beside_records: whether the writer gets the records as well; needs ``records``.
+        """
+        if self.public_rows is not None:
+            return self.public_rows
+        wanted = self.records.filter(in_range(spark.sparkContext, self.table)) if self.has_gaps else self.records
+        return as_rows(spark, wanted, headers=headers, beside_records=beside_records)
+
 
 def open_source(
     spark: SparkApplication,
@@ -60,7 +72,6 @@ def open_source(
     topic_ids: Mapping[str, str],
     *,
     preserve_order: bool,
-    needs_rows: bool,
 ) -> Source:
     """The records of ranges; nothing is read yet.
 
@@ -71,21 +82,16 @@ def open_source(
     :param spans: what to read of each partition; they cover the ranges.
     :param options: of the source, without the offsets.
     :param topic_ids: id of each topic, as far as it is known; a part of the tasks' names.
-    :param needs_rows: whether SQL is asked for.
     """
     tasks = tasks_of(spans, preserve_order=preserve_order)
     records = read_tasks(spark, tasks, options)
     if records is not None:
-        table = range_table(ranges, tasks, topic_ids)
-        if not needs_rows:
-            return Source(records, None, table)
         has_gaps = sum(span.size for span in spans) > sum(r.size for r in ranges)
-        wanted = records.filter(in_range(spark.sparkContext, table)) if has_gaps else records
-        return Source(records, as_rows(spark.session, wanted), table)
+        return Source(records, None, range_table(ranges, tasks, topic_ids), has_gaps)
     loads = [_load_layer(spark.session, layer, options) for layer in _layers(ranges)]
     rows = reduce(lambda above, below: above.unionAll(below), loads)
     table = range_table(ranges, [[r] for r in ranges], topic_ids)
-    return Source(None, rows, table, (_PUBLIC_READER.format(spark.sparkContext.version),))
+    return Source(None, rows, table, warnings=(_PUBLIC_READER.format(spark.sparkContext.version),))
 
 
 def read_from(spark: SparkSession, starts: Mapping[str, Mapping[str, int]], options: Mapping[str, str]) -> DataFrame:

@@ -122,6 +122,11 @@ def in_range(context: SparkContext, table: str) -> Any:
     return _new(context, f"{_CLASS}$InRange", table)
 
 
+def pass_record(context: SparkContext, to_row: Any) -> Any:
+    """A Java function that makes a row of a record, and passes the record to the writer of the same Spark task."""
+    return _new(context, f"{_CLASS}$PassRecord", to_row)
+
+
 class ReadCounter:
     """Counts the records that the tasks of a writer have read until now, inside ``with``, from Spark's heartbeats."""
 

@@ -26,7 +26,13 @@ SOURCE_COLUMNS = {
     "timestampType": "int",
     "headers": "array<struct<key: string, value: binary>>",
 }
-_HEADERS_TYPE = "array<struct<key: string, value: binary>>"
+#: As the writer reads them.
+_WRITTEN = {
+    "key": "binary",
+    "value": "binary",
+    "headers": "array<struct<key: string, value: binary>>",
+    "partition": "int",
+}
 #: What the writer takes for each column.
 _TYPES: Mapping[str, tuple[str, ...]] = {
     "where": ("boolean", "void"),
@@ -78,33 +84,37 @@ def mark_kept(records: DataFrame, transform: Transform) -> DataFrame:
     return records.select("*", F.coalesce(kept, F.lit(False)).alias(KEEP))
 
 
-def to_rows(records: DataFrame, transform: Transform) -> DataFrame:
-    """The columns that the writer takes, in its order; expressions see only records that are kept.
+def to_rows(records: DataFrame, transform: Transform, *, whole: bool) -> DataFrame:
+    """The columns that the writer takes; expressions see only records that are kept.
 
-    :param records: with the columns of Spark's Kafka source.
+    :param records: with the columns of Spark's Kafka source, the headers only if they are named.
+    :param whole: whether the rows have everything; otherwise only what expressions change, and the writer has the rest
+        from the records.
     """
     from pyspark.sql import functions as F
 
-    columns = {"key": "key", "value": "value", "headers": "headers" if transform.include_headers else "null"}
-    columns |= {"partition": "partition" if transform.preserve_partition else "null", **transform.columns}
+    columns: dict[str, str] = dict(transform.columns)
+    if whole:
+        unchanged = {"key": "key", "value": "value", "headers": "headers" if transform.include_headers else "null"}
+        columns = {**unchanged, "partition": "partition" if transform.preserve_partition else "null", **columns}
 
-    def of_kept(name: str, kind: str) -> Column:
+    def of_kept(name: str) -> Column:
         # The cast gives a type to an expression that is plainly null.
-        return F.when(F.col(KEEP), F.expr(columns[name])).cast(kind)
+        alias = "target_partition" if name == "partition" else name
+        return F.when(F.col(KEEP), F.expr(columns[name])).cast(_WRITTEN[name]).alias(alias)
 
-    topic = F.lit(transform.topic) if transform.topic_expr is None else F.expr(transform.topic_expr)
-    return mark_kept(records, transform).select(
-        "topic",
-        "partition",
-        "offset",
-        "timestamp",
-        KEEP,
-        of_kept("key", "binary").alias("key"),
-        of_kept("value", "binary").alias("value"),
-        of_kept("headers", _HEADERS_TYPE).alias("headers"),
-        F.when(F.col(KEEP), topic).alias("target_topic"),
-        of_kept("partition", "int").alias("target_partition"),
-    )
+    topics = []
+    if whole or transform.topic_expr is not None:
+        topic = F.lit(transform.topic) if transform.topic_expr is None else F.expr(transform.topic_expr)
+        topics = [F.when(F.col(KEEP), topic).alias("target_topic")]
+    source = ["topic", "partition", "offset", "timestamp"] if whole else ["offset"]
+    return mark_kept(records, transform).select(*source, KEEP, *map(of_kept, columns), *topics)
+
+
+def names_headers(transform: Transform) -> bool:
+    """Whether an expression may look at the headers. A column has to be named, since a star is refused."""
+    expressions = (transform.where, transform.topic_expr, *transform.columns.values())
+    return any("headers" in sql.lower() for sql in expressions if sql is not None)
 
 
 def needs_sql(transform: Transform) -> bool:

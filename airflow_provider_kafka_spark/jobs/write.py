@@ -13,7 +13,7 @@ from airflow_provider_kafka_spark.jobs.kafka_source import Source
 from airflow_provider_kafka_spark.jobs.record_writer import ReadCounter, WriteResult, run_writer
 from airflow_provider_kafka_spark.jobs.spark_application import SparkApplication
 from airflow_provider_kafka_spark.jobs.transactions import Claim
-from airflow_provider_kafka_spark.jobs.transform import to_rows
+from airflow_provider_kafka_spark.jobs.transform import names_headers, needs_sql, to_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,10 +46,13 @@ def write_records(
     settings = {**_settings(request), **_fitting_batches(request.sink_options, largest)}
     if claim is not None:
         settings |= claim.settings | {"commit_records": str(COMMIT_RECORDS)}
-    records = source.records
-    if source.rows is not None:
-        settings["reader"] = "rows"
-        records = _rows(spark.session, to_rows(source.rows, request.transform))
+    records, transform = source.records, request.transform
+    if records is None or needs_sql(transform):
+        is_beside = records is not None
+        of_source = source.rows(spark.session, headers=names_headers(transform), beside_records=is_beside)
+        rows = to_rows(of_source, transform, whole=not is_beside)
+        settings["columns"] = " ".join(rows.columns)
+        records = _rows(spark.session, rows)
     try:
         return run_writer(spark.sparkContext, records, settings, source.table, counter)
     except Py4JJavaError as error:
@@ -64,7 +67,6 @@ def _settings(request: JobRequest) -> dict[str, str]:
     transform = request.transform
     delivery_timeout_ms = int(request.sink_options.get("kafka.delivery.timeout.ms", _DELIVERY_TIMEOUT_MS))
     found = {
-        "reader": "records",
         "run_id": request.run_id,
         "delivery_timeout_ms": str(delivery_timeout_ms + _MARGIN_MS),
         "provenance_header": PROVENANCE_HEADER if transform.provenance_headers else None,

@@ -109,7 +109,7 @@ def test_variables_are_not_replaced(spark: SparkSession, monkeypatch: pytest.Mon
     )
     check_expressions(spark, transform)
     record = local_table(spark, SOURCE_COLUMNS | {"timestamp": "string"}, [(None,) * 8])
-    (copied,) = to_rows(record, transform).collect()
+    (copied,) = to_rows(record, transform, whole=True).collect()
     assert (bytes(copied["value"]), bytes(copied["key"])) == (text.encode(), b"${env:HOME}")
 
 
