@@ -23,7 +23,18 @@ def content(record: Record) -> tuple[object, ...]:
     return record.key, record.value, tuple(h for h in record.headers if h[0] != PROVENANCE_HEADER)
 
 
-def test_copies_byte_for_byte(kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy) -> None:
+@pytest.mark.parametrize(
+    "expressions",
+    [
+        pytest.param({}, id="without-sql"),
+        pytest.param({"where": "offset >= 0"}, id="by-sql"),
+        pytest.param({"where": "coalesce(size(Headers), 0) >= 0", "columns": {"key": "key"}}, id="naming-headers"),
+        pytest.param({"columns": {"headers": "headers", "value": "value"}}, id="by-sql-that-makes-headers"),
+    ],
+)
+def test_copies_byte_for_byte(
+    kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy, expressions: dict[str, object]
+) -> None:
     """Keys, values, tombstones, header order, duplicate header keys and null header values arrive as they were."""
     source, target = topic(suffix="source"), topic(suffix="target")
     records = [
@@ -35,7 +46,7 @@ def test_copies_byte_for_byte(kafka_broker: KafkaBroker, topic: TopicFactory, ru
     ]
     kafka_broker.produce(source, records)
 
-    report = run_copy([f"{source}:0:0:5"], topic=target)
+    report = run_copy([f"{source}:0:0:5"], topic=target, **expressions)
 
     assert [content(r) for r in kafka_broker.consume(target)] == [content(r) for r in records]
     assert (report.records_read, report.records_written) == (5, 5)
@@ -130,6 +141,40 @@ def test_reads_many_small_ranges_in_order(kafka_broker: KafkaBroker, topic: Topi
     ]
     assert [(p.partition, p.offset) for p in copied] == expected
     assert sum(r.records_written == r.offset_range.size for r in report.ranges) == 500
+
+
+@pytest.mark.parametrize("has_rdd", [True, False])
+def test_expressions_between_gaps(
+    kafka_broker: KafkaBroker,
+    topic: TopicFactory,
+    run_copy: Copy,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    has_rdd: bool,
+) -> None:
+    """Each row meets its own record, although some records are not kept and others lie between the ranges."""
+    source, target = topic(2, suffix="source"), topic(2, suffix="target")
+    kafka_broker.produce(
+        source, [Record(b"%d" % i, b"v%d" % i, (("h", b"%d" % i),), 1_000 + i, i % 2) for i in range(40)]
+    )
+    if not has_rdd:
+        monkeypatch.setattr(kafka_source, "read_tasks", lambda *_: None)
+
+    report = run_copy(
+        [f"{source}:{p}:{start}:{end}" for p in (0, 1) for start, end in ((2, 9), (13, 17))],
+        topic=target,
+        where="offset % 3 <> 0",
+        columns={"value": "concat(string(value), '!')"},
+        preserve_partition=True,
+        provenance_headers=False,
+    )
+
+    kept = [2 * offset + p for p in (0, 1) for offset in (*range(2, 9), *range(13, 17)) if offset % 3]
+    assert [(r.key, r.value, r.headers, r.timestamp, r.partition) for r in kafka_broker.consume(target)] == [
+        (b"%d" % i, b"v%d!" % i, (("h", b"%d" % i),), 1_000 + i, i % 2) for i in kept
+    ]
+    assert (report.records_read, report.records_written) == (22, len(kept))
+    assert sum(r.records_skipped for r in report.ranges) == 22 - len(kept)
 
 
 def test_a_lost_order_between_spans_is_in_the_report(
