@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from airflow_provider_kafka_spark.core.errors import LocalServiceError
-from airflow_provider_kafka_spark.hooks.runtime.jars import CACHE_VARIABLE, REPOSITORY_VARIABLE, cache_root
+from airflow_provider_kafka_spark.hooks.runtime.jars import cache_root
+from airflow_provider_kafka_spark.hooks.runtime.settings import VARIABLE_PREFIXES
 from airflow_provider_kafka_spark.testing.owned_process import OwnedProcess
 
 _POLL_SECONDS = 0.1
@@ -56,11 +57,10 @@ class AirflowHome:
     @property
     def environment(self) -> dict[str, str]:
         """The whole environment of a process of this Airflow."""
-        ours = {CACHE_VARIABLE, REPOSITORY_VARIABLE}
         inherited = {
             name: value
             for name, value in os.environ.items()
-            if name in ours or not name.startswith((_AIRFLOW_PREFIX, "_AIRFLOW_"))
+            if name.startswith(VARIABLE_PREFIXES) or not name.startswith((_AIRFLOW_PREFIX, "_AIRFLOW_"))
         }
         return {
             **inherited,
