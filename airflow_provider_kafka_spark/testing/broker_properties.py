@@ -163,6 +163,8 @@ def _tls(listener: str, folder: Path, tls: BrokerTls) -> dict[str, str]:
         "ssl.truststore.type": "PEM",
         "ssl.truststore.location": str(folder / _TRUSTSTORE),
         "ssl.client.auth": tls.client_auth if listener == "SSL" else "none",
+        # A test's certificate has more in its subject, which no test knows.
+        "ssl.principal.mapping.rules": "RULE:^(CN=[^,]+),.*$/$1/,DEFAULT",
     }
     return {f"listener.name.{listener.lower()}.{name}": value for name, value in properties.items()}
 

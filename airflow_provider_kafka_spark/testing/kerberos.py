@@ -1,4 +1,8 @@
-"""A real Kerberos on this machine: MIT's key distribution centre, with its own realm, principals and files."""
+"""A real Kerberos on this machine: MIT's key distribution centre, with its own realm, principals and files.
+
+The library k5test is no replacement: its ports are fixed, passwords are arguments of its programs, and its KDC outlives
+a process that is killed.
+"""
 
 from __future__ import annotations
 
