@@ -70,7 +70,7 @@ def resolve(
     modules = [_split(coordinate, 3, "group:artifact:version") for coordinate in coordinates]
     excluded = [_split(exclude, 2, "group:artifact") for exclude in excludes]
     if not modules:
-        raise JarError("Expected at least one coordinate, such as 'org.apache.kafka:kafka_2.13:4.2.0'; got none.")
+        raise JarError("There must be at least one coordinate, such as 'org.apache.kafka:kafka_2.13:4.2.0'; got none.")
     root = cache_root() if root is None else root
     store = root / "jars"
     folder = store / _folder_name(modules, excluded)
@@ -119,7 +119,7 @@ def find_ivy() -> Path:
         if found := sorted(folder.glob("ivy-*.jar")):
             return found[-1]
     raise JarError(
-        f"Expected Ivy (ivy-*.jar) among Spark's own jars; got none in {[str(folder) for folder in folders]}. Install "
+        f"Ivy (ivy-*.jar) must be among Spark's own jars; got none in {[str(folder) for folder in folders]}. Install "
         "the full `pyspark` (`pyspark-client` has no jars), or set SPARK_HOME to a Spark distribution."
     )
 
@@ -127,7 +127,7 @@ def find_ivy() -> Path:
 def _split(coordinate: str, parts: int, form: str) -> tuple[str, ...]:
     found = tuple(coordinate.strip().split(":"))
     if len(found) != parts or not all(_PART.fullmatch(part) for part in found):
-        raise JarError(f"Expected a Maven coordinate of the form {form!r}; got {coordinate!r}. Correct the coordinate.")
+        raise JarError(f"A Maven coordinate must have the form {form!r}; got {coordinate!r}. Correct the coordinate.")
     return found
 
 
@@ -175,8 +175,8 @@ def _lock(root: Path, store: Path, deadline: float) -> Iterator[IO[str]]:
             except BlockingIOError as error:
                 if time.monotonic() >= deadline:
                     raise JarError(
-                        f"Expected another process's resolution to end in time; {path} is still locked. `fuser "
-                        f"{path}` shows which process holds it; end that, or give a longer time-out."
+                        f"Another process's fetch of jars must end in time; {path} is still locked. `fuser {path}` "
+                        "shows the process; end it, or give a longer time-out."
                     ) from error
                 time.sleep(0.1)
         yield lock
@@ -216,7 +216,9 @@ def _fetch(
         _run(command, modules, repository, store, deadline, lock)
         names = sorted(jar.name for jar in jar_folder.glob("*.jar"))
         if not names:
-            raise JarError(f"Expected jars for {_names(modules)}; Ivy succeeded and retrieved none. {_advice(store)}")
+            raise JarError(
+                f"There must be jars of {_names(modules)}; Ivy succeeded and retrieved none. {_advice(store)}"
+            )
         (jar_folder / _MARKER).write_text("\n".join(names) + "\n")
         # Only a folder that fails _read() is replaced, and only under the lock.
         shutil.rmtree(folder, ignore_errors=True)
@@ -282,8 +284,8 @@ def _run(
         output = error.stdout or b""
         text = output.decode(errors="replace") if isinstance(output, bytes) else output
         raise JarError(
-            f"Expected {_names(modules)} {where} in time; Ivy was still busy and was ended. "
-            f"{_advice(store)}\n{_tail(text)}"
+            f"{_names(modules)} must be fetched {where} in time; Ivy was still busy and was ended. {_advice(store)}\n"
+            f"{_tail(text)}"
         ) from error
     missing = [":".join(match.groups()) for match in map(_NOT_FOUND.fullmatch, done.stdout.splitlines()) if match]
     if missing:
@@ -295,7 +297,7 @@ def _run(
         )
     if done.returncode != 0:
         raise JarError(
-            f"Expected {_names(modules)} {where}; Ivy ended with exit code {done.returncode}. {_advice(store)}\n"
+            f"{_names(modules)} must be fetched {where}; Ivy ended with exit code {done.returncode}. {_advice(store)}\n"
             f"{_tail(done.stdout)}"
         )
 
