@@ -11,7 +11,7 @@ PACKAGE := airflow_provider_kafka_spark
 
 export UV_CACHE_DIR := $(CURDIR)/.cache/uv
 export PIP_CACHE_DIR := $(CURDIR)/.cache/pip
-export AIRFLOW_KAFKA_SPARK_CACHE := $(CURDIR)/.cache
+export AIRFLOW__KAFKA_SPARK__CACHE_FOLDER := $(CURDIR)/.cache
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 # Tests start some hundred Python processes; without its cache each of them would compile Airflow anew.
 unexport PYTHONDONTWRITEBYTECODE

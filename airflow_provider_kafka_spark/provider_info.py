@@ -63,4 +63,39 @@ def get_provider_info() -> dict[str, Any]:
         ],
         "connection-types": [connection_type(f"{_PACKAGE}.hooks.kafka.KafkaHook")],
         "extra-links": [f"{_PACKAGE}.links.spark_application.SparkApplicationLink"],
+        # Read by hooks/runtime/settings.py, and compared with docs/reference/configuration.md by a test.
+        "config": {
+            "kafka_spark": {
+                "description": "What workers need to start Kafka-to-Kafka jobs on Spark.",
+                "options": {
+                    "cache_folder": {
+                        "description": (
+                            "Where fetched jars and the class archive are kept; an absolute path. If it is empty, "
+                            "airflow-provider-kafka-spark in the user's cache folder.\n"
+                        ),
+                        "version_added": "0.1.0",
+                        "type": "string",
+                        "example": "/var/cache/kafka-spark",
+                        "default": "",
+                    },
+                    "maven_repository": {
+                        "description": "URL of a mirror of Maven Central. If it is empty, Maven Central itself.\n",
+                        "version_added": "0.1.0",
+                        "type": "string",
+                        "example": "https://repo.example.com/maven2",
+                        "default": "",
+                    },
+                    "class_archive": {
+                        "description": (
+                            "Whether jobs with a local master make and use an archive of Spark's classes, with which "
+                            "later jobs start faster.\n"
+                        ),
+                        "version_added": "0.1.0",
+                        "type": "boolean",
+                        "example": None,
+                        "default": "True",
+                    },
+                },
+            }
+        },
     }

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from airflow_provider_kafka_spark.hooks.runtime.jars import REPOSITORY_VARIABLE, cache_root
+from airflow_provider_kafka_spark.hooks.runtime.jars import cache_root
+from airflow_provider_kafka_spark.hooks.runtime.settings import maven_repository
 from airflow_provider_kafka_spark.hooks.runtime.spark_home import CONNECTOR_EXCLUDES, find_spark_home
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from benchmarks import airflow_task, handwritten_job
@@ -64,7 +64,7 @@ def _variants(broker: KafkaBroker, folder: Path) -> list[Variant]:
         # Ivy keeps what it fetched here instead of in the user's home.
         "conf": {"spark.jars.ivy": str(cache_root() / "spark-ivy")},
     }
-    if mirror := os.environ.get(REPOSITORY_VARIABLE):
+    if mirror := maven_repository():
         packages["repositories"] = mirror
     excludes = ",".join(CONNECTOR_EXCLUDES)
     class_path = ":".join(map(str, connector_jars()))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import airflow_provider_kafka_spark
-from airflow_provider_kafka_spark.hooks.runtime.class_archive import SWITCH_VARIABLE
+from airflow_provider_kafka_spark.hooks.runtime.settings import CLASS_ARCHIVE
 from airflow_provider_kafka_spark.hooks.runtime.spark_home import find_spark_home
 
 #: ``request`` and ``folder`` are the job's; ``emit`` prints an event as a driver does, and ``leave`` writes a text
@@ -45,7 +45,7 @@ def driver(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, connection: Callable
     (home / "bin").mkdir(parents=True)
     (home / "jars").symlink_to(find_spark_home(environ={}).jars)
     monkeypatch.setenv("SPARK_HOME", str(home))
-    monkeypatch.setenv(SWITCH_VARIABLE, "off")
+    monkeypatch.setenv(CLASS_ARCHIVE.variable, "False")
 
     def write(body: str) -> None:
         root = str(Path(airflow_provider_kafka_spark.__file__).parents[1])

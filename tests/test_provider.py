@@ -21,8 +21,8 @@ from airflow.sdk import BaseHook, BaseOperator, BaseSensorOperator
 from airflow.triggers.base import BaseTrigger
 
 from airflow_provider_kafka_spark import __version__
-from airflow_provider_kafka_spark.hooks.runtime.jars import REPOSITORY_VARIABLE
 from airflow_provider_kafka_spark.hooks.runtime.java import find_java
+from airflow_provider_kafka_spark.hooks.runtime.settings import MAVEN_REPOSITORY, maven_repository
 from airflow_provider_kafka_spark.provider_info import get_provider_info
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
@@ -166,7 +166,7 @@ def test_a_fresh_installation_replays(fresh: Path, kafka_broker: KafkaBroker, to
         "AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps({"conn_type": "kafka", "extra": extra}),
         "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),
         # It is behind the same mirror as this one.
-        **{name: value for name, value in os.environ.items() if name == REPOSITORY_VARIABLE},
+        MAVEN_REPOSITORY.variable: maven_repository() or "",
     }
 
     run(fresh, "airflow", "db", "migrate", **environment)

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from airflow_provider_kafka_spark.core.errors import LocalServiceError
-from airflow_provider_kafka_spark.hooks.runtime.jars import CACHE_VARIABLE, REPOSITORY_VARIABLE, cache_root
+from airflow_provider_kafka_spark.hooks.runtime.jars import cache_root
+from airflow_provider_kafka_spark.hooks.runtime.settings import VARIABLE_PREFIXES
 from airflow_provider_kafka_spark.testing.owned_process import OwnedProcess
 
 _POLL_SECONDS = 0.1
@@ -56,11 +57,10 @@ class AirflowHome:
     @property
     def environment(self) -> dict[str, str]:
         """The whole environment of a process of this Airflow."""
-        ours = {CACHE_VARIABLE, REPOSITORY_VARIABLE}
         inherited = {
             name: value
             for name, value in os.environ.items()
-            if name in ours or not name.startswith((_AIRFLOW_PREFIX, "_AIRFLOW_"))
+            if name.startswith(VARIABLE_PREFIXES) or not name.startswith((_AIRFLOW_PREFIX, "_AIRFLOW_"))
         }
         return {
             **inherited,
@@ -109,14 +109,14 @@ class AirflowHome:
         kept = cache_root() / "airflow" / f"{installed}.db"
         if kept.exists() and not self.database.exists():
             self.folder.mkdir(parents=True, exist_ok=True)
-            _copy_whole(kept, self.database)
+            _copy_atomically(kept, self.database)
         else:
             is_new = not self.database.exists()
             command = [sys.executable, "-m", "airflow", "db", "migrate"]
             self.run(command, self.logs / "db-migrate.log", timeout=_MIGRATE_SECONDS)
             if is_new:
                 kept.parent.mkdir(parents=True, exist_ok=True)
-                _copy_whole(self.database, kept)
+                _copy_atomically(self.database, kept)
         marker.write_text(installed)
 
     def fail_unfinished_runs(self) -> None:
@@ -154,7 +154,7 @@ class AirflowHome:
             code = process.returncode
         if code != 0:
             got = f"exit code {code}" if code is not None else f"no end after {timeout:g} seconds"
-            raise LocalServiceError(f"Expected {process.name!r} to succeed; got {got}.\n{process.tail(60)}")
+            raise LocalServiceError(f"{process.name!r} must succeed; got {got}. Read its log.\n{process.tail(60)}")
 
 
 def _installed_distributions() -> str:
@@ -163,7 +163,7 @@ def _installed_distributions() -> str:
     return hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]
 
 
-def _copy_whole(source: Path, target: Path) -> None:
+def _copy_atomically(source: Path, target: Path) -> None:
     """Copy a file so that other processes see the whole file or none."""
     partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
     shutil.copyfile(source, partial)

@@ -12,13 +12,13 @@ from dataclasses import replace
 from http import HTTPStatus
 from http.client import HTTPException
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
 from airflow_provider_kafka_spark.core.errors import LocalServiceError
 from airflow_provider_kafka_spark.testing.airflow_home import AirflowHome
+from airflow_provider_kafka_spark.testing.managed_server import ManagedServer
 from airflow_provider_kafka_spark.testing.ports import LOOPBACK, free_ports
 
 _POLL_SECONDS = 0.5
@@ -30,7 +30,7 @@ _SERVER_ERROR_SECONDS = 120.0
 _PARTS = ("metadatabase", "scheduler", "dag_processor", "triggerer")
 
 
-class AirflowStandalone:
+class AirflowStandalone(ManagedServer):
     """``airflow standalone``, which is healthy inside ``with`` and ends after it, with all its processes.
 
     It ends with this process, even after SIGKILL, and listens on the loopback interface only.
@@ -62,7 +62,11 @@ class AirflowStandalone:
         self._process = self.home.process([sys.executable, "-m", "airflow", "standalone"], self.log)
         self._token: str | None = None
 
-    def __enter__(self) -> AirflowStandalone:
+    def start(self) -> None:
+        """Start it, and return when all parts are healthy.
+
+        :raises LocalServiceError: they were not in time; nothing is left running
+        """
         self.log.unlink(missing_ok=True)
         self._process.start()
         try:
@@ -70,12 +74,6 @@ class AirflowStandalone:
         except BaseException:
             self.stop()
             raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
     @property
     def running(self) -> bool:
@@ -136,7 +134,7 @@ class AirflowStandalone:
                 if not is_transient or not self.running or time.monotonic() > deadline:
                     text = error.read().decode(errors="replace")[:500] if isinstance(error, HTTPError) else ""
                     raise LocalServiceError(
-                        f"Expected Airflow's API to answer {path!r} at {self.url}; got {error}. {text}\n{self.tail()}"
+                        f"Airflow's API must answer {path!r} at {self.url}; got {error}. {text}\n{self.tail()}"
                     ) from error
             time.sleep(_POLL_SECONDS)
 
@@ -161,8 +159,8 @@ class AirflowStandalone:
         if not self.running:
             got = f"exit code {self._process.returncode}"
         raise LocalServiceError(
-            f"Expected Airflow to be healthy at {self.url} within {self._start_timeout:g} seconds; got "
-            f"{got}.\n{self.tail()}"
+            f"Airflow must be healthy at {self.url} within {self._start_timeout:g} seconds; got {got}. Read its log "
+            f"below.\n{self.tail()}"
         )
 
 

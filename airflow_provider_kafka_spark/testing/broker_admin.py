@@ -35,7 +35,7 @@ class BrokerAdmin:
         self.bootstrap_servers = bootstrap_servers
         self.client_config = dict(client_config or {})
         self.timeout = timeout
-        self._heard: list[str] = []
+        self._client_errors: list[str] = []
 
     def create_topic(self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> str:
         """Create a topic and return its name when every partition has a leader.
@@ -47,10 +47,10 @@ class BrokerAdmin:
 
         admin = self._admin()
         topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=dict(config or {}))
-        self._settle(admin.create_topics([topic]), f"to create topic {name!r}")
+        self._settle(admin.create_topics([topic]), f"create topic {name!r}")
         deadline = time.monotonic() + self.timeout
         while len(self._leaders(admin, name)) < partitions:
-            self._wait(deadline, f"a leader for all {partitions} partitions of the new topic {name!r}")
+            self._wait(deadline, f"have a leader for all {partitions} partitions of the new topic {name!r}")
         return name
 
     def delete_topic(self, name: str) -> None:
@@ -59,10 +59,10 @@ class BrokerAdmin:
         :raises LocalServiceError: the broker refused it, for instance because there is none of that name
         """
         admin = self._admin()
-        self._settle(admin.delete_topics([name]), f"to delete topic {name!r}")
+        self._settle(admin.delete_topics([name]), f"delete topic {name!r}")
         deadline = time.monotonic() + self.timeout
         while name in self._metadata(admin).topics:
-            self._wait(deadline, f"topic {name!r} to be gone")
+            self._wait(deadline, f"finish the deletion of topic {name!r}")
 
     def alter_topic(self, name: str, config: Mapping[str, str]) -> None:
         """Change properties of a topic; the others stay.
@@ -77,7 +77,7 @@ class BrokerAdmin:
             ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET) for key, value in config.items()
         ]
         resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=entries)
-        self._settle(admin.incremental_alter_configs([resource]), f"to set {dict(config)!r} of topic {name!r}")
+        self._settle(admin.incremental_alter_configs([resource]), f"set {dict(config)!r} of topic {name!r}")
 
     def add_partitions(self, name: str, total: int) -> None:
         """Add partitions to a topic and return once every one has a leader.
@@ -89,11 +89,11 @@ class BrokerAdmin:
 
         admin = self._admin()
         self._settle(
-            admin.create_partitions([NewPartitions(name, total)]), f"to add partitions to {name!r}, up to {total}"
+            admin.create_partitions([NewPartitions(name, total)]), f"add partitions to {name!r}, up to {total}"
         )
         deadline = time.monotonic() + self.timeout
         while len(self._leaders(admin, name)) < total:
-            self._wait(deadline, f"a leader for all {total} partitions of topic {name!r}")
+            self._wait(deadline, f"have a leader for all {total} partitions of topic {name!r}")
 
     def topics(self) -> set[str]:
         """Return the names of all topics, the broker's internal ones included."""
@@ -110,7 +110,7 @@ class BrokerAdmin:
         # Assigned to a name, because a garbage-collected client never answers.
         admin = self._admin()
         wanted = [TopicPartition(topic, partition, offset) for partition, offset in before.items()]
-        self._settle(admin.delete_records(wanted), f"to delete records of topic {topic!r} before {dict(before)!r}")
+        self._settle(admin.delete_records(wanted), f"delete records of topic {topic!r} before {dict(before)!r}")
 
     def add_acl(self, principal: str, operation: str, resource_type: str, name: str, pattern: str = "literal") -> None:
         """Add an ACL for a user, from any host. It is effective when this returns.
@@ -161,23 +161,23 @@ class BrokerAdmin:
         only_this = AclBindingFilter(*parts)
         admin = self._admin()
         if is_there:
-            self._settle(admin.create_acls([AclBinding(*parts)]), f"to add the ACL {acl!r}")
+            self._settle(admin.create_acls([AclBinding(*parts)]), f"add the ACL {acl!r}")
         else:
             deletions = admin.delete_acls([only_this])
-            self._settle(deletions, f"to remove the ACL {acl!r}")
+            self._settle(deletions, f"remove the ACL {acl!r}")
             if not any(future.result() for future in deletions.values()):
-                raise self._failed(f"to remove the ACL {acl!r}", "no such ACL")
+                raise self._failed(f"remove the ACL {acl!r}", "no such ACL")
         # The broker answers when the change is written, but it is effective only when the authorizer has read it.
         deadline = time.monotonic() + self.timeout
-        while bool(self._answer(admin.describe_acls(only_this), f"to list the ACL {acl!r}")) != is_there:
-            self._wait(deadline, f"the ACL {acl!r} to be {'there' if is_there else 'gone'}")
+        while bool(self._answer(admin.describe_acls(only_this), f"list the ACL {acl!r}")) != is_there:
+            self._wait(deadline, f"apply the change of the ACL {acl!r}")
 
     def _config(self, more: Mapping[str, Any] | None = None) -> dict[str, Any]:
         return {
             "bootstrap.servers": self.bootstrap_servers,
             # librdkafka would write to the test's stderr; failures are also returned as errors.
             "log_level": 0,
-            "error_cb": lambda error: self._heard.append(str(error)),
+            "error_cb": lambda error: self._client_errors.append(str(error)),
             # To find a starting broker at once, instead of after up to 10 seconds.
             "reconnect.backoff.max.ms": 200,
             **self.client_config,
@@ -197,16 +197,16 @@ class BrokerAdmin:
     def _metadata(self, admin: AdminClient) -> ClusterMetadata:
         from confluent_kafka import KafkaException
 
-        self._heard.clear()
+        self._client_errors.clear()
         try:
             return admin.list_topics(timeout=self.timeout)
         except KafkaException as error:
             # The reason, such as a refused login, is passed only to the callback, when the client is polled.
             deadline = time.monotonic() + _REASON_SECONDS
-            while not self._heard and time.monotonic() < deadline:
+            while not self._client_errors and time.monotonic() < deadline:
                 admin.poll(0.2)
-            reason = self._heard[0] if self._heard else error
-            raise self._failed("an answer to a metadata request", reason) from error
+            reason = self._client_errors[0] if self._client_errors else error
+            raise self._failed("answer a metadata request", reason) from error
 
     def _settle(self, futures: Mapping[Any, Future[Any]], what: str) -> None:
         for future in futures.values():
@@ -223,10 +223,9 @@ class BrokerAdmin:
             raise self._failed(what, f"nothing within {self.timeout:g} seconds")
         time.sleep(0.02)
 
-    def _failed(self, expected: str, got: object) -> LocalServiceError:
+    def _failed(self, rule: str, got: object) -> LocalServiceError:
         return LocalServiceError(
-            f"Expected {expected}; got {got}. Broker: {self.bootstrap_servers}. Check that it runs and accepts "
-            "thisrequest."
+            f"The broker at {self.bootstrap_servers} must {rule}; got {got}. Check that it runs and permits this."
         )
 
 
@@ -236,4 +235,4 @@ def _member(kind: type[_Member], name: str) -> _Member:
         return kind[name.upper()]
     except KeyError as error:
         known = [member.name.lower() for member in kind]
-        raise OptionError(f"Expected one of {known} as {kind.__name__}; got {name!r}. Correct it.") from error
+        raise OptionError(f"{kind.__name__} must be one of {known}; got {name!r}. Correct it.") from error

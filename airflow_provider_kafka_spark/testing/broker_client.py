@@ -88,7 +88,7 @@ class BrokerClient(BrokerAdmin):
             deadline = time.monotonic() + self.timeout
             touched = [partition for partition, ends in written.items() if ends != before[partition]]
             while any(self.offsets(topic)[partition] == written[partition] for partition in touched):
-                self._wait(deadline, f"the end of a transaction to show in {topic!r}")
+                self._wait(deadline, f"write the end of a transaction to {topic!r}")
 
         transaction = OpenTransaction(end)
         try:
@@ -122,7 +122,7 @@ class BrokerClient(BrokerAdmin):
             deadline = time.monotonic() + self.timeout
             while not consumer.assignment():
                 consumer.poll(0.1)
-                self._wait(deadline, f"a partition of {topic!r} for a member of group {group_id!r}")
+                self._wait(deadline, f"assign a partition of {topic!r} to a member of group {group_id!r}")
             yield
         finally:
             consumer.close()
@@ -194,7 +194,7 @@ class BrokerClient(BrokerAdmin):
             try:
                 partitions = self._leaders(self._admin(), topic)
                 if not partitions:
-                    raise self._failed(f"topic {topic!r} to exist", "no such topic, or one without leaders")
+                    raise self._failed(f"have topic {topic!r}", "no such topic, or one without leaders")
                 return {
                     partition: consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=self.timeout)
                     for partition in partitions
@@ -203,7 +203,7 @@ class BrokerClient(BrokerAdmin):
                 # The leader of a new partition may not know it yet.
                 is_transient = error.args[0].code() == KafkaError.NOT_LEADER_FOR_PARTITION
                 if not is_transient or time.monotonic() >= deadline:
-                    raise self._failed(f"the offsets of topic {topic!r}", error) from error
+                    raise self._failed(f"return the offsets of topic {topic!r}", error) from error
             time.sleep(0.05)
 
     def _produce(self, producer: Producer, topic: str, records: Iterable[Record]) -> None:
@@ -233,7 +233,7 @@ class BrokerClient(BrokerAdmin):
         unsent = producer.flush(self.timeout)
         if failures or unsent:
             got = f"{len(failures)} failures, the first: {failures[0]}" if failures else f"no answer for {unsent}"
-            raise self._failed(f"the broker to take every record for topic {topic!r}", got)
+            raise self._failed(f"take every record for topic {topic!r}", got)
 
     def _read(self, consumer: Consumer, topic: str, ends: dict[int, int]) -> list[Record]:
         from confluent_kafka import KafkaError
@@ -249,7 +249,7 @@ class BrokerClient(BrokerAdmin):
                     # The end is also reported if the last offsets have no record: transaction markers, or compacted
                     # records.
                     if error.code() != KafkaError._PARTITION_EOF:
-                        raise self._failed(f"to read topic {topic!r}", error)
+                        raise self._failed(f"serve the records of topic {topic!r}", error)
                     open_partitions.discard(partition)
                     continue
                 if offset < ends[partition]:
@@ -259,5 +259,7 @@ class BrokerClient(BrokerAdmin):
             if messages:
                 deadline = time.monotonic() + self.timeout
             elif time.monotonic() > deadline:
-                raise self._failed(f"to reach the end of topic {topic!r}", f"silence in partitions {open_partitions}")
+                raise self._failed(
+                    f"serve topic {topic!r} to its end", f"no more records of partitions {open_partitions}"
+                )
         return records

@@ -1,30 +1,20 @@
-"""Certificates for tests: a test authority that signs any certificate, including expired ones."""
+"""Certificates for tests, by trustme: an authority that signs any certificate, including expired ones."""
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta, timezone
+from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec, rsa
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+import trustme
+from cryptography.hazmat.primitives import serialization
 
-from airflow_provider_kafka_spark.core.errors import OptionError
 from airflow_provider_kafka_spark.testing.ports import LOOPBACK
 
 #: The host names of test brokers.
 LOCAL_HOSTS = (LOOPBACK, "localhost")
-
-# The clock of the verifying program may be a little slow.
-_PAST = timedelta(hours=1)
-_LIFE = timedelta(days=1)
-
-_PrivateKey = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
 
 
 class CertificateFiles(NamedTuple):
@@ -38,7 +28,7 @@ class CertificateFiles(NamedTuple):
 class Certificate:
     """A certificate with its private key, all in PEM.
 
-    :param common_name: the subject is ``CN=`` and this, so Kafka's principal is ``User:CN=`` and this
+    :param common_name: for test brokers the principal is ``User:CN=`` and this
     :param certificate_pem: the certificate alone
     :param key_pem: the key as PKCS#8, encrypted if there is a password. OpenSSL reads both, and writes the same
         encryption by default (PBES2)
@@ -69,23 +59,16 @@ class CertificateAuthority:
 
     Signing takes a millisecond, an RSA key a tenth of a second.
 
-    :param common_name: distinguishes several authorities of one test
+    :param name: distinguishes several authorities of one test
     """
 
-    def __init__(self, common_name: str = "Testing CA") -> None:
-        self._key = ec.generate_private_key(ec.SECP256R1())
-        name = _name(common_name)
-        now = datetime.now(timezone.utc)
-        # Valid for longer than any certificate of a test.
-        builder = _builder(name, name, self._key, now - timedelta(days=3650), now + timedelta(days=3650))
-        builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        builder = builder.add_extension(_key_usage(signs_certificates=True), critical=True)
-        self._certificate = builder.sign(self._key, hashes.SHA256())
+    def __init__(self, name: str = "Testing CA") -> None:
+        self._authority = trustme.CA(organization_unit_name=name)
 
     @property
     def ca_pem(self) -> str:
         """The authority's own certificate."""
-        return _pem(self._certificate)
+        return self._authority.cert_pem.bytes().decode()
 
     def write(self, folder: Path) -> Path:
         """Write :attr:`ca_pem` as ``ca.crt`` into a folder and return the file."""
@@ -107,42 +90,25 @@ class CertificateAuthority:
 
         :param common_name: a name that is also a good file name, such as ``"broker"`` or ``"alice"``
         :param hosts: the names and IP addresses under which a client may reach the server
-        :param valid_from: with a time zone; an hour ago by default, or earlier if ``valid_until`` asks for it
-        :param valid_until: with a time zone; a day after now by default. One in the past makes an expired certificate
+        :param valid_from: in the future for a certificate that is not yet valid
+        :param valid_until: in the past for an expired certificate
         :param password: encrypts ``key_pem``
         :param rsa_key: an RSA key of 2048 bits instead of one on the curve P-256
-        :raises OptionError: the certificate would end before it begins, or a time has no time zone
         """
-        now = datetime.now(timezone.utc)
-        until = now + _LIFE if valid_until is None else valid_until
-        begin = valid_from
-        if begin is None and until.tzinfo is not None:
-            begin = min(now, until) - _PAST
-        if begin is None or begin.tzinfo is None or until.tzinfo is None or begin >= until:
-            raise OptionError(
-                "Expected valid_from to be before valid_until, both with a time zone, such as "
-                f"datetime.now(timezone.utc) + timedelta(days=1); got {valid_from} and {valid_until}. Correct them."
-            )
-        key: _PrivateKey = rsa.generate_private_key(65537, 2048) if rsa_key else ec.generate_private_key(ec.SECP256R1())
-        builder = _builder(_name(common_name), self._certificate.subject, key, begin, until)
-        builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        builder = builder.add_extension(_key_usage(signs_certificates=False), critical=True)
-        builder = builder.add_extension(
-            x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False
+        issued = self._authority.issue_cert(
+            *hosts,
+            common_name=common_name,
+            not_before=valid_from,
+            not_after=valid_until,
+            key_type=trustme.KeyType.RSA if rsa_key else trustme.KeyType.ECDSA,
         )
-        builder = builder.add_extension(
-            x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False
-        )
-        if hosts:
-            names = x509.SubjectAlternativeName([_host(host) for host in hosts])
-            builder = builder.add_extension(names, critical=False)
-        pkcs8, traditional = serialization.PrivateFormat.PKCS8, serialization.PrivateFormat.TraditionalOpenSSL
+        traditional = issued.private_key_pem.bytes()
         return Certificate(
             common_name=common_name,
-            certificate_pem=_pem(builder.sign(self._key, hashes.SHA256())),
-            key_pem=_key_pem(key, pkcs8, password),
-            plain_key_pem=_key_pem(key, pkcs8),
-            traditional_key_pem=_key_pem(key, traditional),
+            certificate_pem=issued.cert_chain_pems[0].bytes().decode(),
+            key_pem=_pkcs8(traditional, password),
+            plain_key_pem=_pkcs8(traditional),
+            traditional_key_pem=traditional.decode(),
             password=password,
         )
 
@@ -154,43 +120,7 @@ def write_secret(file: Path, text: str) -> None:
     file.write_text(text)
 
 
-def _builder(
-    subject: x509.Name, issuer: x509.Name, key: _PrivateKey, begin: datetime, until: datetime
-) -> x509.CertificateBuilder:
-    builder = x509.CertificateBuilder().subject_name(subject).issuer_name(issuer).public_key(key.public_key())
-    builder = builder.serial_number(x509.random_serial_number()).not_valid_before(begin).not_valid_after(until)
-    return builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-
-
-def _name(common_name: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
-
-
-def _host(host: str) -> x509.GeneralName:
-    try:
-        return x509.IPAddress(ipaddress.ip_address(host))
-    except ValueError:
-        return x509.DNSName(host)
-
-
-def _key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
-    return x509.KeyUsage(
-        digital_signature=True,
-        key_encipherment=not signs_certificates,
-        key_cert_sign=signs_certificates,
-        crl_sign=signs_certificates,
-        content_commitment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        encipher_only=False,
-        decipher_only=False,
-    )
-
-
-def _pem(certificate: x509.Certificate) -> str:
-    return certificate.public_bytes(serialization.Encoding.PEM).decode()
-
-
-def _key_pem(key: _PrivateKey, form: serialization.PrivateFormat, password: str | None = None) -> str:
+def _pkcs8(key_pem: bytes, password: str | None = None) -> str:
+    key = serialization.load_pem_private_key(key_pem, None)
     encryption = serialization.BestAvailableEncryption(password.encode()) if password else serialization.NoEncryption()
-    return key.private_bytes(serialization.Encoding.PEM, form, encryption).decode()
+    return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, encryption).decode()

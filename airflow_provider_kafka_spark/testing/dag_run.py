@@ -65,11 +65,11 @@ def _run(dag_id: str, result: Path, date: str | None) -> int:
         sys.stderr.write(f"There is no DAG {dag_id!r} in {bag.dag_folder}; import errors: {bag.import_errors}\n")
         return 1
     run = dag.test(logical_date=logical_date)
-    result.write_text(json.dumps(_what_it_left(run)))
+    result.write_text(json.dumps(_result(run)))
     return 0 if run.state == "success" else 1
 
 
-def _what_it_left(run: Any) -> dict[str, Any]:
+def _result(run: Any) -> dict[str, Any]:
     from airflow.models.xcom import XComModel
     from airflow.utils.session import create_session
 

@@ -62,7 +62,7 @@ class DagRuns(ManagedServer):
         :raises LocalServiceError: the run did not succeed, or not in time.
         """
         if self._requests is None:
-            raise LocalServiceError(f"Expected runs of DAG {dag_id!r} inside `with`; the process does not run.")
+            raise self._not_running()
         result = self._home.scratch / f"{dag_id}-{time.time_ns()}.json"
         code = Path(f"{result}.code")
         log.unlink(missing_ok=True)
@@ -82,7 +82,7 @@ class DagRuns(ManagedServer):
             code.unlink()
         if got != "exit code 0":
             end = log.read_text(errors="replace")[-6000:] if log.exists() else self._process.tail(60)
-            raise LocalServiceError(f"Expected a run of DAG {dag_id!r} to succeed; got {got}. The end of {log}:\n{end}")
-        left: dict[str, Any] = json.loads(result.read_text())
+            raise LocalServiceError(f"The run of DAG {dag_id!r} must succeed; got {got}. The end of {log}:\n{end}")
+        content: dict[str, Any] = json.loads(result.read_text())
         result.unlink()
-        return left
+        return content

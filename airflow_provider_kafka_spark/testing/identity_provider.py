@@ -61,9 +61,7 @@ class IdentityProvider(ManagedServer):
         :raises LocalServiceError: it does not run
         """
         if self._server is None:
-            raise LocalServiceError(
-                "Expected the identity provider to run; it does not. Enter it by `with`, or start() it."
-            )
+            raise self._not_running()
         return f"http://{LOOPBACK}:{self._server.server_port}"
 
     @property
@@ -97,9 +95,7 @@ class IdentityProvider(ManagedServer):
         :raises LocalServiceError: it runs already
         """
         if self._server is not None:
-            raise LocalServiceError(
-                f"Expected this identity provider not to run yet; it does, at {self.issuer}. Stop it first."
-            )
+            raise self._already_running(self.issuer)
         self._server = ThreadingHTTPServer((LOOPBACK, 0), _handler(self))
         self._thread = Thread(
             target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, name="identity-provider", daemon=True
@@ -120,8 +116,8 @@ class IdentityProvider(ManagedServer):
         thread.join(_REQUEST_SECONDS)
         if thread.is_alive():
             raise LocalServiceError(
-                f"Expected the identity provider's thread to end within {_REQUEST_SECONDS:g} seconds; it did not. "
-                "Look for a request that is still being answered."
+                f"The identity provider's thread must end within {_REQUEST_SECONDS:g} seconds; it still runs. Look for "
+                "a request that is still being answered."
             )
 
     def revoke(self, client_id: str) -> None:

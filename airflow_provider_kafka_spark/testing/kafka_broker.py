@@ -165,8 +165,8 @@ class KafkaBroker(BrokerClient, ManagedServer):
         config = self._listener_config("SASL_SSL" if tls else "SASL_PLAINTEXT")
         if mechanism not in security.mechanisms():
             raise OptionError(
-                f"Expected one of the broker's mechanisms {security.mechanisms()}; got {mechanism!r}. PLAIN needs "
-                "sasl_users, GSSAPI kerberos, and OAUTHBEARER an identity_provider."
+                f"mechanism must be one of the broker's mechanisms {security.mechanisms()}; got {mechanism!r}. PLAIN "
+                "needs sasl_users, GSSAPI kerberos, and OAUTHBEARER an identity_provider."
             )
         config["sasl.mechanism"] = mechanism
         if mechanism == "GSSAPI" and self.kerberos:
@@ -179,7 +179,7 @@ class KafkaBroker(BrokerClient, ManagedServer):
         users = provider.clients if provider else self.sasl_users
         if user not in users:
             raise OptionError(
-                f"Expected one of the users {sorted(users)} for {mechanism}; got {user!r}. Add it where they are given."
+                f"user must be one of {sorted(users)} for {mechanism}; got {user!r}. Add the user where they are given."
             )
         if provider:
             return config | {
@@ -200,7 +200,7 @@ class KafkaBroker(BrokerClient, ManagedServer):
             self._wait_until_ready(self.start_timeout)
             return
         if self._process is not None:
-            raise LocalServiceError(f"Expected this broker not to run yet; it does, at {self.bootstrap_servers}.")
+            raise self._already_running(self.bootstrap_servers)
         check_users(self.sasl_users)
         java = find_java(minimum=17).executable
         classpath = os.pathsep.join(str(jar) for jar in jars.resolve(COORDINATES))
@@ -237,7 +237,7 @@ class KafkaBroker(BrokerClient, ManagedServer):
         :raises LocalServiceError: it was never started, or does not answer in time
         """
         if self._process is None:
-            raise LocalServiceError("Expected a broker that was started; got none. Call start() first.")
+            raise self._not_running()
         self._process.stop()
         self._process.start()
         self._wait_until_ready(self.start_timeout)
@@ -315,7 +315,7 @@ class KafkaBroker(BrokerClient, ManagedServer):
         }[listener]
         if not servers:
             raise OptionError(
-                f"Expected a running broker with a listener {listener}; there is none. SASL_PLAINTEXT needs "
+                f"The broker must run and have a listener {listener}; there is none. SASL_PLAINTEXT needs "
                 "sasl_users, kerberos or an identity_provider, SSL needs tls, and SASL_SSL both."
             )
         config = {"bootstrap.servers": servers, "security.protocol": listener}
@@ -326,7 +326,7 @@ class KafkaBroker(BrokerClient, ManagedServer):
             time.sleep(0.02)
         if self._process is None or self._process.returncode != 0:
             raise LocalServiceError(
-                f"Expected Kafka's storage tool to format {self._folder}; got exit code "
+                f"The broker's folder must be formatted by Kafka's storage tool; got exit code "
                 f"{self._process and self._process.returncode}. Check the properties that were given.\n{self.log}"
             )
 
@@ -352,8 +352,8 @@ class KafkaBroker(BrokerClient, ManagedServer):
             got = f"cluster {metadata.cluster_id!r} with {len(metadata.brokers)} brokers"
             time.sleep(0.05)
         raise LocalServiceError(
-            f"Expected a Kafka broker to answer at {self.bootstrap_servers} within {self.start_timeout:g} seconds; "
-            f"got {got}. {'Start it' if self._is_existing else 'Read its log below'}.\n{self.log}"
+            f"A Kafka broker must answer at {self.bootstrap_servers} within {self.start_timeout:g} seconds; got "
+            f"{got}. {'Start it' if self._is_existing else 'Read its log below'}.\n{self.log}"
         )
 
 
@@ -372,14 +372,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     if len(users) != len(options.sasl_user):
         parser.error("--sasl-user: expected NAME:PASSWORD, each name once")
 
-    told_to_stop = Event()
+    stop_requested = Event()
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda _number, _frame: told_to_stop.set())
+        signal.signal(number, lambda _number, _frame: stop_requested.set())
     with KafkaBroker(port=options.port, sasl_users=users) as broker:
         print(broker.bootstrap_servers, flush=True)  # noqa: T201
         if broker.sasl_bootstrap_servers:
             print(f"SASL_PLAINTEXT {broker.sasl_bootstrap_servers}", flush=True)  # noqa: T201
-        while not told_to_stop.wait(1.0) and broker.running:
+        while not stop_requested.wait(1.0) and broker.running:
             pass
         if not broker.running:
             print(broker.log, file=sys.stderr)  # noqa: T201

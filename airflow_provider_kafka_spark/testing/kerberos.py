@@ -1,4 +1,8 @@
-"""A real Kerberos on this machine: MIT's key distribution centre, with its own realm, principals and files."""
+"""A real Kerberos on this machine: MIT's key distribution centre, with its own realm, principals and files.
+
+The library k5test is no replacement: its ports are fixed, passwords are arguments of its programs, and its KDC outlives
+a process that is killed.
+"""
 
 from __future__ import annotations
 
@@ -179,7 +183,7 @@ class Kdc(ManagedServer):
         :raises LocalServiceError: it is not installed, or did not in time; nothing is left running
         """
         if self._folder is not None:
-            raise LocalServiceError(f"Expected this KDC not to run yet; it does, with {self.krb5_conf}. Stop it first.")
+            raise self._already_running(self.krb5_conf)
         start_on_free_ports(self._start_once, self.stop, lambda: self._process.tail(200) if self._process else "")
 
     def stop(self) -> None:
@@ -239,14 +243,14 @@ class Kdc(ManagedServer):
                 got = error
             time.sleep(0.05)
         raise LocalServiceError(
-            f"Expected the KDC of {self.realm} to give out a ticket within {self.start_timeout:g} seconds; got {got}. "
-            f"Read its log below.\n{self.log}"
+            f"The KDC of {self.realm} must issue a ticket within {self.start_timeout:g} seconds; got {got}. Read its "
+            f"log below.\n{self.log}"
         )
 
     @property
     def _home(self) -> Path:
         if self._folder is None:
-            raise LocalServiceError("Expected the KDC to run; it does not. Enter it by `with`, or start() it.")
+            raise self._not_running()
         return self._folder
 
     @property
@@ -260,7 +264,7 @@ class Kdc(ManagedServer):
         library = find_clock_library()
         if library is None:
             raise LocalServiceError(
-                f"Expected libfaketime for a KDC with clock_offset={self.clock_offset}; there is none. Install it: "
+                f"libfaketime must be installed for clock_offset={self.clock_offset}; there is none. Run: "
                 f"{CLOCK_INSTALL_COMMAND}"
             )
         offset = f"FAKETIME={self.clock_offset.total_seconds():+f}"
@@ -277,8 +281,8 @@ class Kdc(ManagedServer):
         short = principal.removesuffix(f"@{self.realm}")
         if not _PRINCIPAL.fullmatch(short):
             raise OptionError(
-                f"Expected a principal such as 'alice', 'kafka/localhost' or 'alice@{self.realm}'; got {principal!r}. "
-                "Choose another name."
+                f"principal must be a user or a service of {self.realm}, such as 'alice' or 'kafka/localhost'; got "
+                f"{principal!r}. Choose another name."
             )
         return short
 
@@ -307,8 +311,8 @@ class Kdc(ManagedServer):
 
     def _failed(self, tool: str, arguments: Sequence[str], got: str, output: object) -> LocalServiceError:
         return LocalServiceError(
-            f"Expected `{tool} {' '.join(arguments)}` to succeed in realm {self.realm}; got {got}. What it said is "
-            f"below, and what the KDC said.\n{output}\n{self.log}"
+            f"`{tool} {' '.join(arguments)}` must succeed in realm {self.realm}; got {got}. Read its output and the "
+            f"KDC's log below.\n{output}\n{self.log}"
         )
 
 
@@ -326,6 +330,6 @@ def _installed(tool: str) -> Path:
     found = _find(tool)
     if found is None:
         raise LocalServiceError(
-            f"Expected MIT Kerberos with {', '.join(_TOOLS)}; there is no {tool}. Install it: {INSTALL_COMMAND}"
+            f"MIT Kerberos must be installed with {', '.join(_TOOLS)}; there is no {tool}. Run: {INSTALL_COMMAND}"
         )
     return Path(found)

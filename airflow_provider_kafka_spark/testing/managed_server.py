@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
+from airflow_provider_kafka_spark.core.errors import LocalServiceError
 from airflow_provider_kafka_spark.hooks.managed_resource import ManagedResource
 
 if TYPE_CHECKING:
@@ -27,6 +28,18 @@ class ManagedServer(ManagedResource, ABC):
 
     def close(self) -> None:
         self.stop()
+
+    def _already_running(self, where: object) -> LocalServiceError:
+        """The error of a second :meth:`start`."""
+        return LocalServiceError(
+            f"{type(self).__name__} must be stopped before it is started; it runs ({where}). Call stop() first."
+        )
+
+    def _not_running(self) -> LocalServiceError:
+        """The error of a use that needs the running server."""
+        return LocalServiceError(
+            f"{type(self).__name__} must run; it does not. Use it inside `with`, or call start() first."
+        )
 
     def __enter__(self) -> Self:
         # A start is also refused because the server runs already, and then it must go on running.

@@ -80,7 +80,7 @@ class OwnedProcess(ManagedServer):
         :raises LocalServiceError: it runs already, or could not be started at all
         """
         if self.running:
-            raise LocalServiceError(f"Expected {self.name} not to run yet; it does. Stop it before you start it again.")
+            raise self._already_running(self.name)
         arguments = [str(os.getpid()), str(self.grace), str(self.remove_if_orphaned or ""), *self.command]
         try:
             with self.log.open("ab") as log, _starting:
@@ -96,8 +96,8 @@ class OwnedProcess(ManagedServer):
                 )
         except OSError as error:
             raise LocalServiceError(
-                f"Expected to start {self.name} with its log at {self.log}; got {error}. "
-                f"Check that the folders exist and may be written."
+                f"{self.name} must start, with its log at {self.log}; got {error}. Check that the folders exist and "
+                "may be written."
             ) from error
 
     def stop(self) -> None:
@@ -126,8 +126,8 @@ class OwnedProcess(ManagedServer):
             self._process.wait(patience)
         except subprocess.TimeoutExpired as error:
             raise LocalServiceError(
-                f"Expected {self.name} to end within {patience:g} seconds; it did not. "
-                f"Look at process {self._process.pid} and its child.\n{self.tail()}"
+                f"{self.name} must end within {patience:g} seconds; it still runs. Look at process "
+                f"{self._process.pid} and its child.\n{self.tail()}"
             ) from error
 
     def tail(self, lines: int = 40) -> str:

@@ -28,15 +28,15 @@ def main(argv: Sequence[str]) -> int:
     Returns the command's exit code, or 128 plus the signal that ended it.
     """
     owner, grace, folder, command = int(argv[0]), float(argv[1]), argv[2], argv[3:]
-    told_to_stop = False
+    stop_requested = False
 
     def stop(_signal: int, _frame: FrameType | None) -> None:
-        nonlocal told_to_stop
-        told_to_stop = True
+        nonlocal stop_requested
+        stop_requested = True
 
     def kill(_signal: int, _frame: FrameType | None) -> None:
-        nonlocal told_to_stop, grace
-        told_to_stop, grace = True, 0.0
+        nonlocal stop_requested, grace
+        stop_requested, grace = True, 0.0
 
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, stop)
@@ -46,7 +46,7 @@ def main(argv: Sequence[str]) -> int:
     # A separate session, so that the whole group can be ended without ending this process.
     child = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
     # The parent's id, not a pipe: every process that the owner forks keeps a pipe's end open.
-    while child.poll() is None and not told_to_stop and os.getppid() == owner:
+    while child.poll() is None and not stop_requested and os.getppid() == owner:
         time.sleep(_POLL_SECONDS)
     _end(child, grace)
     if folder and os.getppid() != owner:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 _BEGIN = re.compile(r"^\d{4}-\d\d-\d\dT\S+ \[\w+ *\] (.*)$")
 _END = re.compile(r"^(.*?)\s+\[([\w.]+)\] .*loc=\S+")
-_OURS = "airflow.task.operators.airflow_provider_kafka_spark."
+_OPERATORS = "airflow.task.operators.airflow_provider_kafka_spark."
 
 
 class TaskLog:
@@ -34,7 +34,7 @@ class TaskLog:
             if end:
                 message = "\n".join([*self._entry[:-1], end[1]])
                 self._entry = []
-                if end[2].startswith(_OURS):
+                if end[2].startswith(_OPERATORS):
                     yield message
 
     def _new_lines(self) -> list[str]:

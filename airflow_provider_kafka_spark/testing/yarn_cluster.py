@@ -144,7 +144,7 @@ class YarnCluster(ManagedServer):
         deadline = time.monotonic() + timeout
         while left := [app["id"] for app in self.applications() if app["state"] not in _FINAL_STATES]:
             if time.monotonic() > deadline:
-                raise self._failed(f"all applications to end within {timeout:g} seconds", f"{left} still running")
+                raise self._failed(f"end all applications within {timeout:g} seconds", f"{left} still running")
             for application in left:
                 self._put_killed(application)
             time.sleep(0.2)
@@ -155,7 +155,7 @@ class YarnCluster(ManagedServer):
         :raises LocalServiceError: it was not in time; nothing is left running
         """
         if self._folder is not None:
-            raise LocalServiceError(f"Expected this cluster not to run yet; it does, at {self.web_address}.")
+            raise self._already_running(self.web_address)
         java = find_java(minimum=17).executable.resolve()
         classpath = os.pathsep.join(str(jar) for jar in jars.resolve(COORDINATES))
         start_on_free_ports(
@@ -240,12 +240,12 @@ class YarnCluster(ManagedServer):
                 if any(node["id"].endswith(f":{self._node_port}") and node["state"] == "RUNNING" for node in nodes):
                     return
             time.sleep(0.1)
-        raise self._failed(f"a running node within {self.start_timeout:g} seconds", got)
+        raise self._failed(f"have a running node within {self.start_timeout:g} seconds", got)
 
     @property
     def _home(self) -> Path:
         if self._folder is None:
-            raise LocalServiceError("Expected the YARN cluster to run; it does not. Enter it by `with`, or start() it.")
+            raise self._not_running()
         return self._folder
 
     def _list(self, outer: str, inner: str) -> list[dict[str, Any]]:
@@ -265,10 +265,8 @@ class YarnCluster(ManagedServer):
         with urllib.request.urlopen(request, timeout=10):  # noqa: S310
             pass
 
-    def _failed(self, expected: str, got: object) -> LocalServiceError:
-        return LocalServiceError(
-            f"Expected {expected}; got {got}. YARN: {self.web_address}. Read its logs below.\n{self.log}"
-        )
+    def _failed(self, rule: str, got: object) -> LocalServiceError:
+        return LocalServiceError(f"YARN at {self.web_address} must {rule}; got {got}. Read its logs below.\n{self.log}")
 
 
 def _core_site(folder: Path) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The reference lists, in addition to parameters: keys of results, options, environment variables."""
+"""The reference lists, in addition to parameters: keys of results, options, configuration."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from airflow_provider_kafka_spark.core.errors import OptionError
 from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
 from airflow_provider_kafka_spark.core.options import check_sink_options, check_source_options
 from airflow_provider_kafka_spark.core.plan import ReplayPlan, Target
+from airflow_provider_kafka_spark.hooks.runtime.settings import CACHE_FOLDER, CLASS_ARCHIVE, MAVEN_REPOSITORY
+from airflow_provider_kafka_spark.provider_info import get_provider_info
 
-_CHECKOUT = Path(__file__).parents[2]
-_REFERENCE = _CHECKOUT / "docs" / "reference"
+_REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 _PLAN = ReplayPlan("a", "b", Target("copy"), OffsetRanges([]))
 
 
@@ -54,9 +55,10 @@ def test_a_source_option_that_is_listed_as_permitted_is_permitted(option: str) -
     assert check_source_options({option: "1"}) == {option: "1"}
 
 
-def test_every_environment_variable_of_the_package_is_listed() -> None:
-    modules = (_CHECKOUT / "airflow_provider_kafka_spark").rglob("*.py")
-    read = {name for file in modules for name in re.findall(r'"(AIRFLOW_KAFKA_SPARK_[A-Z_]+)"', file.read_text())}
-    listed = _first_cells("configuration.md", "Environment variables of this package")
+def test_the_options_of_airflows_configuration_and_their_earlier_names() -> None:
+    (section,) = get_provider_info()["config"].values()
+    settings = (CACHE_FOLDER, MAVEN_REPOSITORY, CLASS_ARCHIVE)
 
-    assert read == set(listed)
+    listed = _first_cells("configuration.md", "Section `[kafka_spark]`")
+    assert listed == [*section["options"], *(setting.earlier_variable for setting in settings)]
+    assert [setting.option for setting in settings] == list(section["options"])

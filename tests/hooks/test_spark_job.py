@@ -24,7 +24,7 @@ from airflow_provider_kafka_spark.core.errors import (
     SparkSubmitNotFoundError,
 )
 from airflow_provider_kafka_spark.hooks import spark_job
-from airflow_provider_kafka_spark.hooks.runtime.jars import CACHE_VARIABLE, REPOSITORY_VARIABLE
+from airflow_provider_kafka_spark.hooks.runtime.settings import CACHE_FOLDER, MAVEN_REPOSITORY
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 
 Connection = Callable[..., None]
@@ -230,10 +230,12 @@ def test_a_connector_version_that_does_not_exist(monkeypatch: pytest.MonkeyPatch
     """A coordinate that the repository does not have is named, with the variable for a mirror."""
     coordinate = "org.apache.spark:spark-sql-kafka-0-10_2.13:9.9.9"
     (tmp_path / "repository").mkdir()
-    monkeypatch.setenv(REPOSITORY_VARIABLE, (tmp_path / "repository").as_uri())
-    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setenv(MAVEN_REPOSITORY.variable, (tmp_path / "repository").as_uri())
+    monkeypatch.setenv(CACHE_FOLDER.variable, str(tmp_path / "cache"))
 
-    fails(SparkJobHook(kafka_connector=coordinate), JarError, coordinate, "Check the version", REPOSITORY_VARIABLE)
+    fails(
+        SparkJobHook(kafka_connector=coordinate), JarError, coordinate, "Check the version", MAVEN_REPOSITORY.variable
+    )
 
 
 def test_a_provided_connector_is_taken_at_its_word() -> None:

@@ -42,7 +42,7 @@ from airflow_provider_kafka_spark.core.errors import (
     TargetError,
     UnknownTopicError,
 )
-from airflow_provider_kafka_spark.hooks.runtime.jars import CACHE_VARIABLE, REPOSITORY_VARIABLE
+from airflow_provider_kafka_spark.hooks.runtime.settings import CACHE_FOLDER, CLASS_ARCHIVE, MAVEN_REPOSITORY, Setting
 from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
 from airflow_provider_kafka_spark.operators.kafka_to_kafka import KafkaToKafkaOperator
 from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
@@ -268,9 +268,19 @@ def no_connector_for_this_spark(w: World) -> Arguments:
     (home / "jars/spark-core_2.13-9.9.9.jar").touch()
     repository.mkdir()
     w.monkeypatch.setenv("SPARK_HOME", str(home))
-    w.monkeypatch.setenv(REPOSITORY_VARIABLE, repository.as_uri())
-    w.monkeypatch.setenv(CACHE_VARIABLE, str(w.folder / "cache"))
+    w.monkeypatch.setenv(MAVEN_REPOSITORY.variable, repository.as_uri())
+    w.monkeypatch.setenv(CACHE_FOLDER.variable, str(w.folder / "cache"))
     return replay_with()(w)
+
+
+def setting(setting: Setting, value: str) -> Make:
+    """Airflow's configuration with a wrong value."""
+
+    def make(w: World) -> Arguments:
+        w.monkeypatch.setenv(setting.variable, value)
+        return replay_with()(w)
+
+    return make
 
 
 def empty_connector_folder(w: World) -> Arguments:
@@ -657,8 +667,16 @@ ROWS = [
         id="no-spark-submit",
     ),
     row(
-        JarError, no_connector_for_this_spark, "spark-sql-kafka-0-10_2.13:9.9.9", REPOSITORY_VARIABLE,
+        JarError, no_connector_for_this_spark, "spark-sql-kafka-0-10_2.13:9.9.9", MAVEN_REPOSITORY.variable,
         id="no-connector-for-this-spark",
+    ),
+    row(
+        OptionError, setting(CACHE_FOLDER, "cache"), "[kafka_spark] cache_folder", "absolute path", "got 'cache'",
+        id="cache-folder-relative",
+    ),
+    row(
+        OptionError, setting(CLASS_ARCHIVE, "maybe"), "[kafka_spark] class_archive", "True or False", "got 'maybe'",
+        id="class-archive-neither-on-nor-off",
     ),
     row(
         JarError, empty_connector_folder, "kafka_connector", "{folder}/jars", "Maven coordinate",

@@ -81,7 +81,7 @@ class StandaloneCluster(ManagedServer):
         while self._state()["coresused"] or list(self.local_dir.glob("*/executor-*")):
             if time.monotonic() > deadline:
                 raise LocalServiceError(
-                    f"Expected every executor to end within {timeout:g} seconds; got {self.applications()}.\n{self.log}"
+                    f"Every executor must end within {timeout:g} seconds; got {self.applications()}.\n{self.log}"
                 )
             time.sleep(0.2)
 
@@ -145,7 +145,7 @@ class StandaloneCluster(ManagedServer):
                 return found[1]
             time.sleep(0.1)
         raise LocalServiceError(
-            f"Expected {pattern.pattern!r} in {log} within {self.start_timeout:g} seconds. Read the logs.\n{self.log}"
+            f"{log} must have {pattern.pattern!r} within {self.start_timeout:g} seconds. Read the logs.\n{self.log}"
         )
 
     def _state(self) -> dict[str, Any]:
@@ -156,5 +156,5 @@ class StandaloneCluster(ManagedServer):
     @property
     def _home(self) -> Path:
         if self._folder is None:
-            raise LocalServiceError("Expected the cluster to run; it does not. Enter it by `with`.")
+            raise self._not_running()
         return self._folder

@@ -12,7 +12,6 @@ from threading import Thread
 
 import pytest
 
-from airflow_provider_kafka_spark.core.errors import OptionError
 from airflow_provider_kafka_spark.testing.certificates import Certificate, CertificateAuthority
 
 _NOW = datetime.now(timezone.utc)
@@ -118,20 +117,6 @@ def test_files_keep_the_key_secret(authority: CertificateAuthority, tmp_path: Pa
     assert authority.write(tmp_path).read_text() == authority.ca_pem
     assert "PRIVATE KEY" not in repr(certificate)
     assert "s3cret" not in repr(certificate)
-
-
-@pytest.mark.parametrize(
-    "valid",
-    [
-        pytest.param({"valid_from": _NOW, "valid_until": _NOW}, id="ends-as-it-begins"),
-        pytest.param({"valid_from": _NOW.replace(tzinfo=None)}, id="begin-without-zone"),
-        pytest.param({"valid_until": _NOW.replace(tzinfo=None)}, id="end-without-zone"),
-    ],
-)
-def test_times_that_make_no_sense_are_refused(authority: CertificateAuthority, valid: dict[str, datetime]) -> None:
-    """A mistake in a test is not a certificate that is refused for another reason than the test thinks."""
-    with pytest.raises(OptionError, match="valid_from to be before valid_until, both with a time zone"):
-        authority.issue("broker", **valid)
 
 
 def _load(context: ssl.SSLContext, certificate: Certificate, folder: Path) -> None:

@@ -111,11 +111,11 @@ def test_a_mistaken_request_gets_an_error(
 def test_a_provider_that_was_stopped_answers_nobody() -> None:
     """Its port is free, its addresses are an error, and it can be started again."""
     provider = IdentityProvider({"copier": "s3cret"})
-    with pytest.raises(LocalServiceError, match="Enter it by `with`"):
+    with pytest.raises(LocalServiceError, match="IdentityProvider must run"):
         _ = provider.token_url
     with provider:
         url = provider.token_url
-        with pytest.raises(LocalServiceError, match="not to run yet"):
+        with pytest.raises(LocalServiceError, match="IdentityProvider must be stopped"):
             provider.start()
     provider.stop()
     with pytest.raises(urllib.error.URLError):

@@ -117,7 +117,7 @@ def test_a_topic_name_can_be_used_again(kafka_broker: KafkaBroker, topic: TopicF
 
 def test_a_topic_that_nobody_created_is_not_there(kafka_broker: KafkaBroker) -> None:
     """A misspelt name is an error, not a new topic."""
-    with pytest.raises(LocalServiceError, match="'misspelt' to exist"):
+    with pytest.raises(LocalServiceError, match="must have topic 'misspelt'"):
         kafka_broker.consume("misspelt")
     assert "misspelt" not in kafka_broker.topics()
 
@@ -219,7 +219,7 @@ def test_a_killed_broker_comes_back_with_its_data() -> None:
         assert [r.value for r in broker.consume("kept")] == [b"x"]
         broker.restart()
         assert [r.value for r in broker.consume("kept")] == [b"x"]
-    with pytest.raises(LocalServiceError, match="Call start"):
+    with pytest.raises(LocalServiceError, match="KafkaBroker must run"):
         KafkaBroker().restart()
 
 

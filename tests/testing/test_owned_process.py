@@ -109,7 +109,7 @@ def test_tail_returns_the_end_of_the_log(tmp_path: Path) -> None:
 
 def test_a_log_that_cannot_be_written_is_a_named_error(tmp_path: Path) -> None:
     """The error for a failed start has the name and the path of the log."""
-    with pytest.raises(LocalServiceError, match=r"start thing with its log at .*/missing/log"):
+    with pytest.raises(LocalServiceError, match=r"thing must start, with its log at .*/missing/log"):
         OwnedProcess(["true"], tmp_path / "missing" / "log", name="thing").start()
 
 
@@ -117,7 +117,7 @@ def test_starting_twice_is_refused(tmp_path: Path) -> None:
     """A second start would leave the first command without an owner."""
     with (
         OwnedProcess(["sleep", "600"], tmp_path / "log") as process,
-        pytest.raises(LocalServiceError, match="sleep not to run yet"),
+        pytest.raises(LocalServiceError, match=r"must be stopped .* it runs \(sleep\)"),
     ):
         process.start()
 

@@ -45,7 +45,7 @@ def test_killing_no_applications_is_done_at_once(yarn_cluster: YarnCluster) -> N
 
 def test_a_cluster_that_does_not_run_has_no_configuration() -> None:
     """Using it outside of with is an error that says so."""
-    with pytest.raises(LocalServiceError, match="Enter it by `with`"):
+    with pytest.raises(LocalServiceError, match="YarnCluster must run"):
         _ = YarnCluster().conf_dir
 
 

@@ -22,10 +22,9 @@ from airflow_provider_kafka_spark.hooks.runtime.child_environment import child_e
 from airflow_provider_kafka_spark.hooks.runtime.jars import cache_root
 from airflow_provider_kafka_spark.hooks.runtime.java import Java
 from airflow_provider_kafka_spark.hooks.runtime.private_folder import check_private, make_private
+from airflow_provider_kafka_spark.hooks.runtime.settings import class_archive_enabled
 from airflow_provider_kafka_spark.hooks.runtime.spark_home import SparkHome
 
-#: Set to ``off`` to do without.
-SWITCH_VARIABLE = "AIRFLOW_KAFKA_SPARK_CLASS_ARCHIVE"
 _OLDEST_JAVA = 13
 _TRIAL_SECONDS = 60
 #: Suppresses the JVM's warnings about classes that cannot be archived.
@@ -65,7 +64,7 @@ class ClassArchive:
 
     @property
     def is_wanted(self) -> bool:
-        return self.java.major >= _OLDEST_JAVA and os.environ.get(SWITCH_VARIABLE, "").lower() != "off"
+        return class_archive_enabled() and self.java.major >= _OLDEST_JAVA
 
     @property
     def is_ready(self) -> bool:

@@ -26,10 +26,13 @@ from airflow_provider_kafka_spark.core.errors import JarError
 from airflow_provider_kafka_spark.hooks.runtime.child_environment import child_environment
 from airflow_provider_kafka_spark.hooks.runtime.java import find_java
 from airflow_provider_kafka_spark.hooks.runtime.private_folder import check_private, make_private
+from airflow_provider_kafka_spark.hooks.runtime.settings import (
+    CACHE_FOLDER,
+    MAVEN_REPOSITORY,
+    cache_folder,
+    maven_repository,
+)
 from airflow_provider_kafka_spark.hooks.runtime.spark_home import REQUIRED_SPARK
-
-CACHE_VARIABLE = "AIRFLOW_KAFKA_SPARK_CACHE"
-REPOSITORY_VARIABLE = "AIRFLOW_KAFKA_SPARK_MAVEN_REPOSITORY"
 
 _MARKER = "resolved.txt"
 _TAIL_LINES = 30
@@ -55,18 +58,19 @@ def resolve(
     :param coordinates: such as ``["org.apache.kafka:kafka_2.13:4.2.0"]``
     :param excludes: modules to leave out with their own dependencies, such as
         ``["org.apache.hadoop:hadoop-client-api"]``
-    :param repository: URL of a Maven repository that mirrors Maven Central, which is the default. Without it, the
-        environment variable ``AIRFLOW_KAFKA_SPARK_MAVEN_REPOSITORY`` is read
+    :param repository: URL of a Maven repository that mirrors Maven Central, by default ``[kafka_spark]
+        maven_repository``
     :param ivy_jar: the Ivy to use; by default the one of ``SPARK_HOME`` or of the installed ``pyspark``
     :param root: the cache folder, :func:`cache_root` by default
     :param timeout: seconds for everything: waiting for another process that resolves, and resolving
     :raises JarError: a coordinate is malformed or unavailable, or there is no Ivy
+    :raises OptionError: an option of ``[kafka_spark]`` is malformed
     :raises JavaNotFoundError: a set has to be fetched, and there is no Java to run Ivy
     """
     modules = [_split(coordinate, 3, "group:artifact:version") for coordinate in coordinates]
     excluded = [_split(exclude, 2, "group:artifact") for exclude in excludes]
     if not modules:
-        raise JarError("Expected at least one coordinate, such as 'org.apache.kafka:kafka_2.13:4.2.0'; got none.")
+        raise JarError("There must be at least one coordinate, such as 'org.apache.kafka:kafka_2.13:4.2.0'; got none.")
     root = cache_root() if root is None else root
     store = root / "jars"
     folder = store / _folder_name(modules, excluded)
@@ -86,12 +90,13 @@ def resolve(
 def cache_root() -> Path:
     """Return the folder where this package caches downloads.
 
-    ``AIRFLOW_KAFKA_SPARK_CACHE`` if set; ``.cache`` of the checkout if the package runs from one; else the user's cache
-    folder.
+    ``[kafka_spark] cache_folder`` if set; ``.cache`` of the checkout if the package runs from one; else the user's
+    cache folder.
+
+    :raises OptionError: the option is no absolute path
     """
-    named = os.environ.get(CACHE_VARIABLE)
-    if named:
-        return Path(named).expanduser().absolute()
+    if folder := cache_folder():
+        return folder
     checkout = Path(airflow_provider_kafka_spark.__file__).resolve().parents[1]
     if (checkout / "setup.cfg").is_file():
         return checkout / ".cache"
@@ -114,7 +119,7 @@ def find_ivy() -> Path:
         if found := sorted(folder.glob("ivy-*.jar")):
             return found[-1]
     raise JarError(
-        f"Expected Ivy (ivy-*.jar) among Spark's own jars; got none in {[str(folder) for folder in folders]}. Install "
+        f"Ivy (ivy-*.jar) must be among Spark's own jars; got none in {[str(folder) for folder in folders]}. Install "
         "the full `pyspark` (`pyspark-client` has no jars), or set SPARK_HOME to a Spark distribution."
     )
 
@@ -122,7 +127,7 @@ def find_ivy() -> Path:
 def _split(coordinate: str, parts: int, form: str) -> tuple[str, ...]:
     found = tuple(coordinate.strip().split(":"))
     if len(found) != parts or not all(_PART.fullmatch(part) for part in found):
-        raise JarError(f"Expected a Maven coordinate of the form {form!r}; got {coordinate!r}. Correct the coordinate.")
+        raise JarError(f"A Maven coordinate must have the form {form!r}; got {coordinate!r}. Correct the coordinate.")
     return found
 
 
@@ -137,7 +142,7 @@ def _check_folders(*folders: Path) -> None:
         for folder in folders:
             check_private(folder)
     except OSError as error:
-        raise JarError(f"The jar cache {error}, or set {CACHE_VARIABLE} to another folder.") from error
+        raise JarError(f"The jar cache {error}, or set {CACHE_FOLDER} to another folder.") from error
 
 
 def _read(folder: Path) -> list[Path] | None:
@@ -160,8 +165,7 @@ def _lock(root: Path, store: Path, deadline: float) -> Iterator[IO[str]]:
         lock = path.open("a")
     except OSError as error:
         raise JarError(
-            f"Expected to be able to write the jar cache {store}; got {error}. Set {CACHE_VARIABLE} to a folder that "
-            "this user may write."
+            f"The jar cache {store} must be writable by this user; got {error}. Set {CACHE_FOLDER} to another folder."
         ) from error
     with lock:
         while True:
@@ -171,8 +175,8 @@ def _lock(root: Path, store: Path, deadline: float) -> Iterator[IO[str]]:
             except BlockingIOError as error:
                 if time.monotonic() >= deadline:
                     raise JarError(
-                        f"Expected another process's resolution to end in time; {path} is still locked. `fuser "
-                        f"{path}` shows which process holds it; end that, or give a longer time-out."
+                        f"Another process's fetch of jars must end in time; {path} is still locked. `fuser {path}` "
+                        "shows the process; end it, or give a longer time-out."
                     ) from error
                 time.sleep(0.1)
         yield lock
@@ -190,7 +194,7 @@ def _fetch(
     java = find_java(minimum=8)
     ivy = find_ivy() if ivy_jar is None else ivy_jar
     store = folder.parent
-    repository = repository or os.environ.get(REPOSITORY_VARIABLE) or None
+    repository = repository or maven_repository()
     work = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=store))
     try:
         jar_folder = work / "jars"
@@ -212,7 +216,9 @@ def _fetch(
         _run(command, modules, repository, store, deadline, lock)
         names = sorted(jar.name for jar in jar_folder.glob("*.jar"))
         if not names:
-            raise JarError(f"Expected jars for {_names(modules)}; Ivy succeeded and retrieved none. {_advice(store)}")
+            raise JarError(
+                f"There must be jars of {_names(modules)}; Ivy succeeded and retrieved none. {_advice(store)}"
+            )
         (jar_folder / _MARKER).write_text("\n".join(names) + "\n")
         # Only a folder that fails _read() is replaced, and only under the lock.
         shutil.rmtree(folder, ignore_errors=True)
@@ -278,20 +284,20 @@ def _run(
         output = error.stdout or b""
         text = output.decode(errors="replace") if isinstance(output, bytes) else output
         raise JarError(
-            f"Expected {_names(modules)} {where} in time; Ivy was still busy and was ended. "
-            f"{_advice(store)}\n{_tail(text)}"
+            f"{_names(modules)} must be fetched {where} in time; Ivy was still busy and was ended. {_advice(store)}\n"
+            f"{_tail(text)}"
         ) from error
     missing = [":".join(match.groups()) for match in map(_NOT_FOUND.fullmatch, done.stdout.splitlines()) if match]
     if missing:
         raise JarError(
             f"A Maven repository must have every module that is needed; {where.removeprefix('from ')} has no "
             f"{', '.join(missing)} (not found), needed for {_names(modules)}. Check the version; set "
-            f"{REPOSITORY_VARIABLE} to the URL of a repository that has it; or use a Spark whose Kafka connector is "
+            f"{MAVEN_REPOSITORY} to the URL of a repository that has it; or use a Spark whose Kafka connector is "
             f"there, such as {REQUIRED_SPARK}."
         )
     if done.returncode != 0:
         raise JarError(
-            f"Expected {_names(modules)} {where}; Ivy ended with exit code {done.returncode}. {_advice(store)}\n"
+            f"{_names(modules)} must be fetched {where}; Ivy ended with exit code {done.returncode}. {_advice(store)}\n"
             f"{_tail(done.stdout)}"
         )
 
@@ -302,7 +308,7 @@ def _names(modules: Sequence[tuple[str, ...]]) -> str:
 
 def _advice(store: Path) -> str:
     return (
-        f"Check the coordinate and the network; with a mirror set {REPOSITORY_VARIABLE} to its URL; if a download was "
+        f"Check the coordinate and the network; with a mirror set {MAVEN_REPOSITORY} to its URL; if a download was "
         f"cut off, remove {store / 'ivy'}."
     )
 

@@ -50,14 +50,17 @@ def find_java(minimum: int = 17, environ: Mapping[str, str] | None = None) -> Ja
     executable, looked_at = _locate(os.environ if environ is None else environ)
     install = _INSTALL.format(minimum=minimum)
     if executable is None:
-        raise JavaNotFoundError(f"Expected Java {minimum} or newer; got none. Looked at: {looked_at}. {install}")
+        raise JavaNotFoundError(
+            f"The worker must have Java {minimum} or newer; got none. Looked at: {looked_at}. {install}"
+        )
     try:
         major = java_major(executable)
     except JavaNotFoundError as error:
         raise JavaNotFoundError(f"{error} Looked at: {looked_at}. {install}") from error
     if major < minimum:
         raise JavaNotFoundError(
-            f"Expected Java {minimum} or newer; got Java {major} at {executable}. Looked at: {looked_at}. {install}"
+            f"The worker must have Java {minimum} or newer; got Java {major} at {executable}. Looked at: {looked_at}. "
+            f"{install}"
         )
     return Java(executable, major)
 
@@ -91,11 +94,11 @@ def java_major(executable: Path) -> int:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise JavaNotFoundError(f"Expected {executable} to print its version; got {error}.") from error
+        raise JavaNotFoundError(f"{executable} must print its version; got {error}.") from error
     match = _VERSION.search(answer.stderr + answer.stdout)
     if answer.returncode != 0 or match is None:
         raise JavaNotFoundError(
-            f'Expected {executable} to print its version, such as version "17.0.15"; got exit code '
+            f'{executable} must print its version, such as version "17.0.15"; got exit code '
             f"{answer.returncode} and {(answer.stderr + answer.stdout)[-500:]!r}."
         )
     first, second = int(match[1]), int(match[2] or 0)

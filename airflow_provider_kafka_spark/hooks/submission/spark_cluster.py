@@ -23,6 +23,7 @@ from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE
 from airflow_provider_kafka_spark.core.secrets import without_user
 from airflow_provider_kafka_spark.hooks.runtime.connector import PROVIDED, client_jars, connector_jars
 from airflow_provider_kafka_spark.hooks.runtime.java import find_java
+from airflow_provider_kafka_spark.hooks.runtime.settings import class_archive_enabled
 from airflow_provider_kafka_spark.hooks.runtime.spark_home import SparkHome, find_spark_home
 from airflow_provider_kafka_spark.hooks.submission.spark_properties import properties_of
 
@@ -85,7 +86,7 @@ class SparkCluster:
         :raises JarError: if the connector is unavailable or unreadable.
         :raises ConnectionConfigError: if the address of the history server is invalid.
         :raises ReportLocationError: in cluster mode, if no ``report_location`` is given.
-        :raises OptionError: if ``conf`` has settings that would write records twice.
+        :raises OptionError: if ``conf`` has settings that would write records twice, or ``[kafka_spark]`` wrong ones.
         """
         self._check_conf()
         if self.master.startswith("spark://") and self.is_cluster_mode:
@@ -105,6 +106,8 @@ class SparkCluster:
         self.connector_jars  # noqa: B018 - the jars are fetched here, before anything else happens
         self.report_folder  # noqa: B018
         self.history_server  # noqa: B018
+        if self.is_local:
+            class_archive_enabled()
 
     @property
     def required_conf(self) -> dict[str, str]:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_kafka_spark.hooks.runtime.class_archive import SWITCH_VARIABLE, ClassArchive
-from airflow_provider_kafka_spark.hooks.runtime.jars import CACHE_VARIABLE
+from airflow_provider_kafka_spark.hooks.runtime.class_archive import ClassArchive
 from airflow_provider_kafka_spark.hooks.runtime.java import find_java
+from airflow_provider_kafka_spark.hooks.runtime.settings import CACHE_FOLDER, CLASS_ARCHIVE
 from airflow_provider_kafka_spark.hooks.runtime.spark_home import find_spark_home
 
 pytestmark = pytest.mark.spark
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.spark
 @pytest.fixture
 def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ClassArchive:
     """One in a cache of its own, whose path has a space."""
-    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "my cache"))
+    monkeypatch.setenv(CACHE_FOLDER.variable, str(tmp_path / "my cache"))
     return ClassArchive(find_java(), find_spark_home(), "")
 
 
@@ -27,7 +27,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What the second job of a machine makes."""
     folder = tmp_path_factory.mktemp("made")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(CACHE_VARIABLE, str(folder / "cache"))
+        patch.setenv(CACHE_FOLDER.variable, str(folder / "cache"))
         archive = ClassArchive(find_java(), find_spark_home(), "")
         # The first job makes none.
         archive.jvm_options(folder)
@@ -109,6 +109,6 @@ def test_one_that_others_may_write_is_not_used(archive: ClassArchive, tmp_path: 
 
 
 def test_can_be_switched_off(archive: ClassArchive, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(SWITCH_VARIABLE, "off")
+    monkeypatch.setenv(CLASS_ARCHIVE.variable, "False")
 
     assert not archive.is_wanted

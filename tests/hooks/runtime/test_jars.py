@@ -20,6 +20,7 @@ import pytest
 from airflow_provider_kafka_spark.core.errors import JarError, JavaNotFoundError
 from airflow_provider_kafka_spark.hooks.runtime import jars
 from airflow_provider_kafka_spark.hooks.runtime.java import find_java
+from airflow_provider_kafka_spark.hooks.runtime.settings import CACHE_FOLDER, MAVEN_REPOSITORY
 
 _RESOLVE = """
 import sys
@@ -90,7 +91,7 @@ def test_the_second_time_starts_no_java(repository: Repository, root: Path, monk
 
 def test_the_variable_names_the_mirror(repository: Repository, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An air-gapped user sets one variable, and nothing else is asked."""
-    monkeypatch.setenv(jars.REPOSITORY_VARIABLE, repository.url)
+    monkeypatch.setenv(MAVEN_REPOSITORY.variable, repository.url)
     assert len(jars.resolve(["org.example:app:1.0"], root=root)) == 2
     assert any("app-1.0.jar" in request for request in repository.requests)
 
@@ -123,7 +124,7 @@ def test_what_is_not_to_be_had_is_an_error(repository: Repository, root: Path, a
     missing = "org.example:nowhere:9" if artifact == "broken" else "org.example:missing:1.0"
     assert f"has no {missing} (not found)" in message
     assert len(message) < 500
-    assert jars.REPOSITORY_VARIABLE in message
+    assert MAVEN_REPOSITORY.variable in message
     assert [path.name for path in (root / "jars").iterdir() if path.name.startswith((".", artifact))] == []
 
 
@@ -203,7 +204,7 @@ def test_a_cache_that_others_may_write_is_refused(repository: Repository, root: 
 
     with pytest.raises(JarError, match=f"by no other user.*has mode {mode:04o}.*chmod go-w {folder}") as raised:
         jars.resolve(["org.example:app:1.0"], root=root, repository=repository.url)
-    assert jars.CACHE_VARIABLE in str(raised.value)
+    assert CACHE_FOLDER.variable in str(raised.value)
 
     folder.chmod(0o755)
     assert jars.resolve(["org.example:app:1.0"], root=root) == found
@@ -226,14 +227,15 @@ def test_a_cache_of_somebody_else_is_refused(
 
 
 def test_the_cache_can_be_placed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One variable decides where everything that is fetched goes."""
-    monkeypatch.setenv(jars.CACHE_VARIABLE, str(tmp_path / "here"))
+    """One option decides where everything that is fetched goes."""
+    monkeypatch.setenv(CACHE_FOLDER.variable, str(tmp_path / "here"))
     assert jars.cache_root() == tmp_path / "here"
 
 
 def test_a_checkout_keeps_its_cache_to_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the variable, a source checkout uses its own .cache."""
-    monkeypatch.delenv(jars.CACHE_VARIABLE, raising=False)
+    """Without the option, a source checkout uses its own .cache."""
+    for variable in (CACHE_FOLDER.variable, CACHE_FOLDER.earlier_variable):
+        monkeypatch.delenv(variable, raising=False)
     checkout = Path(__file__).resolve().parents[3]
     assert jars.cache_root() == checkout / ".cache"
 

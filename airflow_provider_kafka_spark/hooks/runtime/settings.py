@@ -1,0 +1,94 @@
+"""Options of Airflow's section ``[kafka_spark]``, which :mod:`~airflow_provider_kafka_spark.provider_info` declares."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from airflow_provider_kafka_spark.core.errors import OptionError
+
+SECTION = "kafka_spark"
+#: What the environment variables of all options begin with, in Airflow's form and in the earlier one.
+VARIABLE_PREFIXES = ("AIRFLOW__KAFKA_SPARK__", "AIRFLOW_KAFKA_SPARK_")
+_BOOLEANS = dict.fromkeys(("", "true", "t", "1", "on"), True) | dict.fromkeys(("false", "f", "0", "off"), False)
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One option. Its text is what error messages call it.
+
+    :param option: the name in the section.
+    :param earlier_variable: the environment variable from before there was a section.
+    """
+
+    option: str
+    earlier_variable: str
+
+    @property
+    def variable(self) -> str:
+        """The environment variable, in Airflow's form."""
+        return f"{VARIABLE_PREFIXES[0]}{self.option.upper()}"
+
+    def value(self) -> str:
+        """The value in the order of Airflow: environment, then ``airflow.cfg``, then the default. The earlier variable
+        counts if the environment has none in Airflow's form.
+        """
+        earlier = os.environ.get(self.earlier_variable)
+        if earlier and self.variable not in os.environ:
+            return earlier
+        if "airflow" not in sys.modules:
+            # Such as a broker for tests on its own: Airflow takes seconds to import, and makes folders in the home.
+            return os.environ.get(self.variable, "")
+        from airflow.sdk.configuration import conf
+
+        value: str = conf.get(SECTION, self.option, fallback="")
+        return value
+
+    def error(self, rule: str, value: str) -> OptionError:
+        return OptionError(f"{self} must be {rule}; got {value!r}. Correct the option, or remove it for the default.")
+
+    def __str__(self) -> str:
+        return f"[{SECTION}] {self.option} ({self.variable})"
+
+
+CACHE_FOLDER = Setting("cache_folder", "AIRFLOW_KAFKA_SPARK_CACHE")
+MAVEN_REPOSITORY = Setting("maven_repository", "AIRFLOW_KAFKA_SPARK_MAVEN_REPOSITORY")
+CLASS_ARCHIVE = Setting("class_archive", "AIRFLOW_KAFKA_SPARK_CLASS_ARCHIVE")
+
+
+def cache_folder() -> Path | None:
+    """The folder of fetched jars and of the class archive; None for the default.
+
+    :raises OptionError: if it is not absolute: tasks have different working folders.
+    """
+    value = CACHE_FOLDER.value()
+    folder = Path(value).expanduser()
+    if value and not folder.is_absolute():
+        raise CACHE_FOLDER.error("an absolute path, such as /var/cache/kafka-spark", value)
+    return folder if value else None
+
+
+def maven_repository() -> str | None:
+    """The URL of a mirror of Maven Central; None for Maven Central.
+
+    :raises OptionError: if it is no URL.
+    """
+    value = MAVEN_REPOSITORY.value()
+    if value and urlsplit(value).scheme not in ("http", "https", "file"):
+        raise MAVEN_REPOSITORY.error("an http, https or file URL, such as https://repo.example.com/maven2", value)
+    return value or None
+
+
+def class_archive_enabled() -> bool:
+    """Whether local drivers make and use a class archive.
+
+    :raises OptionError: if the value is not a boolean.
+    """
+    value = CLASS_ARCHIVE.value()
+    try:
+        return _BOOLEANS[value.strip().lower()]
+    except KeyError:
+        raise CLASS_ARCHIVE.error("True or False", value) from None
