@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_provider_kafka_spark.core.broker_state import ClusterState
-from airflow_provider_kafka_spark.core.errors import DataLossError, KafkaSparkError, ProtocolError, TargetError
+from airflow_provider_kafka_spark.core.codec import decode, encode
+from airflow_provider_kafka_spark.core.errors import DataLossError, TargetError
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.resolve import PERMIT_LOSS, MissingRange, ResolvedRanges
 from airflow_provider_kafka_spark.core.spans import plan_spans, tasks_of
@@ -158,48 +159,13 @@ class ReplayPlan:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON; :meth:`from_dict` reads it back."""
-        return {
-            "version": PLAN_VERSION,
-            "source_cluster_id": self.source_cluster_id,
-            "target_cluster_id": self.target_cluster_id,
-            "target": {
-                "topic": self.target.topic,
-                "topic_expr": self.target.topic_expr,
-                "preserve_partition": self.target.preserve_partition,
-                "allow_same_topic": self.target.allow_same_topic,
-            },
-            "ranges": self.ranges.format(),
-            "missing": [[m.offset_range.format(), m.reason] for m in self.missing],
-            "topic_ids": dict(self.topic_ids),
-            "partition_counts": dict(self.partition_counts),
-            "target_ends": ends_to_json(self.target_ends),
-            "spark_partitions": self.spark_partitions,
-            "warnings": list(self.warnings),
-        }
+        return encode(self, PLAN_VERSION)
 
     @classmethod
-    def from_dict(cls, value: Mapping[str, Any]) -> ReplayPlan:
+    def from_dict(cls, value: object) -> ReplayPlan:
         """:raises ProtocolError: if it is not a plan of this version."""
-        version = value.get("version") if isinstance(value, Mapping) else type(value).__name__
-        if version != PLAN_VERSION:
-            raise ProtocolError(
-                f"A stored plan must be of version {PLAN_VERSION}; got {version!r}. Clear the task to make a new one."
-            )
-        try:
-            return cls(
-                source_cluster_id=value["source_cluster_id"],
-                target_cluster_id=value["target_cluster_id"],
-                target=Target(**value["target"]),
-                ranges=OffsetRanges.parse(value["ranges"]),
-                missing=tuple(MissingRange(OffsetRange.parse(text), reason) for text, reason in value["missing"]),
-                topic_ids=dict(value["topic_ids"]),
-                partition_counts=dict(value["partition_counts"]),
-                target_ends=ends_from_json(value["target_ends"]),
-                spark_partitions=value["spark_partitions"],
-                warnings=tuple(value["warnings"]),
-            )
-        except (KeyError, TypeError, ValueError, AttributeError, KafkaSparkError) as error:
-            raise ProtocolError(f"The stored plan is damaged: {error!r}. Clear the task to make a new one.") from error
+        remedy = "Clear the task to make a new one."
+        return decode(cls, value, version=PLAN_VERSION, name="A stored plan", remedy=remedy)
 
     def table(self) -> str:
         """The plan as a person reads it in the task's log."""
@@ -249,16 +215,6 @@ def shortened(names: Sequence[str]) -> str:
     't0, t1, t2, t3, t4 and 2 more'
     """
     return ", ".join(names[:5]) + (f" and {len(names) - 5:,} more" if len(names) > 5 else "")
-
-
-def ends_to_json(ends: Mapping[str, Mapping[int, int]]) -> dict[str, dict[str, int]]:
-    """End offsets by topic and partition as JSON has them: its keys are texts."""
-    return {topic: {str(number): end for number, end in by.items()} for topic, by in ends.items()}
-
-
-def ends_from_json(value: Mapping[str, Mapping[str, int]]) -> dict[str, dict[int, int]]:
-    """What :func:`ends_to_json` gave."""
-    return {topic: {int(number): end for number, end in by.items()} for topic, by in value.items()}
 
 
 def make_plan(

@@ -9,10 +9,17 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_kafka_spark.core.errors import ProtocolError
 from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
 from airflow_provider_kafka_spark.core.plan import ReplayPlan, Target
 from airflow_provider_kafka_spark.core.protocol import Transform
-from airflow_provider_kafka_spark.hooks.run_state import RequestStore, RunState, RunStateStore, remember_success
+from airflow_provider_kafka_spark.hooks.run_state import (
+    RequestStore,
+    RunState,
+    RunStateStore,
+    StreamRunStore,
+    remember_success,
+)
 from tests.airflow_fakes import TaskInstance, TaskStateStore, Try, task_context
 
 TRANSFORM = Transform(topic="copy")
@@ -334,3 +341,49 @@ def test_what_is_stored_is_plain_json() -> None:
     _, retry = load(store)
 
     assert (retry.plan, retry.target_ends) == (PLAN, {"copy": {0: 5}})
+
+
+@pytest.mark.parametrize(
+    ("key", "load_it"),
+    [
+        pytest.param("kafka_spark_run", lambda context: RunStateStore(context, "task").load(), id="run"),
+        pytest.param("kafka_spark_requested", lambda context: RequestStore(context, "task").load(), id="request"),
+        pytest.param("kafka_spark_stream", lambda context: StreamRunStore(context, "task"), id="stream"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        pytest.param({"version": 2}, "must be of version 1; got 2", id="version"),
+        pytest.param({"attempt": [0, 0, 1]}, ".attempt must be an object; got list", id="attempt"),
+        pytest.param({"colour": 1}, "unknown keys ['colour']", id="unknown-key"),
+    ],
+)
+def test_a_state_of_another_version_is_an_error(key: str, load_it: Any, change: dict[str, Any], says: str) -> None:
+    """What was delivered is unknown then, so it is not guessed; the message says what to do."""
+    store = TaskStateStore()
+    context = task_context(store, ti=Try())
+    submitted(store, ti=Try())
+    RequestStore(context, "task").save(REQUESTED)
+    StreamRunStore(context, "task").submitting("0123456789abcdef", PLAN.ranges, PLAN.target_ends)
+    store.values[key].update(change)
+
+    with pytest.raises(ProtocolError) as raised:
+        load_it(context)
+
+    assert f"The task's state '{key}'" in str(raised.value)
+    assert says in str(raised.value)
+    assert "trigger a new run of the DAG" in str(raised.value)
+
+
+def test_a_plan_of_another_version_is_no_obstacle_to_a_clear() -> None:
+    """A retry needs the plan, and its error says to clear the task; the clear keeps what is known of deliveries."""
+    store = TaskStateStore()
+    first = submitted(store)
+    store.values["kafka_spark_run"]["plan"]["version"] = 2
+
+    with pytest.raises(ProtocolError, match=r"A stored plan must be of version 1; got 2. Clear the task"):
+        load(store)
+    _, cleared = load(store, clear_number=1)
+
+    assert (cleared.run_id, cleared.plan, cleared.has_submitted) == (first.run_id, None, True)

@@ -10,18 +10,32 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from airflow_provider_kafka_spark.core.bounds import AtOffset, Bound, Earliest, parse_bound
+from airflow_provider_kafka_spark.core.bounds import AtOffset, Bound, Earliest
 from airflow_provider_kafka_spark.core.broker_state import Selection
+from airflow_provider_kafka_spark.core.codec import decode, encode
 from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerQuery, BrokerSnapshot
 from airflow_provider_kafka_spark.core.conditions.new_records import NewRecords
 from airflow_provider_kafka_spark.core.conditions.since import Since, SinceOffsets, parse_since
 from airflow_provider_kafka_spark.core.conditions.topic_scope import TopicScope
-from airflow_provider_kafka_spark.core.errors import BoundError, KafkaSparkError, ProtocolError
-from airflow_provider_kafka_spark.core.offset_range import OffsetRanges, TopicPartition, by_topic
+from airflow_provider_kafka_spark.core.errors import BoundError
+from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition
 from airflow_provider_kafka_spark.core.parameters import milliseconds, whole_number
 
 STATE_VERSION = 1
 LATEST = "latest"
+
+
+@dataclass(frozen=True, slots=True)
+class PendingEvent:
+    """An event that is sent and not acknowledged.
+
+    :param offsets: end of the announced records after it.
+    """
+
+    number: int
+    ranges: tuple[OffsetRange, ...]
+    warnings: tuple[str, ...]
+    offsets: Mapping[TopicPartition, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,60 +46,36 @@ class WatchState:
     :param offsets: end of the announced records, or the start of the watch.
     :param topic_ids: of the topics at that time.
     :param selection: what was watched.
-    :param pending: an event that is sent and not acknowledged.
     """
 
     number: int
     offsets: Mapping[TopicPartition, int]
     topic_ids: Mapping[str, str]
     selection: Mapping[str, Any]
-    pending: Mapping[str, Any] | None = None
+    pending: PendingEvent | None = None
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "version": STATE_VERSION,
-            "number": self.number,
-            "offsets": by_topic(self.offsets),
-            "topic_ids": dict(sorted(self.topic_ids.items())),
-            "selection": dict(self.selection),
-            "pending": None if self.pending is None else dict(self.pending),
-        }
+        return encode(self, STATE_VERSION)
 
     @classmethod
     def from_json(cls, value: object) -> WatchState:
         """:raises ProtocolError: if this package did not write it."""
-        try:
-            if not isinstance(value, Mapping) or value["version"] != STATE_VERSION:
-                raise KeyError("version")
-            return cls(
-                value["number"],
-                _offsets(value["offsets"]),
-                value["topic_ids"],
-                value["selection"],
-                value["pending"],
-            )
-        except (KeyError, TypeError, ValueError, KafkaSparkError) as error:
-            raise ProtocolError(
-                f"The state of a watcher in the asset state store must be of version {STATE_VERSION}; got {value!r}: "
-                f"{error!r}. Delete it to start the watch again from its 'since'."
-            ) from error
+        name = "The state of a watcher in the asset state store"
+        remedy = "Delete it to start the watch again from its 'since'."
+        return decode(cls, value, version=STATE_VERSION, name=name, remedy=remedy)
 
     def acknowledged(self) -> WatchState:
         """The state after the pending event is acknowledged."""
         if self.pending is None:
             return self
-        return replace(
-            self,
-            number=self.pending["number"],
-            offsets={**self.offsets, **_offsets(self.pending["offsets"])},
-            pending=None,
-        )
+        offsets = {**self.offsets, **self.pending.offsets}
+        return replace(self, number=self.pending.number, offsets=offsets, pending=None)
 
     def event(self) -> dict[str, Any] | None:
         """The pending event, as it is in the asset event."""
         if self.pending is None:
             return None
-        return {key: value for key, value in self.pending.items() if key != "offsets"}
+        return {key: value for key, value in encode(self.pending, STATE_VERSION).items() if key != "offsets"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,13 +151,8 @@ class Watch:
         if not result.met:
             return after, tuple(notes)
         warnings = [*notes, *result.warnings]
-        pending = {
-            "version": STATE_VERSION,
-            "number": before.number + 1,
-            "ranges": result.value,
-            "warnings": warnings,
-            "offsets": result.xcoms["offsets"],
-        }
+        ends = decode(dict[TopicPartition, int], result.xcoms["offsets"])
+        pending = PendingEvent(before.number + 1, tuple(map(OffsetRange.parse, result.value)), tuple(warnings), ends)
         return replace(after, pending=pending), tuple(warnings)
 
     def _starts_of(
@@ -231,10 +216,3 @@ def _of_topic(since: Since, topic: str) -> Since:
         return since
     own = {p: requested for p, requested in since.bound.by_partition.items() if p.topic == topic}
     return SinceOffsets(Bound(since.bound.default, own))
-
-
-def _offsets(value: Mapping[str, Any]) -> dict[TopicPartition, int]:
-    if not value:
-        return {}
-    by_partition = parse_bound(value, "start").by_partition
-    return {p: requested.offset for p, requested in by_partition.items() if isinstance(requested, AtOffset)}
