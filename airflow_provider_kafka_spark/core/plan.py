@@ -5,14 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from airflow_provider_kafka_spark.core.broker_state import ClusterState
 from airflow_provider_kafka_spark.core.codec import decode, encode
 from airflow_provider_kafka_spark.core.errors import DataLossError, TargetError
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
-from airflow_provider_kafka_spark.core.resolve import PERMIT_LOSS, MissingRange, ResolvedRanges
+from airflow_provider_kafka_spark.core.resolve import PERMIT_LOSS, MissingRange, ReadRules, ResolvedRanges
 from airflow_provider_kafka_spark.core.spans import plan_spans, tasks_of
 
 PLAN_VERSION = 1
@@ -107,7 +107,41 @@ class ReplayPlan:
         }
         return {name: value for name, value in known.items() if value}
 
-    def changes_of_source(self, cluster: ClusterState) -> dict[str, str]:
+    def losses(self, cluster: ClusterState, rules: ReadRules) -> tuple[MissingRange, ...]:
+        """What of this plan can no longer be read, since its topics hold other records at the same offsets now.
+
+        How much of it was delivered is not known, so the ranges are empty.
+
+        :raises DataLossError: if there is any, and it is not permitted.
+        """
+        changes = self._changes_of_source(cluster)
+        if changes and rules.fail_on_data_loss:
+            raise DataLossError(
+                f"Since this plan was made, {shortened(sorted(set(changes.values())))}: the same offsets now hold "
+                "other records. Clear the task: it then makes a new plan, and copies all of it under a new run_id; "
+                f"what an earlier try has written stays in the target. {PERMIT_LOSS}"
+            )
+        return tuple(
+            MissingRange(
+                OffsetRange(r.topic, r.partition, r.from_offset, r.from_offset),
+                f"{changes[r.topic]}; what an earlier try had not copied up to offset {r.until_offset} is gone",
+            )
+            for r in self.ranges.without_empty()
+            if r.topic in changes
+        )
+
+    def after_job(self, cluster: ClusterState, rules: ReadRules) -> ReplayPlan:
+        """This plan when its job has ended, with the missing ranges if loss is permitted.
+
+        :param cluster: the source after the job.
+        :raises DataLossError: if the job read other records than planned, as for :meth:`losses`.
+        """
+        # A topic that was deleted after the job had read it has no id to compare.
+        known = {name: topic_id for name, topic_id in self.topic_ids.items() if name in cluster.topics}
+        lost = replace(self, topic_ids=known).losses(cluster, rules)
+        return replace(self, missing=(*self.missing, *lost))
+
+    def _changes_of_source(self, cluster: ClusterState) -> dict[str, str]:
         """The topics whose offsets hold other records than when this plan was made, each with the reason."""
         if self.source_cluster_id and cluster.cluster_id and self.source_cluster_id != cluster.cluster_id:
             reason = (
@@ -121,31 +155,6 @@ class ReplayPlan:
             if now is not None and now != topic_id:
                 changes[name] = f"the topic {name!r} was deleted and created again (topic id {topic_id}, now {now})"
         return changes
-
-    def check_topics_unchanged(self, cluster: ClusterState) -> None:
-        """:raises DataLossError: if a source topic was deleted and created again since this plan was made, or is that
-        of another cluster.
-        """
-        if changes := self.changes_of_source(cluster):
-            raise DataLossError(
-                f"Since this plan was made, {shortened(sorted(set(changes.values())))}: the same offsets now hold "
-                "other records. Clear the task: it then makes a new plan, and copies all of it under a new run_id; "
-                f"what an earlier try has written stays in the target. {PERMIT_LOSS}"
-            )
-
-    def lost_by(self, changes: Mapping[str, str]) -> tuple[MissingRange, ...]:
-        """What of this plan can no longer be read. How much of it was delivered is not known, so the ranges are empty.
-
-        :param changes: as :meth:`changes_of_source` gives them.
-        """
-        return tuple(
-            MissingRange(
-                OffsetRange(r.topic, r.partition, r.from_offset, r.from_offset),
-                f"{changes[r.topic]}; what an earlier try had not copied up to offset {r.until_offset} is gone",
-            )
-            for r in self.ranges.without_empty()
-            if r.topic in changes
-        )
 
     def partitions_added(self, cluster: ClusterState) -> tuple[str, ...]:
         """Descriptions of the partitions that were added after planning, which the plan does not cover."""

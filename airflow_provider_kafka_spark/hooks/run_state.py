@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 _RUN_KEY = "kafka_spark_run"
-_REQUESTED_KEY = "kafka_spark_requested"
 _STREAM_KEY = "kafka_spark_stream"
 _STATE_VERSION = 1
 
@@ -33,8 +32,8 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class _Attempt:
-    """One try of a task instance, by Airflow's counters; a counter is None if it is unknown."""
+class TryNumbers:
+    """Airflow's counters of one try of a task instance; None if one is unknown."""
 
     clear_number: int | None = None
     # Airflow's database has -1 where it is not set.
@@ -42,7 +41,7 @@ class _Attempt:
     try_number: int | None = None
 
     @classmethod
-    def of(cls, context: Mapping[str, Any]) -> _Attempt:
+    def of(cls, context: Mapping[str, Any]) -> TryNumbers:
         ti = context["ti"]
         return cls(
             getattr(context.get("dag_run"), "clear_number", None),
@@ -50,12 +49,12 @@ class _Attempt:
             getattr(ti, "try_number", None),
         )
 
-    def is_cleared_since(self, earlier: _Attempt) -> bool:
+    def is_cleared_since(self, earlier: TryNumbers) -> bool:
         # A clear through the API with reset_dag_runs=false leaves clear_number as it is; every clear raises max_tries.
         tries = {earlier.max_tries, self.max_tries} - {None}
         return (earlier.clear_number or 0) != (self.clear_number or 0) or len(tries) > 1
 
-    def is_retry_of(self, earlier: _Attempt) -> bool:
+    def is_retry_of(self, earlier: TryNumbers) -> bool:
         """Whether this is an automatic retry. If that is uncertain, the run counts as requested by a user."""
         known = None not in (*astuple(earlier), *astuple(self))
         return known and not self.is_cleared_since(earlier) and (earlier.try_number or 0) < (self.try_number or 0)
@@ -82,42 +81,28 @@ class TaskState:
         """Remember plain JSON."""
         self._store.set(self._own(key), value)
 
+    def load(self, key: str, kind: type[T], **instead: Any) -> T | None:
+        """What :meth:`save` stored, or None.
+
+        :param instead: values of fields that are not read.
+        :raises ProtocolError: if another version of this package stored it.
+        """
+        stored = self.get(key)
+        if stored is None:
+            return None
+        remedy = (
+            "Let the task finish with the version of airflow-provider-kafka-spark that it began with, or trigger a "
+            "new run of the DAG, which copies all of it again."
+        )
+        value = {**stored, **instead} if isinstance(stored, dict) else stored
+        return decode(kind, value, version=_STATE_VERSION, name=f"The task's state {key!r}", remedy=remedy)
+
+    def save(self, key: str, value: object) -> None:
+        """Remember a dataclass."""
+        self.set(key, encode(value, _STATE_VERSION))
+
     def _own(self, key: str) -> str:
         return f"{key}/{self.called_id}" if self.called_id else key
-
-
-@dataclass(frozen=True, slots=True)
-class _StoredRequest:
-    attempt: _Attempt
-    requested: Mapping[str, Any]
-
-
-class RequestStore:
-    """The parameters of the first try of this task instance, as they were rendered then.
-
-    :param task_id: of the operator.
-    """
-
-    def __init__(self, context: Mapping[str, Any], task_id: str) -> None:
-        self._store = TaskState(context, task_id)
-        self._attempt = _Attempt.of(context)
-        #: Whether the loaded parameters are those of this try.
-        self.is_of_this_try = False
-
-    def load(self) -> dict[str, Any] | None:
-        """Parameters by name; None if nothing was submitted before, or the task was cleared since."""
-        stored = _decode(_StoredRequest, self._store.get(_REQUESTED_KEY), _REQUESTED_KEY)
-        if stored is None or self._attempt.is_cleared_since(stored.attempt):
-            return None
-        self.is_of_this_try = self._attempt == stored.attempt and stored.attempt.try_number is not None
-        return dict(stored.requested)
-
-    def save(self, requested: Mapping[str, Any]) -> None:
-        """Remember them, before anything is submitted.
-
-        :param requested: plain JSON.
-        """
-        self._store.set(_REQUESTED_KEY, encode(_StoredRequest(self._attempt, requested), _STATE_VERSION))
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +119,7 @@ class RunState:
         :meth:`~airflow_provider_kafka_spark.core.plan.ReplayPlan.fingerprint`.
     :param result: of the try that delivered all, if this one is a retry of it.
     :param succeeded: the task did so, and not only the delivery.
-    :param attempt: the try that stored this.
+    :param try_numbers: of the try that stored this.
     """
 
     run_id: str
@@ -145,7 +130,7 @@ class RunState:
     fingerprint: Mapping[str, str] = field(default_factory=dict)
     result: dict[str, Any] | None = None
     succeeded: bool = False
-    attempt: _Attempt = field(default_factory=_Attempt)
+    try_numbers: TryNumbers = field(default_factory=TryNumbers)
 
     @property
     def has_submitted(self) -> bool:
@@ -162,23 +147,23 @@ class RunStateStore:
 
     def __init__(self, context: Mapping[str, Any], task_id: str) -> None:
         self._store = TaskState(context, task_id)
-        self._attempt = _Attempt.of(context)
+        self._try_numbers = TryNumbers.of(context)
 
     def load(self) -> RunState:
         """The state to start this try from."""
-        stored = self._store.get(_RUN_KEY)
         # A plan of another version is no obstacle to a clear, which requests a new one.
-        state = _decode(RunState, stored and {**stored, "plan": None}, _RUN_KEY)
+        state = self._store.load(_RUN_KEY, RunState, plan=None)
         if state is None or state.succeeded:
             return _fresh()
         if state.result is not None:
             # Unless this is a retry, the task failed after the delivery, and a user cleared it to make it succeed.
-            is_retry = self._attempt.is_retry_of(state.attempt)
+            is_retry = self._try_numbers.is_retry_of(state.try_numbers)
             return replace(state, result=_unpacked(state.result) if is_retry else None)
         # Records that were delivered before a clear stay delivered.
-        if stored["plan"] is None or self._attempt.is_cleared_since(state.attempt):
+        plan = self._store.get(_RUN_KEY)["plan"]
+        if plan is None or self._try_numbers.is_cleared_since(state.try_numbers):
             return state
-        return replace(state, plan=ReplayPlan.from_dict(stored["plan"]))
+        return replace(state, plan=ReplayPlan.from_dict(plan))
 
     def for_plan(self, state: RunState, plan: ReplayPlan, transform: Transform) -> tuple[RunState, ReplayPlan]:
         """The state for this plan; and the plan, with a warning if earlier deliveries do not count.
@@ -222,7 +207,7 @@ class RunStateStore:
 
     def _save(self, state: RunState) -> RunState:
         packed = None if state.result is None else _packed(state.result)
-        stored = encode(replace(state, plan=None, result=packed, attempt=self._attempt), _STATE_VERSION)
+        stored = encode(replace(state, plan=None, result=packed, try_numbers=self._try_numbers), _STATE_VERSION)
         self._store.set(_RUN_KEY, {**stored, "plan": None if state.plan is None else state.plan.to_dict()})
         return state
 
@@ -235,7 +220,7 @@ class _StoredStream:
     :param target_ends: ends of the target's partitions before it.
     """
 
-    attempt: _Attempt
+    try_numbers: TryNumbers
     stream_id: str
     ranges: OffsetRanges
     target_ends: Mapping[str, Mapping[int, int]]
@@ -254,15 +239,15 @@ class StreamRunStore:
 
     def __init__(self, context: Mapping[str, Any], task_id: str) -> None:
         self._store = TaskState(context, task_id)
-        self._attempt = _Attempt.of(context)
-        stored = _decode(_StoredStream, self._store.get(_STREAM_KEY), _STREAM_KEY)
+        self._try_numbers = TryNumbers.of(context)
+        stored = self._store.load(_STREAM_KEY, _StoredStream)
         self._stored = None if stored is None or stored.succeeded else stored
 
     @property
     def result(self) -> dict[str, Any] | None:
         """Of the try that delivered all, if this one is a retry of it."""
         stored = self._stored
-        if stored is None or stored.result is None or not self._attempt.is_retry_of(stored.attempt):
+        if stored is None or stored.result is None or not self._try_numbers.is_retry_of(stored.try_numbers):
             return None
         return _unpacked(stored.result)
 
@@ -295,19 +280,19 @@ class StreamRunStore:
     def submitting(self, stream_id: str, ranges: OffsetRanges, target_ends: Mapping[str, Mapping[int, int]]) -> None:
         """Remember where the stream and its target stand, before anything is written."""
         if self._of_stream(stream_id) is None:
-            self._save(_StoredStream(self._attempt, stream_id, ranges, target_ends))
+            self._save(_StoredStream(self._try_numbers, stream_id, ranges, target_ends))
 
     def finished(self, result: dict[str, Any]) -> None:
         """Remember that all was delivered, and the result for a retry that has nothing else to do."""
         if self._stored is not None:
-            self._save(replace(self._stored, attempt=self._attempt, result=_packed(result)))
+            self._save(replace(self._stored, try_numbers=self._try_numbers, result=_packed(result)))
 
     def _of_stream(self, stream_id: str) -> _StoredStream | None:
         return self._stored if self._stored is not None and self._stored.stream_id == stream_id else None
 
     def _save(self, stored: _StoredStream) -> None:
         self._stored = stored
-        self._store.set(_STREAM_KEY, encode(stored, _STATE_VERSION))
+        self._store.save(_STREAM_KEY, stored)
 
 
 def remember_success(context: Context) -> None:
@@ -323,20 +308,6 @@ def remember_success(context: Context) -> None:
         stored = store.get(key)
         if isinstance(stored, dict) and stored.get("result") is not None:
             store.set(key, {**stored, "succeeded": True})
-
-
-def _decode(kind: type[T], value: object, key: str) -> T | None:
-    """What is stored, or None if nothing is.
-
-    :raises ProtocolError: if another version of this package stored it.
-    """
-    if value is None:
-        return None
-    remedy = (
-        "Let the task finish with the version of airflow-provider-kafka-spark that it began with, or trigger a new run "
-        "of the DAG, which copies all of it again."
-    )
-    return decode(kind, value, version=_STATE_VERSION, name=f"The task's state {key!r}", remedy=remedy)
 
 
 def _fresh() -> RunState:

@@ -13,13 +13,8 @@ from airflow_provider_kafka_spark.core.errors import ProtocolError
 from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
 from airflow_provider_kafka_spark.core.plan import ReplayPlan, Target
 from airflow_provider_kafka_spark.core.protocol import Transform
-from airflow_provider_kafka_spark.hooks.run_state import (
-    RequestStore,
-    RunState,
-    RunStateStore,
-    StreamRunStore,
-    remember_success,
-)
+from airflow_provider_kafka_spark.hooks.request_store import RequestStore
+from airflow_provider_kafka_spark.hooks.run_state import RunState, RunStateStore, StreamRunStore, remember_success
 from tests.airflow_fakes import TaskInstance, TaskStateStore, Try, task_context
 
 TRANSFORM = Transform(topic="copy")
@@ -306,7 +301,7 @@ def test_operators_that_one_task_calls_share_nothing() -> None:
     stores[1].submitting(stores[1].load(), PLAN, 1_000)
 
     assert [store.load().has_submitted for store in stores] == [False, True, False]
-    assert [RequestStore(context, task_id).load() for task_id in ("task", "first", "second")] == [None, REQUESTED, None]
+    assert [RequestStore(context, task_id).load() for task_id in ("task", "first", "second")] == [{}, REQUESTED, {}]
 
 
 REQUESTED = {"topics": ["a", "b"], "ending_timestamp": 1_795_168_800_000, "where": None}
@@ -316,16 +311,14 @@ REQUESTED = {"topics": ["a", "b"], "ending_timestamp": 1_795_168_800_000, "where
     ("context", "expected"),
     [
         pytest.param({"ti": Try(try_number=2)}, REQUESTED, id="retry"),
-        pytest.param({"ti": Try(try_number=2), "clear_number": 1}, None, id="clear"),
-        pytest.param({"ti": Try(try_number=2, max_tries=4)}, None, id="clear-that-leaves-the-number"),
+        pytest.param({"ti": Try(try_number=2), "clear_number": 1}, {}, id="clear"),
+        pytest.param({"ti": Try(try_number=2, max_tries=4)}, {}, id="clear-that-leaves-the-number"),
     ],
 )
-def test_a_retry_knows_what_its_first_try_was_asked_for(
-    context: dict[str, Any], expected: dict[str, Any] | None
-) -> None:
+def test_a_retry_knows_what_its_first_try_was_asked_for(context: dict[str, Any], expected: dict[str, Any]) -> None:
     """And a clear does not, since it plans anew."""
     store = TaskStateStore()
-    assert RequestStore(task_context(store, ti=Try()), "task").load() is None
+    assert RequestStore(task_context(store, ti=Try()), "task").load() == {}
     RequestStore(task_context(store, ti=Try()), "task").save(REQUESTED)
     store.values = json.loads(json.dumps(store.values))
 
@@ -355,7 +348,7 @@ def test_what_is_stored_is_plain_json() -> None:
     ("change", "says"),
     [
         pytest.param({"version": 2}, "must be of version 1; got 2", id="version"),
-        pytest.param({"attempt": [0, 0, 1]}, ".attempt must be an object; got list", id="attempt"),
+        pytest.param({"try_numbers": [0, 0, 1]}, ".try_numbers must be an object; got list", id="list"),
         pytest.param({"colour": 1}, "unknown keys ['colour']", id="unknown-key"),
     ],
 )
