@@ -286,7 +286,7 @@ def test_a_topic_that_was_away_for_a_while_is_compared() -> None:
 
 
 def test_a_run_id_cannot_be_predicted() -> None:
-    """Who writes to the target could pass records of theirs off as delivered by one that is made from names."""
+    """Another writer to the target could otherwise pass its own records off as delivered by this run."""
     _, one = load(TaskStateStore(), ti=Try())
     _, other = load(TaskStateStore(), ti=Try())
 

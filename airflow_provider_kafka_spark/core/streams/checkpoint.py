@@ -166,7 +166,7 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class Lock:
-    """Who uses a checkpoint.
+    """The run that uses a checkpoint.
 
     :param owner: the task's run, in words.
     :param application_id: of the Spark application that holds it.
