@@ -112,7 +112,7 @@ def result_of_run(report: JobReport, plan: ReplayPlan, warnings: tuple[str, ...]
         "gaps": sum(r.gaps for r in report.ranges),
         "duplicates": report.duplicates,
         "missing": sum(m.offset_range.size for m in plan.missing),
-        "missing_ranges": missing_result(plan),
+        "missing_ranges": _missing_ranges(plan),
         "delivered_before": report.delivered_before,
         "target_topics": list(report.target_topics),
         "target_ranges": [r.to_dict() for r in report.target_ranges],
@@ -145,7 +145,7 @@ def result_of_plan(plan: ReplayPlan, run_id: str) -> dict[str, Any]:
         "ranges": [{**r.to_dict(), "planned_records": r.size} for r in plan.ranges],
         "planned_records": plan.planned_records,
         "missing": sum(m.offset_range.size for m in plan.missing),
-        "missing_ranges": missing_result(plan),
+        "missing_ranges": _missing_ranges(plan),
         "spark_partitions": plan.spark_partitions,
         "target_topics": [plan.target.topic] if plan.target.topic else [],
         "digest": plan.digest,
@@ -153,7 +153,7 @@ def result_of_plan(plan: ReplayPlan, run_id: str) -> dict[str, Any]:
     }
 
 
-def missing_result(plan: ReplayPlan) -> list[dict[str, Any]]:
+def _missing_ranges(plan: ReplayPlan) -> list[dict[str, Any]]:
     """The ranges that the broker no longer had, for a result."""
     return [{**m.offset_range.to_dict(), "reason": m.reason} for m in plan.missing]
 

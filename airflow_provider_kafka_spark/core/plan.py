@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from airflow_provider_kafka_spark.core.broker_state import ClusterState
-from airflow_provider_kafka_spark.core.errors import DataLossError, KafkaSparkError, ProtocolError, TargetError
+from airflow_provider_kafka_spark.core.codec import decode, encode
+from airflow_provider_kafka_spark.core.errors import DataLossError, TargetError
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
-from airflow_provider_kafka_spark.core.resolve import PERMIT_LOSS, MissingRange, ResolvedRanges
+from airflow_provider_kafka_spark.core.resolve import PERMIT_LOSS, MissingRange, ReadRules, ResolvedRanges
 from airflow_provider_kafka_spark.core.spans import plan_spans, tasks_of
 
 PLAN_VERSION = 1
@@ -106,7 +107,41 @@ class ReplayPlan:
         }
         return {name: value for name, value in known.items() if value}
 
-    def changes_of_source(self, cluster: ClusterState) -> dict[str, str]:
+    def losses(self, cluster: ClusterState, rules: ReadRules) -> tuple[MissingRange, ...]:
+        """What of this plan can no longer be read, since its topics hold other records at the same offsets now.
+
+        How much of it was delivered is not known, so the ranges are empty.
+
+        :raises DataLossError: if there is any, and it is not permitted.
+        """
+        changes = self._changes_of_source(cluster)
+        if changes and rules.fail_on_data_loss:
+            raise DataLossError(
+                f"Since this plan was made, {shortened(sorted(set(changes.values())))}: the same offsets now hold "
+                "other records. Clear the task: it then makes a new plan, and copies all of it under a new run_id; "
+                f"what an earlier try has written stays in the target. {PERMIT_LOSS}"
+            )
+        return tuple(
+            MissingRange(
+                OffsetRange(r.topic, r.partition, r.from_offset, r.from_offset),
+                f"{changes[r.topic]}; what an earlier try had not copied up to offset {r.until_offset} is gone",
+            )
+            for r in self.ranges.without_empty()
+            if r.topic in changes
+        )
+
+    def after_job(self, cluster: ClusterState, rules: ReadRules) -> ReplayPlan:
+        """This plan when its job has ended, with the missing ranges if loss is permitted.
+
+        :param cluster: the source after the job.
+        :raises DataLossError: if the job read other records than planned, as for :meth:`losses`.
+        """
+        # A topic that was deleted after the job had read it has no id to compare.
+        known = {name: topic_id for name, topic_id in self.topic_ids.items() if name in cluster.topics}
+        lost = replace(self, topic_ids=known).losses(cluster, rules)
+        return replace(self, missing=(*self.missing, *lost))
+
+    def _changes_of_source(self, cluster: ClusterState) -> dict[str, str]:
         """The topics whose offsets hold other records than when this plan was made, each with the reason."""
         if self.source_cluster_id and cluster.cluster_id and self.source_cluster_id != cluster.cluster_id:
             reason = (
@@ -121,31 +156,6 @@ class ReplayPlan:
                 changes[name] = f"the topic {name!r} was deleted and created again (topic id {topic_id}, now {now})"
         return changes
 
-    def check_topics_unchanged(self, cluster: ClusterState) -> None:
-        """:raises DataLossError: if a source topic was deleted and created again since this plan was made, or is that
-        of another cluster.
-        """
-        if changes := self.changes_of_source(cluster):
-            raise DataLossError(
-                f"Since this plan was made, {shortened(sorted(set(changes.values())))}: the same offsets now hold "
-                "other records. Clear the task: it then makes a new plan, and copies all of it under a new run_id; "
-                f"what an earlier try has written stays in the target. {PERMIT_LOSS}"
-            )
-
-    def lost_by(self, changes: Mapping[str, str]) -> tuple[MissingRange, ...]:
-        """What of this plan can no longer be read. How much of it was delivered is not known, so the ranges are empty.
-
-        :param changes: as :meth:`changes_of_source` gives them.
-        """
-        return tuple(
-            MissingRange(
-                OffsetRange(r.topic, r.partition, r.from_offset, r.from_offset),
-                f"{changes[r.topic]}; what an earlier try had not copied up to offset {r.until_offset} is gone",
-            )
-            for r in self.ranges.without_empty()
-            if r.topic in changes
-        )
-
     def partitions_added(self, cluster: ClusterState) -> tuple[str, ...]:
         """Descriptions of the partitions that were added after planning, which the plan does not cover."""
         grown = {name: len(cluster.topic(name).partitions) for name in self.partition_counts if name in cluster.topics}
@@ -158,48 +168,13 @@ class ReplayPlan:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON; :meth:`from_dict` reads it back."""
-        return {
-            "version": PLAN_VERSION,
-            "source_cluster_id": self.source_cluster_id,
-            "target_cluster_id": self.target_cluster_id,
-            "target": {
-                "topic": self.target.topic,
-                "topic_expr": self.target.topic_expr,
-                "preserve_partition": self.target.preserve_partition,
-                "allow_same_topic": self.target.allow_same_topic,
-            },
-            "ranges": self.ranges.format(),
-            "missing": [[m.offset_range.format(), m.reason] for m in self.missing],
-            "topic_ids": dict(self.topic_ids),
-            "partition_counts": dict(self.partition_counts),
-            "target_ends": ends_to_json(self.target_ends),
-            "spark_partitions": self.spark_partitions,
-            "warnings": list(self.warnings),
-        }
+        return encode(self, PLAN_VERSION)
 
     @classmethod
-    def from_dict(cls, value: Mapping[str, Any]) -> ReplayPlan:
+    def from_dict(cls, value: object) -> ReplayPlan:
         """:raises ProtocolError: if it is not a plan of this version."""
-        version = value.get("version") if isinstance(value, Mapping) else type(value).__name__
-        if version != PLAN_VERSION:
-            raise ProtocolError(
-                f"A stored plan must be of version {PLAN_VERSION}; got {version!r}. Clear the task to make a new one."
-            )
-        try:
-            return cls(
-                source_cluster_id=value["source_cluster_id"],
-                target_cluster_id=value["target_cluster_id"],
-                target=Target(**value["target"]),
-                ranges=OffsetRanges.parse(value["ranges"]),
-                missing=tuple(MissingRange(OffsetRange.parse(text), reason) for text, reason in value["missing"]),
-                topic_ids=dict(value["topic_ids"]),
-                partition_counts=dict(value["partition_counts"]),
-                target_ends=ends_from_json(value["target_ends"]),
-                spark_partitions=value["spark_partitions"],
-                warnings=tuple(value["warnings"]),
-            )
-        except (KeyError, TypeError, ValueError, AttributeError, KafkaSparkError) as error:
-            raise ProtocolError(f"The stored plan is damaged: {error!r}. Clear the task to make a new one.") from error
+        remedy = "Clear the task to make a new one."
+        return decode(cls, value, version=PLAN_VERSION, name="A stored plan", remedy=remedy)
 
     def table(self) -> str:
         """The plan as a person reads it in the task's log."""
@@ -249,16 +224,6 @@ def shortened(names: Sequence[str]) -> str:
     't0, t1, t2, t3, t4 and 2 more'
     """
     return ", ".join(names[:5]) + (f" and {len(names) - 5:,} more" if len(names) > 5 else "")
-
-
-def ends_to_json(ends: Mapping[str, Mapping[int, int]]) -> dict[str, dict[str, int]]:
-    """End offsets by topic and partition as JSON has them: its keys are texts."""
-    return {topic: {str(number): end for number, end in by.items()} for topic, by in ends.items()}
-
-
-def ends_from_json(value: Mapping[str, Mapping[str, int]]) -> dict[str, dict[int, int]]:
-    """What :func:`ends_to_json` gave."""
-    return {topic: {int(number): end for number, end in by.items()} for topic, by in value.items()}
 
 
 def make_plan(

@@ -1,38 +1,23 @@
 """The versioned JSON that the Airflow worker and the Spark driver exchange: one request, and one report in return.
 
-Unknown keys and other versions are refused on both sides: a driver that runs other code than the worker must not guess.
-No I/O.
+A driver that runs other code than the worker must not guess, so both sides refuse another version. No I/O.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import json
-import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
 
-from airflow_provider_kafka_spark.core.errors import OffsetRangeError, ProtocolError
-from airflow_provider_kafka_spark.core.offset_range import MAX_OFFSET, OffsetRange, OffsetRanges
+from airflow_provider_kafka_spark.core.codec import FROM_MINUS_ONE, decode_text, encode
+from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE
 
 PROTOCOL_VERSION = 5
-
-#: The JSON types of a field's annotation. Other annotations have their own functions.
-_PLAIN_TYPES: Mapping[str, tuple[type, ...]] = {
-    "int": (int,),
-    "float": (int, float),
-    "str": (str,),
-    "bool": (bool,),
-    "int | None": (int, type(None)),
-    "str | None": (str, type(None)),
-}
-
-#: The minimum of a number, if it is not 0.
-_SMALLEST: Mapping[str, int] = {"last_batch": -1}
-
-T = TypeVar("T", bound="JobRequest | JobReport")
+_REMEDY = (
+    "Worker and driver must run the same version of airflow-provider-kafka-spark: let the operator send its own code, "
+    "and remove copies installed on the cluster."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +80,7 @@ class StreamRequest:
     starting_offsets: str
     checkpoint: str
     record: str
-    last_batch: int
+    last_batch: int = field(metadata=FROM_MINUS_ONE)
     lock: str
     owner: str
     stale_lock: str | None = None
@@ -162,7 +147,6 @@ class JobRequest:
     stream: StreamRequest | None = None
     event_token: str = field(default="", repr=False)
     report_key: str = field(default="", repr=False)
-    version: int = PROTOCOL_VERSION
 
     @property
     def offset_ranges(self) -> OffsetRanges:
@@ -176,27 +160,12 @@ class JobRequest:
         return sum(span.size for span in self.spans)
 
     def to_json(self) -> str:
-        return json.dumps(dataclasses.asdict(self), sort_keys=True)
+        return json.dumps(encode(self, PROTOCOL_VERSION), sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> JobRequest:
         """:raises ProtocolError: if it is no request of this version."""
-        value = _load(cls, text)
-        return cls(
-            **{
-                **value,
-                "ranges": _texts(value, "ranges"),
-                "spans": tuple(_build(OffsetRange, span) for span in _list(value, "spans")),
-                "transform": _build(Transform, value["transform"]),
-                "forbidden_targets": _texts(value, "forbidden_targets"),
-                "stream": None if value.get("stream") is None else _stream_order(value["stream"]),
-            }
-        )
-
-
-def _stream_order(value: object) -> StreamRequest:
-    order: StreamRequest = _build(StreamRequest, value)
-    return dataclasses.replace(order, planned=_texts({"planned": order.planned}, "planned"))
+        return decode_text(cls, text, version=PROTOCOL_VERSION, remedy=_REMEDY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,7 +250,6 @@ class JobReport:
     batches: tuple[BatchReport, ...] = ()
     ui_url: str | None = None
     warnings: tuple[str, ...] = ()
-    version: int = PROTOCOL_VERSION
 
     @property
     def records_read(self) -> int:
@@ -292,97 +260,9 @@ class JobReport:
         return sum(r.records_written for r in self.ranges)
 
     def to_json(self) -> str:
-        return json.dumps(dataclasses.asdict(self), sort_keys=True)
+        return json.dumps(encode(self, PROTOCOL_VERSION), sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> JobReport:
         """:raises ProtocolError: if it is no report of this version."""
-        value = _load(cls, text)
-        failure = value.get("failure")
-        return cls(
-            **{
-                **value,
-                "ranges": tuple(_range_report(item) for item in _list(value, "ranges")),
-                "target_topics": _texts(value, "target_topics"),
-                "target_ranges": tuple(_build(OffsetRange, item) for item in _list(value, "target_ranges")),
-                "batches": tuple(_build(BatchReport, item) for item in _list(value, "batches")),
-                "warnings": _texts(value, "warnings"),
-                "progress_groups": _texts(value, "progress_groups"),
-                "failure": None if failure is None else _build(JobFailure, failure),
-            }
-        )
-
-
-def _range_report(value: object) -> RangeReport:
-    report: RangeReport = _build(RangeReport, value)
-    return dataclasses.replace(report, offset_range=_build(OffsetRange, report.offset_range))
-
-
-def _load(kind: type[T], text: str) -> dict[str, Any]:
-    name = kind.__name__
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        # The text may contain secrets, so the message has the position only.
-        place = f" at character {error.pos}" if isinstance(error, json.JSONDecodeError) else ""
-        raise ProtocolError(
-            f"A {name} must be JSON; reading it failed{place} of {len(text)}: it may be cut off."
-        ) from None
-    version = value.get("version") if isinstance(value, dict) else None
-    if not isinstance(value, dict) or type(version) is not int or version != PROTOCOL_VERSION:
-        got = value.get("version") if isinstance(value, dict) else type(value).__name__
-        raise ProtocolError(
-            f"A {name} must be of version {PROTOCOL_VERSION}; got {reprlib.repr(got)}. Worker and driver run "
-            "different versions of airflow-provider-kafka-spark: let the operator send its own code, and remove "
-            "copies installed on the cluster."
-        )
-    _check_keys(kind, value)
-    return value
-
-
-def _list(value: Mapping[str, Any], key: str) -> list[Any]:
-    items = value.get(key, [])
-    if not isinstance(items, list):
-        raise ProtocolError(f"{key!r} must be a list; got {type(items).__name__}.")
-    return items
-
-
-def _texts(value: Mapping[str, Any], key: str) -> tuple[str, ...]:
-    items = _list(value, key)
-    if not all(isinstance(item, str) for item in items):
-        raise ProtocolError(f"{key!r} must be a list of texts; got {[type(item).__name__ for item in items]}.")
-    return tuple(items)
-
-
-def _build(kind: Any, value: object) -> Any:
-    if not isinstance(value, dict):
-        raise ProtocolError(f"A {kind.__name__} must be a JSON object; got {type(value).__name__}.")
-    _check_keys(kind, value)
-    try:
-        return kind(**value)
-    except OffsetRangeError as error:
-        raise ProtocolError(f"An {kind.__name__} must be a range of offsets; {str(error)[:200]}") from error
-
-
-def _check_keys(kind: Any, value: Mapping[str, Any]) -> None:
-    fields = dataclasses.fields(kind)
-    required = {f.name for f in fields if f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING}
-    unknown, missing = sorted(set(value) - {f.name for f in fields}), sorted(required - set(value))
-    if unknown or missing:
-        raise ProtocolError(
-            f"A {kind.__name__} of version {PROTOCOL_VERSION} has unknown keys {reprlib.repr(unknown)} and lacks "
-            f"{missing}."
-        )
-    for f in fields:
-        expected = _PLAIN_TYPES.get(str(f.type))
-        if expected is not None and f.name in value and type(value[f.name]) not in expected:
-            raise ProtocolError(
-                f"{f.name!r} of a {kind.__name__} must be of type {f.type}; got {type(value[f.name]).__name__}."
-            )
-        number: Any = value.get(f.name)
-        # NaN is in no range.
-        if type(number) in (int, float) and not _SMALLEST.get(f.name, 0) <= number <= MAX_OFFSET:
-            raise ProtocolError(
-                f"{f.name!r} of a {kind.__name__} must be from {_SMALLEST.get(f.name, 0)} to {MAX_OFFSET}, such as "
-                f"100; got {reprlib.repr(number)}. The file is damaged, or not written by this package."
-            )
+        return decode_text(cls, text, version=PROTOCOL_VERSION, remedy=_REMEDY)

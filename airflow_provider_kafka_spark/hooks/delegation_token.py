@@ -7,6 +7,7 @@ import time
 from base64 import b64decode
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -151,8 +152,7 @@ class DelegationTokenHook(ManagedResource, BaseHook):
             with self._open.translate_errors(action):
                 token = DelegationToken(self._info(java_token), hmac)
             if lease_ms is not None and lease_ms < token.info.expiry_ms - token.info.issue_ms:
-                expiry_ms = self._expire_new(token.hmac, lease_ms)
-                token = DelegationToken(_with_expiry(token.info, expiry_ms), token.hmac)
+                token = replace(token, info=replace(token.info, expiry_ms=self._expire_new(hmac, lease_ms)))
         except BaseException:
             self._expire_quietly(hmac)
             raise
@@ -199,11 +199,12 @@ class DelegationTokenHook(ManagedResource, BaseHook):
 
         :param period_ms: the new remaining life, limited by the token's maximum time.
         """
-        return _with_expiry(token.info, self._renew(b64decode(token.hmac), period_ms, f"renewing {token.info}"))
+        expiry_ms = self._renew(b64decode(token.hmac), period_ms, f"renewing {token.info}")
+        return replace(token.info, expiry_ms=expiry_ms)
 
     def expire_token(self, token: DelegationToken) -> None:
         """Expire a token whose secret is known, at once."""
-        self._expire(b64decode(token.hmac), action=f"expiring {token.info}")
+        self._expire(b64decode(token.hmac), None, f"expiring {token.info}")
 
     def now_ms(self) -> int:
         """The cluster's clock, in ms since 1970: that of the active controller, which also manages tokens.
@@ -263,7 +264,8 @@ class DelegationTokenHook(ManagedResource, BaseHook):
                 return
             except BrokerTlsError as error:
                 fault = find_login_fault(str(error))
-                if fault is None or not fault.by_certificate or not self._has_certificate:
+                has_certificate = any(name.startswith("ssl.keystore.") for name in self.config.java)
+                if fault is None or not fault.by_certificate or not has_certificate:
                     raise
                 raise DelegationTokenError(
                     "A job on a delegation token gets nothing of the connection's own login, and so no client "
@@ -286,10 +288,6 @@ class DelegationTokenHook(ManagedResource, BaseHook):
                         "their controller? The task may be tried again."
                     ) from None
             time.sleep(_AGAIN_SECONDS)
-
-    @property
-    def _has_certificate(self) -> bool:
-        return any(name.startswith("ssl.keystore.") for name in self.config.java)
 
     def _try_on(self, admin: Any, node: str) -> None:
         """This request goes to that broker. An authorization error proves that the login was accepted."""
@@ -336,7 +334,7 @@ class DelegationTokenHook(ManagedResource, BaseHook):
         changed, refusals = list[TokenInfo](), list[BrokerError]()
         for info, secret in self._picked(selection):
             try:
-                changed.append(_with_expiry(info, change(info, secret)))
+                changed.append(replace(info, expiry_ms=change(info, secret)))
             except (BrokerAuthorizationError, DelegationTokenError) as error:
                 refusals.append(error)
         if refusals:
@@ -353,7 +351,7 @@ class DelegationTokenHook(ManagedResource, BaseHook):
             options = self._options("RenewDelegationTokenOptions").renewTimePeriodMs(period)
             return int(self._get(self._admin.renewDelegationToken(secret, options).expiryTimestamp(), action))
 
-    def _expire(self, secret: bytes, period_ms: int | None = None, action: str = "expiring a delegation token") -> int:
+    def _expire(self, secret: bytes, period_ms: int | None, action: str) -> int:
         with self._open.translate_errors(action):
             period = _BROKERS_OWN if period_ms is None else period_ms
             options = self._options("ExpireDelegationTokenOptions").expiryTimePeriodMs(period)
@@ -400,7 +398,3 @@ class DelegationTokenHook(ManagedResource, BaseHook):
         if self._jvm is None:
             raise BrokerError("Use a DelegationTokenHook inside `with`: its JVM runs only there.")
         return self._jvm
-
-
-def _with_expiry(info: TokenInfo, expiry_ms: int) -> TokenInfo:
-    return TokenInfo(info.token_id, info.owner, info.renewers, info.issue_ms, expiry_ms, info.max_ms)

@@ -14,36 +14,34 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping
 from dataclasses import asdict, astuple, dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from airflow_provider_kafka_spark.core.codec import FROM_MINUS_ONE, decode, encode
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
-from airflow_provider_kafka_spark.core.plan import (
-    ReplayPlan,
-    ends_from_json,
-    ends_to_json,
-    fingerprint_changes,
-    shortened,
-)
+from airflow_provider_kafka_spark.core.plan import ReplayPlan, fingerprint_changes, shortened
 from airflow_provider_kafka_spark.core.protocol import Transform
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
 _RUN_KEY = "kafka_spark_run"
-_REQUESTED_KEY = "kafka_spark_requested"
 _STREAM_KEY = "kafka_spark_stream"
+_STATE_VERSION = 1
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class _Attempt:
-    """One try of a task instance, by Airflow's counters; a counter is None if it is unknown."""
+class TryNumbers:
+    """Airflow's counters of one try of a task instance; None if one is unknown."""
 
-    clear_number: int | None
-    max_tries: int | None
-    try_number: int | None
+    clear_number: int | None = None
+    # Airflow's database has -1 where it is not set.
+    max_tries: int | None = field(default=None, metadata=FROM_MINUS_ONE)
+    try_number: int | None = None
 
     @classmethod
-    def of(cls, context: Mapping[str, Any]) -> _Attempt:
+    def of(cls, context: Mapping[str, Any]) -> TryNumbers:
         ti = context["ti"]
         return cls(
             getattr(context.get("dag_run"), "clear_number", None),
@@ -51,12 +49,12 @@ class _Attempt:
             getattr(ti, "try_number", None),
         )
 
-    def is_cleared_since(self, earlier: _Attempt) -> bool:
+    def is_cleared_since(self, earlier: TryNumbers) -> bool:
         # A clear through the API with reset_dag_runs=false leaves clear_number as it is; every clear raises max_tries.
         tries = {earlier.max_tries, self.max_tries} - {None}
         return (earlier.clear_number or 0) != (self.clear_number or 0) or len(tries) > 1
 
-    def is_retry_of(self, earlier: _Attempt) -> bool:
+    def is_retry_of(self, earlier: TryNumbers) -> bool:
         """Whether this is an automatic retry. If that is uncertain, the run counts as requested by a user."""
         known = None not in (*astuple(earlier), *astuple(self))
         return known and not self.is_cleared_since(earlier) and (earlier.try_number or 0) < (self.try_number or 0)
@@ -83,39 +81,28 @@ class TaskState:
         """Remember plain JSON."""
         self._store.set(self._own(key), value)
 
+    def load(self, key: str, kind: type[T], **instead: Any) -> T | None:
+        """What :meth:`save` stored, or None.
+
+        :param instead: values of fields that are not read.
+        :raises ProtocolError: if another version of this package stored it.
+        """
+        stored = self.get(key)
+        if stored is None:
+            return None
+        remedy = (
+            "Let the task finish with the version of airflow-provider-kafka-spark that it began with, or trigger a "
+            "new run of the DAG, which copies all of it again."
+        )
+        value = {**stored, **instead} if isinstance(stored, dict) else stored
+        return decode(kind, value, version=_STATE_VERSION, name=f"The task's state {key!r}", remedy=remedy)
+
+    def save(self, key: str, value: object) -> None:
+        """Remember a dataclass."""
+        self.set(key, encode(value, _STATE_VERSION))
+
     def _own(self, key: str) -> str:
         return f"{key}/{self.called_id}" if self.called_id else key
-
-
-class RequestStore:
-    """The parameters of the first try of this task instance, as they were rendered then.
-
-    :param task_id: of the operator.
-    """
-
-    def __init__(self, context: Mapping[str, Any], task_id: str) -> None:
-        self._store = TaskState(context, task_id)
-        self._attempt = _Attempt.of(context)
-        #: Whether the loaded parameters are those of this try.
-        self.is_of_this_try = False
-
-    def load(self) -> dict[str, Any] | None:
-        """Parameters by name; None if nothing was submitted before, or the task was cleared since."""
-        stored = self._store.get(_REQUESTED_KEY)
-        if not isinstance(stored, dict):
-            return None
-        earlier = _Attempt(*stored["attempt"])
-        if self._attempt.is_cleared_since(earlier):
-            return None
-        self.is_of_this_try = self._attempt == earlier and earlier.try_number is not None
-        return dict(stored["requested"])
-
-    def save(self, requested: Mapping[str, Any]) -> None:
-        """Remember them, before anything is submitted.
-
-        :param requested: plain JSON.
-        """
-        self._store.set(_REQUESTED_KEY, {"attempt": list(astuple(self._attempt)), "requested": dict(requested)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +118,8 @@ class RunState:
     :param fingerprint: of source, transformation and target, over all submissions; see
         :meth:`~airflow_provider_kafka_spark.core.plan.ReplayPlan.fingerprint`.
     :param result: of the try that delivered all, if this one is a retry of it.
+    :param succeeded: the task did so, and not only the delivery.
+    :param try_numbers: of the try that stored this.
     """
 
     run_id: str
@@ -140,6 +129,8 @@ class RunState:
     application_id: str | None = None
     fingerprint: Mapping[str, str] = field(default_factory=dict)
     result: dict[str, Any] | None = None
+    succeeded: bool = False
+    try_numbers: TryNumbers = field(default_factory=TryNumbers)
 
     @property
     def has_submitted(self) -> bool:
@@ -156,32 +147,23 @@ class RunStateStore:
 
     def __init__(self, context: Mapping[str, Any], task_id: str) -> None:
         self._store = TaskState(context, task_id)
-        self._attempt = _Attempt.of(context)
+        self._try_numbers = TryNumbers.of(context)
 
     def load(self) -> RunState:
         """The state to start this try from."""
-        stored = self._store.get(_RUN_KEY)
-        if not isinstance(stored, dict):
+        # A plan of another version is no obstacle to a clear, which requests a new one.
+        state = self._store.load(_RUN_KEY, RunState, plan=None)
+        if state is None or state.succeeded:
             return _fresh()
-        attempt = _Attempt(*stored["attempt"])
-        state = RunState(
-            run_id=stored["run_id"],
-            target_ends=ends_from_json(stored["target_ends"]),
-            submitted_at_ms=stored["submitted_at_ms"],
-            application_id=stored["application_id"],
-            fingerprint=stored["origin"],
-        )
-        if stored["result"] is not None:
-            if stored.get("succeeded"):
-                return _fresh()
-            if self._attempt.is_retry_of(attempt):
-                return replace(state, result=_unpacked(stored["result"]))
-            # Everything was delivered, and the task failed after that: a user cleared it to make it succeed.
+        if state.result is not None:
+            # Unless this is a retry, the task failed after the delivery, and a user cleared it to make it succeed.
+            is_retry = self._try_numbers.is_retry_of(state.try_numbers)
+            return replace(state, result=_unpacked(state.result) if is_retry else None)
+        # Records that were delivered before a clear stay delivered.
+        plan = self._store.get(_RUN_KEY)["plan"]
+        if plan is None or self._try_numbers.is_cleared_since(state.try_numbers):
             return state
-        # A clear requests a new plan; records that were delivered before stay delivered.
-        if stored["plan"] is None or self._attempt.is_cleared_since(attempt):
-            return state
-        return replace(state, plan=ReplayPlan.from_dict(stored["plan"]))
+        return replace(state, plan=ReplayPlan.from_dict(plan))
 
     def for_plan(self, state: RunState, plan: ReplayPlan, transform: Transform) -> tuple[RunState, ReplayPlan]:
         """The state for this plan; and the plan, with a warning if earlier deliveries do not count.
@@ -224,20 +206,26 @@ class RunStateStore:
         return self._save(replace(state, plan=None, result=result))
 
     def _save(self, state: RunState) -> RunState:
-        self._store.set(
-            _RUN_KEY,
-            {
-                "run_id": state.run_id,
-                "attempt": list(astuple(self._attempt)),
-                "plan": None if state.plan is None else state.plan.to_dict(),
-                "target_ends": ends_to_json(state.target_ends or {}),
-                "submitted_at_ms": state.submitted_at_ms,
-                "application_id": state.application_id,
-                "origin": dict(state.fingerprint),
-                "result": None if state.result is None else _packed(state.result),
-            },
-        )
+        packed = None if state.result is None else _packed(state.result)
+        stored = encode(replace(state, plan=None, result=packed, try_numbers=self._try_numbers), _STATE_VERSION)
+        self._store.set(_RUN_KEY, {**stored, "plan": None if state.plan is None else state.plan.to_dict()})
         return state
+
+
+@dataclass(frozen=True, slots=True)
+class _StoredStream:
+    """Where a task instance began.
+
+    :param ranges: of the first try, one for each partition.
+    :param target_ends: ends of the target's partitions before it.
+    """
+
+    try_numbers: TryNumbers
+    stream_id: str
+    ranges: OffsetRanges
+    target_ends: Mapping[str, Mapping[int, int]]
+    result: dict[str, Any] | None = None
+    succeeded: bool = False
 
 
 class StreamRunStore:
@@ -251,27 +239,26 @@ class StreamRunStore:
 
     def __init__(self, context: Mapping[str, Any], task_id: str) -> None:
         self._store = TaskState(context, task_id)
-        self._attempt = _Attempt.of(context)
-        stored = self._store.get(_STREAM_KEY)
-        self._stored = stored if isinstance(stored, dict) and not stored.get("succeeded") else {}
+        self._try_numbers = TryNumbers.of(context)
+        stored = self._store.load(_STREAM_KEY, _StoredStream)
+        self._stored = None if stored is None or stored.succeeded else stored
 
     @property
     def result(self) -> dict[str, Any] | None:
         """Of the try that delivered all, if this one is a retry of it."""
-        result = self._stored.get("result")
-        if result is None or not self._attempt.is_retry_of(_Attempt(*self._stored["attempt"])):
+        stored = self._stored
+        if stored is None or stored.result is None or not self._try_numbers.is_retry_of(stored.try_numbers):
             return None
-        return _unpacked(result)
+        return _unpacked(stored.result)
 
     def finished_before(self, stream_id: str, ranges: OffsetRanges) -> OffsetRanges:
         """What earlier tries finished, since this task instance first submitted the stream or last succeeded.
 
         :param ranges: of this try, one for each partition.
         """
-        if self._stored.get("stream_id") != stream_id:
-            return OffsetRanges([])
-        first = {str(r.topic_partition): r.from_offset for r in OffsetRanges.parse(self._stored["ranges"])}
-        starts = ((r, first.get(str(r.topic_partition), r.from_offset)) for r in ranges)
+        stored = self._of_stream(stream_id)
+        first = {} if stored is None else {r.topic_partition: r.from_offset for r in stored.ranges}
+        starts = ((r, first.get(r.topic_partition, r.from_offset)) for r in ranges)
         return OffsetRanges(OffsetRange(r.topic, r.partition, f, r.from_offset) for r, f in starts if f < r.from_offset)
 
     def written_before(self, stream_id: str, target_ends: Mapping[str, Mapping[int, int]]) -> list[dict[str, Any]]:
@@ -280,30 +267,32 @@ class StreamRunStore:
         :param target_ends: ends of the target's partitions before this try.
         :return: ranges as in a result's ``target_ranges``.
         """
-        if self._stored.get("stream_id") != stream_id:
+        stored = self._of_stream(stream_id)
+        if stored is None:
             return []
-        first = ends_from_json(self._stored.get("target_ends", {}))
         return [
             {"topic": topic, "partition": number, "from_offset": start, "until_offset": end}
             for topic, ends in target_ends.items()
             for number, end in ends.items()
-            if (start := first.get(topic, {}).get(number, 0)) < end
+            if (start := stored.target_ends.get(topic, {}).get(number, 0)) < end
         ]
 
     def submitting(self, stream_id: str, ranges: OffsetRanges, target_ends: Mapping[str, Mapping[int, int]]) -> None:
         """Remember where the stream and its target stand, before anything is written."""
-        if self._stored.get("stream_id") != stream_id:
-            ends = ends_to_json(target_ends)
-            self._save({"stream_id": stream_id, "ranges": ranges.format(), "target_ends": ends})
+        if self._of_stream(stream_id) is None:
+            self._save(_StoredStream(self._try_numbers, stream_id, ranges, target_ends))
 
     def finished(self, result: dict[str, Any]) -> None:
         """Remember that all was delivered, and the result for a retry that has nothing else to do."""
-        if self._stored:
-            self._save({**self._stored, "result": _packed(result)})
+        if self._stored is not None:
+            self._save(replace(self._stored, try_numbers=self._try_numbers, result=_packed(result)))
 
-    def _save(self, stored: dict[str, Any]) -> None:
-        self._stored = {**stored, "attempt": list(astuple(self._attempt))}
-        self._store.set(_STREAM_KEY, self._stored)
+    def _of_stream(self, stream_id: str) -> _StoredStream | None:
+        return self._stored if self._stored is not None and self._stored.stream_id == stream_id else None
+
+    def _save(self, stored: _StoredStream) -> None:
+        self._stored = stored
+        self._store.save(_STREAM_KEY, stored)
 
 
 def remember_success(context: Context) -> None:

@@ -1,4 +1,4 @@
-"""The asset events of a copy, which tell DAGs that are scheduled by the target what was written."""
+"""The asset events of a copy: what was written, for DAGs that are scheduled by the target."""
 
 from __future__ import annotations
 

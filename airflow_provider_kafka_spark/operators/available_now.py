@@ -37,6 +37,7 @@ from airflow_provider_kafka_spark.hooks.permissions import check_topics
 from airflow_provider_kafka_spark.hooks.run_state import StreamRunStore, TaskState
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.operators.kafka_to_kafka import KafkaToKafkaOperator, no_retry_on_permanent_error
+from airflow_provider_kafka_spark.operators.stream_log import log_stream_plan
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -141,7 +142,8 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
                 group.refuse_members()
             self._tokens.check(spark.cluster, source, sink, makes_them=not self.plan_only)
             stream_plan, plan = self._plan(context, source, sink, checkpoint, rules, target)
-            self._announce(checkpoint, stream_plan, plan)
+            finds_delivered = self.provenance_headers or self.delivery == EXACTLY_ONCE
+            log_stream_plan(self.log, plan, stream_plan, checkpoint, self.starting_offsets, finds_delivered)
             self._check_timestamps(source, sink, target, plan.ranges)
             if self.plan_only:
                 self._make_no_asset_event()
@@ -168,7 +170,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
                 self.log.info("No new records: the stream is at the end of every partition; Spark is not started.")
             after = source.state({p.topic for p in finished} & source.topic_names())
             if stream_plan.has_work:
-                plan = self._check_source_unchanged(plan, after, rules)
+                plan = plan.after_job(after, rules)
             lags = lag_of(finished, after, rules)
             committed = None if group is None else group.commit(finished)
         finished_before = store.finished_before(stream_plan.manifest.stream_id, plan.ranges)
@@ -295,41 +297,6 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         # A missing topic of the checkpoint is distinguished from a misspelt one later.
         selected = selection.matching(existing) if known else frozenset(selection.topic_names(existing))
         return source.state((selected | known) & existing, timestamps_in(begin) if begin is not None else ())
-
-    def _announce(self, checkpoint: Checkpoint | None, stream_plan: StreamPlan, plan: ReplayPlan) -> None:
-        self.log.info("The plan of stream %s:\n%s", stream_plan.manifest.stream_id, plan.table())
-        if checkpoint is not None and not stream_plan.is_new and self.starting_offsets is not None:
-            self.log.info(
-                "Ignoring starting_offsets=%r: the stream resumes from its checkpoint.",
-                self.starting_offsets,
-            )
-        if checkpoint is not None and checkpoint.uncommitted is not None and stream_plan.uncommitted_batch is None:
-            self.log.warning(
-                "Batch %s of generation %s is uncommitted and is not finished: %s.",
-                checkpoint.uncommitted.number,
-                checkpoint.number,
-                ", ".join(checkpoint.uncommitted_ranges.format()) or "no records",
-            )
-        if checkpoint is not None and stream_plan.is_new:
-            self.log.warning(
-                "Starting generation %s of the checkpoint; generation %s stays as it is.",
-                stream_plan.generation,
-                checkpoint.number,
-            )
-        if stream_plan.uncommitted and checkpoint is not None and checkpoint.uncommitted is not None:
-            self.log.warning(
-                "Batch %s of an earlier run is uncommitted: %s. It is finished first, with exactly these offsets; %s.",
-                checkpoint.uncommitted.number,
-                ", ".join(stream_plan.uncommitted.format()),
-                "records that the target already has are not written again"
-                if self.provenance_headers or self.delivery == EXACTLY_ONCE
-                else "all of it is written again, since provenance_headers=False leaves no way to find what the target "
-                "already has",
-            )
-        if stream_plan.added:
-            self.log.info(
-                "New to the stream, and read from their beginning: %s.", ", ".join(map(str, stream_plan.added))
-            )
 
     def _request(
         self,

@@ -112,7 +112,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
             if not self.allow_duplicates:
                 check_duplicates(report, transform)
             after = source.state(plan.partition_counts)
-            plan = self._check_source_unchanged(plan, after, rules)
+            plan = plan.after_job(after, rules)
             warnings = [
                 *plan.partitions_added(after),
                 *self._recount_gaps(source, report, rules),
@@ -148,9 +148,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         if state.plan is not None:
             check_topics(source, state.plan.topic_ids, self._source_operation)
             cluster = source.state(state.plan.topic_ids)
-            if rules.fail_on_data_loss:
-                state.plan.check_topics_unchanged(cluster)
-            lost = state.plan.lost_by(state.plan.changes_of_source(cluster))
+            lost = state.plan.losses(cluster, rules)
             if not lost and state.plan.target_cluster_id == target_state.cluster_id:
                 self.log.info("Reusing the plan of an earlier try of this run.")
                 return state.plan

@@ -6,16 +6,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from airflow_provider_kafka_spark.core.broker_state import ClusterState
 from airflow_provider_kafka_spark.core.delivery import (
     check_gaps,
     ranges_with_gaps,
 )
-from airflow_provider_kafka_spark.core.errors import InvalidInputError, KafkaSparkError
+from airflow_provider_kafka_spark.core.errors import InvalidInputError
 from airflow_provider_kafka_spark.core.job.job_credentials import JobCredentials
 from airflow_provider_kafka_spark.core.job.job_events import JobEvent, JobStarted
 from airflow_provider_kafka_spark.core.job.tuning import sink_defaults, source_defaults
@@ -37,7 +35,8 @@ from airflow_provider_kafka_spark.hooks.failure import no_retry_on_permanent_err
 from airflow_provider_kafka_spark.hooks.failure import undated_run_explained
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.hooks.permissions import check_topics
-from airflow_provider_kafka_spark.hooks.run_state import RequestStore, remember_success
+from airflow_provider_kafka_spark.hooks.request_store import RequestStore
+from airflow_provider_kafka_spark.hooks.run_state import remember_success
 from airflow_provider_kafka_spark.hooks.transactions import check_transactions
 from airflow_provider_kafka_spark.operators.asset_events import describe_delivery
 from airflow_provider_kafka_spark.operators.spark_job import SparkJobOperator
@@ -49,8 +48,6 @@ if TYPE_CHECKING:
 _COLUMNS = ("key", "value", "headers", "partition")
 #: Maximum number of offsets in ranges with gaps that a second client counts.
 _MOST_RECOUNTED_OFFSETS = 1_000_000
-#: Maximum length of a parameter's value in a log line that compares two of them.
-_MOST_SHOWN_CHARACTERS = 200
 
 
 class KafkaToKafkaOperator(SparkJobOperator):
@@ -208,40 +205,10 @@ class KafkaToKafkaOperator(SparkJobOperator):
         }
 
     def _resume_request(self, context: Context) -> None:
-        """In a retry, replace the parameters by those of the run's first try, and log those that have changed.
-
-        Earlier deliveries belong to the parameters of that try. Otherwise a list made from a set, or a template with
-        the current time, would make each try a different run.
-
-        :raises InvalidInputError: if this try has called another operator with the same ``task_id``.
-        """
-        store = RequestStore(context, self.task_id)
-        first = store.load()
-        if first is None:
-            return
-        try:
-            now = self._requested()
-            changed = [
-                f"{name} was {_shortened(value)}, is now {_shortened(now.get(name))}"
-                for name, value in first.items()
-                if now.get(name) != value
-            ]
-        except (KafkaSparkError, AttributeError, TypeError, ValueError) as error:
-            changed = [f"they are now malformed ({type(error).__name__}: {error})"]
-        if changed and store.is_of_this_try:
-            raise InvalidInputError(
-                "task_id must be another for each operator that a task calls, such as 'copy_1' and 'copy_2'; got "
-                f"{self.task_id!r} a second time in this try, with other parameters. The state for a retry is stored "
-                "by task_id. Give each its own."
-            )
+        """In a retry, replace the parameters by those of the run's first try."""
+        first = RequestStore(context, self.task_id).resume(self._requested, self.log)
         for name, value in first.items():
             setattr(self, name, value)
-        if changed:
-            self.log.warning(
-                "This retry uses the parameters of the first try of this run, although they have changed since: %s. "
-                "Clear the task to make a new plan with the current parameters.",
-                "; ".join(changed),
-            )
 
     def _remember_request(self, context: Context) -> None:
         """Store the parameters for a retry; called before anything is submitted."""
@@ -392,20 +359,6 @@ class KafkaToKafkaOperator(SparkJobOperator):
             check_gaps(report, source.count_records(gaps, read_committed=rules.read_committed))
         return []
 
-    def _check_source_unchanged(self, plan: ReplayPlan, cluster: ClusterState, rules: ReadRules) -> ReplayPlan:
-        """The plan of a finished job, with the missing ranges if loss is permitted.
-
-        :param cluster: the source after the job.
-        :raises DataLossError: if a topic was deleted and created again meanwhile: the job read other records than
-            planned.
-        """
-        # A topic that was deleted after the job had read it has no id to compare.
-        known = {name: topic_id for name, topic_id in plan.topic_ids.items() if name in cluster.topics}
-        existing = replace(plan, topic_ids=known)
-        if rules.fail_on_data_loss:
-            existing.check_topics_unchanged(cluster)
-        return replace(plan, missing=(*plan.missing, *plan.lost_by(existing.changes_of_source(cluster))))
-
     def _done(self, context: Context, result: dict[str, Any]) -> dict[str, Any]:
         if result["records_written"] or result.get("finished_before"):
             describe_delivery(context, self.outlets, result, self._target_server)
@@ -434,8 +387,3 @@ class KafkaToKafkaOperator(SparkJobOperator):
     def _make_no_asset_event(self) -> None:
         # Airflow emits an event for each outlet of the running task, which is a copy of the DAG's task.
         self.outlets = []
-
-
-def _shortened(value: object) -> str:
-    text = json.dumps(value)
-    return text if len(text) <= _MOST_SHOWN_CHARACTERS else f"{text[:_MOST_SHOWN_CHARACTERS]}..."

@@ -86,8 +86,8 @@ class KafkaNewRecordsTrigger(BaseEventTrigger):
         watch = Watch.parse(**parameters)
         self._parameters = {
             **parameters,
-            "since": LATEST if watch.since is None else watch.since.to_json(),
-            "max_wait_for_min": None if watch.max_wait_ms is None else watch.max_wait_ms / 1000,
+            "since": watch.since,
+            "max_wait_for_min": watch.condition.to_json()["max_wait_for_min"],
         }
         self._poll_interval = milliseconds(poll_interval, "poll_interval") / 1000
         self._kafka_timeout = milliseconds(kafka_timeout, "kafka_timeout") / 1000

@@ -78,7 +78,7 @@ def test_a_pattern_matches_whole_names(pattern: str, expected: tuple[str, ...]) 
 
 
 def test_an_internal_topic_can_be_named() -> None:
-    """Who names it means it."""
+    """Only a pattern leaves internal topics out."""
     assert Selection(topics=["__consumer_offsets"]).topic_names(["__consumer_offsets"]) == ("__consumer_offsets",)
 
 

@@ -12,7 +12,7 @@ from airflow_provider_kafka_spark.core.broker_state import ClusterState, Partiti
 from airflow_provider_kafka_spark.core.errors import DataLossError, ProtocolError, TargetError, UnknownTopicError
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.plan import ReplayPlan, Target, make_plan
-from airflow_provider_kafka_spark.core.resolve import MissingRange, ResolvedRanges
+from airflow_provider_kafka_spark.core.resolve import MissingRange, ReadRules, ResolvedRanges
 
 
 def _topic(name: str, partitions: int = 2, topic_id: str | None = "id-1", **config: str) -> TopicState:
@@ -215,7 +215,7 @@ def test_does_not_warn_without_a_reason(config: dict[str, str]) -> None:
 def test_a_recreated_topic_is_data_loss() -> None:
     """The same offsets hold other records now; the message names the topic and both ids."""
     with pytest.raises(DataLossError) as error:
-        _plan().check_topics_unchanged(_cluster(_topic("orders", topic_id="id-2")))
+        _plan().losses(_cluster(_topic("orders", topic_id="id-2")), ReadRules())
 
     for fragment in ("'orders' was deleted and created again", "id-1", "id-2", "Clear the task"):
         assert fragment in str(error.value)
@@ -224,7 +224,7 @@ def test_a_recreated_topic_is_data_loss() -> None:
 def test_the_same_topic_on_another_cluster_is_data_loss() -> None:
     """Also if brokers return no topic ids; the message names the connection and both clusters."""
     with pytest.raises(DataLossError) as error:
-        _plan(topic_ids={}).check_topics_unchanged(_cluster(_topic("orders", topic_id=None), cluster_id="C"))
+        _plan(topic_ids={}).losses(_cluster(_topic("orders", topic_id=None), cluster_id="C"), ReadRules())
 
     for fragment in ("'kafka_default' leads to another cluster", "id A, now C", "Clear the task"):
         assert fragment in str(error.value)
@@ -238,7 +238,7 @@ def test_what_a_recreated_topic_has_lost_is_listed_without_a_number() -> None:
     )
     now = _cluster(_topic("orders", topic_id="id-9"), _topic("stock", topic_id="id-2"))
 
-    (lost,) = plan.lost_by(plan.changes_of_source(now))
+    (lost,) = plan.losses(now, ReadRules(fail_on_data_loss=False))
 
     assert lost.offset_range == OffsetRange("orders", 0, 3, 3)
     for fragment in ("created again", "id-1", "id-9", "up to offset 1000"):
@@ -248,18 +248,29 @@ def test_what_a_recreated_topic_has_lost_is_listed_without_a_number() -> None:
 @pytest.mark.parametrize("topic_id", [pytest.param("id-1", id="the-same"), pytest.param(None, id="no-longer-returned")])
 def test_an_unchanged_topic_is_no_loss(topic_id: str | None) -> None:
     """Only another id is proof."""
-    _plan().check_topics_unchanged(_cluster(_topic("orders", topic_id=topic_id)))
+    _plan().losses(_cluster(_topic("orders", topic_id=topic_id)), ReadRules())
 
 
 def test_a_topic_without_a_known_id_is_not_compared() -> None:
     """Without an id at planning time, a later id is not compared."""
-    _plan(topic_ids={}).check_topics_unchanged(_cluster(_topic("orders", topic_id="id-2")))
+    _plan(topic_ids={}).losses(_cluster(_topic("orders", topic_id="id-2")), ReadRules())
 
 
 def test_a_topic_deleted_since_planning_is_unknown() -> None:
     """A retry does not start on a topic that is gone."""
     with pytest.raises(UnknownTopicError, match="'orders'"):
-        _plan().check_topics_unchanged(_cluster())
+        _plan().losses(_cluster(), ReadRules())
+
+
+def test_a_topic_deleted_after_its_job_is_no_loss() -> None:
+    """The job had read it; one that was created again in the meantime may have been read in its place."""
+    plan = _plan()
+    recreated, permitted = _cluster(_topic("orders", topic_id="id-9")), ReadRules(fail_on_data_loss=False)
+
+    assert plan.after_job(_cluster(), ReadRules()) == plan
+    with pytest.raises(DataLossError, match="created again"):
+        plan.after_job(recreated, ReadRules())
+    assert plan.after_job(recreated, permitted).missing == (*plan.missing, *plan.losses(recreated, permitted)) != ()
 
 
 def test_names_partitions_that_appeared_after_planning() -> None:

@@ -749,7 +749,7 @@ def test_lists_each_timestamp_to_ask_for_once() -> None:
 
 
 def test_words_and_offsets_need_no_timestamps() -> None:
-    """Who asks for no moment causes no round to the broker."""
+    """They cost no request to the broker."""
     ending = Bound(Latest(), {TopicPartition("o", 0): AtOffset(3)})
 
     assert timestamps_in(Bound.everywhere(Earliest()), ending) == ()

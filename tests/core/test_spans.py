@@ -143,7 +143,7 @@ def test_tasks_read_every_span_once_and_in_order(count: int, preserve_order: boo
 
 
 def test_order_is_kept_by_default() -> None:
-    """Who says nothing gets the order of the source."""
+    """Records of a partition keep the order of the source unless ``preserve_order=False``."""
     spans = _spans(MOST_UNGROUPED_RANGES + 1)
 
     assert tasks_of(spans) == tasks_of(spans, preserve_order=True)

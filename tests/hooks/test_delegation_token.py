@@ -212,7 +212,7 @@ def test_whatever_fails_behind_the_broker_s_answer_leaves_no_token(
             break_off(patch)
             with pytest.raises(ValueError, match="anything"):
                 hook.create_unchecked()
-        # Who knows of a later one knows of all before.
+        # A broker that knows a later one knows all before it.
         later = hook.create()
         assert _living(hook) - before == {later.info.token_id}
         hook.expire_token(later)

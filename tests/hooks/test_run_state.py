@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_kafka_spark.core.errors import ProtocolError
 from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
 from airflow_provider_kafka_spark.core.plan import ReplayPlan, Target
 from airflow_provider_kafka_spark.core.protocol import Transform
-from airflow_provider_kafka_spark.hooks.run_state import RequestStore, RunState, RunStateStore, remember_success
+from airflow_provider_kafka_spark.hooks.request_store import RequestStore
+from airflow_provider_kafka_spark.hooks.run_state import RunState, RunStateStore, StreamRunStore, remember_success
 from tests.airflow_fakes import TaskInstance, TaskStateStore, Try, task_context
 
 TRANSFORM = Transform(topic="copy")
@@ -284,7 +286,7 @@ def test_a_topic_that_was_away_for_a_while_is_compared() -> None:
 
 
 def test_a_run_id_cannot_be_predicted() -> None:
-    """Who writes to the target could pass records of theirs off as delivered by one that is made from names."""
+    """Another writer to the target could otherwise pass its own records off as delivered by this run."""
     _, one = load(TaskStateStore(), ti=Try())
     _, other = load(TaskStateStore(), ti=Try())
 
@@ -299,7 +301,7 @@ def test_operators_that_one_task_calls_share_nothing() -> None:
     stores[1].submitting(stores[1].load(), PLAN, 1_000)
 
     assert [store.load().has_submitted for store in stores] == [False, True, False]
-    assert [RequestStore(context, task_id).load() for task_id in ("task", "first", "second")] == [None, REQUESTED, None]
+    assert [RequestStore(context, task_id).load() for task_id in ("task", "first", "second")] == [{}, REQUESTED, {}]
 
 
 REQUESTED = {"topics": ["a", "b"], "ending_timestamp": 1_795_168_800_000, "where": None}
@@ -309,16 +311,14 @@ REQUESTED = {"topics": ["a", "b"], "ending_timestamp": 1_795_168_800_000, "where
     ("context", "expected"),
     [
         pytest.param({"ti": Try(try_number=2)}, REQUESTED, id="retry"),
-        pytest.param({"ti": Try(try_number=2), "clear_number": 1}, None, id="clear"),
-        pytest.param({"ti": Try(try_number=2, max_tries=4)}, None, id="clear-that-leaves-the-number"),
+        pytest.param({"ti": Try(try_number=2), "clear_number": 1}, {}, id="clear"),
+        pytest.param({"ti": Try(try_number=2, max_tries=4)}, {}, id="clear-that-leaves-the-number"),
     ],
 )
-def test_a_retry_knows_what_its_first_try_was_asked_for(
-    context: dict[str, Any], expected: dict[str, Any] | None
-) -> None:
+def test_a_retry_knows_what_its_first_try_was_asked_for(context: dict[str, Any], expected: dict[str, Any]) -> None:
     """And a clear does not, since it plans anew."""
     store = TaskStateStore()
-    assert RequestStore(task_context(store, ti=Try()), "task").load() is None
+    assert RequestStore(task_context(store, ti=Try()), "task").load() == {}
     RequestStore(task_context(store, ti=Try()), "task").save(REQUESTED)
     store.values = json.loads(json.dumps(store.values))
 
@@ -334,3 +334,49 @@ def test_what_is_stored_is_plain_json() -> None:
     _, retry = load(store)
 
     assert (retry.plan, retry.target_ends) == (PLAN, {"copy": {0: 5}})
+
+
+@pytest.mark.parametrize(
+    ("key", "load_it"),
+    [
+        pytest.param("kafka_spark_run", lambda context: RunStateStore(context, "task").load(), id="run"),
+        pytest.param("kafka_spark_requested", lambda context: RequestStore(context, "task").load(), id="request"),
+        pytest.param("kafka_spark_stream", lambda context: StreamRunStore(context, "task"), id="stream"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        pytest.param({"version": 2}, "must be of version 1; got 2", id="version"),
+        pytest.param({"try_numbers": [0, 0, 1]}, ".try_numbers must be an object; got list", id="list"),
+        pytest.param({"colour": 1}, "unknown keys ['colour']", id="unknown-key"),
+    ],
+)
+def test_a_state_of_another_version_is_an_error(key: str, load_it: Any, change: dict[str, Any], says: str) -> None:
+    """What was delivered is unknown then, so it is not guessed; the message says what to do."""
+    store = TaskStateStore()
+    context = task_context(store, ti=Try())
+    submitted(store, ti=Try())
+    RequestStore(context, "task").save(REQUESTED)
+    StreamRunStore(context, "task").submitting("0123456789abcdef", PLAN.ranges, PLAN.target_ends)
+    store.values[key].update(change)
+
+    with pytest.raises(ProtocolError) as raised:
+        load_it(context)
+
+    assert f"The task's state '{key}'" in str(raised.value)
+    assert says in str(raised.value)
+    assert "trigger a new run of the DAG" in str(raised.value)
+
+
+def test_a_plan_of_another_version_is_no_obstacle_to_a_clear() -> None:
+    """A retry needs the plan, and its error says to clear the task; the clear keeps what is known of deliveries."""
+    store = TaskStateStore()
+    first = submitted(store)
+    store.values["kafka_spark_run"]["plan"]["version"] = 2
+
+    with pytest.raises(ProtocolError, match=r"A stored plan must be of version 1; got 2. Clear the task"):
+        load(store)
+    _, cleared = load(store, clear_number=1)
+
+    assert (cleared.run_id, cleared.plan, cleared.has_submitted) == (first.run_id, None, True)

@@ -89,7 +89,7 @@ def test_a_kdc_of_another_clock(ahead: timedelta) -> None:
 
 @needs_kdc
 def test_a_key_is_asked_for_first(tmp_path: Path) -> None:
-    """Who does not have it gets no ticket that could be guessed at."""
+    """A client without it gets no ticket on which passwords could be tried."""
     with Kdc(preauthentication=True) as kdc:
         kdc.add_principal("alice", "s3cret")
         assert _kinit(kdc, tmp_path / "cache", "alice", answer="s3cret\n").returncode == 0

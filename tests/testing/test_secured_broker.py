@@ -111,13 +111,13 @@ def java() -> Iterator[JavaClient]:
 
 @pytest.fixture(scope="module")
 def authority() -> CertificateAuthority:
-    """Who signed the certificates that are good."""
+    """It signed the valid certificates."""
     return CertificateAuthority()
 
 
 @pytest.fixture(scope="module")
 def provider() -> Iterator[IdentityProvider]:
-    """Who knows the clients that log in by OAUTHBEARER."""
+    """It knows the clients that log in by OAUTHBEARER."""
     with IdentityProvider({"copier": "s3cret", "fired": "s3cret"}) as provider:
         yield provider
 

@@ -10,18 +10,30 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from airflow_provider_kafka_spark.core.bounds import AtOffset, Bound, Earliest, parse_bound
+from airflow_provider_kafka_spark.core.bounds import AtOffset, Bound, Earliest
 from airflow_provider_kafka_spark.core.broker_state import Selection
+from airflow_provider_kafka_spark.core.codec import decode, encode
 from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerQuery, BrokerSnapshot
 from airflow_provider_kafka_spark.core.conditions.new_records import NewRecords
-from airflow_provider_kafka_spark.core.conditions.since import Since, SinceOffsets, parse_since
-from airflow_provider_kafka_spark.core.conditions.topic_scope import TopicScope
-from airflow_provider_kafka_spark.core.errors import BoundError, KafkaSparkError, ProtocolError
-from airflow_provider_kafka_spark.core.offset_range import OffsetRanges, TopicPartition, by_topic
-from airflow_provider_kafka_spark.core.parameters import milliseconds, whole_number
+from airflow_provider_kafka_spark.core.conditions.since import Since, SinceOffsets
+from airflow_provider_kafka_spark.core.errors import BoundError
+from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition
 
 STATE_VERSION = 1
 LATEST = "latest"
+
+
+@dataclass(frozen=True, slots=True)
+class PendingEvent:
+    """An event that is sent and not acknowledged.
+
+    :param offsets: end of the announced records after it.
+    """
+
+    number: int
+    ranges: tuple[OffsetRange, ...]
+    warnings: tuple[str, ...]
+    offsets: Mapping[TopicPartition, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,97 +44,69 @@ class WatchState:
     :param offsets: end of the announced records, or the start of the watch.
     :param topic_ids: of the topics at that time.
     :param selection: what was watched.
-    :param pending: an event that is sent and not acknowledged.
     """
 
     number: int
     offsets: Mapping[TopicPartition, int]
     topic_ids: Mapping[str, str]
     selection: Mapping[str, Any]
-    pending: Mapping[str, Any] | None = None
+    pending: PendingEvent | None = None
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "version": STATE_VERSION,
-            "number": self.number,
-            "offsets": by_topic(self.offsets),
-            "topic_ids": dict(sorted(self.topic_ids.items())),
-            "selection": dict(self.selection),
-            "pending": None if self.pending is None else dict(self.pending),
-        }
+        return encode(self, STATE_VERSION)
 
     @classmethod
     def from_json(cls, value: object) -> WatchState:
         """:raises ProtocolError: if this package did not write it."""
-        try:
-            if not isinstance(value, Mapping) or value["version"] != STATE_VERSION:
-                raise KeyError("version")
-            return cls(
-                value["number"],
-                _offsets(value["offsets"]),
-                value["topic_ids"],
-                value["selection"],
-                value["pending"],
-            )
-        except (KeyError, TypeError, ValueError, KafkaSparkError) as error:
-            raise ProtocolError(
-                f"The state of a watcher in the asset state store must be of version {STATE_VERSION}; got {value!r}: "
-                f"{error!r}. Delete it to start the watch again from its 'since'."
-            ) from error
+        name = "The state of a watcher in the asset state store"
+        remedy = "Delete it to start the watch again from its 'since'."
+        return decode(cls, value, version=STATE_VERSION, name=name, remedy=remedy)
 
     def acknowledged(self) -> WatchState:
         """The state after the pending event is acknowledged."""
         if self.pending is None:
             return self
-        return replace(
-            self,
-            number=self.pending["number"],
-            offsets={**self.offsets, **_offsets(self.pending["offsets"])},
-            pending=None,
-        )
+        offsets = {**self.offsets, **self.pending.offsets}
+        return replace(self, number=self.pending.number, offsets=offsets, pending=None)
 
     def event(self) -> dict[str, Any] | None:
         """The pending event, as it is in the asset event."""
         if self.pending is None:
             return None
-        return {key: value for key, value in self.pending.items() if key != "offsets"}
+        return {key: value for key, value in encode(self.pending, STATE_VERSION).items() if key != "offsets"}
 
 
 @dataclass(frozen=True, slots=True)
 class Watch:
     """What a watcher waits for.
 
-    :param since: where the first evaluation starts; None for the end of the log at that time.
+    :param condition: when there are new records; its ``since`` is where the first evaluation starts.
+    :param from_latest: the first evaluation starts at the end of the log instead.
     """
 
-    scope: TopicScope
-    since: Since | None
-    min_records: int = 1
-    max_wait_ms: int | None = None
+    condition: NewRecords
+    from_latest: bool = False
 
     @classmethod
-    def parse(
-        cls,
-        *,
-        topics: Any = None,
-        topic_pattern: Any = None,
-        since: Any = LATEST,
-        min_records: Any = 1,
-        max_wait_for_min: Any = None,
-        isolation_level: Any = "read_committed",
-    ) -> Watch:
-        """:raises InvalidInputError: naming the parameter that cannot be right."""
-        return cls(
-            TopicScope.parse(topics, topic_pattern, False, isolation_level=isolation_level, missing_topic="wait"),
-            None if since == LATEST else parse_since(since),
-            whole_number(min_records, "min_records", least=1),
-            None if max_wait_for_min is None else milliseconds(max_wait_for_min, "max_wait_for_min"),
+    def parse(cls, *, since: Any = LATEST, **parameters: Any) -> Watch:
+        """:param parameters: as :meth:`NewRecords.parse` takes them.
+        :raises InvalidInputError: naming the parameter that cannot be right.
+        """
+        from_latest = since == LATEST
+        condition = NewRecords.parse(
+            since="earliest" if from_latest else since, fail_on_data_loss=False, missing_topic="wait", **parameters
         )
+        return cls(condition, from_latest)
+
+    @property
+    def since(self) -> Any:
+        """As :meth:`parse` takes it, as plain JSON."""
+        return LATEST if self.from_latest else self.condition.since.to_json()
 
     def query(self, state: WatchState | None, now_ms: int) -> BrokerQuery:
         begins = state is None or dict(state.selection) != self._selection_json()
-        since = self.since if begins and self.since is not None else SinceOffsets(Bound(Earliest(), {}))
-        return replace(self._new_records(since, self.scope.selection).query(now_ms), identity=True)
+        condition = self.condition if begins else self._from_offsets({})
+        return replace(condition.query(now_ms), identity=True)
 
     def evaluate(
         self, state: WatchState | None, snapshot: BrokerSnapshot, now_ms: int
@@ -136,7 +120,8 @@ class Watch:
         :return: the state, and warnings to log.
         :raises PlanError: if the first evaluation starts beyond the end of the log.
         """
-        topics = self.scope.selection.matching(snapshot.names)
+        scope = self.condition.scope
+        topics = scope.selection.matching(snapshot.names)
         ids = {name: topic_id for name in topics if (topic_id := snapshot.topic(name).topic_id) is not None}
         selection = self._selection_json()
         before = state or WatchState(0, {}, {}, {})
@@ -155,19 +140,14 @@ class Watch:
         after = WatchState(before.number, offsets, {**before.topic_ids, **ids}, selection)
         if not topics:
             return after, tuple(notes)
-        known = {p: AtOffset(offset) for p, offset in offsets.items() if p.topic in topics}
-        present = Selection(tuple(sorted(topics)), None, None)
-        result = self._new_records(SinceOffsets(Bound(Earliest(), known)), present).check(snapshot, now_ms)
+        known = {p: offset for p, offset in offsets.items() if p.topic in topics}
+        present = replace(scope, selection=Selection(tuple(sorted(topics)), None, None))
+        result = replace(self._from_offsets(known), scope=present).check(snapshot, now_ms)
         if not result.met:
             return after, tuple(notes)
         warnings = [*notes, *result.warnings]
-        pending = {
-            "version": STATE_VERSION,
-            "number": before.number + 1,
-            "ranges": result.value,
-            "warnings": warnings,
-            "offsets": result.xcoms["offsets"],
-        }
+        ends = decode(dict[TopicPartition, int], result.xcoms["offsets"])
+        pending = PendingEvent(before.number + 1, tuple(map(OffsetRange.parse, result.value)), tuple(warnings), ends)
         return replace(after, pending=pending), tuple(warnings)
 
     def _starts_of(
@@ -184,18 +164,17 @@ class Watch:
             return {**beginning, **known}, []
         if is_same_watch:
             return beginning, []
-        if self.since is None:
-            return {p: self.scope.rules.end_of(state) for p, state in partitions.items()}, []
-        starts, _ = self._new_records(_of_topic(self.since, topic), Selection((topic,), None, None)).starts(
-            snapshot, partitions
-        )
-        return starts, []
+        if self.from_latest:
+            return {p: self.condition.scope.rules.end_of(state) for p, state in partitions.items()}, []
+        condition = replace(self.condition, since=_of_topic(self.condition.since, topic))
+        return condition.starts(snapshot, partitions)[0], []
 
-    def _new_records(self, since: Since, selection: Selection) -> NewRecords:
-        return NewRecords(replace(self.scope, selection=selection), since, self.min_records, self.max_wait_ms)
+    def _from_offsets(self, offsets: Mapping[TopicPartition, int]) -> NewRecords:
+        known = {p: AtOffset(offset) for p, offset in offsets.items()}
+        return replace(self.condition, since=SinceOffsets(Bound(Earliest(), known)))
 
     def _selection_json(self) -> dict[str, Any]:
-        topics, pattern = self.scope.topics_or_pattern
+        topics, pattern = self.condition.scope.topics_or_pattern
         return {"topics": None if topics is None else list(topics), "topic_pattern": pattern}
 
 
@@ -231,10 +210,3 @@ def _of_topic(since: Since, topic: str) -> Since:
         return since
     own = {p: requested for p, requested in since.bound.by_partition.items() if p.topic == topic}
     return SinceOffsets(Bound(since.bound.default, own))
-
-
-def _offsets(value: Mapping[str, Any]) -> dict[TopicPartition, int]:
-    if not value:
-        return {}
-    by_partition = parse_bound(value, "start").by_partition
-    return {p: requested.offset for p, requested in by_partition.items() if isinstance(requested, AtOffset)}

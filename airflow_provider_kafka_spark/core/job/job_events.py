@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, replace
-from typing import Any
+
+from airflow_provider_kafka_spark.core.codec import decode, encode
+from airflow_provider_kafka_spark.core.errors import ProtocolError
 
 _PREFIX = "@airflow-kafka-spark"
 #: A host, optionally a port and a path, and nothing that hides the destination, such as a user's name.
@@ -59,8 +61,7 @@ def format_event(event: JobEvent, token: str) -> str:
     :param token: of the request.
     """
     kind = next(name for name, cls in _KINDS.items() if isinstance(event, cls))
-    fields = {name: getattr(event, name) for name in event.__slots__}
-    return f"{_PREFIX} {token} " + json.dumps({"event": kind, **fields}, sort_keys=True)
+    return f"{_PREFIX} {token} " + json.dumps({"event": kind, **encode(event)}, sort_keys=True)
 
 
 def take_event(line: str, token: str) -> tuple[str, JobEvent | None]:
@@ -80,22 +81,10 @@ def is_web_address(text: str) -> bool:
 
 def _parse(text: str) -> JobEvent | None:
     try:
-        fields: dict[str, Any] = json.loads(text)
-        event = _KINDS[fields.pop("event")](**fields)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return None
-    if not _is_sound(event):
+        fields = json.loads(text)
+        event = decode(_KINDS[fields.pop("event")], fields)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, ProtocolError):
         return None
     if isinstance(event, JobStarted) and event.ui_url is not None and not is_web_address(event.ui_url):
         return replace(event, ui_url=None)
     return event
-
-
-def _is_sound(event: JobEvent) -> bool:
-    """Whether the fields have their types: following the log must not fail when an event is shown."""
-    if isinstance(event, JobStarted):
-        return isinstance(event.application_id, str) and isinstance(event.ui_url, (str, type(None)))
-    numbers = (event.records, event.planned, event.seconds)
-    # JSON has numbers that cannot be shown: NaN, Infinity, and integers that no float holds.
-    in_range = all(isinstance(n, (int, float)) and not isinstance(n, bool) and 0 <= n < 2**63 for n in numbers)
-    return in_range and isinstance(event.records, int) and isinstance(event.planned, int)

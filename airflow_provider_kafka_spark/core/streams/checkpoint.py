@@ -13,19 +13,14 @@ from __future__ import annotations
 
 import json
 import re
-import reprlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from airflow_provider_kafka_spark.core.errors import CheckpointError, KafkaSparkError
-from airflow_provider_kafka_spark.core.offset_range import (
-    MAX_OFFSET,
-    OffsetRange,
-    OffsetRanges,
-    TopicPartition,
-    by_topic,
-)
+from airflow_provider_kafka_spark.core.codec import decode, decode_text, encode
+from airflow_provider_kafka_spark.core.errors import CheckpointError, ProtocolError
+from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition
 
 GENERATION_PREFIX = "generation-"
 #: The manifest, in the folder of each generation.
@@ -48,7 +43,6 @@ _LOG_VERSION = "v1"
 #: Others may write the file, so its contents in a message are limited to this many characters.
 _LONGEST_REASON = 300
 _STREAM_ID = re.compile(r"[0-9a-f]{16}")
-_NUMBER = re.compile(r"0|[1-9][0-9]{0,18}")
 
 Offsets = Mapping[TopicPartition, int]
 
@@ -95,48 +89,21 @@ class StreamManifest:
     reset_to: str | None = None
     reset_by: str | None = None
 
+    def __post_init__(self) -> None:
+        if not _STREAM_ID.fullmatch(self.stream_id):
+            raise CheckpointError(f"stream_id must be 16 hexadecimal digits; got {self.stream_id[:32]!r}.")
+
     def to_json(self) -> str:
         """:meth:`from_json` reads it back."""
-        content = {
-            "version": MANIFEST_VERSION,
-            "binding": asdict(self.binding),
-            "stream_id": self.stream_id,
-            "starting": by_topic(self.starting),
-            "topic_ids": dict(self.topic_ids),
-            "reset_to": self.reset_to,
-            "reset_by": self.reset_by,
-        }
-        return json.dumps(content, indent=1, sort_keys=True) + "\n"
+        return json.dumps(encode(self, MANIFEST_VERSION), indent=1, sort_keys=True) + "\n"
 
     @classmethod
     def from_json(cls, text: str, name: str) -> StreamManifest:
         """:param name: of the file, for the message.
         :raises CheckpointError: if it is not a complete manifest of this version.
         """
-        try:
-            content = json.loads(text)
-            version = content.pop("version")
-            if version != MANIFEST_VERSION:
-                raise CheckpointError(
-                    f"{name} must be of version {MANIFEST_VERSION}; got {version!r}. It was written by another "
-                    "version of airflow-provider-kafka-spark: use that one, or another checkpoint_location."
-                )
-            read = cls(
-                **{
-                    **content,
-                    "binding": Binding(**content["binding"]),
-                    "starting": parse_offsets(content["starting"], name),
-                }
-            )
-            optional = (read.reset_to, read.reset_by)
-            if not _STREAM_ID.fullmatch(read.stream_id):
-                raise ValueError(f"stream_id must be 16 hexadecimal digits, not {_shown(read.stream_id)}")
-            texts = [*read.topic_ids.values(), *(text for text in optional if text is not None)]
-            if not all(isinstance(text, str) for text in texts):
-                raise TypeError("topic_ids, reset_to and reset_by must be texts")
-            return read
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            raise _damaged(name, text, error) from error
+        with _reading(name, text):
+            return decode_text(cls, text, version=MANIFEST_VERSION)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,19 +124,13 @@ class Batch:
 
         :raises CheckpointError: if it is cut off, of another version, or of a stream of several sources.
         """
-        lines = text.rstrip("\n").split("\n")
-        _check_log_version(lines[0], name)
-        if len(lines) != 3:
-            raise _damaged(
-                name, text, f"a version, metadata and the offsets of one source are three lines; it has {len(lines)}"
-            )
-        try:
-            timestamp = json.loads(lines[1])["batchTimestampMs"]
-            if type(timestamp) is not int or not 0 <= timestamp <= MAX_OFFSET:
-                raise ValueError(f"batchTimestampMs must be an integer from 0 to {MAX_OFFSET}, not {_shown(timestamp)}")
-            return cls(number, parse_offsets(json.loads(lines[2]), name), timestamp)
-        except (ValueError, TypeError, KeyError, RecursionError) as error:
-            raise _damaged(name, text, error) from error
+        with _reading(name, text):
+            version, *lines = text.rstrip("\n").split("\n")
+            _check_log_version(version)
+            if len(lines) != 2:
+                raise ProtocolError(f"metadata and the offsets of one source are two lines; got {len(lines)}")
+            timestamp = decode_text(dict[str, Any], lines[0], name="metadata").get("batchTimestampMs")
+            return cls(number, _offsets(lines[1]), decode(int, timestamp, name="batchTimestampMs"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +166,7 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class Lock:
-    """Who uses a checkpoint.
+    """The run that uses a checkpoint.
 
     :param owner: the task's run, in words.
     :param application_id: of the Spark application that holds it.
@@ -218,16 +179,15 @@ class Lock:
 
     def format(self) -> str:
         """One line of JSON; :meth:`parse` reads it back."""
-        return json.dumps(asdict(self), sort_keys=True)
+        return json.dumps(encode(self), sort_keys=True)
 
     @classmethod
     def parse(cls, text: str) -> Lock | None:
         """The lock, or None if the text is not a complete lock: it may be read while it is written."""
         try:
-            lock = cls(**json.loads(text))
-        except (ValueError, TypeError, RecursionError):
+            return decode_text(cls, text)
+        except ProtocolError:
             return None
-        return lock if isinstance(lock.owner, str) and isinstance(lock.application_id, str) else None
 
     def __str__(self) -> str:
         # Others may write the file, and this goes into logs.
@@ -259,11 +219,9 @@ def parse_initial(text: str, name: str) -> Offsets:
     :raises CheckpointError: if it is cut off or of another version.
     """
     version, _, offsets = text.lstrip("\0").partition("\n")
-    _check_log_version(version, name)
-    try:
-        return parse_offsets(json.loads(offsets), name)
-    except (ValueError, RecursionError) as error:
-        raise _damaged(name, text, error) from error
+    with _reading(name, text):
+        _check_log_version(version)
+        return _offsets(offsets)
 
 
 def check_commit(text: str, name: str) -> None:
@@ -272,10 +230,11 @@ def check_commit(text: str, name: str) -> None:
     :raises CheckpointError: if it is cut off.
     """
     version, _, metadata = text.partition("\n")
-    # With state it is of another version than the offsets are.
-    if not re.fullmatch(r"v[0-9]+", version):
-        raise _damaged(name, text, f"it must begin with a version such as {_LOG_VERSION!r}")
-    _check_object(metadata, text, name)
+    with _reading(name, text):
+        # With state it is of another version than the offsets are.
+        if not re.fullmatch(r"v[0-9]+", version):
+            raise ProtocolError(f"it must begin with a version such as {_LOG_VERSION!r}")
+        decode_text(dict[str, Any], metadata, name="the metadata")
 
 
 def check_metadata(text: str, name: str) -> None:
@@ -283,41 +242,8 @@ def check_metadata(text: str, name: str) -> None:
 
     :raises CheckpointError: if it is cut off.
     """
-    _check_object(text, text, name)
-
-
-def parse_offsets(value: Any, name: str) -> dict[TopicPartition, int]:
-    """Read Spark's offsets by topic and partition, as :func:`~airflow_provider_kafka_spark.core.offset_range.by_topic`
-    gives them.
-
-    >>> parse_offsets({"orders": {"0": 23}}, "offsets/0")
-    {TopicPartition(topic='orders', partition=0): 23}
-
-    :raises CheckpointError: if it is anything else.
-    """
-    try:
-        offsets = {
-            TopicPartition(topic, _partition(partition)): offset
-            for topic, partitions in value.items()
-            for partition, offset in partitions.items()
-        }
-    except (AttributeError, TypeError, ValueError, KafkaSparkError) as error:
-        raise _damaged(name, str(value), error) from error
-    wrong = [offset for offset in offsets.values() if type(offset) is not int or not 0 <= offset <= MAX_OFFSET]
-    if wrong:
-        raise _damaged(name, str(value), f"offsets are integers from 0 to {MAX_OFFSET}, not {_shown(wrong[0])}")
-    return offsets
-
-
-def _partition(text: str) -> int:
-    if not _NUMBER.fullmatch(text):
-        raise ValueError(f"a partition is a plain number, not {_shown(text)}")
-    return int(text)
-
-
-def _shown(value: object) -> str:
-    """A value of a file that others may write, short enough for a message."""
-    return reprlib.repr(value)
+    with _reading(name, text):
+        decode_text(dict[str, Any], text, name="it")
 
 
 def commit_text() -> str:
@@ -325,27 +251,24 @@ def commit_text() -> str:
     return f'{_LOG_VERSION}\n{{"nextBatchWatermarkMs":0}}'
 
 
-def _check_object(content: str, text: str, name: str) -> None:
-    try:
-        value = json.loads(content)
-    except (ValueError, RecursionError) as error:
-        raise _damaged(name, text, error) from error
-    if not isinstance(value, dict):
-        raise _damaged(name, text, "it must hold a JSON object")
+def _offsets(text: str) -> Offsets:
+    return decode_text(dict[TopicPartition, int], text, name="offsets")
 
 
-def _check_log_version(version: str, name: str) -> None:
+def _check_log_version(version: str) -> None:
     if version.strip() != _LOG_VERSION:
+        raise ProtocolError(f"it must begin with {_LOG_VERSION!r}; got {version[:20]!r}")
+
+
+@contextmanager
+def _reading(name: str, text: str) -> Iterator[None]:
+    """Name the file in what is wrong with its text."""
+    try:
+        yield
+    except ProtocolError as error:
         raise CheckpointError(
-            f"The checkpoint file {name} must begin with {_LOG_VERSION!r}; got {version[:20]!r}. It is damaged, or "
-            "written by a Spark version whose checkpoints this package does not know. Restore it from a backup, or "
-            "pass another checkpoint_location with starting_offsets."
-        )
-
-
-def _damaged(name: str, text: str, why: object) -> CheckpointError:
-    return CheckpointError(
-        f"The checkpoint file {name} must be whole; its {len(text):,} characters do not make sense: "
-        f"{str(why)[:_LONGEST_REASON]}. It may be cut off. Restore it from a backup, or pass reset_checkpoint_to= "
-        "with the offsets to go on from (the results of former runs name them)."
-    )
+            f"The checkpoint file {name} must be whole; its {len(text):,} characters do not make sense: "
+            f"{str(error)[:_LONGEST_REASON].rstrip('.')}. It is cut off, damaged, or written by a version of Spark or "
+            "of airflow-provider-kafka-spark that is not known here. Restore it from a backup, or pass another "
+            "checkpoint_location with starting_offsets (the results of former runs name them)."
+        ) from error

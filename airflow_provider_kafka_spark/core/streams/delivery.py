@@ -7,11 +7,10 @@ from typing import Any
 
 from airflow_provider_kafka_spark.core.broker_state import ClusterState
 from airflow_provider_kafka_spark.core.delivery import (
-    RESULT_VERSION,
     faults_of_counts,
-    missing_result,
     raise_if_mismatched,
     range_result,
+    result_of_run,
 )
 from airflow_provider_kafka_spark.core.errors import DeliveryError
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition
@@ -104,16 +103,8 @@ def result_of_stream(
     :param committed: what was committed to the group for lag monitors, or None without such a group.
     """
     return {
-        "version": RESULT_VERSION,
-        "run_id": report.run_id,
+        **result_of_run(report, plan, warnings),
         "ranges": [range_result(r) for r in report.ranges],
-        "records_read": report.records_read,
-        "records_written": report.records_written,
-        "gaps": sum(r.gaps for r in report.ranges),
-        "duplicates": report.duplicates,
-        "missing": sum(m.offset_range.size for m in plan.missing),
-        "missing_ranges": missing_result(plan),
-        "delivered_before": report.delivered_before,
         "batches": [_batch_result(b) for b in report.batches],
         "unfinished": stream_plan.uncommitted.format(),
         "added_partitions": list(map(str, stream_plan.added)),
@@ -121,12 +112,6 @@ def result_of_stream(
         "records_behind": sum(lags.values()),
         "generation": stream_plan.generation,
         "group_committed": None if committed is None else {str(p): offset for p, offset in sorted(committed.items())},
-        "target_topics": list(report.target_topics),
-        "target_ranges": [r.to_dict() for r in report.target_ranges],
-        "application_id": report.application_id,
-        "spark_version": report.spark_version,
-        "seconds": round(report.seconds, 3),
-        "warnings": [*plan.warnings, *report.warnings, *warnings],
     }
 
 

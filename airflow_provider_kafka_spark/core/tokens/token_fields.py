@@ -17,18 +17,11 @@ class TokenFields:
     """
 
     template_fields: Sequence[str]
+    selected_owner: Any
 
     def show_token_fields(self) -> None:
         """Call this in ``__init__`` before the parameters are set."""
         self.template_fields = tuple(_SHOWN_AS.get(name, name) for name in self.template_fields)
-
-    @property
-    def selected_owner(self) -> Any:
-        return self._selected_owner
-
-    @selected_owner.setter
-    def selected_owner(self, owner: Any) -> None:
-        self._selected_owner = owner
 
     @property
     def selected_ids(self) -> Any:

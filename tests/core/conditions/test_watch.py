@@ -192,6 +192,7 @@ def test_refuses_a_state_that_is_none_of_ours(value: Any) -> None:
         ({"topics": None}, InvalidInputError),
         ({"topic_pattern": "a"}, InvalidInputError),
         ({"since": "now"}, BoundError),
+        ({"since": {"payments": {"0": 5}}}, BoundError),
         ({"min_records": 0}, OptionError),
         ({"max_wait_for_min": 0}, OptionError),
         ({"isolation_level": "x"}, OptionError),

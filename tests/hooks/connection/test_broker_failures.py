@@ -107,7 +107,7 @@ def test_the_listener_is_not_probed_if_the_reason_is_known(listener: Listener, e
 
 
 def test_waiting_ends_when_it_cannot_succeed(listener: Listener) -> None:
-    """Who does not answer may do so later, and has half of the time-out for it."""
+    """A server that does not answer may do so later, and has half of the time-out for it."""
     assert _failures(_EXPIRED).is_final(0.5, 20)
     assert not _failures(_DOWN).is_final(15, 20)
     assert not _failures(_NO_PROVIDER).is_final(5, 20)
