@@ -162,7 +162,7 @@ def _speak(hook: KafkaClient) -> str:
     for server, answer in found.items():
         if isinstance(answer, LoginFault):
             fault = of_expired_certificate(answer, config.certificate_expires_at, datetime.now(timezone.utc))
-            raise _CheckFailedError(f"{hook.with_field_names(str(fault))} (Broker {server}.)", step=fault.step)
+            raise _CheckFailedError(f"{config.with_field_names(str(fault))} (Broker {server}.)", step=fault.step)
     if not with_tls:
         return "none, as the connection says"
     return "the brokers' certificates are good" + (

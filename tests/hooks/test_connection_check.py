@@ -128,7 +128,7 @@ def test_a_configuration_that_cannot_be() -> None:
     good, message = press_test("broker-1:9092", {"security_protocol": "SSL", "ssl_ca": "/no/such.pem"})
     assert not good
     assert message.startswith("Configuration failed. ssl.ca.location")
-    assert "/no/such.pem does not exist" in message
+    assert "/no/such.pem: No such file or directory" in message
     assert "ssl.ca.location is the field ssl_ca" in message
 
 

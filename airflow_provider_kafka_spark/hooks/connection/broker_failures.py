@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from datetime import datetime, timezone
 
 from confluent_kafka import KafkaError, KafkaException
@@ -72,12 +71,10 @@ class BrokerFailures:
     """The background errors of one connection's clients, and the error for a failure that they explain.
 
     :param config: the connection.
-    :param with_field_names: adds the names of the form's fields to a message.
     """
 
-    def __init__(self, config: KafkaClientConfig, with_field_names: Callable[[str], str]) -> None:
+    def __init__(self, config: KafkaClientConfig) -> None:
         self._config = config
-        self._with_field_names = with_field_names
         self._errors: list[KafkaError] = []
         self._asked: tuple[float, LoginFault | None] | None = None
 
@@ -137,13 +134,15 @@ class BrokerFailures:
         return BrokerError(f"{where} failed while {action}: {said}.")
 
     def _fault_to_error(self, fault: LoginFault, where: str) -> BrokerError:
+        kind: type[BrokerError] = BrokerAuthenticationError
+        words = "The login was refused by"
         if fault.transient:
-            return BrokerUnavailableError(self._with_field_names(f"{fault} No login at {where}."))
-        if fault.step == TCP:
-            return BrokerError(self._with_field_names(f"{fault} No broker at {where}."))
-        if fault.step == TLS:
-            return BrokerTlsError(self._with_field_names(f"{fault} TLS failed with {where}."))
-        return BrokerAuthenticationError(self._with_field_names(f"{fault} The login was refused by {where}."))
+            kind, words = BrokerUnavailableError, "No login at"
+        elif fault.step == TCP:
+            kind, words = BrokerError, "No broker at"
+        elif fault.step == TLS:
+            kind, words = BrokerTlsError, "TLS failed with"
+        return kind(self._config.with_field_names(f"{fault} {words} {where}."))
 
     def _fault(self, timeout: float) -> LoginFault | None:
         """The fault of TLS or login, as far as it is known."""

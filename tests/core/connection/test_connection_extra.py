@@ -24,7 +24,7 @@ def test_two_names_of_one_setting() -> None:
     with pytest.raises(ConnectionConfigError, match="'c' sets a and b, which are one setting"):
         ConnectionExtra("c", {"a": "x", "b": "y"}).take("a", "b")
     with pytest.raises(ConnectionConfigError, match=r"sets a and sasl\.jaas\.config to different values"):
-        ConnectionExtra("c", {"a": "hunter2"}).take_one("a", "other", "sasl.jaas.config")
+        ConnectionExtra("c", {"a": "hunter2"}).take_or_jaas("a", in_jaas="other")
 
 
 @pytest.mark.parametrize("value", [["x"], {"x": 1}])
