@@ -10,18 +10,14 @@ from confluent_kafka import KafkaError, KafkaException
 from airflow_provider_kafka_spark.core.client_config import KafkaClientConfig
 from airflow_provider_kafka_spark.core.connection.faults import (
     LOGIN,
-    TCP,
-    TLS,
     LoginFault,
     find_login_fault,
     of_expired_certificate,
     worst_login_fault,
 )
 from airflow_provider_kafka_spark.core.errors import (
-    BrokerAuthenticationError,
     BrokerAuthorizationError,
     BrokerError,
-    BrokerTlsError,
     BrokerUnavailableError,
     UnknownTopicError,
 )
@@ -111,13 +107,13 @@ class BrokerFailures:
         if fault is None and code in _AUTHENTICATION:
             fault = find_login_fault(text_of(error)) or _LOGIN_REFUSED
         if fault is not None:
-            return self._fault_to_error(fault, f"{where} while {action}: {said}")
+            message = f"{fault} Got from {where} while {action}: {said}."
+            return fault.error(self._config.with_field_names(message))
         if code in _AUTHORIZATION:
             return BrokerAuthorizationError(
                 f"The login of {where} lacks a permission while {action}: {said}. "
-                f"{f'It needs {required_acl}. ' if required_acl else ''}docs/reference/permissions.md lists what "
-                "each task "
-                "needs."
+                f"{f'It needs {required_acl}. ' if required_acl else ''}docs/reference/permissions.md lists what each "
+                "task needs."
             )
         if code == KafkaError.UNKNOWN_TOPIC_OR_PART:
             return UnknownTopicError(f"A topic vanished from {where} while {action}: {said}.")
@@ -132,17 +128,6 @@ class BrokerFailures:
                 "are up; the task may be tried again."
             )
         return BrokerError(f"{where} failed while {action}: {said}.")
-
-    def _fault_to_error(self, fault: LoginFault, where: str) -> BrokerError:
-        kind: type[BrokerError] = BrokerAuthenticationError
-        words = "The login was refused by"
-        if fault.transient:
-            kind, words = BrokerUnavailableError, "No login at"
-        elif fault.step == TCP:
-            kind, words = BrokerError, "No broker at"
-        elif fault.step == TLS:
-            kind, words = BrokerTlsError, "TLS failed with"
-        return kind(self._config.with_field_names(f"{fault} {words} {where}."))
 
     def _fault(self, timeout: float) -> LoginFault | None:
         """The fault of TLS or login, as far as it is known."""
