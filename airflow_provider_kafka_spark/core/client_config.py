@@ -8,7 +8,6 @@ is an error with its name and the reason; it is never dropped silently.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -108,7 +107,7 @@ class KafkaClientConfig:
 
         :param by_name: name :attr:`files` by their base name, for drivers and executors into whose working directory
             Spark has put them.
-        :raises ConnectionConfigError: if two files have the same base name, or the login cannot leave this machine.
+        :raises ConnectionConfigError: if the login cannot leave this machine.
         """
         java = self._java_elsewhere() if by_name else self.java
         return {f"kafka.{name}": value for name, value in java.items()}
@@ -128,12 +127,6 @@ class KafkaClientConfig:
 
     def _java_elsewhere(self) -> dict[str, str]:
         names = {path: PurePath(path).name for path in self.files}
-        twice = [name for name, count in Counter(names.values()).items() if count > 1]
-        if twice:
-            raise ConnectionConfigError(
-                f"Files of connection {self.conn_id!r} travel with the job by their base names, which must differ; "
-                f"{sorted(p for p in names if names[p] in twice)} have the same. Rename one."
-            )
         java = {name: names.get(value, value) for name, value in self.java.items()}
         if "sasl.jaas.config" in java:
             java["sasl.jaas.config"] = jaas_elsewhere(self.conn_id, java["sasl.jaas.config"], names)

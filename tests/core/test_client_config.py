@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import pytest
@@ -207,23 +206,6 @@ def test_another_login_in_spark_leaves_the_keytab_behind() -> None:
 
     assert config.with_java(token).files == ()
     assert config.with_java(config.java).files == config.files
-
-
-def test_two_files_of_one_name_cannot_travel() -> None:
-    """The message names both."""
-    stores = {
-        "ssl.truststore.location": "/a/store.jks",
-        "ssl.keystore.location": "/b/store.jks",
-        "ssl.ca.pem": _PEM,
-        "ssl.certificate.pem": _PEM,
-        "ssl.key.pem": _PEM,
-    }
-    files = LoginFiles(ca_certificates=_PEM, chain=_PEM, key=_PEM, jks_trust_store=True, jks_key_store=True)
-    config = _with_files({**_SERVERS, "security.protocol": "SSL", **stores}, files)
-
-    assert config.files == ("/a/store.jks", "/b/store.jks")
-    with pytest.raises(ConnectionConfigError, match=re.escape("['/a/store.jks', '/b/store.jks']")):
-        config.spark_options(by_name=True)
 
 
 @pytest.mark.parametrize(

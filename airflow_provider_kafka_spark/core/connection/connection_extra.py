@@ -105,18 +105,6 @@ class ConnectionExtra:
         # librdkafka's value for the machine's trust store, which is Java's default.
         return None if source is not None and source.location == "probe" else source
 
-    def take_flag(self, name: str) -> bool | None:
-        """A JSON boolean, or its text.
-
-        :raises ConnectionConfigError: if it is anything else.
-        """
-        text = self.take(name)
-        if text is None:
-            return None
-        if text.lower() not in ("true", "false"):
-            raise self.error(f"must have true or false for {name}; got {text!r}.")
-        return text.lower() == "true"
-
     def check(self, name: str, value: str, rule: TextRule) -> None:
         """:raises ConnectionConfigError: if a value breaks the rule. The message shows no secret."""
         if fault := rule.fault(value):

@@ -153,7 +153,7 @@ def parse_tls(extra: ConnectionExtra) -> Tls:
     :raises ConnectionConfigError: if it contradicts itself, or only one of the two clients supports it.
     """
     extra.refuse_without_counterpart(_WITHOUT_COUNTERPART)
-    if extra.take_flag("enable.ssl.certificate.verification") is False:
+    if (extra.take("enable.ssl.certificate.verification") or "true").lower() != "true":
         raise extra.without_counterpart(
             "enable.ssl.certificate.verification",
             "Java verifies every certificate. Trust the brokers' authority by ssl.ca.location; if only their host "

@@ -33,16 +33,6 @@ def test_a_value_that_is_no_text(value: object) -> None:
         ConnectionExtra("c", {"a": value}).take("a")
 
 
-@pytest.mark.parametrize(("value", "expected"), [(True, True), ("False", False), (None, None)])
-def test_a_flag(value: object, expected: bool | None) -> None:
-    assert ConnectionExtra("c", {"a": value}).take_flag("a") is expected
-
-
-def test_a_flag_that_is_none() -> None:
-    with pytest.raises(ConnectionConfigError, match="true or false for a; got 'yes'"):
-        ConnectionExtra("c", {"a": "yes"}).take_flag("a")
-
-
 @pytest.mark.parametrize(
     "pasted",
     [

@@ -94,6 +94,7 @@ def test_both_clients_names_are_read(properties: dict[str, Any], expected: dict[
         pytest.param(
             {"enable__ssl__certificate__verification": False}, "Java verifies every certificate", id="no-verification",
         ),
+        pytest.param({"enable__ssl__certificate__verification": "x"}, "Java verifies every certificate", id="no-flag"),
         pytest.param(
             {"ssl__crl__location": "/crl"}, "'ssl.crl.location', which has no counterpart", id="revocation-list",
         ),

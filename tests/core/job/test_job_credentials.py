@@ -62,6 +62,9 @@ def test_two_files_of_one_name_cannot_travel() -> None:
 
     with pytest.raises(ConnectionConfigError, match=r"'here' and 'there'.*'/a/trust.jks', '/b/trust.jks'.*Rename one"):
         _ = logins.files
+    both = config("here", "/a/store.jks", "/b/store.jks")
+    with pytest.raises(ConnectionConfigError, match="Rename one"):
+        _ = JobCredentials(both, both, by_name=True).files
 
 
 @pytest.mark.parametrize("name", ["spark.keytab", "request.json", "kafka-logins.properties"])
