@@ -6,11 +6,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from airflow_provider_kafka_spark.core.client_config import PROTOCOLS, TOKEN_MECHANISMS
+from airflow_provider_kafka_spark.core.connection.connection_form import CONN_TYPE
+from airflow_provider_kafka_spark.core.connection.sasl import MODULES
+
 _TEXT = {"type": ["string", "null"]}
 _LONG_TEXT = {"type": ["string", "null"], "format": "multiline"}
 _SECRET = {"type": ["string", "null"], "format": "password"}
-_PROTOCOLS = ["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
-_MECHANISMS = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI", "OAUTHBEARER"]
 
 
 def connection_type(hook_class: str) -> dict[str, Any]:
@@ -19,7 +21,7 @@ def connection_type(hook_class: str) -> dict[str, Any]:
     :param hook_class: dotted name of the hook that tests such a connection.
     """
     return {
-        "connection-type": "kafka_spark",
+        "connection-type": CONN_TYPE,
         "hook-name": "Kafka (for Spark)",
         "hook-class-name": hook_class,
         "ui-field-behaviour": {
@@ -39,12 +41,12 @@ _FIELDS: dict[str, Any] = {
     "security_protocol": {
         "label": "Protocol",
         "description": "Of the brokers' listener",
-        "schema": {"type": ["string", "null"], "enum": _PROTOCOLS, "default": "PLAINTEXT"},
+        "schema": {"type": ["string", "null"], "enum": [*PROTOCOLS], "default": "PLAINTEXT"},
     },
     "sasl_mechanism": {
         "label": "Login mechanism",
         "description": "For SASL_PLAINTEXT and SASL_SSL",
-        "schema": {"type": ["string", "null"], "enum": _MECHANISMS},
+        "schema": {"type": ["string", "null"], "enum": [*MODULES]},
     },
     "ssl_ca": {
         "label": "CA certificates",
@@ -100,7 +102,7 @@ _FIELDS: dict[str, Any] = {
     "delegation_mechanism": {
         "label": "Mechanism of delegation tokens",
         "description": "For jobs that log in with a token: SCRAM-SHA-512 if empty",
-        "schema": {"type": ["string", "null"], "enum": ["SCRAM-SHA-512", "SCRAM-SHA-256"]},
+        "schema": {"type": ["string", "null"], "enum": [*TOKEN_MECHANISMS]},
     },
     "delegation_max_lifetime_ms": {
         "label": "Longest life of delegation tokens (ms)",

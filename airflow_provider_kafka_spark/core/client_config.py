@@ -8,7 +8,6 @@ is an error with its name and the reason; it is never dropped silently.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -18,6 +17,7 @@ from typing import Any
 from airflow_provider_kafka_spark.core.connection import sasl, tls
 from airflow_provider_kafka_spark.core.connection.client_properties import LoginFiles, parse_servers
 from airflow_provider_kafka_spark.core.connection.connection_extra import ConnectionExtra
+from airflow_provider_kafka_spark.core.connection.connection_form import with_field_names
 from airflow_provider_kafka_spark.core.connection.jaas import parse_jaas
 from airflow_provider_kafka_spark.core.connection.kerberos import jaas_elsewhere
 from airflow_provider_kafka_spark.core.connection.sasl import Login, parse_sasl
@@ -53,8 +53,10 @@ WORKER_ONLY = frozenset(
 #: Those of them that the worker must not pass on: it joins no group and writes nothing. librdkafka's idempotent client
 #: requests a permission to write as soon as it is created.
 _USELESS_ON_WORKER = ("group.id", "session.timeout.ms", "max.poll.interval.ms", "enable.idempotence")
-_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-_TOKEN_MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+TOKEN_MECHANISMS = ("SCRAM-SHA-512", "SCRAM-SHA-256")
+#: Beginnings of the names of all properties of a login or of TLS.
+_OF_LOGINS = ("sasl.", "enable.sasl.", "https.", "ssl.", "enable.ssl.")
 _TOKEN_MECHANISM, _TOKEN_LIFETIME = "delegation.token.mechanism", "delegation.token.max.lifetime.ms"
 
 
@@ -77,6 +79,7 @@ class KafkaClientConfig:
     :param token_max_lifetime_ms: how long renewals can prolong such a token, in ms; the broker's own maximum if None.
     :param unsupported_by_librdkafka: why librdkafka cannot log in, or None.
     :param certificate_expires_at: when the client's own certificate expires, if it has one.
+    :param has_form: whether the connection has fields in a form in place of properties.
     """
 
     conn_id: str
@@ -93,13 +96,18 @@ class KafkaClientConfig:
     token_max_lifetime_ms: int | None = None
     unsupported_by_librdkafka: str | None = None
     certificate_expires_at: datetime | None = None
+    has_form: bool = False
+
+    def with_field_names(self, message: str) -> str:
+        """A message that names properties, with the names of the fields in this connection's form."""
+        return with_field_names(message) if self.has_form else message
 
     def spark_options(self, *, by_name: bool = False) -> dict[str, str]:
         """The Java properties as options of Spark's Kafka source or sink.
 
         :param by_name: name :attr:`files` by their base name, for drivers and executors into whose working directory
             Spark has put them.
-        :raises ConnectionConfigError: if two files have the same base name, or the login cannot leave this machine.
+        :raises ConnectionConfigError: if the login cannot leave this machine.
         """
         java = self._java_elsewhere() if by_name else self.java
         return {f"kafka.{name}": value for name, value in java.items()}
@@ -119,124 +127,60 @@ class KafkaClientConfig:
 
     def _java_elsewhere(self) -> dict[str, str]:
         names = {path: PurePath(path).name for path in self.files}
-        twice = [name for name, count in Counter(names.values()).items() if count > 1]
-        if twice:
-            raise ConnectionConfigError(
-                f"Files of connection {self.conn_id!r} travel with the job by their base names, which must differ; "
-                f"{sorted(p for p in names if names[p] in twice)} have the same. Rename one."
-            )
         java = {name: names.get(value, value) for name, value in self.java.items()}
         if "sasl.jaas.config" in java:
             java["sasl.jaas.config"] = jaas_elsewhere(self.conn_id, java["sasl.jaas.config"], names)
         return java
 
 
-@dataclass(frozen=True, slots=True)
-class ParsedConnection:
-    """A parsed connection, before its files are read.
-
-    :param login: None if the protocol has none.
-    :param tls: None if the protocol has none.
-    """
-
-    conn_id: str
-    bootstrap_servers: str
-    protocol: str
-    login: Login | None
-    tls: Tls | None
-    both: Mapping[str, str]
-    java: Mapping[str, str]
-    librdkafka: Mapping[str, Any]
-    token_mechanism: str
-    token_max_lifetime_ms: int | None
-
-    def config(self, files: LoginFiles) -> KafkaClientConfig:
-        """The two configurations.
-
-        :param files: what the connection's files and PEM texts hold.
-        :raises ConnectionConfigError: if one of the clients cannot use it.
-        """
-        parts = [part.properties(files) for part in (self.login, self.tls) if part is not None]
-        java = {"bootstrap.servers": self.bootstrap_servers, "security.protocol": self.protocol}
-        java |= {**_merged(part.java for part in parts), **self.java, **_spelt_for_java(self.both)}
-        librdkafka = {**self.librdkafka, **self.both, **_merged(part.librdkafka for part in parts)}
-        if self.protocol != "PLAINTEXT" or "security.protocol" in self.librdkafka:
-            librdkafka["security.protocol"] = self.protocol
-        return KafkaClientConfig(
-            conn_id=self.conn_id,
-            bootstrap_servers=self.bootstrap_servers,
-            librdkafka=librdkafka,
-            java=java,
-            secrets=tuple(dict.fromkeys(secret for part in parts for secret in part.secrets)),
-            protocol=self.protocol,
-            mechanism=self.login.mechanism if self.login else None,
-            user=self.login.user if self.login else None,
-            files=tuple(dict.fromkeys(path for part in parts for path in part.files)),
-            system_properties=_merged(part.system_properties for part in parts),
-            token_mechanism=self.token_mechanism,
-            token_max_lifetime_ms=self.token_max_lifetime_ms,
-            unsupported_by_librdkafka=next(filter(None, (part.unsupported_by_librdkafka for part in parts)), None),
-            certificate_expires_at=files.certificate_expires_at,
-        )
-
-
-def translate(conn_id: str, extra: Mapping[str, Any], files: LoginFiles | None = None) -> KafkaClientConfig:
+def translate(
+    conn_id: str,
+    properties: Mapping[str, Any],
+    read_files: Callable[[Tls | None, Login | None], LoginFiles] = lambda _tls, _login: LoginFiles(),
+) -> KafkaClientConfig:
     """Make both configurations of a connection's Extra.
 
     :param conn_id: for messages.
-    :param extra: a librdkafka configuration, or one with Java's names.
-    :param files: what the files and PEM texts that it names hold, if any.
-    :raises ConnectionConfigError: as :func:`parse`, and if one of the clients cannot use it.
-    """
-    return parse(conn_id, extra).config(files or LoginFiles())
-
-
-def parse(conn_id: str, properties: Mapping[str, Any]) -> ParsedConnection:
-    """Parse a connection's Extra.
-
+    :param properties: a librdkafka configuration, or one with Java's names.
+    :param read_files: returns what the files and PEM texts of the connection hold, by default nothing.
     :raises ConnectionConfigError: if it lacks ``bootstrap.servers``, has a property without a counterpart in one of the
         clients, contradicts itself, or has an incomplete login.
     """
     extra = ConnectionExtra(conn_id, properties)
-    names = sorted(extra.left)
-    servers = _servers(extra, names)
+    servers = _servers(extra, sorted(extra.left))
     given = extra.left.get("security.protocol")
     protocol = (extra.take("security.protocol") or "PLAINTEXT").upper()
-    if protocol not in _PROTOCOLS:
+    if protocol not in PROTOCOLS:
         raise ConnectionConfigError(
-            f"security.protocol in connection {conn_id!r} must be one of {', '.join(_PROTOCOLS)}; got {given!r}."
+            f"security.protocol in connection {conn_id!r} must be one of {', '.join(PROTOCOLS)}; got {given!r}."
         )
     token_mechanism, token_lifetime = _token_settings(extra)
-    java: dict[str, str] = {}
-    login, connection_tls = None, None
-    if protocol.startswith("SASL_"):
-        java |= _taken(extra, sasl.JAVA_ONLY)
-        login = parse_sasl(extra)
-    if protocol.endswith("SSL"):
-        java |= _taken(extra, tls.JAVA_ONLY)
-        connection_tls = parse_tls(extra)
-    _refuse_without_effect(extra, protocol)
+    java = {"bootstrap.servers": servers, "security.protocol": protocol}
+    login = parse_sasl(extra) if protocol.startswith("SASL_") else None
+    connection_tls = parse_tls(extra) if protocol.endswith("SSL") else None
+    further = _taken(extra, (*(sasl.JAVA_ONLY if login else ()), *(tls.JAVA_ONLY if connection_tls else ())))
     both, worker = _taken(extra, sorted(SAME_FOR_BOTH)), _taken(extra, sorted(WORKER_ONLY))
-    for name in extra.left:
-        raise ConnectionConfigError(
-            f"The connection {conn_id!r} sets {name!r}, for which no counterpart in Spark's Java client is known, so "
-            "the job could not connect as the worker does. Remove it. A setting that is no login can be given in its "
-            "Java form, as 'kafka.<property>' in source_options or sink_options."
-        )
+    _refuse_rest(extra, protocol, login)
     for name in _USELESS_ON_WORKER:
         worker.pop(name, None)
-    librdkafka = {"bootstrap.servers": servers, **({"security.protocol": protocol} if given else {}), **worker}
-    return ParsedConnection(
+    librdkafka = {"bootstrap.servers": servers, **({"security.protocol": protocol} if given else {}), **worker, **both}
+    files = read_files(connection_tls, login)
+    parts = [part.properties(files) for part in (login, connection_tls) if part is not None]
+    return KafkaClientConfig(
         conn_id=conn_id,
         bootstrap_servers=servers,
+        librdkafka={**librdkafka, **_merged(part.librdkafka for part in parts)},
+        java={**java, **_merged(part.java for part in parts), **further, **_spelt_for_java(both)},
+        secrets=tuple(dict.fromkeys(secret for part in parts for secret in part.secrets)),
         protocol=protocol,
-        login=login,
-        tls=connection_tls,
-        both=both,
-        java=java,
-        librdkafka=librdkafka,
+        mechanism=login.mechanism if login else None,
+        user=login.user if login else None,
+        files=tuple(dict.fromkeys(path for part in parts for path in part.files)),
+        system_properties=_merged(part.system_properties for part in parts),
         token_mechanism=token_mechanism,
         token_max_lifetime_ms=token_lifetime,
+        unsupported_by_librdkafka=next(filter(None, (part.unsupported_by_librdkafka for part in parts)), None),
+        certificate_expires_at=files.certificate_expires_at,
     )
 
 
@@ -274,10 +218,10 @@ def _servers(extra: ConnectionExtra, names: list[str]) -> str:
 
 
 def _token_settings(extra: ConnectionExtra) -> tuple[str, int | None]:
-    mechanism = (extra.take(_TOKEN_MECHANISM) or "SCRAM-SHA-512").upper()
-    if mechanism not in _TOKEN_MECHANISMS:
+    mechanism = (extra.take(_TOKEN_MECHANISM) or TOKEN_MECHANISMS[0]).upper()
+    if mechanism not in TOKEN_MECHANISMS:
         raise extra.error(
-            f"must have one of {', '.join(_TOKEN_MECHANISMS)} for {_TOKEN_MECHANISM}, since brokers accept delegation "
+            f"must have one of {', '.join(TOKEN_MECHANISMS)} for {_TOKEN_MECHANISM}, since brokers accept delegation "
             f"tokens by no other; got {mechanism!r}."
         )
     given = extra.left.get(_TOKEN_LIFETIME)
@@ -290,16 +234,19 @@ def _token_settings(extra: ConnectionExtra) -> tuple[str, int | None]:
     return mechanism, int(lifetime) if lifetime else None
 
 
-def _refuse_without_effect(extra: ConnectionExtra, protocol: str) -> None:
-    prefixes = [
-        *(() if protocol.startswith("SASL_") else ("sasl.", "enable.sasl.")),
-        *(() if protocol.endswith("SSL") else ("ssl.", "enable.ssl.")),
-    ]
-    without_effect = sorted(name for name in extra.left if name.startswith(tuple(prefixes)))
-    if without_effect:
+def _refuse_rest(extra: ConnectionExtra, protocol: str, login: Login | None) -> None:
+    of_logins = sorted(name for name in extra.left if name.startswith(_OF_LOGINS))
+    if of_logins:
         raise extra.error(
-            f"sets {without_effect}, which has no effect with security.protocol {protocol}. "
-            f"Set security.protocol to the listener's (SASL_SSL, SASL_PLAINTEXT or SSL), or remove them."
+            f"sets {of_logins}, which is not known, or has no effect with security.protocol {protocol}"
+            f"{f' and sasl.mechanism {login.mechanism}' if login else ''}. Set security.protocol to the listener's "
+            "(SASL_SSL, SASL_PLAINTEXT or SSL), or remove it."
+        )
+    for name in extra.left:
+        raise extra.error(
+            f"sets {name!r}, for which no counterpart in Spark's Java client is known, so the job could not connect as "
+            "the worker does. Remove it. A setting that is no login can be given in its Java form, as "
+            "'kafka.<property>' in source_options or sink_options."
         )
 
 

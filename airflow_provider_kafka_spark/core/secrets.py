@@ -86,6 +86,12 @@ def is_secret(name: str, value: str) -> bool:
     return any(re.search(pattern, text) for pattern in (_NAMES, _TEXTS) for text in (name, value))
 
 
+def lines_to_mask(pem: str) -> tuple[str, ...]:
+    """The texts of a private key to mask in logs: the whole key and each line, since a message may show one."""
+    # A short last line could match other text, and a header is not secret.
+    return (pem, *(line for line in pem.split() if len(line) >= 40 and "-----" not in line))
+
+
 #: Minimum length in characters; Airflow itself masks nothing shorter than 5.
 _SHORTEST_SECRET = 3
 
@@ -97,8 +103,7 @@ def redact(text: str, options: Iterable[Mapping[str, str]]) -> str:
     in_jaas = [
         quoted for value in secrets for quoted in re.findall(r'(?:password|clientSecret)="((?:[^"\\]|\\.)+)"', value)
     ]
-    # A message may show one line of a key. A short last line could match other text.
-    secrets |= {line for value in secrets if "-----" in value for line in value.split() if len(line) >= 40}
+    secrets |= {line for value in secrets if "-----" in value for line in lines_to_mask(value)}
     # Both as quoted in the JAAS line and unquoted.
     secrets |= {*in_jaas, *(re.sub(r"\\(.)", r"\1", quoted) for quoted in in_jaas)}
     for name, value in named:

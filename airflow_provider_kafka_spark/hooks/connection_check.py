@@ -6,27 +6,24 @@ import socket
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, TimeoutError
-from datetime import datetime, timezone
 from functools import cache
 from threading import Thread
-from typing import Any, TypeVar
+from typing import Any
 
 from confluent_kafka.admin import AclOperation
 
 from airflow_provider_kafka_spark.core.client_config import KafkaClientConfig
 from airflow_provider_kafka_spark.core.connection.client_properties import Server, parse_servers
-from airflow_provider_kafka_spark.core.connection.faults import LoginFault, of_expired_certificate
-from airflow_provider_kafka_spark.core.errors import BrokerTlsError, KafkaSparkError
-from airflow_provider_kafka_spark.hooks.connection.listener_probe import ask_each, probe_listener
+from airflow_provider_kafka_spark.core.errors import BrokerError, BrokerTlsError, KafkaSparkError
+from airflow_provider_kafka_spark.hooks.connection.listener_probe import ask_all, find_listener_fault
 from airflow_provider_kafka_spark.hooks.kafka_client import KafkaClient
 
-T = TypeVar("T")
-
+#: The step of an error at the login, if it is another one.
+_STEPS: Mapping[type, str] = {BrokerTlsError: "TLS", BrokerError: "TCP"}
 #: Limit of all steps together, whatever the clients and the resolver do.
 WHOLE_SECONDS = 29.0
 #: Limit of each step, so that a failed step is reported; DNS and TCP run once more for the advertised names of the
 #: brokers.
-_DNS_SECONDS = 3.0
 _TCP_SECONDS = 4.0
 LISTENER_SECONDS = 4.0
 LOGIN_SECONDS = 8.0
@@ -44,29 +41,27 @@ def check_connection(conn_id: str) -> tuple[bool, str]:
     :return: whether it works, and a message without secrets, in less than 30 s.
     """
     hook = KafkaClient(conn_id, timeout=LOGIN_SECONDS)
+    passed = {"configuration": ""}
     try:
         config = hook.config
     except KafkaSparkError as error:
-        return False, _failed("configuration", error, [])
+        return False, _failed(error, passed)
     servers = parse_servers(config.bootstrap_servers)
     # Requested once, at the login.
     metadata = cache(hook.metadata)
     steps: Mapping[str, Callable[[], str]] = {
-        "DNS": lambda: _look_up(servers),
-        "TCP": lambda: _connect(servers),
-        "TLS": lambda: _speak(hook),
+        "DNS and TCP": lambda: _reach(servers),
         "login": lambda: _log_in(config, metadata),
+        "TLS": lambda: _probe_listeners(config),
         "DNS and TCP of the brokers that the cluster names": lambda: _reach_brokers(metadata),
         "authorisation": lambda: _look_at_permissions(hook, metadata),
     }
     answer: Future[tuple[bool, str]] = Future()
-    reached: list[str] = ["configuration"]
-    passed: list[str] = []
 
     def check() -> None:
         with hook:
             try:
-                answer.set_result(_checked(steps, reached, passed))
+                answer.set_result(_checked(steps, passed))
             except Exception as error:  # noqa: BLE001 - it is raised where the answer is awaited
                 answer.set_exception(error)
 
@@ -81,28 +76,23 @@ def check_connection(conn_id: str) -> tuple[bool, str]:
             f"The test did not finish within its {WHOLE_SECONDS:.0f} s. Are the brokers overloaded, or the worker's "
             "DNS? Try again, or look at the brokers' logs."
         )
-        return False, _failed(reached[-1], late, passed)
+        return False, _failed(late, passed)
     thread.join(max(0.0, deadline - time.monotonic()))
     return found
 
 
-def _checked(steps: Mapping[str, Callable[[], str]], reached: list[str], passed: list[str]) -> tuple[bool, str]:
+def _checked(steps: Mapping[str, Callable[[], str]], passed: dict[str, str]) -> tuple[bool, str]:
     """Take one step after the other.
 
-    :param reached: gets the name of each started step.
-    :param passed: gets the result of each step.
+    :param passed: gets the result of each step; an empty one while it runs.
     """
     try:
         for step, check in steps.items():
-            reached.append(step)
-            passed.append(f"{step}: {check()}")
-    except BrokerTlsError as error:
-        return False, _failed("TLS", error, passed)
-    except _CheckFailedError as error:
-        return False, _failed(error.step or reached[-1], error, passed)
-    except KafkaSparkError as error:
-        return False, _failed(reached[-1], error, passed)
-    return True, f"All is well. {'; '.join(passed)}."
+            passed[step] = ""
+            passed[step] = check()
+    except (_CheckFailedError, KafkaSparkError) as error:
+        return False, _failed(error, passed)
+    return True, f"All is well. {_results(passed)}."
 
 
 class _CheckFailedError(Exception):
@@ -116,71 +106,62 @@ class _CheckFailedError(Exception):
         self.step = step
 
 
-def _failed(step: str, error: Exception, passed: list[str]) -> str:
-    before = f"Passed before: {'; '.join(passed)}." if passed else ""
+def _failed(error: Exception, passed: Mapping[str, str]) -> str:
+    step = (error.step if isinstance(error, _CheckFailedError) else None) or [*passed][-1]
+    before = f"Passed before: {_results(passed)}." if _results(passed) else ""
     return f"{step[:1].upper()}{step[1:]} failed. {error} {before}".rstrip()
 
 
-def _look_up(servers: Sequence[Server]) -> str:
-    found = _all(servers, lambda server: socket.getaddrinfo(*server, type=socket.SOCK_STREAM), _DNS_SECONDS)
-    unknown = [server.host for server, answer in found.items() if isinstance(answer, Exception)]
-    if len(unknown) == len(found):
-        raise _CheckFailedError(
-            f"The worker knows no address of {_listed(unknown)}: {_reasons(found)}. Correct the host names of the "
-            "connection, or the worker's DNS."
-        )
-    addresses = {str(answer[0][4][0]) for answer in found.values() if not isinstance(answer, Exception)}
-    return f"{_listed(sorted(addresses))}{_except(unknown)}"
+def _results(passed: Mapping[str, str]) -> str:
+    return "; ".join(f"{step}: {result}" for step, result in passed.items() if result)
 
 
-def _connect(servers: Sequence[Server]) -> str:
+def _reach(servers: Sequence[Server]) -> str:
     def connect(server: Server) -> None:
         socket.create_connection(server, _TCP_SECONDS).close()
 
-    found = _all(servers, connect, _TCP_SECONDS)
-    away = [str(server) for server, answer in found.items() if isinstance(answer, Exception)]
-    if len(away) == len(found):
+    found = ask_all(servers, connect, _TCP_SECONDS)
+    failed = {server: error for server, error in found.items() if isinstance(error, Exception)}
+    away = ", ".join(map(str, [*failed][:5])) + (f" and {len(failed) - 5} more" if len(failed) > 5 else "")
+    if len(failed) < len(found):
+        return f"{len(found) - len(failed)} of {len(found)} brokers answer{f' (not {away})' if away else ''}"
+    reasons = ", ".join(dict.fromkeys(getattr(error, "strerror", None) or str(error) for error in failed.values()))
+    if all(isinstance(error, socket.gaierror) for error in failed.values()):
         raise _CheckFailedError(
-            f"Nobody answers at {_listed(away)}: {_reasons(found)}. Are the brokers up, the port right, and does a "
-            "firewall let the worker through?"
+            f"The worker knows no address of {away}: {reasons}. Correct the host names of the connection, or the "
+            "worker's DNS.",
+            step="DNS",
         )
-    return f"{len(found) - len(away)} of {len(found)} brokers answer{_except(away)}"
-
-
-def _speak(hook: KafkaClient) -> str:
-    """TLS, and whether the listeners have the security protocol of the connection."""
-    config, deadline = hook.config, time.monotonic() + LISTENER_SECONDS
-    servers = parse_servers(config.bootstrap_servers)
-    found = _all(servers, lambda server: probe_listener(config, server, deadline), LISTENER_SECONDS)
-    with_tls = config.protocol.endswith("SSL")
-    if all(isinstance(answer, Exception) for answer in found.values()):
-        raise _CheckFailedError(
-            f"Nobody speaks {'TLS' if with_tls else 'Kafka'} at {_listed([str(server) for server in found])}: "
-            f"{_reasons(found)}. Is it the port of a Kafka broker?",
-            step="TLS" if with_tls else "TCP",
-        )
-    for server, answer in found.items():
-        if isinstance(answer, LoginFault):
-            fault = of_expired_certificate(answer, config.certificate_expires_at, datetime.now(timezone.utc))
-            raise _CheckFailedError(f"{hook.with_field_names(str(fault))} (Broker {server}.)", step=fault.step)
-    if not with_tls:
-        return "none, as the connection says"
-    return "the brokers' certificates are good" + (
-        ", and they take the client's" if config.certificate_expires_at else ""
+    raise _CheckFailedError(
+        f"Nobody answers at {away}: {reasons}. Are the brokers up, the port right, and do the worker's DNS and "
+        "firewalls lead there?",
+        step="TCP",
     )
 
 
 def _log_in(config: KafkaClientConfig, metadata: Callable[[], Any]) -> str:
-    metadata()
+    try:
+        metadata()
+    except BrokerError as error:
+        raise _CheckFailedError(str(error), step=_STEPS.get(type(error))) from error
     return f"{config.user} by {config.mechanism}" if config.mechanism else "none, as the connection says"
+
+
+def _probe_listeners(config: KafkaClientConfig) -> str:
+    """The login was on one server; another one may have another certificate."""
+    if not config.protocol.endswith("SSL"):
+        return "none, as the connection says"
+    fault = find_listener_fault(config, LISTENER_SECONDS)
+    if fault is not None:
+        raise _CheckFailedError(config.with_field_names(str(fault)))
+    return "the brokers' certificates are good"
 
 
 def _reach_brokers(metadata: Callable[[], Any]) -> str:
     """Clients connect to the advertised names of the brokers."""
     brokers = [Server(broker.host, broker.port) for broker in metadata().brokers.values()]
     try:
-        _look_up(brokers)
-        return _connect(brokers)
+        return _reach(brokers)
     except _CheckFailedError as error:
         raise _CheckFailedError(f"{error} The names are those of advertised.listeners on the brokers.") from None
 
@@ -208,22 +189,3 @@ def _permissions(hook: KafkaClient, names: Collection[str]) -> list[set[Any]]:
     futures = hook.describe_topics(names, permissions=True)
     described = [hook.result(future, f"describing topic {name!r}") for name, future in futures.items()]
     return [set(topic.authorized_operations or ()) for topic in described]
-
-
-def _all(servers: Sequence[Server], call: Callable[[Server], T], seconds: float) -> dict[Server, T | Exception]:
-    """Query all at once; a server that does not answer in time gets a :class:`TimeoutError`."""
-    silent = TimeoutError(f"no answer within {seconds:.0f} s")
-    return {**dict.fromkeys(servers, silent), **dict(ask_each(servers, call, seconds))}
-
-
-def _reasons(found: dict[Server, Any]) -> str:
-    reasons = (getattr(error, "strerror", None) or str(error) for error in found.values())
-    return ", ".join(dict.fromkeys(reasons))
-
-
-def _except(failed: list[str]) -> str:
-    return f" (not {_listed(failed)})" if failed else ""
-
-
-def _listed(names: list[str]) -> str:
-    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")

@@ -21,11 +21,7 @@ from airflow_provider_kafka_spark.core.errors import (
     ConnectionConfigError,
     UnknownTopicError,
 )
-from airflow_provider_kafka_spark.hooks.connection.airflow_connection import (
-    KafkaConnection,
-    aread_connection,
-    read_connection,
-)
+from airflow_provider_kafka_spark.hooks.connection.airflow_connection import aread_connection, read_connection
 from airflow_provider_kafka_spark.hooks.connection.broker_failures import (
     LEADER_ELECTION_ERRORS,
     BrokerFailures,
@@ -58,33 +54,25 @@ class KafkaClient(ManagedResource, BaseHook):
         # confluent-kafka closes an AdminClient when the last reference goes.
         self._admin = None
 
-    @cached_property
-    def _connection(self) -> KafkaConnection:
-        return read_connection(self.conn_id)
-
     async def load_config(self) -> None:
         """Fetch the connection without blocking the event loop; :attr:`config` then has it.
 
         :raises ConnectionConfigError: as :attr:`config`.
         """
-        self._connection = await aread_connection(self.conn_id)
+        self.config = await aread_connection(self.conn_id)
 
-    @property
+    @cached_property
     def config(self) -> KafkaClientConfig:
         """The connection, translated for both clients; its secrets are masked in logs.
 
         :raises ConnectionConfigError: if the connection is missing or cannot be translated.
         """
-        return self._connection.config
-
-    def with_field_names(self, message: str) -> str:
-        """A message that names properties, with the names of the fields in this connection's form."""
-        return self._connection.with_field_names(message)
+        return read_connection(self.conn_id)
 
     @cached_property
     def failures(self) -> BrokerFailures:
         """Errors that this hook's clients got in the background."""
-        return BrokerFailures(self.config, self.with_field_names)
+        return BrokerFailures(self.config)
 
     def group_consumer(self, group_id: str) -> confluent_kafka.Consumer:
         """A consumer for a group's committed offsets, which never joins the group.
@@ -153,7 +141,7 @@ class KafkaClient(ManagedResource, BaseHook):
     def _made(self, client: Callable[[], T]) -> T:
         if self.config.unsupported_by_librdkafka:
             raise ConnectionConfigError(
-                self.with_field_names(
+                self.config.with_field_names(
                     f"The connection {self.conn_id!r} cannot be used by the worker, which asks for offsets: "
                     f"{self.config.unsupported_by_librdkafka}."
                 )
@@ -165,7 +153,7 @@ class KafkaClient(ManagedResource, BaseHook):
             fault = find_login_fault(said)
             reason = f"{fault} ({said})" if fault else f"{said}. Correct the property it names."
             raise ConnectionConfigError(
-                self.with_field_names(
+                self.config.with_field_names(
                     f"The Extra of connection {self.conn_id!r} must be a configuration that librdkafka takes; it "
                     f"refused it: {reason}"
                 )

@@ -19,13 +19,12 @@ from typing import Any
 from py4j.java_gateway import GatewayParameters, JavaGateway, find_jar_path
 from py4j.protocol import Py4JError, Py4JJavaError
 
-from airflow_provider_kafka_spark.core.connection.faults import TLS, find_login_fault
+from airflow_provider_kafka_spark.core.connection.faults import find_login_fault
 from airflow_provider_kafka_spark.core.connection.jaas import parse_jaas
 from airflow_provider_kafka_spark.core.errors import (
     BrokerAuthenticationError,
     BrokerAuthorizationError,
     BrokerError,
-    BrokerTlsError,
     BrokerUnavailableError,
     ConnectionConfigError,
     DelegationTokenError,
@@ -243,8 +242,7 @@ class KafkaJvm(ManagedResource):
             by_ticket = _is_by_ticket(properties)
             fault = find_login_fault("\n".join(said), by_ticket=by_ticket)
             if fault is not None and not fault.inconclusive:
-                kind = BrokerUnavailableError if fault.transient else BrokerTlsError if fault.step == TLS else kind
-                advice = str(fault)
+                kind, advice = fault.error, str(fault)
                 # Further causes may only be technical details.
                 about = (line for line in reversed(lines) if find_login_fault(line, by_ticket=by_ticket) == fault)
                 reason = next(about, reason)

@@ -1,11 +1,10 @@
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import pytest
 
-from airflow_provider_kafka_spark.core.client_config import joined_system_properties, translate
+from airflow_provider_kafka_spark.core.client_config import KafkaClientConfig, joined_system_properties, translate
 from airflow_provider_kafka_spark.core.connection.client_properties import LoginFiles
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError
 
@@ -17,6 +16,10 @@ _PLAIN = {
     "sasl.username": "ann",
     "sasl.password": "hunter2",
 }
+
+
+def _with_files(extra: dict[str, Any], files: LoginFiles) -> KafkaClientConfig:
+    return translate("c", extra, lambda *_: files)
 
 
 def test_servers_alone_are_enough() -> None:
@@ -128,7 +131,7 @@ def test_trust_is_translated(extra: dict[str, str], expected: dict[str, str]) ->
     """The Java client trusts the same authorities as librdkafka; what was read from files is text, which needs no file
     where the job runs.
     """
-    config = translate("c", {**_SERVERS, "security.protocol": "ssl", **extra}, LoginFiles(ca_certificates=_PEM))
+    config = _with_files({**_SERVERS, "security.protocol": "ssl", **extra}, LoginFiles(ca_certificates=_PEM))
 
     assert config.java == {**_SERVERS, "security.protocol": "SSL", **expected}
     assert config.librdkafka["ssl.ca.pem"] == _PEM
@@ -147,7 +150,7 @@ def test_the_machines_own_trust_is_the_default_of_both(extra: dict[str, str]) ->
 
 def test_sasl_over_tls_has_login_and_trust() -> None:
     """Neither of the two is forgotten for the other."""
-    java = translate("c", {**_PLAIN, "ssl.ca.location": "ca.pem"}, LoginFiles(ca_certificates=_PEM)).java
+    java = _with_files({**_PLAIN, "ssl.ca.location": "ca.pem"}, LoginFiles(ca_certificates=_PEM)).java
 
     assert "sasl.jaas.config" in java
     assert java["ssl.truststore.certificates"] == _PEM
@@ -157,7 +160,7 @@ def test_a_client_certificate_reaches_both() -> None:
     """In the one form of a key that every Java reads; the key is masked, whole and line by line."""
     key = f"-----BEGIN PRIVATE KEY-----\n{'A' * 64}\n-----END PRIVATE KEY-----\n"
     extra = {"security.protocol": "SSL", "ssl.certificate.location": "c.pem", "ssl.key.location": "k.pem"}
-    config = translate("c", {**_SERVERS, **extra, "ssl.key.password": "k3y"}, LoginFiles(chain=_PEM, key=key))
+    config = _with_files({**_SERVERS, **extra, "ssl.key.password": "k3y"}, LoginFiles(chain=_PEM, key=key))
 
     assert config.librdkafka["ssl.certificate.pem"] == config.java["ssl.keystore.certificate.chain"] == _PEM
     assert config.librdkafka["ssl.key.pem"] == config.java["ssl.keystore.key"] == key
@@ -168,7 +171,7 @@ def test_a_client_certificate_reaches_both() -> None:
 
 def test_the_default_mechanism_is_kerberos() -> None:
     """As it is both clients' own."""
-    config = translate("c", {**_SERVERS, "security.protocol": "SASL_SSL"}, LoginFiles(ticket_cache="/tickets"))
+    config = _with_files({**_SERVERS, "security.protocol": "SASL_SSL"}, LoginFiles(ticket_cache="/tickets"))
 
     assert config.mechanism == config.java["sasl.mechanism"] == config.librdkafka["sasl.mechanism"] == "GSSAPI"
     assert 'ticketCache="/tickets"' in config.java["sasl.jaas.config"]
@@ -203,23 +206,6 @@ def test_another_login_in_spark_leaves_the_keytab_behind() -> None:
 
     assert config.with_java(token).files == ()
     assert config.with_java(config.java).files == config.files
-
-
-def test_two_files_of_one_name_cannot_travel() -> None:
-    """The message names both."""
-    stores = {
-        "ssl.truststore.location": "/a/store.jks",
-        "ssl.keystore.location": "/b/store.jks",
-        "ssl.ca.pem": _PEM,
-        "ssl.certificate.pem": _PEM,
-        "ssl.key.pem": _PEM,
-    }
-    files = LoginFiles(ca_certificates=_PEM, chain=_PEM, key=_PEM, jks_trust_store=True, jks_key_store=True)
-    config = translate("c", {**_SERVERS, "security.protocol": "SSL", **stores}, files)
-
-    assert config.files == ("/a/store.jks", "/b/store.jks")
-    with pytest.raises(ConnectionConfigError, match=re.escape("['/a/store.jks', '/b/store.jks']")):
-        config.spark_options(by_name=True)
 
 
 @pytest.mark.parametrize(
@@ -340,7 +326,7 @@ _BAD = [
     ),
     pytest.param(
         {**_SERVERS, "delegation.token.mechanism": "PLAIN"},
-        ["delegation.token.mechanism", "SCRAM-SHA-256, SCRAM-SHA-512", "'PLAIN'"],
+        ["delegation.token.mechanism", "SCRAM-SHA-512, SCRAM-SHA-256", "'PLAIN'"],
         id="token-mechanism",
     ),
     pytest.param(
@@ -397,6 +383,11 @@ _BAD = [
         {**_PLAIN, "enable.ssl.certificate.verification": False},
         ["'enable.ssl.certificate.verification'", "no counterpart in Spark's Java client", "Remove it"],
         id="no-verification-cannot-be-translated",
+    ),
+    pytest.param(
+        {**_PLAIN, "sasl.kerberos.keytab": "/k", "https.ca.location": "/ca"},
+        ["['https.ca.location', 'sasl.kerberos.keytab']", "SASL_SSL and sasl.mechanism PLAIN"],
+        id="settings-of-another-mechanism",
     ),
     pytest.param({**_PLAIN, "ssl.key.password": "hunter2"}, ["ssl.key.password, and no key"], id="client-key"),
     pytest.param({**_SERVERS, "bootstrap.serverz": "x"}, ["'bootstrap.serverz'", "'my_kafka'"], id="unknown-property"),

@@ -26,6 +26,10 @@ _KERBEROS = {**_SERVERS, "security.protocol": "SASL_PLAINTEXT", "sasl.mechanism"
 _TLS = {**_SERVERS, "security.protocol": "SSL"}
 
 
+def _no_reading(*_: object) -> LoginFiles:
+    return _FILES
+
+
 def _jaas(mechanism: str, **options: str) -> dict[str, str]:
     return {"sasl.jaas.config": JaasLine(sasl.MODULES[mechanism], options).format()}
 
@@ -156,13 +160,13 @@ _OF_FORM = [(name, fields) for fields in _FORM for name in fields]
 
 
 def _of_extra(name: str, connection: Mapping[str, Any]) -> Callable[[str], KafkaClientConfig]:
-    return lambda hostile: translate("c", {**connection, name: _with(str(connection[name]), hostile)}, _FILES)
+    return lambda hostile: translate("c", {**connection, name: _with(str(connection[name]), hostile)}, _no_reading)
 
 
 def _of_jaas(name: str, rest: Mapping[str, Any], options: Mapping[str, str]) -> Callable[[str], KafkaClientConfig]:
     mechanism = str(rest["sasl.mechanism"])
     return lambda hostile: translate(
-        "c", {**rest, **_jaas(mechanism, **{**options, name: _with(options[name], hostile)})}, _FILES
+        "c", {**rest, **_jaas(mechanism, **{**options, name: _with(options[name], hostile)})}, _no_reading
     )
 
 
@@ -170,7 +174,7 @@ def _of_form(name: str, fields: Mapping[str, Any]) -> Callable[[str], KafkaClien
     def config(hostile: str) -> KafkaClientConfig:
         changed = {**fields, name: _with(str(fields[name]), hostile)}
         host, login, password = (changed.pop(field, None) for field in ("host", "login", "password"))
-        return translate("c", extra_of_form(FormFields("c", host, None, login, password, changed)), _FILES)
+        return translate("c", extra_of_form(FormFields("c", host, None, login, password, changed)), _no_reading)
 
     return config
 

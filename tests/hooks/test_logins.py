@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta, timezone
@@ -581,17 +580,9 @@ def test_a_broker_with_another_clock_than_the_kdc(kdc: Kdc, tmp_path: Path, monk
 
 @needs_kdc
 def test_a_keytab_of_another_principal_is_found_before_anything_is_asked(broker: KafkaBroker, kdc: Kdc) -> None:
-    """The message names both."""
+    """The message names what to compare."""
     extra = broker.sasl_client_config("alice", "GSSAPI") | {"sasl.kerberos.keytab": str(kdc.keytab("dave"))}
     with pytest.raises(ConnectionConfigError) as raised:
         configure("krb", extra)
     assert "'alice@TEST.LOCAL'" in str(raised.value)
-    assert "dave@TEST.LOCAL" in str(raised.value)
-
-
-def test_no_key_is_left_behind() -> None:
-    """No copy of a private key is open any more, with which listeners were asked for the reason."""
-    if sys.platform != "linux":
-        pytest.skip("Only Linux has it")
-    links = [Path(f"/proc/self/fd/{name.name}") for name in Path("/proc/self/fd").iterdir()]
-    assert not [link for link in links if link.is_symlink() and "memfd:certificate" in str(link.readlink())]
+    assert "klist -k" in str(raised.value)

@@ -636,7 +636,7 @@ ROWS = [
         id="broker-of-the-target-down",
     ),
     row(
-        BrokerAuthenticationError, wrong_password, "login was refused", "'kafka_wrong'", "sasl.password",
+        BrokerAuthenticationError, wrong_password, "refused the user or the password", "'kafka_wrong'", "sasl.password",
         id="broker-wrong-credentials",
     ),
     row(
@@ -653,12 +653,13 @@ ROWS = [
     ),
     row(
         ConnectionConfigError, keytab_of_another, "'kafka_keytab' must hold keys of 'copier@TEST.LOCAL'",
-        "{folder}/copier.keytab holds keys of mallory@TEST.LOCAL", "Correct sasl.kerberos.principal",
+        "{folder}/copier.keytab has none of them", "Compare sasl.kerberos.principal with `klist -k",
         id="connection-with-a-keytab-of-another",
     ),
     row(
         ConnectionConfigError, unreadable_file, "ssl.ca.location of connection 'kafka_unreadable'",
-        "{folder}/ca.crt may not", f"user {os.geteuid()}", "the permission", id="connection-with-an-unreadable-file",
+        "{folder}/ca.crt: Permission denied", f"user {os.geteuid()}", "the permission",
+        id="connection-with-an-unreadable-file",
     ),
     # Spark
     row(JavaNotFoundError, no_java, "Java 17 or newer", "JAVA_HOME='{folder}'", "Install one", id="no-java"),

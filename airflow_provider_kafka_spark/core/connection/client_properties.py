@@ -94,9 +94,3 @@ class LoginFiles:
     jks_key_store: bool = False
     https_ca_certificates: str = field(default="", repr=False)
     ticket_cache: str | None = None
-
-
-def lines_to_mask(pem: str) -> tuple[str, ...]:
-    """The texts of a private key to mask in logs: the whole key and each line."""
-    # A short last line could match other text, and a header is not secret.
-    return (pem, *(line for line in pem.split() if len(line) >= 40 and "-----" not in line))

@@ -5,13 +5,28 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-from airflow_provider_kafka_spark.core.connection.text_rules import PLAIN, SECRET, TextRule
+from airflow_provider_kafka_spark.core.connection.text_rules import PATH, PLAIN, SECRET, TextRule
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError
 
+#: Why a property that names a class or a function has no counterpart.
+CODE_OF_ONE_CLIENT = "it names code that only one of the two clients can run"
 #: A PEM block in one line.
 _PEM_BLOCK = re.compile(r"(-----BEGIN [A-Z0-9 ]+-----)([^\n]+?)(-----END [A-Z0-9 ]+-----) *")
+
+
+@dataclass(frozen=True, slots=True)
+class PemSource:
+    """PEM in a file, or in the connection itself.
+
+    :param name: the property that has it, for messages.
+    """
+
+    name: str
+    location: str | None = None
+    pem: str | None = field(default=None, repr=False)
 
 
 class ConnectionExtra:
@@ -44,20 +59,20 @@ class ConnectionExtra:
             self.check(name, value, rule)
         return next(iter(values.values()), None)
 
-    def take_one(self, name: str, other: str | None, other_name: str, rule: TextRule = PLAIN) -> str | None:
-        """The value of a property that may also be set elsewhere, such as in a JAAS line.
+    def take_or_jaas(self, *names: str, in_jaas: str | None, rule: TextRule = PLAIN) -> str | None:
+        """The value of a property that may also be an option of ``sasl.jaas.config``.
 
-        :param other: the value there.
-        :param other_name: the name of that place, for the message.
+        :param names: of one and the same setting.
+        :param in_jaas: the option's value.
         :param rule: what the value must be.
         :raises ConnectionConfigError: if both are set to different values, or the value breaks the rule.
         """
-        value = self.take(name, rule=rule)
-        if other:
-            self.check(f"{name} (in {other_name})", other, rule)
-        if value and other and value != other:
-            raise self.error(f"sets {name} and {other_name} to different values. Keep one of them.")
-        return value or other
+        value = self.take(*names, rule=rule)
+        if in_jaas:
+            self.check(f"{names[0]} (in sasl.jaas.config)", in_jaas, rule)
+        if value and in_jaas and value != in_jaas:
+            raise self.error(f"sets {names[0]} and sasl.jaas.config to different values. Keep one of them.")
+        return value or in_jaas
 
     def take_pem(self, name: str) -> str | None:
         """A PEM text. Line ends that were lost, or written as ``\\n``, in a pasted single line are restored."""
@@ -73,17 +88,22 @@ class ConnectionExtra:
             text = text.replace("\\n", "\n")
         return _PEM_BLOCK.sub(_in_lines, text)
 
-    def take_flag(self, name: str) -> bool | None:
-        """A JSON boolean, or its text.
+    def take_pem_source(self, location_name: str, pem_name: str) -> PemSource | None:
+        """A PEM text that one property has, or the file that the other one names."""
+        if "-----BEGIN" in str(self.left.get(location_name)):
+            raise self.error(f"has a PEM text in {location_name}, where a path belongs. Put it into {pem_name}.")
+        location, pem = self.take(location_name, rule=PATH), self.take_pem(pem_name)
+        if location and pem:
+            raise self.error(f"sets both {location_name} and {pem_name}. Keep one of them.")
+        if location:
+            return PemSource(location_name, location=location)
+        return PemSource(pem_name, pem=pem) if pem else None
 
-        :raises ConnectionConfigError: if it is anything else.
-        """
-        text = self.take(name)
-        if text is None:
-            return None
-        if text.lower() not in ("true", "false"):
-            raise self.error(f"must have true or false for {name}; got {text!r}.")
-        return text.lower() == "true"
+    def take_authorities(self, location_name: str, pem_name: str) -> PemSource | None:
+        """The CA certificates that a connection trusts; None for those of the machine."""
+        source = self.take_pem_source(location_name, pem_name)
+        # librdkafka's value for the machine's trust store, which is Java's default.
+        return None if source is not None and source.location == "probe" else source
 
     def check(self, name: str, value: str, rule: TextRule) -> None:
         """:raises ConnectionConfigError: if a value breaks the rule. The message shows no secret."""
@@ -98,6 +118,12 @@ class ConnectionExtra:
         :param problem: continues "The connection 'x' ".
         """
         return ConnectionConfigError(f"The connection {self.conn_id!r} {problem}")
+
+    def refuse_without_counterpart(self, reasons: Mapping[str, str]) -> None:
+        """:raises ConnectionConfigError: if one of these properties is set, with the reason."""
+        for name, reason in reasons.items():
+            if name in self.left:
+                raise self.without_counterpart(name, reason)
 
     def without_counterpart(self, name: str, reason: str) -> ConnectionConfigError:
         """The error for a property that only one of the two clients supports."""

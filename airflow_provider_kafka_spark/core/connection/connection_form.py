@@ -154,17 +154,13 @@ def _login(form: FormFields, mechanism: str) -> dict[str, str]:
 def _further(conn_id: str, value: Any) -> dict[str, Any]:
     """The field of further properties: an object, or its JSON text."""
     try:
-        found = json.loads(value) if isinstance(value, str) else value
+        found = (json.loads(value) if isinstance(value, str) else value) or {}
+        fault = f"got a {type(found).__name__}"
     except ValueError as error:
-        raise ConnectionConfigError(
-            f"The field librdkafka of connection {conn_id!r} must be a JSON object of properties, such as "
-            f'{{"client.id": "copy"}}; it is no JSON: {error}. Correct it.'
-        ) from None
-    if found in (None, {}):
-        return {}
+        found, fault = None, f"it is no JSON: {error}"
     if not isinstance(found, dict):
         raise ConnectionConfigError(
             f"The field librdkafka of connection {conn_id!r} must be a JSON object of properties, such as "
-            f'{{"client.id": "copy"}}; got a {type(found).__name__}. Correct it.'
+            f'{{"client.id": "copy"}}; {fault}. Correct it.'
         )
     return {str(name).strip(): value for name, value in found.items() if value is not None}

@@ -37,7 +37,7 @@ class JaasLine:
     def format(self) -> str:
         """The line; :func:`parse_jaas` reads it back."""
         return (
-            " ".join([self.module, "required", *(f"{name}={_quote(value)}" for name, value in self.options.items())])
+            " ".join([self.module, "required", *(f"{name}={quote(value)}" for name, value in self.options.items())])
             + ";"
         )
 
@@ -86,6 +86,7 @@ def _unescape(quoted: str) -> str:
     return _ESCAPE.sub(plain, quoted)
 
 
-def _quote(value: str) -> str:
+def quote(value: str) -> str:
+    """A value as Kafka's parser reads it, in quotes."""
     escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r")
     return f'"{escaped}"'

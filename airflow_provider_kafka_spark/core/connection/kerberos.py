@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +12,8 @@ from airflow_provider_kafka_spark.core.connection.jaas import JaasLine, parse_ja
 from airflow_provider_kafka_spark.core.connection.text_rules import NAME, PATH, PRINCIPAL
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError
 
-_MODULE = "com.sun.security.auth.module.Krb5LoginModule"
+#: Java's login module.
+MODULE = "com.sun.security.auth.module.Krb5LoginModule"
 #: Options that others in the line imply, or that a client ignores.
 _IMPLIED = ("useKeyTab", "useTicketCache", "storeKey", "doNotPrompt", "isInitiator", "debug", "refreshKrb5Config")
 _RELOGIN = "sasl.kerberos.min.time.before.relogin"
@@ -71,9 +71,9 @@ class KerberosLogin:
         owner = {"principal": self.principal} if self.principal else {}
         if self.keytab:
             options = {"useKeyTab": "true", "storeKey": "true", "useTicketCache": "false", "doNotPrompt": "true"}
-            return JaasLine(_MODULE, {**options, "keyTab": self.keytab, **owner})
+            return JaasLine(MODULE, {**options, "keyTab": self.keytab, **owner})
         cache = {"ticketCache": ticket_cache} if ticket_cache else {}
-        return JaasLine(_MODULE, {"useTicketCache": "true", "doNotPrompt": "true", **cache, **owner})
+        return JaasLine(MODULE, {"useTicketCache": "true", "doNotPrompt": "true", **cache, **owner})
 
 
 def jaas_elsewhere(conn_id: str, line: str, names: Mapping[str, str]) -> str:
@@ -103,14 +103,13 @@ def parse_kerberos(extra: ConnectionExtra, options: dict[str, str]) -> KerberosL
     """
     if extra.left.pop(_COMMAND, None):
         raise extra.without_counterpart(_COMMAND, "librdkafka runs it in a shell on the worker")
-    jaas = "sasl.jaas.config"
-    service = extra.take_one("sasl.kerberos.service.name", options.pop("serviceName", None), jaas, NAME) or "kafka"
-    principal = extra.take_one("sasl.kerberos.principal", options.pop("principal", None), jaas, PRINCIPAL)
-    keytab = extra.take_one("sasl.kerberos.keytab", options.pop("keyTab", None), jaas, PATH)
+    service = extra.take_or_jaas("sasl.kerberos.service.name", in_jaas=options.pop("serviceName", None), rule=NAME)
+    principal = extra.take_or_jaas("sasl.kerberos.principal", in_jaas=options.pop("principal", None), rule=PRINCIPAL)
+    keytab = extra.take_or_jaas("sasl.kerberos.keytab", in_jaas=options.pop("keyTab", None), rule=PATH)
     keytab = keytab.removeprefix("FILE:") if keytab else None
     ticket_cache = options.pop("ticketCache", None)
     if ticket_cache:
-        extra.check(f"ticketCache (in {jaas})", ticket_cache, PATH)
+        extra.check("ticketCache (in sasl.jaas.config)", ticket_cache, PATH)
     if options.get("useKeyTab", "").lower() == "true" and not keytab:
         raise extra.error(
             "has useKeyTab=true in sasl.jaas.config and no keyTab, which means the default keytab of the machine; "
@@ -132,128 +131,63 @@ def parse_kerberos(extra: ConnectionExtra, options: dict[str, str]) -> KerberosL
     settings = {name: value for name in _JAVA_ONLY if (value := extra.take(name))}
     java = settings | ({_RELOGIN: relogin} if relogin and relogin != "0" else {})
     return KerberosLogin(
-        service, principal, keytab, ticket_cache.removeprefix("FILE:") if ticket_cache else None, librdkafka, java
+        service_name=service or "kafka",
+        principal=principal,
+        keytab=keytab,
+        ticket_cache=ticket_cache.removeprefix("FILE:") if ticket_cache else None,
+        librdkafka=librdkafka,
+        java=java,
     )
 
 
-def ticket_cache_path(conn_id: str, variable: str | None, user_id: int) -> str:
-    """The file of the worker's Kerberos tickets.
-
-    >>> ticket_cache_path("c", "FILE:/run/tickets", 1000), ticket_cache_path("c", None, 1000)
-    ('/run/tickets', '/tmp/krb5cc_1000')
+def ticket_cache_path(login: KerberosLogin, conn_id: str, variable: str | None, user_id: int) -> str:
+    """The file of the worker's Kerberos tickets, with which both clients log in.
 
     :param variable: ``KRB5CCNAME`` of the worker.
     :param user_id: of the worker's process.
-    :raises ConnectionConfigError: if they are not in a file, since Java reads files only.
+    :raises ConnectionConfigError: if the worker's tickets are not in a file, or the connection names another one.
     """
-    if not variable:
-        return f"/tmp/krb5cc_{user_id}"  # noqa: S108 - where Kerberos itself keeps them
-    kind, colon, path = variable.partition(":")
-    if colon and "/" not in kind and kind != "FILE":
-        raise ConnectionConfigError(
-            f"The Kerberos login of connection {conn_id!r} must have its tickets in a file, since Java reads no other "
-            f"cache; KRB5CCNAME of this worker is {variable!r}. Set KRB5CCNAME=FILE:/path for the worker and kinit, "
-            "or give sasl.kerberos.keytab and sasl.kerberos.principal."
-        )
-    return path if kind == "FILE" else variable
+    # Where Kerberos itself keeps them.
+    kind, colon, path = (variable or f"FILE:/tmp/krb5cc_{user_id}").partition(":")
+    if not colon or "/" in kind:
+        kind, path = "FILE", str(variable)
+    if kind != "FILE":
+        raise no_tickets(conn_id, variable, f"{kind}: is no file")
+    if login.ticket_cache not in (None, path):
+        raise no_tickets(conn_id, variable, f"ticketCache in sasl.jaas.config is {login.ticket_cache}, and not {path}")
+    return path
 
 
-def refuse_other_tickets(conn_id: str, ticket_cache: str | None, variable: str | None, path: str) -> None:
-    """Check that both clients log in with the same tickets.
-
-    :param ticket_cache: the file that the connection names for Java, or None.
-    :param variable: ``KRB5CCNAME`` of the worker.
-    :param path: the file of the worker's tickets, which librdkafka uses.
-    :raises ConnectionConfigError: if the connection names another file.
-    """
-    if ticket_cache is not None and ticket_cache != path:
-        raise ConnectionConfigError(
-            f"ticketCache in sasl.jaas.config of connection {conn_id!r} must be the file of this worker's own "
-            f"tickets, {path} (KRB5CCNAME is {_shown(variable)}), since librdkafka knows no others, and worker and "
-            f"Spark could be different principals; got {ticket_cache}. Remove ticketCache, or set "
-            f"KRB5CCNAME=FILE:{ticket_cache} for the worker."
-        )
-
-
-def no_tickets(conn_id: str, variable: str | None, path: str, where: str) -> ConnectionConfigError:
-    """The error if the file of the worker's tickets does not exist.
+def no_tickets(conn_id: str, variable: str | None, reason: str) -> ConnectionConfigError:
+    """The error if there is no file of tickets that both clients use.
 
     :param variable: ``KRB5CCNAME`` of the worker.
-    :param where: the worker and its user.
     """
-    elsewhere = (
-        ""
-        if variable
-        else " Tickets that `klist` still shows are at default_ccache_name of krb5.conf, such as KEYRING: or KCM:, "
-        "which Java does not read."
-    )
     return ConnectionConfigError(
-        f"The Kerberos login of connection {conn_id!r} has no sasl.kerberos.keytab, so its ticket cache must be a "
-        f"file that is there {where}; KRB5CCNAME is {_shown(variable)}, and {path} does not exist.{elsewhere} Put "
-        "tickets into a file: run kinit -c FILE:/path, and set KRB5CCNAME=FILE:/path for the worker; or give "
-        "sasl.kerberos.keytab and sasl.kerberos.principal."
+        f"The Kerberos login of connection {conn_id!r} must have its tickets in a file, such as "
+        f"KRB5CCNAME=FILE:/path, since librdkafka reads only those of KRB5CCNAME, and Java only files; got KRB5CCNAME "
+        f"{repr(variable) if variable else 'not set'}: {reason}. Run kinit -c FILE:/path and set KRB5CCNAME=FILE:/path "
+        "for the worker, or give sasl.kerberos.keytab and sasl.kerberos.principal."
     )
-
-
-def _shown(variable: str | None) -> str:
-    return repr(variable) if variable else "not set"
 
 
 def refuse_other_principals(conn_id: str, principal: str, keytab: str, content: bytes) -> None:
-    """Check that a keytab has keys of the principal that logs in with it.
+    """Check that a keytab has keys of the principal that logs in with it. librdkafka does not show why ``kinit`` fails.
 
     :param content: the keytab's bytes.
     :raises ConnectionConfigError: if it is not a keytab, or has only keys of other principals.
     """
-    try:
-        owners = keytab_principals(content)
-    except ValueError as error:
-        raise ConnectionConfigError(
-            f"sasl.kerberos.keytab of connection {conn_id!r} must be a keytab as `ktutil` or `kadmin ktadd` writes "
-            f"it; {keytab} is none: {error}. Copy it again; it is binary."
-        ) from None
+    name, _, realm = principal.partition("@")
     # Without a realm Kerberos takes the default one of this machine.
-    if not any(owner == principal or owner.rpartition("@")[0] == principal for owner in owners):
-        raise ConnectionConfigError(
-            f"sasl.kerberos.keytab of connection {conn_id!r} must hold keys of {principal!r}; {keytab} holds keys of "
-            f"{', '.join(owners) or 'no principal'}. Correct sasl.kerberos.principal, or name the keytab of that "
-            "principal."
-        )
-
-
-def keytab_principals(content: bytes) -> Sequence[str]:
-    """The principals of the keys in a keytab, each once.
-
-    :raises ValueError: if it is not a keytab of the current format.
-    """
+    texts = [text.encode() for text in (*([realm] if realm else []), *name.split("/"))]
     if not content.startswith(_KEYTAB_MAGIC):
-        # A connection may name any file, so its contents are not shown.
-        raise ValueError(f"it does not begin with {_KEYTAB_MAGIC!r}")
-    owners: dict[str, None] = {}
-    position = len(_KEYTAB_MAGIC)
-    try:
-        while position < len(content):
-            (size,) = struct.unpack_from(">i", content, position)
-            position += 4
-            # A negative size is a hole where a key was deleted.
-            if size > 0:
-                owners[_principal(content, position)] = None
-            if size == 0:
-                break
-            position += abs(size)
-    except (struct.error, UnicodeDecodeError) as error:
-        raise ValueError(f"it breaks off or is damaged at byte {position}") from error
-    return tuple(owners)
-
-
-def _principal(content: bytes, position: int) -> str:
-    (count,) = struct.unpack_from(">H", content, position)
-    position += 2
-    texts = []
-    for _ in range(count + 1):
-        (length,) = struct.unpack_from(">H", content, position)
-        (text,) = struct.unpack_from(f">{length}s", content, position + 2)
-        texts.append(text.decode())
-        position += 2 + length
-    realm, *names = texts
-    return f"{'/'.join(names)}@{realm}"
+        rule, fault, advice = "be a keytab as `kadmin ktadd` writes it", "is none", "Copy it again; it is binary."
+    elif b"".join(len(text).to_bytes(2, "big") + text for text in texts) not in content:
+        rule, fault = f"hold keys of {principal!r}", "has none of them"
+        advice = f"Compare sasl.kerberos.principal with `klist -k {keytab}`."
+    else:
+        return
+    # A connection may name any file, so its contents are not shown.
+    raise ConnectionConfigError(
+        f"sasl.kerberos.keytab of connection {conn_id!r} must {rule}; {keytab} {fault}. {advice}"
+    )

@@ -7,12 +7,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_provider_kafka_spark.core.connection.client_properties import ClientProperties, LoginFiles
-from airflow_provider_kafka_spark.core.connection.connection_extra import ConnectionExtra
+from airflow_provider_kafka_spark.core.connection.connection_extra import (
+    CODE_OF_ONE_CLIENT,
+    ConnectionExtra,
+    PemSource,
+)
 from airflow_provider_kafka_spark.core.connection.jaas import JaasLine
-from airflow_provider_kafka_spark.core.connection.text_rules import EXTENSION, PATH, PRINTABLE, SECRET, URL, TextRule
+from airflow_provider_kafka_spark.core.connection.text_rules import EXTENSION, PRINTABLE, SECRET, URL
 from airflow_provider_kafka_spark.core.secrets import secrets_in_url
 
-_MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+#: Java's login module.
+MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
 #: The class in kafka-clients 3.4 and later, including 4.x; earlier versions have it in another package.
 _HANDLER = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
 _HANDLERS = (_HANDLER, "org.apache.kafka.common.security.oauthbearer.secured.OAuthBearerLoginCallbackHandler")
@@ -24,7 +29,7 @@ _WITHOUT_COUNTERPART = {
     "sasl.oauthbearer.config": "it is for unsigned tokens, or for one cloud's own way to get them",
     "enable.sasl.oauthbearer.unsecure.jwt": "unsigned tokens are not translated",
     "sasl.oauthbearer.metadata.authentication.type": "Spark's Java client cannot ask a cloud's metadata service",
-    "sasl.jwt.retriever.class": "it names code that only one of the two clients can run",
+    "sasl.jwt.retriever.class": CODE_OF_ONE_CLIENT,
 }
 
 
@@ -34,7 +39,8 @@ class OidcLogin:
 
     :param url: the provider's token endpoint.
     :param extensions: SASL extensions that are sent to the broker.
-    :param other: further properties of both clients.
+    :param both: further properties of both clients.
+    :param authorities: CA certificates for the provider; None for those of the machine.
     """
 
     url: str
@@ -44,8 +50,7 @@ class OidcLogin:
     extensions: Mapping[str, str] = field(default_factory=dict)
     both: Mapping[str, str] = field(default_factory=dict)
     java: Mapping[str, str] = field(default_factory=dict)
-    https_ca_location: str | None = None
-    https_ca_pem: str | None = field(default=None, repr=False)
+    authorities: PemSource | None = None
 
     @property
     def mechanism(self) -> str:
@@ -80,7 +85,7 @@ class OidcLogin:
             librdkafka["https.ca.pem"] = files.https_ca_certificates
             # Java has separate trust stores for brokers and for the identity provider; these options set the latter.
             options |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": files.https_ca_certificates}
-        line = JaasLine(_MODULE, options).format()
+        line = JaasLine(MODULE, options).format()
         java = {
             "sasl.mechanism": "OAUTHBEARER",
             "sasl.jaas.config": line,
@@ -100,10 +105,10 @@ def parse_oidc(extra: ConnectionExtra, options: dict[str, str]) -> OidcLogin:
     :param options: of the JAAS line; what is understood is taken out.
     :raises ConnectionConfigError: if it is incomplete, or another way to get tokens than client credentials.
     """
-    for name, reason in _WITHOUT_COUNTERPART.items():
-        if name in extra.left and str(extra.left[name]).lower() not in ("false", "none"):
-            raise extra.without_counterpart(name, reason)
-        extra.take(name)
+    for name in _WITHOUT_COUNTERPART:
+        if str(extra.left.get(name)).lower() in ("false", "none"):
+            extra.take(name)
+    extra.refuse_without_counterpart(_WITHOUT_COUNTERPART)
     if assertions := sorted(name for name in extra.left if name.startswith("sasl.oauthbearer.assertion.")):
         raise extra.without_counterpart(assertions[0], "Spark's Java client gets tokens by client id and secret only")
     grant = extra.take("sasl.oauthbearer.grant.type")
@@ -114,52 +119,38 @@ def parse_oidc(extra: ConnectionExtra, options: dict[str, str]) -> OidcLogin:
         )
     method, handler = extra.take("sasl.oauthbearer.method"), extra.take("sasl.login.callback.handler.class")
     if handler not in (None, *_HANDLERS):
-        raise extra.without_counterpart(
-            "sasl.login.callback.handler.class", "it names code that only one of the two clients can run"
-        )
+        raise extra.without_counterpart("sasl.login.callback.handler.class", CODE_OF_ONE_CLIENT)
     if (method or ("oidc" if handler else "default")).lower() != "oidc":
         raise extra.error(
             f"must have sasl.oauthbearer.method 'oidc' for sasl.mechanism OAUTHBEARER; got {method or 'none'!r}. Add "
             f"it, with {_URL}, sasl.oauthbearer.client.id and sasl.oauthbearer.client.secret."
         )
-    jaas, prefix = "sasl.jaas.config", "sasl.oauthbearer.client"
+    # Both clients have an older and a newer name for these, and Java has a third.
+    prefix, newer = "sasl.oauthbearer.client", "sasl.oauthbearer.client.credentials.client"
     url = extra.take(_URL, rule=URL)
     if url and secrets_in_url(url):
         raise extra.error(
             f"must have no secret in {_URL}, since JVMs are started with the address, and all users of the machine "
             "can read their arguments; got a parameter with the name of a secret. Use sasl.oauthbearer.client.secret."
         )
-    client_id = _either(extra, "id", options.pop("clientId", None), PRINTABLE)
-    client_secret = _either(extra, "secret", options.pop("clientSecret", None), SECRET)
+    client_id = extra.take_or_jaas(f"{prefix}.id", f"{newer}.id", in_jaas=options.pop("clientId", None), rule=PRINTABLE)
+    client_secret = extra.take_or_jaas(
+        f"{prefix}.secret", f"{newer}.secret", in_jaas=options.pop("clientSecret", None), rule=SECRET
+    )
     absent = [n for n, v in ((_URL, url), (f"{prefix}.id", client_id), (f"{prefix}.secret", client_secret)) if not v]
     if not url or not client_id or not client_secret:
         raise extra.error(f"needs {' and '.join(absent)} in its Extra for sasl.mechanism OAUTHBEARER.")
-    location, pem = extra.take("https.ca.location", rule=PATH), extra.take_pem("https.ca.pem")
-    if location and pem:
-        raise extra.error("sets both https.ca.location and https.ca.pem. Keep one of them.")
     claim = extra.take("sasl.oauthbearer.sub.claim.name")
     return OidcLogin(
-        url,
-        client_id,
-        client_secret,
-        extra.take_one("sasl.oauthbearer.scope", options.pop("scope", None), jaas),
-        _extensions(extra, options),
-        {"sasl.oauthbearer.sub.claim.name": claim} if claim else {},
-        {name: value for name in _JAVA_ONLY if (value := extra.take(name))},
-        None if location == "probe" else location,
-        pem,
+        url=url,
+        client_id=client_id,
+        client_secret=client_secret,
+        scope=extra.take_or_jaas("sasl.oauthbearer.scope", in_jaas=options.pop("scope", None)),
+        extensions=_extensions(extra, options),
+        both={"sasl.oauthbearer.sub.claim.name": claim} if claim else {},
+        java={name: value for name in _JAVA_ONLY if (value := extra.take(name))},
+        authorities=extra.take_authorities("https.ca.location", "https.ca.pem"),
     )
-
-
-def _either(extra: ConnectionExtra, what: str, in_jaas: str | None, rule: TextRule) -> str | None:
-    """Both clients have an older and a newer name for the property, and Java has a third."""
-    names = (f"sasl.oauthbearer.client.{what}", f"sasl.oauthbearer.client.credentials.client.{what}")
-    value = extra.take(*names, rule=rule)
-    if in_jaas:
-        extra.check(f"{names[0]} (in sasl.jaas.config)", in_jaas, rule)
-    if value and in_jaas and value != in_jaas:
-        raise extra.error(f"sets {names[0]} and sasl.jaas.config to different values. Keep one of them.")
-    return value or in_jaas
 
 
 def _extensions(extra: ConnectionExtra, options: dict[str, str]) -> dict[str, str]:

@@ -5,21 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from airflow_provider_kafka_spark.core.connection import kerberos, oidc
 from airflow_provider_kafka_spark.core.connection.client_properties import ClientProperties, LoginFiles
-from airflow_provider_kafka_spark.core.connection.connection_extra import ConnectionExtra
-from airflow_provider_kafka_spark.core.connection.jaas import JaasLine, parse_jaas
-from airflow_provider_kafka_spark.core.connection.kerberos import parse_kerberos
-from airflow_provider_kafka_spark.core.connection.oidc import parse_oidc
+from airflow_provider_kafka_spark.core.connection.connection_extra import CODE_OF_ONE_CLIENT, ConnectionExtra
+from airflow_provider_kafka_spark.core.connection.jaas import JaasLine, parse_jaas, quote
 from airflow_provider_kafka_spark.core.connection.text_rules import PRINTABLE, SECRET
 
 _SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 #: The login module of each mechanism.
 MODULES = {
-    "GSSAPI": "com.sun.security.auth.module.Krb5LoginModule",
+    "GSSAPI": kerberos.MODULE,
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
     "SCRAM-SHA-256": _SCRAM,
     "SCRAM-SHA-512": _SCRAM,
-    "OAUTHBEARER": "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule",
+    "OAUTHBEARER": oidc.MODULE,
 }
 #: Java's settings for renewing a login; librdkafka has its own, or none.
 JAVA_ONLY = (
@@ -32,14 +31,12 @@ JAVA_ONLY = (
     "sasl.login.retry.backoff.max.ms",
     "sasl.login.retry.backoff.ms",
 )
-_CODE = "it names code that only one of the two clients can run"
+_OAUTH_CODE = f"{CODE_OF_ONE_CLIENT}; give sasl.oauthbearer.method=oidc with the endpoint, id and secret"
 _WITHOUT_COUNTERPART = {
-    "sasl.login.class": _CODE,
-    "sasl.client.callback.handler.class": _CODE,
-    "oauth_cb": f"{_CODE}; for OAUTHBEARER give sasl.oauthbearer.method=oidc with the endpoint, id and secret",
-    "oauthbearer_token_refresh_cb": (
-        f"{_CODE}; for OAUTHBEARER give sasl.oauthbearer.method=oidc with the endpoint, id and secret"
-    ),
+    "sasl.login.class": CODE_OF_ONE_CLIENT,
+    "sasl.client.callback.handler.class": CODE_OF_ONE_CLIENT,
+    "oauth_cb": _OAUTH_CODE,
+    "oauthbearer_token_refresh_cb": _OAUTH_CODE,
 }
 
 
@@ -73,8 +70,7 @@ class PasswordLogin:
         """For both clients; files are not needed."""
         mark = {"tokenauth": "true"} if self.is_token else {}
         line = JaasLine(MODULES[self.mechanism], {"username": self.user, "password": self.password, **mark}).format()
-        quoted = JaasLine("", {"": self.password}).format().partition('="')[2].removesuffix('";')
-        secrets = tuple(dict.fromkeys((self.password, quoted, line)))
+        secrets = tuple(dict.fromkeys((self.password, quote(self.password)[1:-1], line)))
         java = {"sasl.mechanism": self.mechanism, "sasl.jaas.config": line}
         if self.is_token:
             reason = (
@@ -92,30 +88,22 @@ def parse_sasl(extra: ConnectionExtra) -> Login:
 
     :raises ConnectionConfigError: if it is incomplete, contradicts itself, or only one of the two clients supports it.
     """
-    for name, reason in _WITHOUT_COUNTERPART.items():
-        if name in extra.left:
-            raise extra.without_counterpart(name, reason)
+    extra.refuse_without_counterpart(_WITHOUT_COUNTERPART)
     mechanism = (extra.take("sasl.mechanism", "sasl.mechanisms") or "GSSAPI").upper()
     if mechanism not in MODULES:
         raise extra.error(f"must have one of {', '.join(MODULES)} as sasl.mechanism; got {mechanism!r}.")
     options = _jaas_options(extra, mechanism)
     login: Login
     if mechanism == "GSSAPI":
-        login = parse_kerberos(extra, options)
+        login = kerberos.parse_kerberos(extra, options)
     elif mechanism == "OAUTHBEARER":
-        login = parse_oidc(extra, options)
+        login = oidc.parse_oidc(extra, options)
     else:
         login = _parse_password(extra, mechanism, options)
     if options:
         raise extra.error(
             f"has {sorted(options)} in sasl.jaas.config, which has no counterpart on the worker or is not known for "
             f"{mechanism}. Remove it."
-        )
-    without_effect = sorted(name for name in extra.left if name.startswith(("sasl.", "enable.sasl.", "https.")))
-    if without_effect:
-        raise extra.error(
-            f"sets {without_effect}, which has no effect with sasl.mechanism {mechanism}, or is not known. Remove it, "
-            "or name another mechanism."
         )
     return login
 
@@ -141,8 +129,8 @@ def _jaas_options(extra: ConnectionExtra, mechanism: str) -> dict[str, str]:
 
 
 def _parse_password(extra: ConnectionExtra, mechanism: str, options: dict[str, str]) -> PasswordLogin:
-    user = extra.take_one("sasl.username", options.pop("username", None), "sasl.jaas.config", PRINTABLE)
-    password = extra.take_one("sasl.password", options.pop("password", None), "sasl.jaas.config", SECRET)
+    user = extra.take_or_jaas("sasl.username", in_jaas=options.pop("username", None), rule=PRINTABLE)
+    password = extra.take_or_jaas("sasl.password", in_jaas=options.pop("password", None), rule=SECRET)
     if not user or not password:
         absent = [name for name, value in (("sasl.username", user), ("sasl.password", password)) if not value]
         raise extra.error(f"needs {' and '.join(absent)} in its Extra for sasl.mechanism {mechanism}.")

@@ -10,10 +10,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from airflow_provider_kafka_spark.core.connection.client_properties import ClientProperties, LoginFiles, lines_to_mask
-from airflow_provider_kafka_spark.core.connection.connection_extra import ConnectionExtra
+from airflow_provider_kafka_spark.core.connection.client_properties import ClientProperties, LoginFiles
+from airflow_provider_kafka_spark.core.connection.connection_extra import (
+    CODE_OF_ONE_CLIENT,
+    ConnectionExtra,
+    PemSource,
+)
 from airflow_provider_kafka_spark.core.connection.text_rules import NAMES, PATH, SECRET
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError
+from airflow_provider_kafka_spark.core.secrets import lines_to_mask
 
 #: TLS settings of a JVM, which do not apply to the worker or to the login.
 JAVA_ONLY = (
@@ -27,7 +32,6 @@ JAVA_ONLY = (
 #: Settings of the worker's OpenSSL, which do not apply to the login.
 _WORKER_ONLY = ("ssl.providers",)
 _WHOLE_JVM = "in Java it is a setting of the whole JVM, not of a client; limit it at the broker's listener"
-_CODE = "it names code that only one of the two clients can run"
 _WITHOUT_COUNTERPART = {
     "ssl.cipher.suites": (
         "one client takes OpenSSL's names of ciphers and the other Java's; limit them at the broker's listener"
@@ -38,37 +42,28 @@ _WITHOUT_COUNTERPART = {
     "ssl.ca.certificate.stores": "it is for Windows",
     "ssl.engine.location": "a key that OpenSSL's engine keeps cannot be given to Java",
     "ssl.engine.id": "a key that OpenSSL's engine keeps cannot be given to Java",
-    "ssl.certificate.verify_cb": _CODE,
-    "ssl.engine.factory.class": _CODE,
+    "ssl.certificate.verify_cb": CODE_OF_ONE_CLIENT,
+    "ssl.engine.factory.class": CODE_OF_ONE_CLIENT,
 }
 _STORE_TYPES = ("PEM", "PKCS12", "JKS")
 _ALGORITHM = "ssl.endpoint.identification.algorithm"
 
 
 @dataclass(frozen=True, slots=True)
-class PemSource:
-    """PEM in a file, or in the connection itself.
-
-    :param name: the property that has it, for messages.
-    """
-
-    name: str
-    location: str | None = None
-    pem: str | None = field(default=None, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
 class StoreSource:
     """A file with certificates, or with a key and its certificates, in Java's properties.
 
-    :param name: the property that names it, for messages.
-    :param type: as the connection has it: PEM, PKCS12 or JKS.
+    :param stem: of the names of its properties: ``ssl.truststore`` or ``ssl.keystore``.
     """
 
-    name: str
+    stem: str
     location: str
-    type: str | None = None
     password: str | None = field(default=None, repr=False)
+
+    @property
+    def name(self) -> str:
+        """The property that names it, for messages."""
+        return f"{self.stem}.location"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,38 +106,33 @@ class Tls:
                 "ssl.keystore.certificate.chain": files.chain,
                 "ssl.keystore.key": files.key,
             }
-        if self.trust_store:
-            self._refuse_both(
-                self.trust_store, self.ca_certificates, files.jks_trust_store, "ssl.ca.location or ssl.ca.pem"
-            )
-        if self.key_store:
-            advice = "ssl.certificate.location and ssl.key.location"
-            self._refuse_both(self.key_store, self.certificate, files.jks_key_store, advice)
         stores = []
-        if self.trust_store and files.jks_trust_store:
-            stores.append(self.trust_store)
-            java.pop("ssl.truststore.certificates", None)
-        if self.key_store and files.jks_key_store:
-            stores.append(self.key_store)
-            for name in ("ssl.keystore.certificate.chain", "ssl.keystore.key"):
-                java.pop(name, None)
-            if self.key_password:
-                java["ssl.key.password"] = self.key_password
-        for store in stores:
-            stem = store.name.removesuffix(".location")
-            java |= {f"{stem}.type": "JKS", store.name: store.location}
-            java |= {f"{stem}.password": store.password} if store.password else {}
+        for store, pem, is_jks in (
+            (self.trust_store, self.ca_certificates, files.jks_trust_store),
+            (self.key_store, self.certificate, files.jks_key_store),
+        ):
+            if store is not None:
+                self._refuse_both(store, pem, is_jks)
+            if store is not None and is_jks:
+                stores.append(store)
+                # Java has the store in place of the worker's PEM.
+                java = {name: value for name, value in java.items() if not name.startswith(store.stem)}
+                java |= {f"{store.stem}.type": "JKS", store.name: store.location}
+                java |= {f"{store.stem}.password": store.password} if store.password else {}
+        if self.key_store in stores and self.key_password:
+            java["ssl.key.password"] = self.key_password
         if not self.check_host_names:
             # librdkafka's "none" is an empty text in Java.
             librdkafka[_ALGORITHM], java[_ALGORITHM] = "none", ""
         return ClientProperties(librdkafka, java, self._secrets(files), tuple(store.location for store in stores))
 
-    def _refuse_both(self, store: StoreSource, pem: PemSource | None, is_jks: bool, advice: str) -> None:
+    def _refuse_both(self, store: StoreSource, pem: PemSource | None, is_jks: bool) -> None:
         if is_jks and pem is None:
             raise ConnectionConfigError(
                 f"The connection {self.conn_id!r} has a Java key store (JKS) in {store.name}, which librdkafka on the "
                 f"worker cannot read. Convert it to PKCS#12: keytool -importkeystore -srckeystore {store.location} "
-                f"-destkeystore store.p12 -deststoretype PKCS12; or add {advice} for the worker."
+                f"-destkeystore store.p12 -deststoretype PKCS12; or give the worker the same in PEM: "
+                "ssl.ca.location, or ssl.certificate.location and ssl.key.location."
             )
         if not is_jks and pem is not None and pem.location != store.location:
             raise ConnectionConfigError(
@@ -162,28 +152,23 @@ def parse_tls(extra: ConnectionExtra) -> Tls:
 
     :raises ConnectionConfigError: if it contradicts itself, or only one of the two clients supports it.
     """
-    for name, reason in _WITHOUT_COUNTERPART.items():
-        if name in extra.left:
-            raise extra.without_counterpart(name, reason)
-    if extra.take_flag("enable.ssl.certificate.verification") is False:
+    extra.refuse_without_counterpart(_WITHOUT_COUNTERPART)
+    if (extra.take("enable.ssl.certificate.verification") or "true").lower() != "true":
         raise extra.without_counterpart(
             "enable.ssl.certificate.verification",
             "Java verifies every certificate. Trust the brokers' authority by ssl.ca.location; if only their host "
             "names differ, set ssl.endpoint.identification.algorithm to none",
         )
     check_host_names = _host_names(extra)
-    ca_certificates = _pem(extra, "ssl.ca.location", "ssl.ca.pem")
-    if ca_certificates and ca_certificates.location == "probe":
-        # librdkafka's value for the machine's trust store, which is Java's default.
-        ca_certificates = None
+    ca_certificates = extra.take_authorities("ssl.ca.location", "ssl.ca.pem")
     inline = extra.take_pem("ssl.truststore.certificates")
     trust_store = _store(extra, "ssl.truststore", inline is not None)
     if inline:
         if ca_certificates or trust_store:
             raise _twice(extra, "ssl.truststore.certificates", ca_certificates or trust_store)
         ca_certificates = PemSource("ssl.truststore.certificates", pem=inline)
-    certificate = _pem(extra, "ssl.certificate.location", "ssl.certificate.pem")
-    key = _pem(extra, "ssl.key.location", "ssl.key.pem")
+    certificate = extra.take_pem_source("ssl.certificate.location", "ssl.certificate.pem")
+    key = extra.take_pem_source("ssl.key.location", "ssl.key.pem")
     chain_pem, key_pem = extra.take_pem("ssl.keystore.certificate.chain"), extra.take_pem("ssl.keystore.key")
     key_store = _store(extra, "ssl.keystore", chain_pem is not None)
     if chain_pem or key_pem:
@@ -202,7 +187,15 @@ def parse_tls(extra: ConnectionExtra) -> Tls:
         raise extra.error("sets ssl.key.password, and no key. Add ssl.key.location or ssl.key.pem, or remove it.")
     worker = {name: value for name in _WORKER_ONLY if (value := extra.take(name, rule=NAMES))}
     return Tls(
-        extra.conn_id, ca_certificates, trust_store, certificate, key, key_password, key_store, check_host_names, worker
+        conn_id=extra.conn_id,
+        ca_certificates=ca_certificates,
+        trust_store=trust_store,
+        certificate=certificate,
+        key=key,
+        key_password=key_password,
+        key_store=key_store,
+        check_host_names=check_host_names,
+        worker=worker,
     )
 
 
@@ -217,24 +210,13 @@ def _host_names(extra: ConnectionExtra) -> bool:
     return algorithm.lower() == "https"
 
 
-def _pem(extra: ConnectionExtra, location_name: str, pem_name: str) -> PemSource | None:
-    if "-----BEGIN" in str(extra.left.get(location_name)):
-        raise extra.error(f"has a PEM text in {location_name}, where a path belongs. Put it into {pem_name}.")
-    location, pem = extra.take(location_name, rule=PATH), extra.take_pem(pem_name)
-    if location and pem:
-        raise extra.error(f"sets both {location_name} and {pem_name}. Keep one of them.")
-    if location:
-        return PemSource(location_name, location=location)
-    return PemSource(pem_name, pem=pem) if pem else None
-
-
 def _store(extra: ConnectionExtra, stem: str, is_inline: bool) -> StoreSource | None:
     location, kind = extra.take(f"{stem}.location", rule=PATH), extra.take(f"{stem}.type")
     password = extra.take(f"{stem}.password", rule=SECRET)
     if kind and kind.upper() not in _STORE_TYPES:
         raise extra.error(f"must have one of {', '.join(_STORE_TYPES)} for {stem}.type; got {kind!r}.")
     if location:
-        return StoreSource(f"{stem}.location", location, kind.upper() if kind else None, password)
+        return StoreSource(stem, location, password)
     if password or (kind and not (is_inline and kind.upper() == "PEM")):
         raise extra.error(f"sets {stem}.{'password' if password else 'type'}, and no {stem}.location that it is for.")
     return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePath
@@ -41,17 +42,13 @@ class JobCredentials:
         if not self.by_name:
             return ()
         paths = tuple(dict.fromkeys((*self.source.files, *self.target.files)))
-        if len({PurePath(path).name for path in paths}) < len(paths):
+        count = Counter(PurePath(path).name for path in paths) + Counter(RESERVED)
+        clashing = [path for path in paths if count[PurePath(path).name] > 1]
+        if clashing:
             raise ConnectionConfigError(
                 f"The files of connections {self.source.conn_id!r} and {self.target.conn_id!r} travel with the job by "
-                f"their base names, which must differ; got {list(paths)}. Rename one."
-            )
-        taken = [path for path in paths if PurePath(path).name in RESERVED]
-        if taken:
-            raise ConnectionConfigError(
-                f"The files of connections {self.source.conn_id!r} and {self.target.conn_id!r} travel with the job by "
-                f"their base names, which must not be those of its own files ({', '.join(sorted(RESERVED))}); got "
-                f"{taken}. Rename it."
+                "their base names, which must differ from each other and from those of the job's own files "
+                f"({', '.join(sorted(RESERVED))}); got {clashing}. Rename one."
             )
         return paths
 

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 from airflow.sdk import BaseHook, Connection
@@ -30,44 +30,28 @@ log = logging.getLogger(__name__)
 _MASKING = "airflow.sdk._shared.secrets_masker.secrets_masker"
 
 
-@dataclass(frozen=True)
-class KafkaConnection:
-    """A connection, translated for both clients.
-
-    :param config: its configurations for the two clients.
-    :param has_form: whether it has the type ``kafka_spark``, with fields in a form in place of properties.
-    """
-
-    config: KafkaClientConfig
-    has_form: bool
-
-    def with_field_names(self, message: str) -> str:
-        """A message that names properties, with the names of the fields in this connection's form."""
-        return with_field_names(message) if self.has_form else message
-
-
-def read_connection(conn_id: str) -> KafkaConnection:
+def read_connection(conn_id: str) -> KafkaClientConfig:
     """Fetch a connection and translate it.
 
     :raises ConnectionConfigError: if it is missing or cannot be translated.
     """
     with _naming(conn_id):
         connection = BaseHook.get_connection(conn_id)
-        read = _translated(connection, connection.extra_dejson)
-    for secret in _secrets_to_mask(read):
+        config = _translated(connection, connection.extra_dejson)
+    for secret in _secrets_to_mask(config):
         mask_secret(secret)
-    return read
+    return config
 
 
-async def aread_connection(conn_id: str) -> KafkaConnection:
+async def aread_connection(conn_id: str) -> KafkaClientConfig:
     """:func:`read_connection` without blocking the event loop."""
     with _naming(conn_id):
         connection = await BaseHook.aget_connection(conn_id)
         # It reads files.
-        read = await asyncio.to_thread(_translated, connection, await connection.aextra_dejson())
-    for secret in _secrets_to_mask(read):
+        config = await asyncio.to_thread(_translated, connection, await connection.aextra_dejson())
+    for secret in _secrets_to_mask(config):
         await amask_secret(secret)
-    return read
+    return config
 
 
 @contextmanager
@@ -93,15 +77,15 @@ def _is_no_short_value(record: logging.LogRecord) -> bool:
     return "too short" not in str(record.msg)
 
 
-def _secrets_to_mask(read: KafkaConnection) -> list[str]:
+def _secrets_to_mask(config: KafkaClientConfig) -> list[str]:
     """The secrets that Airflow can mask; a shorter one is a warning."""
     shortest = conf.getint("logging", "min_length_masked_secret", fallback=5)
-    found = [secret for secret in read.config.secrets if len(secret) >= shortest]
-    if len(found) < len(read.config.secrets):
+    found = [secret for secret in config.secrets if len(secret) >= shortest]
+    if len(found) < len(config.secrets):
         log.warning(
             "A secret of connection %r has less than %d characters, which is too few to be masked in logs "
             "([logging] min_length_masked_secret).",
-            read.config.conn_id,
+            config.conn_id,
             shortest,
         )
     return found
@@ -116,7 +100,7 @@ def _missing(conn_id: str) -> ConnectionConfigError:
     )
 
 
-def _translated(connection: Connection, extra: Any) -> KafkaConnection:
+def _translated(connection: Connection, extra: Any) -> KafkaClientConfig:
     conn_id = connection.conn_id
     if not isinstance(extra, dict):
         raise ConnectionConfigError(
@@ -124,9 +108,16 @@ def _translated(connection: Connection, extra: Any) -> KafkaConnection:
             f'"broker-1:9092"}}; got a {type(extra).__name__}. Correct it.'
         )
     if connection.conn_type != CONN_TYPE:
-        return KafkaConnection(configure(conn_id, extra), has_form=False)
-    form = FormFields(conn_id, connection.host, connection.port, connection.login, connection.password, extra)
+        return configure(conn_id, extra)
+    form = FormFields(
+        conn_id=conn_id,
+        host=connection.host,
+        port=connection.port,
+        login=connection.login,
+        password=connection.password,
+        extra=extra,
+    )
     try:
-        return KafkaConnection(configure(conn_id, extra_of_form(form)), has_form=True)
+        return replace(configure(conn_id, extra_of_form(form)), has_form=True)
     except ConnectionConfigError as error:
         raise ConnectionConfigError(with_field_names(str(error))) from error

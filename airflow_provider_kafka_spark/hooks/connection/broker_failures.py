@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from datetime import datetime, timezone
 
 from confluent_kafka import KafkaError, KafkaException
@@ -11,18 +10,14 @@ from confluent_kafka import KafkaError, KafkaException
 from airflow_provider_kafka_spark.core.client_config import KafkaClientConfig
 from airflow_provider_kafka_spark.core.connection.faults import (
     LOGIN,
-    TCP,
-    TLS,
     LoginFault,
     find_login_fault,
     of_expired_certificate,
     worst_login_fault,
 )
 from airflow_provider_kafka_spark.core.errors import (
-    BrokerAuthenticationError,
     BrokerAuthorizationError,
     BrokerError,
-    BrokerTlsError,
     BrokerUnavailableError,
     UnknownTopicError,
 )
@@ -72,12 +67,10 @@ class BrokerFailures:
     """The background errors of one connection's clients, and the error for a failure that they explain.
 
     :param config: the connection.
-    :param with_field_names: adds the names of the form's fields to a message.
     """
 
-    def __init__(self, config: KafkaClientConfig, with_field_names: Callable[[str], str]) -> None:
+    def __init__(self, config: KafkaClientConfig) -> None:
         self._config = config
-        self._with_field_names = with_field_names
         self._errors: list[KafkaError] = []
         self._asked: tuple[float, LoginFault | None] | None = None
 
@@ -114,13 +107,13 @@ class BrokerFailures:
         if fault is None and code in _AUTHENTICATION:
             fault = find_login_fault(text_of(error)) or _LOGIN_REFUSED
         if fault is not None:
-            return self._fault_to_error(fault, f"{where} while {action}: {said}")
+            message = f"{fault} Got from {where} while {action}: {said}."
+            return fault.error(self._config.with_field_names(message))
         if code in _AUTHORIZATION:
             return BrokerAuthorizationError(
                 f"The login of {where} lacks a permission while {action}: {said}. "
-                f"{f'It needs {required_acl}. ' if required_acl else ''}docs/reference/permissions.md lists what "
-                "each task "
-                "needs."
+                f"{f'It needs {required_acl}. ' if required_acl else ''}docs/reference/permissions.md lists what each "
+                "task needs."
             )
         if code == KafkaError.UNKNOWN_TOPIC_OR_PART:
             return UnknownTopicError(f"A topic vanished from {where} while {action}: {said}.")
@@ -135,15 +128,6 @@ class BrokerFailures:
                 "are up; the task may be tried again."
             )
         return BrokerError(f"{where} failed while {action}: {said}.")
-
-    def _fault_to_error(self, fault: LoginFault, where: str) -> BrokerError:
-        if fault.transient:
-            return BrokerUnavailableError(self._with_field_names(f"{fault} No login at {where}."))
-        if fault.step == TCP:
-            return BrokerError(self._with_field_names(f"{fault} No broker at {where}."))
-        if fault.step == TLS:
-            return BrokerTlsError(self._with_field_names(f"{fault} TLS failed with {where}."))
-        return BrokerAuthenticationError(self._with_field_names(f"{fault} The login was refused by {where}."))
 
     def _fault(self, timeout: float) -> LoginFault | None:
         """The fault of TLS or login, as far as it is known."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_kafka_spark.core.client_config import parse
+from airflow_provider_kafka_spark.core.client_config import translate
 from airflow_provider_kafka_spark.core.connection.connection_form import FIELDS, FormFields, extra_of_form
 
 _FOLDER = Path(__file__).parents[3] / "docs"
@@ -23,10 +23,10 @@ def test_the_documentations_examples_are_connections(example: dict[str, Any]) ->
     if "conn_type" in example:
         fields = {name: example.get(name) for name in ("host", "port", "login", "password", "extra")}
         extra = extra_of_form(FormFields("c", **fields))
-    parsed = parse("c", extra)
+    config = translate("c", extra)
 
-    assert parsed.bootstrap_servers.startswith("broker-1")
-    assert (parsed.login is not None) is parsed.protocol.startswith("SASL_")
+    assert config.bootstrap_servers.startswith("broker-1")
+    assert (config.mechanism is not None) is config.protocol.startswith("SASL_")
 
 
 def test_every_kind_of_login_has_an_example() -> None:

@@ -24,23 +24,13 @@ def test_two_names_of_one_setting() -> None:
     with pytest.raises(ConnectionConfigError, match="'c' sets a and b, which are one setting"):
         ConnectionExtra("c", {"a": "x", "b": "y"}).take("a", "b")
     with pytest.raises(ConnectionConfigError, match=r"sets a and sasl\.jaas\.config to different values"):
-        ConnectionExtra("c", {"a": "hunter2"}).take_one("a", "other", "sasl.jaas.config")
+        ConnectionExtra("c", {"a": "hunter2"}).take_or_jaas("a", in_jaas="other")
 
 
 @pytest.mark.parametrize("value", [["x"], {"x": 1}])
 def test_a_value_that_is_no_text(value: object) -> None:
     with pytest.raises(ConnectionConfigError, match="must have a text for a; got a"):
         ConnectionExtra("c", {"a": value}).take("a")
-
-
-@pytest.mark.parametrize(("value", "expected"), [(True, True), ("False", False), (None, None)])
-def test_a_flag(value: object, expected: bool | None) -> None:
-    assert ConnectionExtra("c", {"a": value}).take_flag("a") is expected
-
-
-def test_a_flag_that_is_none() -> None:
-    with pytest.raises(ConnectionConfigError, match="true or false for a; got 'yes'"):
-        ConnectionExtra("c", {"a": "yes"}).take_flag("a")
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_kafka_spark.core.client_config import parse
+from airflow_provider_kafka_spark.core.client_config import translate
 from airflow_provider_kafka_spark.core.connection.connection_form import FormFields, extra_of_form, with_field_names
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError
 
@@ -94,7 +94,7 @@ def test_fields_stand_for_properties(fields: dict[str, Any], expected: dict[str,
 )
 def test_servers_are_the_host_or_a_field(host: str | None, port: int | None, field: str | None, servers: str) -> None:
     extra = extra_of_form(FormFields("c", host, port, extra={"bootstrap_servers": field}))
-    assert parse("c", extra).bootstrap_servers == servers
+    assert translate("c", extra).bootstrap_servers == servers
 
 
 @pytest.mark.parametrize(

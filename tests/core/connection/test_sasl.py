@@ -88,10 +88,6 @@ def test_a_password_is_masked_in_every_form_in_which_it_is_written() -> None:
             "brokers take delegation tokens only by SCRAM", id="token-by-plain",
         ),
         pytest.param(
-            {"sasl.mechanism": "PLAIN", "sasl.username": "a", "sasl.password": "hunter2", "sasl.kerberos.keytab": "/k"},
-            "['sasl.kerberos.keytab'], which has no effect with sasl.mechanism PLAIN", id="no-effect",
-        ),
-        pytest.param(
             {"sasl.mechanism": "OAUTHBEARER", "oauth_cb": "my.code"}, "'oauth_cb', which has no counterpart",
             id="callback",
         ),

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from airflow_provider_kafka_spark.core.connection.client_properties import LoginFiles
-from airflow_provider_kafka_spark.core.connection.connection_extra import ConnectionExtra
-from airflow_provider_kafka_spark.core.connection.tls import PemSource, StoreSource, Tls, parse_tls
+from airflow_provider_kafka_spark.core.connection.connection_extra import ConnectionExtra, PemSource
+from airflow_provider_kafka_spark.core.connection.tls import StoreSource, Tls, parse_tls
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError
 
 _PEM = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
@@ -36,7 +36,7 @@ def _parse(**properties: Any) -> Tls:
         ),
         pytest.param(
             {"ssl__truststore__location": "/t", "ssl__truststore__type": "pkcs12", "ssl__truststore__password": "p"},
-            {"trust_store": StoreSource("ssl.truststore.location", "/t", "PKCS12", "p")},
+            {"trust_store": StoreSource("ssl.truststore", "/t", "p")},
             id="java-store",
         ),
         pytest.param(
@@ -49,7 +49,7 @@ def _parse(**properties: Any) -> Tls:
         ),
         pytest.param(
             {"ssl__keystore__location": "/k", "ssl__keystore__password": "s", "ssl__key__password": "p"},
-            {"key_store": StoreSource("ssl.keystore.location", "/k", None, "s"), "key_password": "p"},
+            {"key_store": StoreSource("ssl.keystore", "/k", "s"), "key_password": "p"},
             id="java-key-store",
         ),
         pytest.param(
@@ -94,6 +94,7 @@ def test_both_clients_names_are_read(properties: dict[str, Any], expected: dict[
         pytest.param(
             {"enable__ssl__certificate__verification": False}, "Java verifies every certificate", id="no-verification",
         ),
+        pytest.param({"enable__ssl__certificate__verification": "x"}, "Java verifies every certificate", id="no-flag"),
         pytest.param(
             {"ssl__crl__location": "/crl"}, "'ssl.crl.location', which has no counterpart", id="revocation-list",
         ),

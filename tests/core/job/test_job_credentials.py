@@ -62,6 +62,9 @@ def test_two_files_of_one_name_cannot_travel() -> None:
 
     with pytest.raises(ConnectionConfigError, match=r"'here' and 'there'.*'/a/trust.jks', '/b/trust.jks'.*Rename one"):
         _ = logins.files
+    both = config("here", "/a/store.jks", "/b/store.jks")
+    with pytest.raises(ConnectionConfigError, match="Rename one"):
+        _ = JobCredentials(both, both, by_name=True).files
 
 
 @pytest.mark.parametrize("name", ["spark.keytab", "request.json", "kafka-logins.properties"])
@@ -69,7 +72,9 @@ def test_a_file_cannot_have_the_name_of_one_of_the_jobs_own(name: str) -> None:
     """Both lie in one folder: the one would not be written, or be taken for the other."""
     path = f"/etc/kafka/{name}"
 
-    with pytest.raises(ConnectionConfigError, match=rf"'here' and 'there'.*{re.escape(name)}.*\['{path}'\]. Rename it"):
+    with pytest.raises(
+        ConnectionConfigError, match=rf"'here' and 'there'.*{re.escape(name)}.*\['{path}'\]. Rename one"
+    ):
         _ = JobCredentials(store("here", path), config("there"), by_name=True).files
 
     assert JobCredentials(store("here", path), config("there")).files == ()

@@ -11,12 +11,9 @@ from typing import Any
 import pytest
 from airflow.sdk.log import redact
 
+from airflow_provider_kafka_spark.core.client_config import KafkaClientConfig
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError
-from airflow_provider_kafka_spark.hooks.connection.airflow_connection import (
-    KafkaConnection,
-    aread_connection,
-    read_connection,
-)
+from airflow_provider_kafka_spark.hooks.connection.airflow_connection import aread_connection, read_connection
 
 _DEEP = "[" * 100_000 + "]" * 100_000
 _SERVERS = {"bootstrap.servers": "b:9092"}
@@ -30,7 +27,7 @@ _SECURED = {
     "ssl.endpoint.identification.algorithm": "none",
 }
 
-Read = Callable[[str], KafkaConnection]
+Read = Callable[[str], KafkaClientConfig]
 
 
 @pytest.fixture(params=["task", "triggerer"])
@@ -70,7 +67,7 @@ def test_a_connection_without_an_extra(connection: Callable[..., None], read: Re
     """The form's own fields may be enough."""
     connection("bare", conn_type="kafka_spark", host="b:9092")
 
-    assert read("bare").config.bootstrap_servers == "b:9092"
+    assert read("bare").bootstrap_servers == "b:9092"
 
 
 def test_short_values_are_not_taken_for_secrets(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
@@ -58,7 +60,7 @@ def listener(monkeypatch: pytest.MonkeyPatch) -> Listener:
 
 
 def _failures(*errors: tuple[int, str]) -> BrokerFailures:
-    failures = BrokerFailures(_CONFIG, str)
+    failures = BrokerFailures(_CONFIG)
     for code, text in errors:
         failures.add(KafkaError(code, text))
     return failures
@@ -138,9 +140,10 @@ def test_other_failures_keep_their_names(listener: Listener, code: int, kind: ty
 
 
 def test_a_form_has_its_own_words() -> None:
-    failures = BrokerFailures(_CONFIG, lambda message: f"{message} (the field ssl_ca)")
-    failures.add(KafkaError(*_EXPIRED))
-    assert str(failures.to_error(_TIMED_OUT, "reading metadata", 20)).endswith("(the field ssl_ca)")
+    failures = BrokerFailures(replace(_CONFIG, has_form=True))
+    failures.add(KafkaError(KafkaError._SSL, "unable to get local issuer certificate"))
+    message = str(failures.to_error(_TIMED_OUT, "reading metadata", 20))
+    assert "ssl.ca.location is the field ssl_ca" in message
 
 
 def test_listeners_are_not_asked_all_the_time(listener: Listener) -> None:

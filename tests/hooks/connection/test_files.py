@@ -132,33 +132,32 @@ _ED25519 = ed25519.Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, Priv
     [
         pytest.param(
             lambda f: {"ssl__ca__location": str(f / "no.pem")},
-            ["ssl.ca.location", "no.pem does not exist", "on this worker"], id="missing",
+            ["ssl.ca.location", "no.pem: No such file or directory", "on this worker"], id="missing",
         ),
         pytest.param(
             lambda f: {"ssl__ca__location": str(f)}, ["ssl.ca.location", "has none in its 0 files"], id="empty-folder",
         ),
         pytest.param(
-            lambda f: {**_identity(f), "ssl__key__location": str(f)}, ["ssl.key.location", "is a folder"], id="folder",
+            lambda f: {**_identity(f), "ssl__key__location": str(f)}, ["ssl.key.location", "no regular file"],
+            id="folder",
         ),
         pytest.param(_pipe, ["ssl.ca.location", "no regular file"], id="pipe-would-wait-for-ever"),
         pytest.param(lambda _: {"ssl__ca__location": "/dev/zero"}, ["no regular file"], id="device"),
-        pytest.param(_with_ca(b""), ["certificates in PEM", "it has none"], id="empty"),
-        pytest.param(_with_ca(b"\x30\x82\x01\x00\0\0"), ["is binary (DER or PKCS#12)", "openssl x509"], id="der"),
-        pytest.param(_with_ca(b"\xfe\xed\xfe\xed\0\0"), ["is a Java key store"], id="jks-for-pem"),
+        pytest.param(_with_ca(b""), ["certificates in PEM", "it has none", "openssl x509 -inform der"], id="empty"),
         pytest.param(
             _with_ca(b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"), ["none that can be read"],
             id="damaged-certificate",
         ),
-        pytest.param(_with_key("no key"), ["ssl.key.location", "private key in PEM", "it has none"], id="no-key"),
-        pytest.param(_with_key(_DAMAGED), ["ssl.key.location", "damaged"], id="damaged-key"),
+        pytest.param(_with_key("no key"), ["ssl.key.location", "private key in PEM", "Unable to load"], id="no-key"),
+        pytest.param(_with_key(_DAMAGED), ["ssl.key.location", "Could not deserialize key data."], id="damaged-key"),
         pytest.param(
             _with_key(_AUTHORITY.issue("x").key_pem),
             ["must be the key of the certificate", "CN=writer", "key of another one"], id="key-of-another",
         ),
         pytest.param(_with_key(_ED25519.decode()), ["RSA, EC or DSA", "got Ed25519"], id="key-that-java-does-not-read"),
-        pytest.param(lambda f: _identity(f, _ENCRYPTED), ["it is encrypted", "ssl.key.password"], id="no-key-password"),
+        pytest.param(lambda f: _identity(f, _ENCRYPTED), ["key is encrypted", "ssl.key.password"], id="no-password"),
         pytest.param(
-            lambda f: {**_identity(f, _ENCRYPTED), "ssl__key__password": "other-pass"}, ["the password is wrong"],
+            lambda f: {**_identity(f, _ENCRYPTED), "ssl__key__password": "other-pass"}, ["Incorrect password"],
             id="wrong-key-password",
         ),
     ],
@@ -180,9 +179,9 @@ def test_a_file_that_may_not_be_read_is_named(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(Path, "read_bytes", refuse)
     message = _error(ssl__ca__location=str(ca))
 
-    assert f"{ca} may not" in message
+    assert f"{ca}: Permission denied" in message
     assert f"user {os.geteuid()}" in message
-    assert "Give the worker's user the permission" in message
+    assert "permissions of the file" in message
 
 
 def _keytool(*arguments: object) -> None:
@@ -209,10 +208,8 @@ def test_a_pkcs12_store_is_opened_for_both(tmp_path: Path) -> None:
 
     for password in ("other-pass", None):
         message = _error(ssl__keystore__location=str(store), ssl__keystore__password=password)
-        assert f"the password is {'wrong' if password else 'missing'}" in message
+        assert f"does not open {'by this password' if password else 'without a password'}" in message
         assert "ssl.keystore.password" in message
-    message = _error(ssl__keystore__location=str(store), ssl__keystore__type="PEM")
-    assert "ssl.keystore.type says PEM" in message
 
 
 def test_a_java_key_store_travels_and_its_password_is_checked(tmp_path: Path) -> None:
@@ -245,7 +242,7 @@ def test_a_keytab_that_is_none_is_named(tmp_path: Path) -> None:
         "sasl__kerberos__principal": "copier@R",
         "sasl__kerberos__keytab": str(keytab),
     }
-    assert "does not exist" in _error(**login)
+    assert "No such file" in _error(**login)
     keytab.write_text("copier")
     assert "Copy it again" in _error(**login)
 
@@ -253,8 +250,8 @@ def test_a_keytab_that_is_none_is_named(tmp_path: Path) -> None:
 def test_tickets_that_are_not_there_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KRB5CCNAME", f"FILE:{tmp_path / 'tickets'}")
     message = _error(security__protocol="SASL_PLAINTEXT", sasl__mechanism="GSSAPI")
-    assert "ticket cache" in message
-    assert "run kinit" in message
+    assert f"{tmp_path}/tickets does not exist on this worker" in message
+    assert "Run kinit" in message
 
 
 def test_tickets_of_no_variable_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -262,7 +259,7 @@ def test_tickets_of_no_variable_are_named(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.delenv("KRB5CCNAME", raising=False)
     monkeypatch.setattr(os, "getuid", lambda: 4_000_000_000)
     message = _error(security__protocol="SASL_PLAINTEXT", sasl__mechanism="GSSAPI")
-    for words in ("KRB5CCNAME is not set, and /tmp/krb5cc_4000000000 does not exist", "kinit -c FILE:/path"):
+    for words in ("KRB5CCNAME not set: /tmp/krb5cc_4000000000 does not exist", "kinit -c FILE:/path"):
         assert words in message
 
 
@@ -279,8 +276,7 @@ def test_both_clients_use_the_same_tickets(tmp_path: Path, monkeypatch: pytest.M
 
     assert f'ticketCache="{tickets}"' in _configure(**login(tickets)).java["sasl.jaas.config"]
     message = _error(**login(others))
-    assert f"{tickets} (KRB5CCNAME is 'FILE:{tickets}')" in message
-    assert f"got {others}" in message
+    assert f"ticketCache in sasl.jaas.config is {others}, and not {tickets}" in message
 
 
 def test_the_identity_providers_authority_is_read(tmp_path: Path) -> None:
