@@ -10,10 +10,6 @@ from airflow_provider_kafka_spark.core.client_config import PROTOCOLS, TOKEN_MEC
 from airflow_provider_kafka_spark.core.connection.connection_form import CONN_TYPE
 from airflow_provider_kafka_spark.core.connection.sasl import MODULES
 
-_TEXT = {"type": ["string", "null"]}
-_LONG_TEXT = {"type": ["string", "null"], "format": "multiline"}
-_SECRET = {"type": ["string", "null"], "format": "password"}
-
 
 def connection_type(hook_class: str) -> dict[str, Any]:
     """One entry of ``connection-types`` in the provider's metadata.
@@ -37,81 +33,41 @@ def connection_type(hook_class: str) -> dict[str, Any]:
     }
 
 
-_FIELDS: dict[str, Any] = {
-    "security_protocol": {
-        "label": "Protocol",
-        "description": "Of the brokers' listener",
-        "schema": {"type": ["string", "null"], "enum": [*PROTOCOLS], "default": "PLAINTEXT"},
-    },
-    "sasl_mechanism": {
-        "label": "Login mechanism",
-        "description": "For SASL_PLAINTEXT and SASL_SSL",
-        "schema": {"type": ["string", "null"], "enum": [*MODULES]},
-    },
-    "ssl_ca": {
-        "label": "CA certificates",
-        "description": "Path on the worker, or the PEM text; empty for the machine's trust store",
-        "schema": _LONG_TEXT,
-    },
-    "ssl_certificate": {
-        "label": "Client certificate",
-        "description": "Path on the worker, or the PEM text",
-        "schema": _LONG_TEXT,
-    },
-    "ssl_private_key": {
-        "label": "Client key",
-        "description": "Path on the worker, or the PEM text",
-        "schema": _SECRET,
-    },
-    "ssl_key_password": {
-        "label": "Password of the client key",
-        "description": "If it is encrypted",
-        "schema": _SECRET,
-    },
-    "verify_host_names": {
-        "label": "Check host names",
-        "description": "Brokers' certificates must match their host names",
-        "schema": {"type": ["boolean", "null"], "default": True},
-    },
-    "kerberos_keytab": {
-        "label": "Kerberos keytab",
-        "description": "GSSAPI: path on the worker; empty to use the worker's tickets",
-        "schema": _TEXT,
-    },
-    "kerberos_service_name": {
-        "label": "Kerberos service",
-        "description": "GSSAPI: first part of the brokers' principals; kafka if empty",
-        "schema": _TEXT,
-    },
-    "oidc_endpoint_url": {
-        "label": "Token endpoint",
-        "description": "OAUTHBEARER: https://id.example.com/token",
-        "schema": _TEXT,
-    },
-    "oidc_scope": {"label": "Token scope", "description": "OAUTHBEARER", "schema": _TEXT},
-    "oidc_extensions": {
-        "label": "Token extensions",
-        "description": "OAUTHBEARER: name=value,name=value",
-        "schema": _TEXT,
-    },
-    "oidc_ca": {
-        "label": "CA of the token endpoint",
-        "description": "OAUTHBEARER: path on the worker, or the PEM text",
-        "schema": _LONG_TEXT,
-    },
-    "delegation_mechanism": {
-        "label": "Mechanism of delegation tokens",
-        "description": "For jobs that log in with a token: SCRAM-SHA-512 if empty",
-        "schema": {"type": ["string", "null"], "enum": [*TOKEN_MECHANISMS]},
-    },
-    "delegation_max_lifetime_ms": {
-        "label": "Longest life of delegation tokens (ms)",
-        "description": "The brokers' own if empty",
-        "schema": {"type": ["integer", "null"]},
-    },
-    "librdkafka": {
-        "label": "Further properties",
-        "description": 'librdkafka\'s, as JSON: {"client.id": "copy"}',
-        "schema": _LONG_TEXT,
-    },
+def _field(label: str, description: str, **schema: Any) -> dict[str, Any]:
+    return {"label": label, "description": description, "schema": {"type": ["string", "null"], **schema}}
+
+
+_FIELDS = {
+    "security_protocol": _field("Protocol", "Of the brokers' listener", enum=[*PROTOCOLS], default="PLAINTEXT"),
+    "sasl_mechanism": _field("Login mechanism", "For SASL_PLAINTEXT and SASL_SSL", enum=[*MODULES]),
+    "ssl_ca": _field(
+        "CA certificates",
+        "Path on the worker, or the PEM text; empty for the machine's trust store",
+        format="multiline",
+    ),
+    "ssl_certificate": _field("Client certificate", "Path on the worker, or the PEM text", format="multiline"),
+    "ssl_private_key": _field("Client key", "Path on the worker, or the PEM text", format="password"),
+    "ssl_key_password": _field("Password of the client key", "If it is encrypted", format="password"),
+    "verify_host_names": _field(
+        "Check host names", "Brokers' certificates must match their host names", type=["boolean", "null"], default=True
+    ),
+    "kerberos_keytab": _field("Kerberos keytab", "GSSAPI: path on the worker; empty to use the worker's tickets"),
+    "kerberos_service_name": _field(
+        "Kerberos service", "GSSAPI: first part of the brokers' principals; kafka if empty"
+    ),
+    "oidc_endpoint_url": _field("Token endpoint", "OAUTHBEARER: https://id.example.com/token"),
+    "oidc_scope": _field("Token scope", "OAUTHBEARER"),
+    "oidc_extensions": _field("Token extensions", "OAUTHBEARER: name=value,name=value"),
+    "oidc_ca": _field(
+        "CA of the token endpoint", "OAUTHBEARER: path on the worker, or the PEM text", format="multiline"
+    ),
+    "delegation_mechanism": _field(
+        "Mechanism of delegation tokens",
+        "For jobs that log in with a token: SCRAM-SHA-512 if empty",
+        enum=[*TOKEN_MECHANISMS],
+    ),
+    "delegation_max_lifetime_ms": _field(
+        "Longest life of delegation tokens (ms)", "The brokers' own if empty", type=["integer", "null"]
+    ),
+    "librdkafka": _field("Further properties", 'librdkafka\'s, as JSON: {"client.id": "copy"}', format="multiline"),
 }

@@ -240,7 +240,7 @@ def _refuse_rest(extra: ConnectionExtra, protocol: str, login: Login | None) -> 
         raise extra.error(
             f"sets {of_logins}, which is not known, or has no effect with security.protocol {protocol}"
             f"{f' and sasl.mechanism {login.mechanism}' if login else ''}. Set security.protocol to the listener's "
-            "(SASL_SSL, SASL_PLAINTEXT or SSL), or remove it."
+            f"(SASL_SSL, SASL_PLAINTEXT or SSL){', and sasl.mechanism' if login else ''}, or remove it."
         )
     for name in extra.left:
         raise extra.error(
