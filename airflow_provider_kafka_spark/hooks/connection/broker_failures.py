@@ -53,6 +53,8 @@ LEADER_ELECTION_ERRORS = frozenset(
         KafkaError.UNKNOWN_LEADER_EPOCH,
         KafkaError.OFFSET_NOT_AVAILABLE,
         KafkaError.KAFKA_STORAGE_ERROR,
+        # librdkafka's own answer where no partition has a leader.
+        KafkaError._NOENT,
     }
 )
 _LOGIN_REFUSED = LoginFault(

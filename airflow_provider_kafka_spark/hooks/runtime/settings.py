@@ -47,8 +47,8 @@ class Setting:
         value: str = conf.get(SECTION, self.option, fallback="")
         return value
 
-    def error(self, rule: str, value: str) -> OptionError:
-        return OptionError(f"{self} must be {rule}; got {value!r}. Correct the option, or remove it for the default.")
+    def error(self, rule: str, got: str) -> OptionError:
+        return OptionError(f"{self} must be {rule}; got {got}. Correct the option, or remove it for the default.")
 
     def __str__(self) -> str:
         return f"[{SECTION}] {self.option} ({self.variable})"
@@ -67,7 +67,7 @@ def cache_folder() -> Path | None:
     value = CACHE_FOLDER.value()
     folder = Path(value).expanduser()
     if value and not folder.is_absolute():
-        raise CACHE_FOLDER.error("an absolute path, such as /var/cache/kafka-spark", value)
+        raise CACHE_FOLDER.error("an absolute path, such as /var/cache/kafka-spark", repr(value))
     return folder if value else None
 
 
@@ -77,8 +77,11 @@ def maven_repository() -> str | None:
     :raises OptionError: if it is no URL.
     """
     value = MAVEN_REPOSITORY.value()
-    if value and urlsplit(value).scheme not in ("http", "https", "file"):
-        raise MAVEN_REPOSITORY.error("an http, https or file URL, such as https://repo.example.com/maven2", value)
+    scheme = urlsplit(value).scheme
+    if value and scheme not in ("http", "https", "file"):
+        # The rest may have a password.
+        got = f"the scheme {scheme!r}" if scheme else "no scheme"
+        raise MAVEN_REPOSITORY.error("an http, https or file URL, such as https://repo.example.com/maven2", got)
     return value or None
 
 
@@ -91,4 +94,4 @@ def class_archive_enabled() -> bool:
     try:
         return _BOOLEANS[value.strip().lower()]
     except KeyError:
-        raise CLASS_ARCHIVE.error("True or False", value) from None
+        raise CLASS_ARCHIVE.error("True or False", repr(value)) from None

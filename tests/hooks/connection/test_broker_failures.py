@@ -128,6 +128,7 @@ def test_what_is_forgotten_is_no_cause(listener: Listener) -> None:
         (KafkaError.TOPIC_AUTHORIZATION_FAILED, BrokerAuthorizationError),
         (KafkaError.UNKNOWN_TOPIC_OR_PART, UnknownTopicError),
         (KafkaError.LEADER_NOT_AVAILABLE, BrokerUnavailableError),
+        (KafkaError._NOENT, BrokerUnavailableError),  # noqa: SLF001 - a public code
         (KafkaError.SASL_AUTHENTICATION_FAILED, BrokerAuthenticationError),
         (KafkaError.INVALID_CONFIG, BrokerError),
     ],

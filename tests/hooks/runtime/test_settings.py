@@ -98,15 +98,21 @@ def test_a_boolean_is_written_as_in_airflow(monkeypatch: pytest.MonkeyPatch, var
 
 
 @pytest.mark.parametrize(
-    ("read", "value", "rule"),
+    ("read", "value", "rule", "got"),
     [
-        pytest.param(cache_folder, "cache", "an absolute path, such as /", id="relative-path"),
-        pytest.param(maven_repository, "repo.example.com/maven2", "an http, https or file URL, such as", id="no-url"),
-        pytest.param(class_archive_enabled, "maybe", "True or False", id="no-boolean"),
+        pytest.param(cache_folder, "cache", "an absolute path, such as /", "'cache'", id="relative-path"),
+        pytest.param(
+            maven_repository, "repo.example.com/maven2", "an http, https or file URL, such as", "no scheme", id="no-url"
+        ),
+        # A password that stands in a URL is not shown.
+        pytest.param(
+            maven_repository, "ftp://user:secret@repo", "an http, https or file", "the scheme 'ftp'", id="other-url"
+        ),
+        pytest.param(class_archive_enabled, "maybe", "True or False", "'maybe'", id="no-boolean"),
     ],
 )
 def test_a_wrong_value_is_named(
-    monkeypatch: pytest.MonkeyPatch, read: Callable[[], object], value: str, rule: str
+    monkeypatch: pytest.MonkeyPatch, read: Callable[[], object], value: str, rule: str, got: str
 ) -> None:
     monkeypatch.setenv(_SETTINGS[read].variable, value)
 
@@ -114,4 +120,4 @@ def test_a_wrong_value_is_named(
         read()
 
     assert str(raised.value).startswith(f"{_SETTINGS[read]} must be {rule}")
-    assert f"got {value!r}" in str(raised.value)
+    assert f"got {got}. Correct" in str(raised.value)
