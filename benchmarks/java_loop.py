@@ -21,7 +21,7 @@ def compiled(spark: SparkSession) -> Any:
     """The loop, compiled by Spark's own compiler, as the writer is."""
     jvm: Any = spark.sparkContext._jvm
     source = files(__package__).joinpath("JavaLoop.java").read_text(encoding="utf-8")
-    constructor = compile_java(spark.sparkContext, source).getClassLoader().loadClass(_CLASS).getConstructors()[0]
+    constructor = compile_java(spark.sparkContext._jvm, source).getClassLoader().loadClass(_CLASS).getConstructors()[0]
     return constructor.newInstance(spark.sparkContext._gateway.new_array(jvm.java.lang.Object, 0))  # type: ignore[union-attr]
 
 

@@ -30,7 +30,7 @@ def find_delivered(spark: SparkSession, target_records: DataFrame, run_id: str) 
     :param target_records: what was added to the target since the run's first submission.
     """
     target_records.createOrReplaceTempView("_target")
-    # Whoever writes to the target can write headers that look like ours: what names no record is none.
+    # Other writers of the target can write headers that look like ours: what names no record is none.
     # Gaps and islands: within a run of consecutive offsets, the offset less its rank stays the same.
     rows = spark.sql(
         f"""

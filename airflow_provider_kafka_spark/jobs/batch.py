@@ -121,7 +121,7 @@ def _prepare(
     Each Spark task reads its committed progress itself. The target is read back only for a retry without such progress.
     """
     source = _open(spark, request, {r: i for i, r in enumerate(planned)}, request.spans)
-    if not request.is_retry or (claim is not None and claim.has_progress):
+    if not request.is_retry or (claim is not None and claim.progress_is_complete):
         return source, Delivered(), source.warnings
     if claim is not None:
         # Nothing may arrive after the target was read.

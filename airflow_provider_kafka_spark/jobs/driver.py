@@ -32,7 +32,7 @@ _MOST_LINES, _LONGEST_LINE = 40, 2_000
 
 @dataclass(frozen=True, slots=True)
 class _Application:
-    """What a report tells of Spark; asked for at the start, since what fails later may be the JVM."""
+    """The facts about Spark in a report, read at the start, since the JVM itself may fail later."""
 
     id: str = ""
     spark_version: str = ""
@@ -117,7 +117,7 @@ def _text(error: Exception) -> str:
     if isinstance(error, KafkaSparkError):
         return str(error)
     text = type(error).__name__
-    # A JVM that is gone tells nothing more, not even the message.
+    # A JVM that has ended answers nothing, not even the message.
     with suppress(Exception):
         text = str(error)
         # PySpark's name for the Throwable, and py4j's.

@@ -1,6 +1,6 @@
 """The author's SQL expressions: each is parsed as one expression, looks at nothing but its record, and is repeatable.
 
-An expression may come from a template, and a template from whoever triggers the DAG. So it is checked twice: as parsed,
+An expression may come from a template, and its values from the user who triggers the DAG. So it is checked as parsed,
 since the analysis alone already opens files and loads classes, and as analysed, where Spark knows what it will do.
 """
 

@@ -101,7 +101,7 @@ def create(spark: HasContext, uri: str, text: str) -> bool:
 
 def _claim(spark: HasContext, path: Any) -> None:
     """Make an empty file on the local disk, or fail. (Hadoop's ``create`` only looks first: of eight at once, eight
-    were told that the file is theirs.)
+    believe that the file is theirs.)
     """
     gateway, jvm = spark.sparkContext._gateway, spark.sparkContext._jvm
     files: Any = jvm.java.nio.file  # type: ignore[union-attr]

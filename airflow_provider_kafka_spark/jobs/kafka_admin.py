@@ -107,7 +107,7 @@ class KafkaAdmin:
         self._get(self._client.deleteConsumerGroups(self._list(groups)).all())
 
     def fence(self, transactional_ids: Sequence[str]) -> None:
-        """Abort what is open under these ids; whoever writes under one of them can no longer."""
+        """Abort what is open under these ids, and fence the producers that use them."""
         self._get(self._client.fenceProducers(self._list(transactional_ids)).all())
 
     def _list(self, items: Any) -> Any:

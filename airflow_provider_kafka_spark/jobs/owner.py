@@ -30,7 +30,7 @@ def end_with_owner(pid: int, *, proc: Path = Path("/proc")) -> None:
     Its JVM ends first: without Python it would write on for seconds.
 
     :param pid: of a process on this machine.
-    :param proc: where the system tells of its processes, if it does.
+    :param proc: the folder of process information, if the system has one.
     """
     stat = proc / str(pid) / "stat"
     jvm = os.getppid() if _STARTED_BY_JVM in os.environ else None

@@ -43,7 +43,7 @@ class Progress:
     :param planned: records to be read at most.
     :param seconds: between two lines.
     :param token: of the request, for the events.
-    :param overall: if this is one of several parts; progress is then told of the whole.
+    :param overall: if this is one of several parts; progress is then that of the whole.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Progress:
             try:
                 records = self._counter.records
             except Exception as error:  # noqa: BLE001 - progress is a courtesy; the copy must not fail for it
-                sys.stderr.write(f"No progress can be told: {error}\n")
+                sys.stderr.write(f"No progress can be shown: {error}\n")
                 return
             # Executors report with their heartbeats, which may be slower than we are.
             if records > said:

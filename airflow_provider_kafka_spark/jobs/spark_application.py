@@ -11,6 +11,8 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from airflow_provider_kafka_spark.jobs.record_writer import compile_ahead
+
 if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
@@ -31,12 +33,18 @@ class SparkApplication:
     """
 
     def __init__(self, session: SparkSession | None = None) -> None:
-        _import_from_folder()
+        import_from_folder()
         from pyspark import SparkContext
 
         self._session = session
         self._is_own = session is None
-        self._context = SparkContext.getOrCreate() if session is None else session.sparkContext
+        if session is None:
+            # The JVM is there before the application, which takes half a second.
+            SparkContext._ensure_initialized()
+            compile_ahead(SparkContext._jvm)
+            self._context = SparkContext.getOrCreate()
+        else:
+            self._context = session.sparkContext
 
     @property
     def sparkContext(self) -> SparkContext:  # noqa: N802 - PySpark's name
@@ -59,7 +67,7 @@ class SparkApplication:
             java_context.stop()
 
 
-def _import_from_folder() -> None:
+def import_from_folder() -> None:
     """Let PySpark be imported from the folder of the Spark in use, which has compiled modules.
 
     ``spark-submit`` puts a zip of the same modules first, which Python compiles at every start (0.3 s).

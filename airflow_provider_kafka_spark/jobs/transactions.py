@@ -32,8 +32,8 @@ class Claim:
     :param prefix: of the run's transactional ids and groups.
     :param key: of the committed progress; another plan or target has another one. A stream counts as one plan.
     :param mark: this driver's own.
-    :param has_progress: whether everything that earlier tries delivered is in the committed progress of this plan, so
-        that the target need not be read back. Not so after another plan, or if the progress has expired.
+    :param progress_is_complete: whether the committed progress of this plan has everything that earlier tries
+        delivered, so that the target need not be read back. Not so after another plan, or if the progress has expired.
     :param is_finished: an earlier try delivered everything.
     :param targets: every topic that is written to.
     :param timeout_ms: of a transaction.
@@ -42,7 +42,7 @@ class Claim:
     prefix: str
     key: str
     mark: str
-    has_progress: bool
+    progress_is_complete: bool
     is_finished: bool
     targets: Sequence[str]
     timeout_ms: str
@@ -87,14 +87,14 @@ def claim_run(admin: KafkaAdmin, request: JobRequest, targets: Sequence[str]) ->
     prefix, key = run_prefix(request.run_id), progress_key(plan, admin.topic_ids(targets))
     before = admin.mark(f"{prefix}owner") or ""
     complete, is_finished = f"{key} {_COMPLETE} ", before == f"{key} {_FINISHED}"
-    has_progress = is_finished or before.startswith(complete)
+    progress_is_complete = is_finished or before.startswith(complete)
     # Once another plan may have delivered records, each try of this one has to read the target back.
-    kind = complete if has_progress or not request.is_retry else f"{key} {_INCOMPLETE} "
+    kind = complete if progress_is_complete or not request.is_retry else f"{key} {_INCOMPLETE} "
     claim = Claim(
         prefix,
         key,
         f"{kind}{uuid4().hex}",
-        has_progress=has_progress,
+        progress_is_complete=progress_is_complete,
         is_finished=is_finished,
         targets=targets,
         timeout_ms=options.get(_TIMEOUT, str(TRANSACTION_TIMEOUT_MS)),

@@ -1,4 +1,4 @@
-"""From a source to the target: what the writer is told, and what its failures mean."""
+"""From a source to the target: the settings of the writer, and what its failures mean."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def write_records(
 
 
 def _settings(request: JobRequest) -> dict[str, str]:
-    """What the Java class is told; a flag is there or not."""
+    """Settings of the Java class; a flag is there or not."""
     transform = request.transform
     delivery_timeout_ms = int(request.sink_options.get("kafka.delivery.timeout.ms", _DELIVERY_TIMEOUT_MS))
     found = {

@@ -2,7 +2,7 @@
 every start.
 
 It saves about a fifth of the time of a small job on a local master. The JVM writes it when a job ends
-(``-XX:ArchiveClassesAtExit``, since Java 13), which takes some 15 s once. So the second job of a machine writes it, and
+(``-XX:ArchiveClassesAtExit``, since Java 13), which takes some 10 s once. So the second job of a machine writes it, and
 every later one uses it; a worker with only one job does not write it. The JVM ignores an archive of another JVM or
 class path, but a truncated one would crash it. So an archive is stored only complete, tested and with its size.
 """
@@ -88,7 +88,7 @@ class ClassArchive:
             return f"{java_option(f'-XX:SharedArchiveFile={self.path}')} {_QUIET}"
         if not self._seen_before():
             return ""
-        log.info("This job also makes a class archive when it ends, some 15 s once, so that later jobs start faster.")
+        log.info("This job also makes a class archive when it ends, some 10 s once, so that later jobs start faster.")
         return f"{java_option(f'-XX:ArchiveClassesAtExit={folder / _NEW}')} {_QUIET}"
 
     def _seen_before(self) -> bool:
