@@ -55,7 +55,7 @@ def test_a_job_in_cluster_mode_reports_back(
     kafka: KafkaBroker, topic: TopicFactory, on_yarn: dict[str, Any], tmp_path: Path, *, by_rest: bool
 ) -> None:
     """The task is green by the report that the driver left, and the link leads to the application on YARN. Also where
-    spark-submit leaves at once, and YARN is asked for the end.
+    spark-submit leaves at once, and YARN is asked for the end. Executors in processes of their own evaluate SQL, too.
     """
     source, target = topic(2, suffix="source"), topic(suffix="target")
     kafka.produce(source, [Record(b"k", b"%d" % i, partition=i % 2) for i in range(100)])
@@ -65,13 +65,17 @@ def test_a_job_in_cluster_mode_reports_back(
         task_id="replay",
         offset_ranges=[f"{source}:0:10:20", f"{source}:1:0:5"],
         target_topic=target,
+        columns={"value": "concat('0', string(value))"} if by_rest else {},
         yarn_track_via_rm_api=by_rest,
         **on_yarn,
     )
     operator.name = "replay-on-yarn"
     result = operator.execute(task_context(ti=ti))  # type: ignore[arg-type]
 
-    copied = [Provenance.parse(r.headers[-1][1] or b"") for r in kafka.consume(target)]
+    written = kafka.consume(target)
+    copied = [Provenance.parse(r.headers[-1][1] or b"") for r in written]
+    expected = [2 * p.offset + p.partition for p in copied]
+    assert [r.value for r in written] == [b"%d" % i if not by_rest else b"0%d" % i for i in expected]
     assert sorted((p.partition, p.offset) for p in copied) == [(0, i) for i in range(10, 20)] + [
         (1, i) for i in range(5)
     ]
