@@ -43,20 +43,16 @@ class RequestStore:
         """
         self._store.save(_KEY, _Request(self._try_numbers, requested))
 
-    def load(self) -> dict[str, Any]:
-        """Parameters by name; empty if nothing was submitted before, or the task was cleared since."""
-        first = self._first()
-        return {} if first is None else dict(first.requested)
-
     def resume(self, requested: Callable[[], Mapping[str, Any]], log: Any) -> dict[str, Any]:
-        """As :meth:`load`, and log which parameters have changed since.
+        """Parameters by name; empty if nothing was submitted before, or the task was cleared since. Those that have
+        changed since then are logged.
 
         :param requested: gives the parameters of this try.
         :param log: a logger of :mod:`logging`, or Airflow's.
         :raises InvalidInputError: if this try has called another operator with the same ``task_id``.
         """
-        first = self._first()
-        if first is None:
+        first = self._store.load(_KEY, _Request)
+        if first is None or self._try_numbers.is_cleared_since(first.try_numbers):
             return {}
         try:
             now = requested()
@@ -80,10 +76,6 @@ class RequestStore:
                 "; ".join(changed),
             )
         return dict(first.requested)
-
-    def _first(self) -> _Request | None:
-        stored = self._store.load(_KEY, _Request)
-        return None if stored is None or self._try_numbers.is_cleared_since(stored.try_numbers) else stored
 
 
 def _shortened(value: object) -> str:

@@ -81,21 +81,13 @@ class TaskState:
         """Remember plain JSON."""
         self._store.set(self._own(key), value)
 
-    def load(self, key: str, kind: type[T], **instead: Any) -> T | None:
+    def load(self, key: str, kind: type[T]) -> T | None:
         """What :meth:`save` stored, or None.
 
-        :param instead: values of fields that are not read.
         :raises ProtocolError: if another version of this package stored it.
         """
         stored = self.get(key)
-        if stored is None:
-            return None
-        remedy = (
-            "Let the task finish with the version of airflow-provider-kafka-spark that it began with, or trigger a "
-            "new run of the DAG, which copies all of it again."
-        )
-        value = {**stored, **instead} if isinstance(stored, dict) else stored
-        return decode(kind, value, version=_STATE_VERSION, name=f"The task's state {key!r}", remedy=remedy)
+        return None if stored is None else _decoded(key, kind, stored)
 
     def save(self, key: str, value: object) -> None:
         """Remember a dataclass."""
@@ -103,6 +95,14 @@ class TaskState:
 
     def _own(self, key: str) -> str:
         return f"{key}/{self.called_id}" if self.called_id else key
+
+
+def _decoded(key: str, kind: type[T], stored: object) -> T:
+    remedy = (
+        "Let the task finish with the version of airflow-provider-kafka-spark that it began with, or trigger a new run "
+        "of the DAG, which copies all of it again."
+    )
+    return decode(kind, stored, version=_STATE_VERSION, name=f"The task's state {key!r}", remedy=remedy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,16 +151,20 @@ class RunStateStore:
 
     def load(self) -> RunState:
         """The state to start this try from."""
+        stored = self._store.get(_RUN_KEY)
+        if stored is None:
+            return _fresh()
         # A plan of another version is no obstacle to a clear, which requests a new one.
-        state = self._store.load(_RUN_KEY, RunState, plan=None)
-        if state is None or state.succeeded:
+        has_plan = isinstance(stored, dict) and "plan" in stored
+        state = _decoded(_RUN_KEY, RunState, {**stored, "plan": None} if has_plan else stored)
+        if state.succeeded:
             return _fresh()
         if state.result is not None:
             # Unless this is a retry, the task failed after the delivery, and a user cleared it to make it succeed.
             is_retry = self._try_numbers.is_retry_of(state.try_numbers)
             return replace(state, result=_unpacked(state.result) if is_retry else None)
         # Records that were delivered before a clear stay delivered.
-        plan = self._store.get(_RUN_KEY)["plan"]
+        plan = stored["plan"]
         if plan is None or self._try_numbers.is_cleared_since(state.try_numbers):
             return state
         return replace(state, plan=ReplayPlan.from_dict(plan))

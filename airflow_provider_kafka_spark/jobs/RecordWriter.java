@@ -829,8 +829,8 @@ public final class RecordWriter implements FlatMapFunction {
             }
             if (acknowledged.get() < sent) {
                 throw new IllegalStateException(
-                    "The target acknowledged " + acknowledged.get() + " of " + sent + " records of " + name() + " within "
-                        + limit + " ms."
+                    "The target acknowledged " + acknowledged.get() + " of " + sent + " records of " + name()
+                        + " within " + limit + " ms."
                 );
             }
         }

@@ -33,18 +33,9 @@ class SparkApplication:
     """
 
     def __init__(self, session: SparkSession | None = None) -> None:
-        import_from_folder()
-        from pyspark import SparkContext
-
         self._session = session
         self._is_own = session is None
-        if session is None:
-            # The JVM is there before the application, which takes half a second.
-            SparkContext._ensure_initialized()
-            compile_ahead(SparkContext._jvm)
-            self._context = SparkContext.getOrCreate()
-        else:
-            self._context = session.sparkContext
+        self._context = _start() if session is None else session.sparkContext
 
     @property
     def sparkContext(self) -> SparkContext:  # noqa: N802 - PySpark's name
@@ -65,6 +56,16 @@ class SparkApplication:
             java_context: Any = self._context._jsc
             # PySpark's own stop waits half a second for its server of Python accumulators.
             java_context.stop()
+
+
+def _start() -> SparkContext:
+    """Start an application. The JVM is there before it, and compiles the writer meanwhile."""
+    import_from_folder()
+    from pyspark import SparkContext
+
+    SparkContext._ensure_initialized()
+    compile_ahead(SparkContext._jvm)
+    return SparkContext.getOrCreate()
 
 
 def import_from_folder() -> None:

@@ -26,13 +26,6 @@ SOURCE_COLUMNS = {
     "timestampType": "int",
     "headers": "array<struct<key: string, value: binary>>",
 }
-#: As the writer reads them.
-_WRITTEN = {
-    "key": "binary",
-    "value": "binary",
-    "headers": "array<struct<key: string, value: binary>>",
-    "partition": "int",
-}
 #: What the writer takes for each column.
 _TYPES: Mapping[str, tuple[str, ...]] = {
     "where": ("boolean", "void"),
@@ -93,15 +86,18 @@ def to_rows(records: DataFrame, transform: Transform, *, whole: bool) -> DataFra
     """
     from pyspark.sql import functions as F
 
-    columns: dict[str, str] = dict(transform.columns)
-    if whole:
-        unchanged = {"key": "key", "value": "value", "headers": "headers" if transform.include_headers else "null"}
-        columns = {**unchanged, "partition": "partition" if transform.preserve_partition else "null", **columns}
+    columns = {
+        "key": "key",
+        "value": "value",
+        "headers": "headers" if transform.include_headers else "null",
+        "partition": "partition" if transform.preserve_partition else "null",
+    }
+    columns = {**columns, **transform.columns} if whole else {**transform.columns}
 
     def of_kept(name: str) -> Column:
-        # The cast gives a type to an expression that is plainly null.
+        # The writer takes the types of the source; the cast gives one to an expression that is plainly null.
         alias = "target_partition" if name == "partition" else name
-        return F.when(F.col(KEEP), F.expr(columns[name])).cast(_WRITTEN[name]).alias(alias)
+        return F.when(F.col(KEEP), F.expr(columns[name])).cast(SOURCE_COLUMNS[name]).alias(alias)
 
     topics = []
     if whole or transform.topic_expr is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -293,6 +294,11 @@ def test_a_run_id_cannot_be_predicted() -> None:
     assert one.run_id != other.run_id
 
 
+def resumed(context: dict[str, Any], task_id: str = "task") -> dict[str, Any]:
+    """The parameters that a try with the same ones carries out."""
+    return RequestStore(context, task_id).resume(lambda: REQUESTED, logging.getLogger(__name__))
+
+
 def test_operators_that_one_task_calls_share_nothing() -> None:
     """Neither what they delivered, nor what they are asked for."""
     context = task_context(TaskStateStore(), ti=Try())
@@ -301,7 +307,7 @@ def test_operators_that_one_task_calls_share_nothing() -> None:
     stores[1].submitting(stores[1].load(), PLAN, 1_000)
 
     assert [store.load().has_submitted for store in stores] == [False, True, False]
-    assert [RequestStore(context, task_id).load() for task_id in ("task", "first", "second")] == [{}, REQUESTED, {}]
+    assert [resumed(context, task_id) for task_id in ("task", "first", "second")] == [{}, REQUESTED, {}]
 
 
 REQUESTED = {"topics": ["a", "b"], "ending_timestamp": 1_795_168_800_000, "where": None}
@@ -318,11 +324,11 @@ REQUESTED = {"topics": ["a", "b"], "ending_timestamp": 1_795_168_800_000, "where
 def test_a_retry_knows_what_its_first_try_was_asked_for(context: dict[str, Any], expected: dict[str, Any]) -> None:
     """And a clear does not, since it plans anew."""
     store = TaskStateStore()
-    assert RequestStore(task_context(store, ti=Try()), "task").load() == {}
+    assert resumed(task_context(store, ti=Try())) == {}
     RequestStore(task_context(store, ti=Try()), "task").save(REQUESTED)
     store.values = json.loads(json.dumps(store.values))
 
-    assert RequestStore(task_context(store, **context), "task").load() == expected
+    assert resumed(task_context(store, **context)) == expected
 
 
 def test_what_is_stored_is_plain_json() -> None:
@@ -340,7 +346,7 @@ def test_what_is_stored_is_plain_json() -> None:
     ("key", "load_it"),
     [
         pytest.param("kafka_spark_run", lambda context: RunStateStore(context, "task").load(), id="run"),
-        pytest.param("kafka_spark_requested", lambda context: RequestStore(context, "task").load(), id="request"),
+        pytest.param("kafka_spark_requested", resumed, id="request"),
         pytest.param("kafka_spark_stream", lambda context: StreamRunStore(context, "task"), id="stream"),
     ],
 )
