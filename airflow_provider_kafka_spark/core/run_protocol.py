@@ -1,0 +1,185 @@
+"""The decisions of the run protocol: which driver may write for a run, and which earlier deliveries count. No I/O.
+
+The protocol is on the page ``docs/explanation/run-protocol.md``. A consumer group without members holds one
+:class:`Mark` for each run, and one slot of committed progress for each piece of the plan. A model in the tests calls
+these functions in all interleavings of several drivers.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from airflow_provider_kafka_spark.core.codec import decode_text, encode
+from airflow_provider_kafka_spark.core.errors import ProtocolError, RunTakenOverError
+
+_MARK_VERSION = 1
+
+
+class MarkState(str, enum.Enum):
+    """How far a run is, for the driver that comes next."""
+
+    #: The progress of the key does not hold everything that earlier tries delivered.
+    OPENING = "opening"
+    #: Each piece of the key has a slot. One that is missing is unknown: it never means "nothing".
+    OPEN = "open"
+    #: The worker has proved that everything of the key was delivered.
+    FINISHED = "finished"
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Which submission has a run, and what its committed progress stands for.
+
+    :param number: of the submission; it only grows.
+    :param token: random; of the driver.
+    :param run_id: in the provenance header of what the run writes.
+    :param key: the delivery key, see :func:`delivery_key`.
+    :param state: of the run under this key.
+    :param groups: how many groups hold the slots of the key.
+    :param duplicates: how many surplus copies of this run's records were in the target when it was read back.
+    """
+
+    number: int
+    token: str
+    run_id: str
+    key: str
+    state: str
+    groups: int = 0
+    duplicates: int = 0
+
+    def to_json(self) -> str:
+        """The metadata of the committed offset; brokers take 4,096 bytes by default."""
+        return json.dumps(encode(self, _MARK_VERSION), sort_keys=True, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> Mark:
+        """:raises ProtocolError: if it is no mark of this version."""
+        remedy = "Let the run end with the version of airflow-provider-kafka-spark that it began with."
+        mark = decode_text(cls, text, version=_MARK_VERSION, name="The mark of the run", remedy=remedy)
+        if mark.state not in [state.value for state in MarkState]:
+            raise ProtocolError(f"The state of the mark must be one of {[s.value for s in MarkState]}. {remedy}")
+        return mark
+
+
+@dataclass(frozen=True, slots=True)
+class Claimant:
+    """A driver that wants to write for a run.
+
+    :param number: of its submission, given by the worker.
+    :param token: random; of this driver.
+    :param run_id: for the provenance header.
+    :param key: its delivery key.
+    :param may_have_delivered: whether, as far as the worker knows, an earlier submission may have written records of
+        this ``run_id``.
+    :param untrusted_until: progress that was committed under this number or a lower one does not count: that submission
+        wrote without progress (at least once), or its report did not prove delivery.
+    """
+
+    number: int
+    token: str
+    run_id: str
+    key: str
+    may_have_delivered: bool
+    untrusted_until: int = 0
+
+    def mark(self, state: MarkState, groups: int = 0, duplicates: int = 0) -> Mark:
+        return Mark(self.number, self.token, self.run_id, self.key, state.value, groups, duplicates)
+
+
+class Decision(enum.Enum):
+    """What earlier deliveries mean for a driver that claims a run."""
+
+    #: Nothing was delivered: every piece begins at its first offset.
+    BEGIN = enum.auto()
+    #: The committed progress has everything that was delivered.
+    CONTINUE = enum.auto()
+    #: Everything was delivered and proved: this driver only counts.
+    DELIVERED = enum.auto()
+    #: Something may have been delivered that the progress does not tell: the target is read back.
+    READ_BACK = enum.auto()
+
+
+def latest(marks: Iterable[Mark]) -> Mark | None:
+    """The mark that counts, where several offsets of the group have one: that of the highest number."""
+    return max(marks, key=lambda mark: mark.number, default=None)
+
+
+def next_number(stored: int, mark: Mark | None) -> int:
+    """The number of a new submission. The worker stores it before it submits.
+
+    :param stored: of the latest submission that the worker knows, 0 for none.
+    """
+    return max(stored, 0 if mark is None else mark.number) + 1
+
+
+def decide(mark: Mark | None, claimant: Claimant) -> Decision:
+    """What a driver does that has just fenced all other claimers.
+
+    :param mark: as it is after that.
+    :raises RunTakenOverError: if a later submission has had the run, or another driver of the same submission.
+    """
+    if mark is not None and mark.token != claimant.token and mark.number >= claimant.number:
+        raise RunTakenOverError(
+            f"Only the latest submission may write for run {claimant.run_id}; this is submission {claimant.number}, "
+            f"and submission {mark.number} has had the run since. Nothing was written by this one."
+        )
+    if mark is not None and (mark.run_id, mark.key) == (claimant.run_id, claimant.key):
+        is_trusted = mark.number > claimant.untrusted_until
+        if is_trusted and mark.state == MarkState.OPEN.value:
+            return Decision.CONTINUE
+        if is_trusted and mark.state == MarkState.FINISHED.value:
+            return Decision.DELIVERED
+        return Decision.READ_BACK
+    if claimant.may_have_delivered or (mark is not None and mark.run_id == claimant.run_id):
+        return Decision.READ_BACK
+    return Decision.BEGIN
+
+
+def with_slots(decision: Decision, pieces: Collection[str], slots: Mapping[str, int]) -> Decision:
+    """The decision when the committed progress has been read.
+
+    :param pieces: names of the pieces.
+    :param slots: committed position by name of the piece.
+    """
+    if decision is Decision.CONTINUE and not slots.keys() >= set(pieces):
+        return Decision.READ_BACK
+    return decision
+
+
+def fences(mark: Mark | None, claimant: Claimant) -> bool:
+    """Whether tasks of an earlier driver may still be alive, which must be fenced before progress is read."""
+    return claimant.may_have_delivered or (mark is not None and mark.token != claimant.token)
+
+
+def claiming(mark: Mark | None, claimant: Claimant, decision: Decision) -> Mark:
+    """The mark that a driver commits before it fences earlier tasks.
+
+    It must not promise more than is so, should this driver die next: what was open under the same key stays so.
+    """
+    if mark is not None and decision in (Decision.CONTINUE, Decision.DELIVERED):
+        return replace(mark, number=claimant.number, token=claimant.token)
+    return claimant.mark(MarkState.OPENING)
+
+
+def is_owner(mark: Mark | None, number: int, token: str) -> bool:
+    """Whether a Spark task of this driver may write."""
+    return mark is not None and (mark.number, mark.token) == (number, token)
+
+
+def judged(mark: Mark | None, number: int, *, proved: bool) -> Mark:
+    """The mark that the worker commits when it has judged a report.
+
+    :param number: of the worker's own submission.
+    :param proved: whether everything was delivered, and nothing twice.
+    :raises RunTakenOverError: if a later submission has the run, or the mark is gone.
+    """
+    if mark is None or mark.number != number:
+        has_it = "no submission" if mark is None else f"submission {mark.number}"
+        raise RunTakenOverError(
+            f"Only the submission that has the run may finish it; this is submission {number}, and {has_it} has it. A "
+            "retry looks at what was delivered."
+        )
+    return replace(mark, state=(MarkState.FINISHED if proved else MarkState.OPENING).value)
