@@ -63,7 +63,7 @@ def get_provider_info() -> dict[str, Any]:
         ],
         "connection-types": [connection_type(f"{_PACKAGE}.hooks.kafka.KafkaHook")],
         "extra-links": [f"{_PACKAGE}.links.spark_application.SparkApplicationLink"],
-        # Read by hooks/runtime/settings.py, and compared with docs/reference/configuration.md by a test.
+        # Read by toolchain/settings.py, and compared with docs/reference/configuration.md by a test.
         "config": {
             "kafka_spark": {
                 "description": "What workers need to start Kafka-to-Kafka jobs on Spark.",

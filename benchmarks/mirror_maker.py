@@ -17,11 +17,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from airflow_provider_kafka_spark.hooks.runtime.jars import resolve
-from airflow_provider_kafka_spark.hooks.runtime.java import find_java
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from airflow_provider_kafka_spark.testing.owned_process import OwnedProcess
 from airflow_provider_kafka_spark.testing.ports import LOOPBACK, free_ports
+from airflow_provider_kafka_spark.toolchain.jars import resolve
+from airflow_provider_kafka_spark.toolchain.java import find_java
 
 COORDINATE = "org.apache.kafka:connect-mirror:4.2.0"
 # Without a logger's configuration Connect drops every line, and logs no failure.

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from airflow_provider_kafka_spark.hooks.runtime.jars import cache_root
-from airflow_provider_kafka_spark.hooks.runtime.settings import maven_repository
-from airflow_provider_kafka_spark.hooks.runtime.spark_home import CONNECTOR_EXCLUDES, find_spark_home
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
+from airflow_provider_kafka_spark.toolchain.jars import cache_root
+from airflow_provider_kafka_spark.toolchain.settings import maven_repository
+from airflow_provider_kafka_spark.toolchain.spark_home import CONNECTOR_EXCLUDES, find_spark_home
 from benchmarks import airflow_task, handwritten_job
 from benchmarks.environment import connect_to
 from benchmarks.orders import orders

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from airflow_provider_kafka_spark.core.job.tuning import spark_defaults
-from airflow_provider_kafka_spark.hooks.runtime.jars import resolve
-from airflow_provider_kafka_spark.hooks.runtime.spark_home import CONNECTOR_EXCLUDES, find_spark_home
+from airflow_provider_kafka_spark.core.handoff.tuning import spark_defaults
+from airflow_provider_kafka_spark.toolchain.jars import resolve
+from airflow_provider_kafka_spark.toolchain.spark_home import CONNECTOR_EXCLUDES, find_spark_home
 from benchmarks.environment import MASTER
 
 if TYPE_CHECKING:

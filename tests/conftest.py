@@ -27,10 +27,10 @@ os.environ.update(
 
 from airflow.sdk._shared.secrets_masker import reset_secrets_masker  # noqa: E402
 
-from airflow_provider_kafka_spark.hooks.runtime import jars  # noqa: E402
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker  # noqa: E402
 from airflow_provider_kafka_spark.testing.owned_process import OwnedProcess  # noqa: E402
 from airflow_provider_kafka_spark.testing.yarn_cluster import COORDINATES  # noqa: E402
+from airflow_provider_kafka_spark.toolchain import jars  # noqa: E402
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -116,9 +116,9 @@ def spark() -> Iterator[SparkSession]:
     """
     from pyspark.sql import SparkSession
 
-    from airflow_provider_kafka_spark.core.job.tuning import spark_defaults
-    from airflow_provider_kafka_spark.hooks.runtime.jars import resolve
-    from airflow_provider_kafka_spark.hooks.runtime.spark_home import CONNECTOR_EXCLUDES, find_spark_home
+    from airflow_provider_kafka_spark.core.handoff.tuning import spark_defaults
+    from airflow_provider_kafka_spark.toolchain.jars import resolve
+    from airflow_provider_kafka_spark.toolchain.spark_home import CONNECTOR_EXCLUDES, find_spark_home
 
     jars = resolve(find_spark_home().connector_coordinates, excludes=CONNECTOR_EXCLUDES)
     builder = SparkSession.builder.master("local[2]")

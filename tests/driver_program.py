@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import airflow_provider_kafka_spark
-from airflow_provider_kafka_spark.hooks.runtime.settings import CLASS_ARCHIVE
-from airflow_provider_kafka_spark.hooks.runtime.spark_home import find_spark_home
+from airflow_provider_kafka_spark.toolchain.settings import CLASS_ARCHIVE
+from airflow_provider_kafka_spark.toolchain.spark_home import find_spark_home
 
 #: ``request`` and ``folder`` are the job's; ``emit`` prints an event as a driver does, and ``leave`` writes a text
 #: where the report belongs.
@@ -20,8 +20,8 @@ DRIVER = """\
 import pathlib, sys, time
 sys.path.insert(0, {root!r})
 from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest
-from airflow_provider_kafka_spark.core.job.job_events import JobProgress, JobStarted, format_event
-from airflow_provider_kafka_spark.core.job.report_mac import sign
+from airflow_provider_kafka_spark.core.handoff.job_events import JobProgress, JobStarted, format_event
+from airflow_provider_kafka_spark.core.handoff.report_mac import sign
 in_folder = next(word for word in sys.argv if word.startswith("/") and "/airflow-kafka-spark-" in word)
 folder = pathlib.Path(in_folder.split(",")[0]).parent
 request = JobRequest.from_json((folder / "request.json").read_text())

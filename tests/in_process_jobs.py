@@ -19,14 +19,14 @@ from airflow.sdk.exceptions import AirflowException
 from pyspark import InheritableThread
 
 from airflow_provider_kafka_spark.core.errors import JobFailedError, error_named
-from airflow_provider_kafka_spark.core.job.file_names import REPORT
-from airflow_provider_kafka_spark.core.job.job_events import JobEvent, JobStarted, take_event
-from airflow_provider_kafka_spark.core.job.report_mac import verified
+from airflow_provider_kafka_spark.core.handoff.file_names import REPORT
+from airflow_provider_kafka_spark.core.handoff.job_events import JobEvent, JobStarted, take_event
+from airflow_provider_kafka_spark.core.handoff.report_mac import verified
 from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest
 from airflow_provider_kafka_spark.hooks import spark_job
-from airflow_provider_kafka_spark.hooks.submission.job_files import job_folder, write_request
 from airflow_provider_kafka_spark.jobs import available_now, batch
 from airflow_provider_kafka_spark.jobs.driver import run_job
+from airflow_provider_kafka_spark.submission.job_files import job_folder, write_request
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

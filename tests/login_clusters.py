@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from airflow_provider_kafka_spark.core.job.job_credentials import JobCredentials
-from airflow_provider_kafka_spark.core.job.tuning import sink_defaults, source_defaults
+from airflow_provider_kafka_spark.core.handoff.job_credentials import JobCredentials
+from airflow_provider_kafka_spark.core.handoff.tuning import sink_defaults, source_defaults
 from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
 from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest, Transform
 from airflow_provider_kafka_spark.core.spans import plan_spans
-from airflow_provider_kafka_spark.hooks.runtime.java import find_java
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.testing.certificates import CertificateAuthority
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from airflow_provider_kafka_spark.testing.kerberos import Kdc
+from airflow_provider_kafka_spark.toolchain.java import find_java
 
 RECORDS = 20
 PASSWORD = "changeit"

@@ -21,11 +21,11 @@ from airflow.sdk import BaseHook, BaseOperator, BaseSensorOperator
 from airflow.triggers.base import BaseTrigger
 
 from airflow_provider_kafka_spark import __version__
-from airflow_provider_kafka_spark.hooks.runtime.java import find_java
-from airflow_provider_kafka_spark.hooks.runtime.settings import MAVEN_REPOSITORY, maven_repository
 from airflow_provider_kafka_spark.provider_info import get_provider_info
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
+from airflow_provider_kafka_spark.toolchain.java import find_java
+from airflow_provider_kafka_spark.toolchain.settings import MAVEN_REPOSITORY, maven_repository
 
 pytestmark = [pytest.mark.packaging, pytest.mark.timeout(900)]
 

@@ -1,1 +1,1 @@
-"""The worker's access to the outside world: brokers, Spark, files and Airflow's task state."""
+"""What Airflow calls a hook: for a Kafka connection, for a Spark job, and for delegation tokens."""

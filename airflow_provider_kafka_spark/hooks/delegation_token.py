@@ -14,6 +14,8 @@ from typing import Any
 from airflow.sdk import BaseHook
 from airflow.sdk.log import mask_secret
 
+from airflow_provider_kafka_spark.clients.kafka_jvm import KafkaJvm, kerberos_properties
+from airflow_provider_kafka_spark.clients.managed_resource import ManagedResource
 from airflow_provider_kafka_spark.core.client_config import KafkaClientConfig
 from airflow_provider_kafka_spark.core.connection.faults import find_login_fault
 from airflow_provider_kafka_spark.core.errors import (
@@ -27,9 +29,7 @@ from airflow_provider_kafka_spark.core.errors import (
 from airflow_provider_kafka_spark.core.tokens.delegation_token import DelegationToken, TokenInfo
 from airflow_provider_kafka_spark.core.tokens.token_selection import TokenSelection, principal
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
-from airflow_provider_kafka_spark.hooks.kafka_jvm import KafkaJvm, kerberos_properties
-from airflow_provider_kafka_spark.hooks.managed_resource import ManagedResource
-from airflow_provider_kafka_spark.hooks.runtime.connector import client_jars
+from airflow_provider_kafka_spark.toolchain.connector import client_jars
 
 #: Maximum time until a new token is known to all brokers, in seconds.
 USABLE_SECONDS = 20.0
@@ -76,7 +76,7 @@ class DelegationTokenHook(ManagedResource, BaseHook):
     def of_connector(cls, conn_id: str, timeout: float, kafka_connector: str | None) -> DelegationTokenHook:
         """A hook with the Java client that an operator or sensor configures.
 
-        :param kafka_connector: see :func:`~airflow_provider_kafka_spark.hooks.runtime.connector.client_jars`.
+        :param kafka_connector: see :func:`~airflow_provider_kafka_spark.toolchain.connector.client_jars`.
         """
         return cls(conn_id, timeout, jars=client_jars(kafka_connector))
 

@@ -8,13 +8,13 @@ from collections.abc import Collection, Iterable
 import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException
 
+from airflow_provider_kafka_spark.clients.connection_check import check_connection
+from airflow_provider_kafka_spark.clients.kafka_client import KafkaClient
+from airflow_provider_kafka_spark.clients.topic_offsets import read_offsets
 from airflow_provider_kafka_spark.core.broker_state import ClusterState
 from airflow_provider_kafka_spark.core.connection.connection_form import CONN_TYPE
 from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError, KafkaSparkError
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition
-from airflow_provider_kafka_spark.hooks.connection_check import check_connection
-from airflow_provider_kafka_spark.hooks.kafka_client import KafkaClient
-from airflow_provider_kafka_spark.hooks.topic_offsets import read_offsets
 
 
 class KafkaHook(KafkaClient):

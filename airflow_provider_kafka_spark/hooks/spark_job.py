@@ -23,18 +23,18 @@ from airflow_provider_kafka_spark.core.errors import (
     StartNotRecordedError,
     error_named,
 )
-from airflow_provider_kafka_spark.core.job.file_names import PROCEED
-from airflow_provider_kafka_spark.core.job.job_credentials import JobCredentials
-from airflow_provider_kafka_spark.core.job.job_events import JobEvent, JobStarted
-from airflow_provider_kafka_spark.core.job.report_mac import verified
+from airflow_provider_kafka_spark.core.handoff.file_names import PROCEED
+from airflow_provider_kafka_spark.core.handoff.job_credentials import JobCredentials
+from airflow_provider_kafka_spark.core.handoff.job_events import JobEvent, JobStarted
+from airflow_provider_kafka_spark.core.handoff.report_mac import verified
 from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE
 from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest
 from airflow_provider_kafka_spark.core.secrets import redact
-from airflow_provider_kafka_spark.hooks.submission.job_files import job_folder, write_private
-from airflow_provider_kafka_spark.hooks.submission.prepared_job import prepare_job
-from airflow_provider_kafka_spark.hooks.submission.remote_path import read_text, shared_path
-from airflow_provider_kafka_spark.hooks.submission.spark_cluster import SparkCluster
-from airflow_provider_kafka_spark.hooks.submission.spark_submission import OnEvent, SparkSubmission, is_on_yarn
+from airflow_provider_kafka_spark.submission.job_files import job_folder, write_private
+from airflow_provider_kafka_spark.submission.prepared_job import prepare_job
+from airflow_provider_kafka_spark.submission.remote_path import read_text, shared_path
+from airflow_provider_kafka_spark.submission.spark_cluster import SparkCluster
+from airflow_provider_kafka_spark.submission.spark_submission import OnEvent, SparkSubmission, is_on_yarn
 
 log = logging.getLogger(__name__)
 
@@ -90,7 +90,7 @@ class SparkJobHook(BaseHook):
         """Check everything that a submission needs, before anything is planned or started.
 
         :raises KafkaSparkError: as
-            :meth:`~airflow_provider_kafka_spark.hooks.submission.spark_cluster.SparkCluster.check`.
+            :meth:`~airflow_provider_kafka_spark.submission.spark_cluster.SparkCluster.check`.
         """
         self.cluster.check()
 

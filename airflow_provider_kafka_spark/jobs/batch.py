@@ -19,15 +19,15 @@ from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRa
 from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE
 from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest, RangeReport
 from airflow_provider_kafka_spark.core.spans import plan_spans
-from airflow_provider_kafka_spark.jobs.audit import Delivered, find_delivered
+from airflow_provider_kafka_spark.jobs.delivered import Delivered, find_delivered
 from airflow_provider_kafka_spark.jobs.driver import run_job
 from airflow_provider_kafka_spark.jobs.kafka_admin import KafkaAdmin, kafka_admin, login_options
 from airflow_provider_kafka_spark.jobs.kafka_source import Source, open_source, read_from, read_since
-from airflow_provider_kafka_spark.jobs.progress import OverallProgress, Progress
+from airflow_provider_kafka_spark.jobs.progress import OverallProgress, ProgressLog
 from airflow_provider_kafka_spark.jobs.record_writer import ReadCounter, WriteResult, merged
+from airflow_provider_kafka_spark.jobs.run_ownership import Claim, claim_run, wait_for_open_transactions
 from airflow_provider_kafka_spark.jobs.spark_application import SparkApplication
 from airflow_provider_kafka_spark.jobs.targets import find_targets
-from airflow_provider_kafka_spark.jobs.transactions import Claim, claim_run, wait_for_open_transactions
 from airflow_provider_kafka_spark.jobs.transform import KEEP, check_expressions, mark_kept, needs_sql
 from airflow_provider_kafka_spark.jobs.write import write_records
 
@@ -221,7 +221,7 @@ def _write(
     spark.sparkContext.setJobGroup(group, f"Copy of run {request.run_id}")
     with (
         ReadCounter(spark.sparkContext) as counter,
-        Progress(counter, source.offsets, request.progress_seconds, request.event_token, overall),
+        ProgressLog(counter, source.offsets, request.progress_seconds, request.event_token, overall),
     ):
         result = write_records(spark, request, source, configs, claim, counter)
     return result, _failed_tasks(spark, group)

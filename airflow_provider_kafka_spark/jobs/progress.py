@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from airflow_provider_kafka_spark.core.job.job_events import JobEvent, JobProgress, format_event
+from airflow_provider_kafka_spark.core.handoff.job_events import JobEvent, JobProgress, format_event
 
 if TYPE_CHECKING:
     from airflow_provider_kafka_spark.jobs.record_writer import ReadCounter
@@ -36,7 +36,7 @@ class OverallProgress:
     planned: int
 
 
-class Progress:
+class ProgressLog:
     """Says at a bounded rate how many records were read, inside ``with``.
 
     :param counter: of the writer.
@@ -57,7 +57,7 @@ class Progress:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="progress", daemon=True)
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> ProgressLog:
         self._started = time.monotonic()
         self._thread.start()
         return self

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from airflow_provider_kafka_spark.core.job.report_mac import sign
+from airflow_provider_kafka_spark.core.handoff.report_mac import sign
 from airflow_provider_kafka_spark.core.protocol import JobReport
 from airflow_provider_kafka_spark.jobs.hadoop_files import write_whole
 

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_kafka_spark.core.errors import JobFailedError, error_named
-from airflow_provider_kafka_spark.core.job.refused_records import find_refused_record
+from airflow_provider_kafka_spark.core.handoff.refused_records import find_refused_record
 from airflow_provider_kafka_spark.core.protocol import JobRequest
 from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER
 from airflow_provider_kafka_spark.jobs.kafka_source import Source
 from airflow_provider_kafka_spark.jobs.record_writer import ReadCounter, WriteResult, run_writer
+from airflow_provider_kafka_spark.jobs.run_ownership import Claim
 from airflow_provider_kafka_spark.jobs.spark_application import SparkApplication
-from airflow_provider_kafka_spark.jobs.transactions import Claim
 from airflow_provider_kafka_spark.jobs.transform import names_headers, needs_sql, to_rows
 
 if TYPE_CHECKING:

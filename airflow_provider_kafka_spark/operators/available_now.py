@@ -9,12 +9,13 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar
 from uuid import uuid4
 
+from airflow_provider_kafka_spark.clients.consumer_group import ConsumerGroup
+from airflow_provider_kafka_spark.clients.permissions import check_topics
 from airflow_provider_kafka_spark.core.bounds import Bound, parse_start
 from airflow_provider_kafka_spark.core.broker_state import ClusterState, Selection
-from airflow_provider_kafka_spark.core.delivery import check_duplicates, result_of_plan
 from airflow_provider_kafka_spark.core.errors import CheckpointError
-from airflow_provider_kafka_spark.core.job.job_credentials import JobCredentials
-from airflow_provider_kafka_spark.core.job.job_events import JobEvent, JobStarted
+from airflow_provider_kafka_spark.core.handoff.job_credentials import JobCredentials
+from airflow_provider_kafka_spark.core.handoff.job_events import JobEvent, JobStarted
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition, by_topic
 from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE, check_group_id, check_integer
 from airflow_provider_kafka_spark.core.plan import ReplayPlan, Target, make_plan
@@ -22,22 +23,21 @@ from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest, St
 from airflow_provider_kafka_spark.core.resolve import ReadRules, timestamps_in
 from airflow_provider_kafka_spark.core.spans import plan_spans
 from airflow_provider_kafka_spark.core.streams.checkpoint import Binding, Checkpoint
-from airflow_provider_kafka_spark.core.streams.delivery import (
+from airflow_provider_kafka_spark.core.streams.spark_faults import faults_of
+from airflow_provider_kafka_spark.core.streams.stream_plan import Reset, StreamPlan, resolve_stream
+from airflow_provider_kafka_spark.core.streams.verification import (
     check_stream,
     lag_of,
     report_of_nothing,
     result_of_stream,
 )
-from airflow_provider_kafka_spark.core.streams.spark_faults import faults_of
-from airflow_provider_kafka_spark.core.streams.stream_plan import Reset, StreamPlan, resolve_stream
-from airflow_provider_kafka_spark.hooks.checkpoint import CheckpointFolder, finished_offsets
-from airflow_provider_kafka_spark.hooks.consumer_group import ConsumerGroup
+from airflow_provider_kafka_spark.core.verification import check_duplicates, result_of_plan
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
-from airflow_provider_kafka_spark.hooks.permissions import check_topics
-from airflow_provider_kafka_spark.hooks.run_state import StreamRunStore, TaskState
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.operators.kafka_to_kafka import KafkaToKafkaOperator, no_retry_on_permanent_error
 from airflow_provider_kafka_spark.operators.stream_log import log_stream_plan
+from airflow_provider_kafka_spark.state.checkpoint import CheckpointFolder, finished_offsets
+from airflow_provider_kafka_spark.state.run_state import StreamRunStore, TaskState
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

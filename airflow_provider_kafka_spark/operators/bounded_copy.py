@@ -7,27 +7,27 @@ from abc import abstractmethod
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_kafka_spark.clients.permissions import check_topics
+from airflow_provider_kafka_spark.clients.transaction_check import remove_progress
 from airflow_provider_kafka_spark.core.broker_state import ClusterState
-from airflow_provider_kafka_spark.core.delivery import (
+from airflow_provider_kafka_spark.core.errors import OptionError
+from airflow_provider_kafka_spark.core.handoff.job_credentials import JobCredentials
+from airflow_provider_kafka_spark.core.handoff.job_events import JobEvent, JobStarted
+from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE, check_integer
+from airflow_provider_kafka_spark.core.plan import ReplayPlan, Target, make_plan
+from airflow_provider_kafka_spark.core.protocol import JobRequest, Transform
+from airflow_provider_kafka_spark.core.resolve import MissingRange, ReadRules, ResolvedRanges
+from airflow_provider_kafka_spark.core.spans import plan_spans
+from airflow_provider_kafka_spark.core.verification import (
     check_delivery,
     check_duplicates,
     result_of_empty_plan,
     result_of_plan,
     result_of_run,
 )
-from airflow_provider_kafka_spark.core.errors import OptionError
-from airflow_provider_kafka_spark.core.job.job_credentials import JobCredentials
-from airflow_provider_kafka_spark.core.job.job_events import JobEvent, JobStarted
-from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE, check_integer
-from airflow_provider_kafka_spark.core.plan import ReplayPlan, Target, make_plan
-from airflow_provider_kafka_spark.core.protocol import JobRequest, Transform
-from airflow_provider_kafka_spark.core.resolve import MissingRange, ReadRules, ResolvedRanges
-from airflow_provider_kafka_spark.core.spans import plan_spans
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
-from airflow_provider_kafka_spark.hooks.permissions import check_topics
-from airflow_provider_kafka_spark.hooks.run_state import RunState, RunStateStore
-from airflow_provider_kafka_spark.hooks.transactions import remove_progress
 from airflow_provider_kafka_spark.operators.kafka_to_kafka import KafkaToKafkaOperator, no_retry_on_permanent_error
+from airflow_provider_kafka_spark.state.run_state import RunState, RunStateStore
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -9,14 +9,13 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from airflow_provider_kafka_spark.core.delivery import (
-    check_gaps,
-    ranges_with_gaps,
-)
+from airflow_provider_kafka_spark.clients.edge_timestamps import edge_timestamps
+from airflow_provider_kafka_spark.clients.permissions import check_topics
+from airflow_provider_kafka_spark.clients.transaction_check import check_transactions
 from airflow_provider_kafka_spark.core.errors import InvalidInputError
-from airflow_provider_kafka_spark.core.job.job_credentials import JobCredentials
-from airflow_provider_kafka_spark.core.job.job_events import JobEvent, JobStarted
-from airflow_provider_kafka_spark.core.job.tuning import sink_defaults, source_defaults
+from airflow_provider_kafka_spark.core.handoff.job_credentials import JobCredentials
+from airflow_provider_kafka_spark.core.handoff.job_events import JobEvent, JobStarted
+from airflow_provider_kafka_spark.core.handoff.tuning import sink_defaults, source_defaults
 from airflow_provider_kafka_spark.core.kept_timestamps import check_times, check_timestamp_type, checks_times
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.options import check_sink_options, check_source_options
@@ -29,18 +28,19 @@ from airflow_provider_kafka_spark.core.parameters import (
 from airflow_provider_kafka_spark.core.plan import ReplayPlan, Target
 from airflow_provider_kafka_spark.core.protocol import JobReport, Transform
 from airflow_provider_kafka_spark.core.resolve import ReadRules
-from airflow_provider_kafka_spark.core.transactions import TRANSACTION_TIMEOUT_MS
-from airflow_provider_kafka_spark.hooks.edge_timestamps import edge_timestamps
-from airflow_provider_kafka_spark.hooks.failure import no_retry_on_permanent_error as no_retry_on_permanent_error
-from airflow_provider_kafka_spark.hooks.failure import undated_run_explained
+from airflow_provider_kafka_spark.core.run_identity import TRANSACTION_TIMEOUT_MS
+from airflow_provider_kafka_spark.core.verification import (
+    check_gaps,
+    ranges_with_gaps,
+)
+from airflow_provider_kafka_spark.failure import no_retry_on_permanent_error as no_retry_on_permanent_error
+from airflow_provider_kafka_spark.failure import undated_run_explained
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
-from airflow_provider_kafka_spark.hooks.permissions import check_topics
-from airflow_provider_kafka_spark.hooks.request_store import RequestStore
-from airflow_provider_kafka_spark.hooks.run_state import remember_success
-from airflow_provider_kafka_spark.hooks.transactions import check_transactions
 from airflow_provider_kafka_spark.operators.asset_events import describe_delivery
 from airflow_provider_kafka_spark.operators.spark_job import SparkJobOperator
 from airflow_provider_kafka_spark.operators.token_policy import DelegationTokenPolicy
+from airflow_provider_kafka_spark.state.request_store import RequestStore
+from airflow_provider_kafka_spark.state.run_state import remember_success
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -13,11 +13,11 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.configuration import conf
 
 from airflow_provider_kafka_spark.core.errors import OptionError
-from airflow_provider_kafka_spark.core.job.job_events import JobStarted
+from airflow_provider_kafka_spark.core.handoff.job_events import JobStarted
 from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
-from airflow_provider_kafka_spark.hooks.submission.spark_cluster import HISTORY_SERVER_EXTRA
 from airflow_provider_kafka_spark.links.spark_application import SparkApplicationLink
+from airflow_provider_kafka_spark.submission.spark_cluster import HISTORY_SERVER_EXTRA
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

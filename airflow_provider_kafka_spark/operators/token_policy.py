@@ -9,12 +9,12 @@ from datetime import timedelta
 
 from airflow_provider_kafka_spark.core.client_config import KafkaClientConfig
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError, JobKilledError, KafkaSparkError, OptionError
-from airflow_provider_kafka_spark.core.job.job_credentials import JobCredentials
+from airflow_provider_kafka_spark.core.handoff.job_credentials import JobCredentials
 from airflow_provider_kafka_spark.core.parameters import milliseconds
 from airflow_provider_kafka_spark.core.tokens.spark_tokens import cluster_settings, obtained_by_spark, without_login
-from airflow_provider_kafka_spark.hooks.job_tokens import JobTokens, TaskStateStore
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
-from airflow_provider_kafka_spark.hooks.submission.spark_cluster import SparkCluster
+from airflow_provider_kafka_spark.operators.job_tokens import JobTokens, TaskStateStore
+from airflow_provider_kafka_spark.submission.spark_cluster import SparkCluster
 
 log = logging.getLogger(__name__)
 

@@ -21,8 +21,8 @@ from airflow_provider_kafka_spark.core.parameters import check_connection_id, mi
 from airflow_provider_kafka_spark.core.tokens.token_expiry import EXPIRING, MODES, TokenCheckResult, check_expiry
 from airflow_provider_kafka_spark.core.tokens.token_fields import TokenFields
 from airflow_provider_kafka_spark.core.tokens.token_selection import TokenSelection, selected_owner_of
+from airflow_provider_kafka_spark.failure import no_retry_on_permanent_error
 from airflow_provider_kafka_spark.hooks.delegation_token import DelegationTokenHook
-from airflow_provider_kafka_spark.hooks.failure import no_retry_on_permanent_error
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -13,6 +13,7 @@ from airflow.sdk import BaseSensorOperator, PokeReturnValue
 from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
+from airflow_provider_kafka_spark.clients.broker_poll import fetch_snapshot
 from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerQuery, BrokerSnapshot, ConditionResult
 from airflow_provider_kafka_spark.core.conditions.condition import Condition
 from airflow_provider_kafka_spark.core.conditions.group_lag import GroupLag
@@ -21,9 +22,9 @@ from airflow_provider_kafka_spark.core.conditions.outage import Outage
 from airflow_provider_kafka_spark.core.conditions.timestamp_reached import TimestampReached
 from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError
 from airflow_provider_kafka_spark.core.parameters import check_connection_id, check_seconds
-from airflow_provider_kafka_spark.hooks.broker_poll import fetch_snapshot, read_checkpoint
-from airflow_provider_kafka_spark.hooks.failure import no_retry_on_permanent_error, undated_run_explained
+from airflow_provider_kafka_spark.failure import no_retry_on_permanent_error, undated_run_explained
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
+from airflow_provider_kafka_spark.state.checkpoint import read_checkpoint
 from airflow_provider_kafka_spark.triggers.condition import KafkaConditionTrigger, result_of_event
 
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from airflow_provider_kafka_spark.core.errors import LocalServiceError
-from airflow_provider_kafka_spark.hooks.runtime.jars import cache_root
-from airflow_provider_kafka_spark.hooks.runtime.settings import VARIABLE_PREFIXES
 from airflow_provider_kafka_spark.testing.owned_process import OwnedProcess
+from airflow_provider_kafka_spark.toolchain.jars import cache_root
+from airflow_provider_kafka_spark.toolchain.settings import VARIABLE_PREFIXES
 
 _POLL_SECONDS = 0.1
 _MIGRATE_SECONDS = 180.0

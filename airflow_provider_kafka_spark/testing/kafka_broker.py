@@ -20,8 +20,6 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from airflow_provider_kafka_spark.core.errors import LocalServiceError, OptionError
-from airflow_provider_kafka_spark.hooks.runtime import jars
-from airflow_provider_kafka_spark.hooks.runtime.java import find_java
 from airflow_provider_kafka_spark.testing.broker_client import BrokerClient
 from airflow_provider_kafka_spark.testing.broker_properties import (
     KERBEROS_SERVICE,
@@ -39,6 +37,8 @@ from airflow_provider_kafka_spark.testing.owned_process import OwnedProcess
 from airflow_provider_kafka_spark.testing.ports import free_ports, start_on_free_ports
 from airflow_provider_kafka_spark.testing.record import Record
 from airflow_provider_kafka_spark.testing.short_lived_jvm import SHORT_LIVED
+from airflow_provider_kafka_spark.toolchain import jars
+from airflow_provider_kafka_spark.toolchain.java import find_java
 
 if TYPE_CHECKING:
     from airflow_provider_kafka_spark.testing.certificates import Certificate

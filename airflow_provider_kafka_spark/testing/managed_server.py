@@ -5,8 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
+from airflow_provider_kafka_spark.clients.managed_resource import ManagedResource
 from airflow_provider_kafka_spark.core.errors import LocalServiceError
-from airflow_provider_kafka_spark.hooks.managed_resource import ManagedResource
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -16,12 +16,12 @@ from typing import Any, cast
 from xml.sax.saxutils import escape
 
 from airflow_provider_kafka_spark.core.errors import LocalServiceError
-from airflow_provider_kafka_spark.hooks.runtime import jars
-from airflow_provider_kafka_spark.hooks.runtime.java import find_java
 from airflow_provider_kafka_spark.testing.managed_server import ManagedServer
 from airflow_provider_kafka_spark.testing.owned_process import OwnedProcess
 from airflow_provider_kafka_spark.testing.ports import LOOPBACK, free_ports, start_on_free_ports
 from airflow_provider_kafka_spark.testing.short_lived_jvm import OPTIONS_VARIABLE, SHORT_LIVED
+from airflow_provider_kafka_spark.toolchain import jars
+from airflow_provider_kafka_spark.toolchain.java import find_java
 
 HADOOP_VERSION = "3.4.1"
 # Not the one-jar hadoop-client-minicluster: its relocated classes break YARN's REST API, which then lists an

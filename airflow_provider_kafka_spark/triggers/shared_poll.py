@@ -19,11 +19,12 @@ from weakref import WeakKeyDictionary
 
 from confluent_kafka import KafkaException
 
+from airflow_provider_kafka_spark.clients.broker_poll import fetch_snapshot
 from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerQuery, BrokerSnapshot
 from airflow_provider_kafka_spark.core.errors import KafkaSparkError
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition
-from airflow_provider_kafka_spark.hooks.broker_poll import fetch_snapshot, read_checkpoint
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
+from airflow_provider_kafka_spark.state.checkpoint import read_checkpoint
 
 T = TypeVar("T")
 

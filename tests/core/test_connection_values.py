@@ -15,7 +15,7 @@ from airflow_provider_kafka_spark.core.connection.client_properties import Login
 from airflow_provider_kafka_spark.core.connection.connection_form import FIELDS, FormFields, extra_of_form
 from airflow_provider_kafka_spark.core.connection.jaas import JaasLine, parse_jaas
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError
-from airflow_provider_kafka_spark.core.job.java_properties import format_properties, parse_properties
+from airflow_provider_kafka_spark.core.handoff.java_properties import format_properties, parse_properties
 
 _PEM = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
 _FILES = LoginFiles(ca_certificates=_PEM, chain=_PEM, key=_PEM, https_ca_certificates=_PEM, jks_trust_store=True)

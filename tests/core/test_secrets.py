@@ -5,7 +5,7 @@ import re
 import pytest
 
 from airflow_provider_kafka_spark.core.client_config import translate
-from airflow_provider_kafka_spark.core.job.secret_references import by_reference
+from airflow_provider_kafka_spark.core.handoff.secret_references import by_reference
 from airflow_provider_kafka_spark.core.secrets import REDACTION, holds_secret, is_secret, redact
 
 _SECRET = [

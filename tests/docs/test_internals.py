@@ -6,7 +6,7 @@ from pathlib import Path
 
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
-from airflow_provider_kafka_spark.hooks.submission import spark_submission
+from airflow_provider_kafka_spark.submission import spark_submission
 
 _PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "design.md"
 _MEMBER = re.compile(r"\b_[a-z]\w+")

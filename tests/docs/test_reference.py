@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_kafka_spark.core.delivery import result_of_empty_plan, result_of_plan
 from airflow_provider_kafka_spark.core.errors import OptionError
 from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
 from airflow_provider_kafka_spark.core.options import check_sink_options, check_source_options
 from airflow_provider_kafka_spark.core.plan import ReplayPlan, Target
-from airflow_provider_kafka_spark.hooks.runtime.settings import CACHE_FOLDER, CLASS_ARCHIVE, MAVEN_REPOSITORY
+from airflow_provider_kafka_spark.core.verification import result_of_empty_plan, result_of_plan
 from airflow_provider_kafka_spark.provider_info import get_provider_info
+from airflow_provider_kafka_spark.toolchain.settings import CACHE_FOLDER, CLASS_ARCHIVE, MAVEN_REPOSITORY
 
 _REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 _PLAN = ReplayPlan("a", "b", Target("copy"), OffsetRanges([]))

@@ -22,11 +22,11 @@ from airflow_provider_kafka_spark.core.errors import (
     JobReportMissingError,
     StartNotRecordedError,
 )
-from airflow_provider_kafka_spark.core.job.job_credentials import JobCredentials
-from airflow_provider_kafka_spark.core.job.job_events import JobEvent, JobProgress, JobStarted
+from airflow_provider_kafka_spark.core.handoff.job_credentials import JobCredentials
+from airflow_provider_kafka_spark.core.handoff.job_events import JobEvent, JobProgress, JobStarted
 from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest, Transform
-from airflow_provider_kafka_spark.hooks.runtime.spark_home import find_spark_home
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
+from airflow_provider_kafka_spark.toolchain.spark_home import find_spark_home
 from tests.driver_program import Driver
 
 REQUEST = JobRequest(

@@ -24,8 +24,8 @@ from airflow_provider_kafka_spark.core.errors import (
     SparkSubmitNotFoundError,
 )
 from airflow_provider_kafka_spark.hooks import spark_job
-from airflow_provider_kafka_spark.hooks.runtime.settings import CACHE_FOLDER, MAVEN_REPOSITORY
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
+from airflow_provider_kafka_spark.toolchain.settings import CACHE_FOLDER, MAVEN_REPOSITORY
 
 Connection = Callable[..., None]
 

@@ -12,8 +12,8 @@ from airflow_provider_kafka_spark.core.client_config import translate
 from airflow_provider_kafka_spark.core.errors import OptionError
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
-from airflow_provider_kafka_spark.hooks.submission.prepared_job import submit_options
 from airflow_provider_kafka_spark.operators.token_policy import DelegationTokenPolicy
+from airflow_provider_kafka_spark.submission.prepared_job import submit_options
 from tests.airflow_fakes import TaskStateStore
 
 _KERBEROS = {

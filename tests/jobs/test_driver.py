@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_kafka_spark.core.job.java_properties import format_properties
-from airflow_provider_kafka_spark.core.job.job_events import JobStarted, take_event
-from airflow_provider_kafka_spark.core.job.report_mac import verified
-from airflow_provider_kafka_spark.core.job.secret_references import by_reference
+from airflow_provider_kafka_spark.core.handoff.java_properties import format_properties
+from airflow_provider_kafka_spark.core.handoff.job_events import JobStarted, take_event
+from airflow_provider_kafka_spark.core.handoff.report_mac import verified
+from airflow_provider_kafka_spark.core.handoff.secret_references import by_reference
 from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest, Transform
 
 pytestmark = pytest.mark.spark

@@ -13,20 +13,20 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_kafka_spark.core.job.report_mac import verified
-from airflow_provider_kafka_spark.core.job.tuning import sink_defaults, source_defaults
+from airflow_provider_kafka_spark.clients.connection.files import configure
+from airflow_provider_kafka_spark.core.handoff.report_mac import verified
+from airflow_provider_kafka_spark.core.handoff.tuning import sink_defaults, source_defaults
 from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
 from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest, Transform
 from airflow_provider_kafka_spark.core.spans import plan_spans
 from airflow_provider_kafka_spark.core.tokens.spark_tokens import cluster_settings, obtained_by_spark, without_login
-from airflow_provider_kafka_spark.hooks.connection.files import configure
-from airflow_provider_kafka_spark.hooks.runtime.jars import resolve
-from airflow_provider_kafka_spark.hooks.runtime.spark_home import CONNECTOR_EXCLUDES, find_spark_home
 from airflow_provider_kafka_spark.testing.broker_client import Record
 from airflow_provider_kafka_spark.testing.broker_properties import BrokerTls
 from airflow_provider_kafka_spark.testing.certificates import CertificateAuthority
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from airflow_provider_kafka_spark.testing.kerberos import Kdc
+from airflow_provider_kafka_spark.toolchain.jars import resolve
+from airflow_provider_kafka_spark.toolchain.spark_home import CONNECTOR_EXCLUDES, find_spark_home
 from tests.required_tools import needs_kdc
 
 pytestmark = [

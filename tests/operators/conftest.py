@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from airflow_provider_kafka_spark.core.protocol import JobRequest
-from airflow_provider_kafka_spark.hooks.runtime.spark_home import find_spark_home
+from airflow_provider_kafka_spark.toolchain.spark_home import find_spark_home
 from tests.in_process_jobs import in_process_spark as in_process_spark
 
 

@@ -34,12 +34,12 @@ from airflow_provider_kafka_spark.core.errors import (
 )
 from airflow_provider_kafka_spark.core.tokens.delegation_token import DelegationToken, TokenInfo
 from airflow_provider_kafka_spark.core.tokens.token_selection import TokenSelection
-from airflow_provider_kafka_spark.hooks import job_tokens
 from airflow_provider_kafka_spark.hooks.delegation_token import DelegationTokenHook
-from airflow_provider_kafka_spark.hooks.submission import spark_submission
+from airflow_provider_kafka_spark.operators import job_tokens
 from airflow_provider_kafka_spark.operators.available_now import KafkaToKafkaAvailableNowOperator
 from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
 from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
+from airflow_provider_kafka_spark.submission import spark_submission
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from tests.airflow_fakes import TaskInstance, TaskStateStore, task_context
 from tests.in_process_jobs import InProcessSpark

@@ -27,10 +27,10 @@ from airflow.sdk import BaseOperator, PokeReturnValue
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider_kafka_spark import operators, sensors
+from airflow_provider_kafka_spark.clients.kafka_jvm import KafkaJvm
 from airflow_provider_kafka_spark.core.errors import JobReportMissingError
 from airflow_provider_kafka_spark.core.protocol import JobReport
 from airflow_provider_kafka_spark.hooks.delegation_token import DelegationTokenHook
-from airflow_provider_kafka_spark.hooks.kafka_jvm import KafkaJvm
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.operators.available_now import KafkaToKafkaAvailableNowOperator
 from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator

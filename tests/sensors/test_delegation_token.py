@@ -13,9 +13,9 @@ from airflow.providers.standard.triggers.temporal import DateTimeTrigger
 from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, TaskDeferred
 
+from airflow_provider_kafka_spark.clients import kafka_jvm
 from airflow_provider_kafka_spark.core.tokens.delegation_token import TokenInfo
 from airflow_provider_kafka_spark.core.tokens.token_selection import TokenSelection
-from airflow_provider_kafka_spark.hooks import kafka_jvm
 from airflow_provider_kafka_spark.hooks.delegation_token import DelegationTokenHook
 from airflow_provider_kafka_spark.sensors.delegation_token import DelegationTokenExpirySensor
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker

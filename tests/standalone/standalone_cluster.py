@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from airflow_provider_kafka_spark.core.errors import LocalServiceError
-from airflow_provider_kafka_spark.hooks.runtime.child_environment import child_environment
-from airflow_provider_kafka_spark.hooks.runtime.java import find_java
-from airflow_provider_kafka_spark.hooks.runtime.spark_home import find_spark_home
 from airflow_provider_kafka_spark.testing.managed_server import ManagedServer
 from airflow_provider_kafka_spark.testing.owned_process import OwnedProcess
 from airflow_provider_kafka_spark.testing.ports import LOOPBACK
+from airflow_provider_kafka_spark.toolchain.child_environment import child_environment
+from airflow_provider_kafka_spark.toolchain.java import find_java
+from airflow_provider_kafka_spark.toolchain.spark_home import find_spark_home
 
 _DEPLOY = "org.apache.spark.deploy"
 #: Spark itself gives the files of a job the mode that the worker's mask lets it.

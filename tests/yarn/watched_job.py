@@ -10,7 +10,7 @@ import pytest
 
 from airflow_provider_kafka_spark.core.tokens.delegation_token import DelegationToken
 from airflow_provider_kafka_spark.hooks.delegation_token import DelegationTokenHook
-from airflow_provider_kafka_spark.hooks.submission.spark_submission import SparkSubmission
+from airflow_provider_kafka_spark.submission.spark_submission import SparkSubmission
 from tests.e2e.secret_search import Hit, SecretSearch, Seed
 
 

@@ -72,7 +72,7 @@ class ClientProperties:
 @dataclass(frozen=True, slots=True)
 class LoginFiles:
     """The contents of a connection's files and PEM texts, which
-    :mod:`~airflow_provider_kafka_spark.hooks.connection.files` reads on the worker, in the form that both clients
+    :mod:`~airflow_provider_kafka_spark.clients.connection.files` reads on the worker, in the form that both clients
     accept.
 
     :param ca_certificates: certificates (PEM) of the authorities that sign the brokers' certificates; empty for the

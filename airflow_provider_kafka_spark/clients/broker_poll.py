@@ -1,0 +1,138 @@
+"""Fetch the answers to the queries of any number of sensors in one round of requests. Nothing is committed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from confluent_kafka import KafkaException
+
+from airflow_provider_kafka_spark.clients.consumer_group import ConsumerGroup
+from airflow_provider_kafka_spark.clients.kafka_client import KafkaClient, is_transient
+from airflow_provider_kafka_spark.clients.topic_offsets import read_offsets
+from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerQuery, BrokerSnapshot
+from airflow_provider_kafka_spark.core.errors import (
+    BrokerAuthenticationError,
+    BrokerAuthorizationError,
+    BrokerError,
+    BrokerUnavailableError,
+    ConsumerGroupError,
+    KafkaSparkError,
+    UnknownTopicError,
+)
+from airflow_provider_kafka_spark.core.offset_range import TopicPartition
+
+Failures = dict[tuple[str, str], KafkaSparkError]
+
+
+def fetch_snapshot(client: KafkaClient, queries: Collection[BrokerQuery]) -> BrokerSnapshot:
+    """Send one request of each kind for all topics and partitions together, and one for each consumer group.
+
+    Checkpoints are not read here: see :func:`~airflow_provider_kafka_spark.state.checkpoint.read_checkpoint`.
+
+    :raises BrokerUnavailableError: if no broker answers within the time-out.
+    :raises BrokerAuthenticationError: if the login is refused.
+    :raises ConnectionConfigError: if the connection cannot be used.
+    """
+    wanted = set(queries)
+    client.forget_errors()
+    metadata = client.metadata()
+    names = frozenset(metadata.topics)
+    failures: Failures = {}
+    chosen = {query: query.selection.matching(names) for query in wanted}
+    topics = {name for found in chosen.values() for name in found}
+    not_listed = {name for query in wanted for name in query.topics or ()} - names
+    failures |= {("topic", name): refusal for name, refusal in client.unauthorized_topics(not_listed).items()}
+    for name in sorted(topics):
+        error = metadata.topics[name].error
+        if error is not None:
+            failures[("topic", name)] = client.to_error(
+                KafkaException(error), f"describing topic {name!r}", f"DESCRIBE on topic {name!r}"
+            )
+    partitions = [
+        TopicPartition(name, number)
+        for name in sorted(topics)
+        if ("topic", name) not in failures
+        for number in sorted(metadata.topics[name].partitions)
+    ]
+    vanished: set[str] = set()
+
+    def record(topic: str, error: KafkaSparkError) -> None:
+        if isinstance(error, UnknownTopicError):
+            # Deleted since the metadata was read.
+            vanished.add(topic)
+        elif isinstance(error, (BrokerUnavailableError, BrokerAuthenticationError)) and not is_transient(error):
+            # Not about this topic alone.
+            raise error
+        else:
+            failures[("topic", topic)] = error
+
+    # Commits first: on a live topic later requests return higher offsets, and a commit must not appear to be beyond the
+    # end.
+    committed = _commits(client, chosen, partitions, failures)
+    stamps: dict[str, set[int]] = {name: set() for name in topics}
+    for query, found in chosen.items():
+        for name in found:
+            stamps[name] |= query.timestamps
+    with_newest = {name for query, found in chosen.items() if query.newest for name in found}
+    offsets = read_offsets(client, partitions, stamps, with_newest, on_error=record)
+    with_configs = {name for query, found in chosen.items() if query.retention for name in found}
+    with_ids = {name for query, found in chosen.items() if query.identity for name in found}
+    ids, configs = _ids(client, with_ids), _configs(client, with_configs, failures)
+    return BrokerSnapshot(
+        cluster=offsets.cluster_state(sorted(topics - vanished), metadata.cluster_id, client.conn_id, ids, configs),
+        names=names - vanished,
+        newest=offsets.newest,
+        committed=committed,
+        failures=failures,
+    )
+
+
+def _commits(
+    client: KafkaClient,
+    chosen: Mapping[BrokerQuery, Collection[str]],
+    partitions: Collection[TopicPartition],
+    failures: Failures,
+) -> dict[str, Mapping[TopicPartition, int]]:
+    topics: dict[str, set[str]] = {}
+    for query, names in chosen.items():
+        if query.group_id is not None:
+            topics.setdefault(query.group_id, set()).update(names)
+    committed: dict[str, Mapping[TopicPartition, int]] = {}
+    away: BrokerUnavailableError | None = None
+    for group_id, names in sorted(topics.items()):
+        if away is not None:
+            failures[("group", group_id)] = away
+            continue
+        try:
+            committed[group_id] = ConsumerGroup(client, group_id).committed([p for p in partitions if p.topic in names])
+        except BrokerAuthenticationError:
+            raise
+        except (BrokerError, ConsumerGroupError) as error:
+            # An unavailable coordinator affects groups only, and costs one time-out. If all brokers are unavailable,
+            # the next request fails.
+            failures[("group", group_id)] = error
+            away = error if isinstance(error, BrokerUnavailableError) else None
+    return committed
+
+
+def _configs(client: KafkaClient, names: Collection[str], failures: Failures) -> dict[str, dict[str, str]]:
+    """The configurations of topics, as far as the login may read them."""
+    try:
+        return client.configs(sorted(names))
+    except UnknownTopicError as error:
+        # One was deleted since the metadata was read: the next round knows which.
+        failures |= {("topic", name): BrokerUnavailableError(str(error)) for name in names}
+        return {}
+
+
+def _ids(client: KafkaClient, names: Collection[str]) -> dict[str, str]:
+    """The ids of topics, as far as brokers return them."""
+    ids: dict[str, str] = {}
+    for name, future in client.describe_topics(names).items():
+        try:
+            topic = client.result(future, f"describing topic {name!r}")
+        except (BrokerAuthorizationError, UnknownTopicError):
+            continue
+        if topic.topic_id is not None:
+            ids[name] = str(topic.topic_id)
+    return ids

@@ -1,0 +1,138 @@
+"""The committed offsets of a consumer group without members."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import Future
+from typing import TypeVar
+
+import confluent_kafka
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException
+from confluent_kafka.admin import ConsumerGroupDescription
+
+from airflow_provider_kafka_spark.clients.kafka_client import KafkaClient
+from airflow_provider_kafka_spark.clients.permissions import check_operations
+from airflow_provider_kafka_spark.core.errors import BrokerError, BrokerUnavailableError, ConsumerGroupError
+from airflow_provider_kafka_spark.core.offset_range import TopicPartition
+
+T = TypeVar("T")
+
+#: Errors of a broker while the group's coordinator moves, or is created for the first group of a cluster.
+_MOVING = frozenset(
+    {
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    }
+)
+
+
+class ConsumerGroup:
+    """Offsets that are committed for lag monitors, and for sensors that wait for them.
+
+    :param client: to the group's cluster.
+    :param group_id: its name; it need not exist yet.
+    """
+
+    def __init__(self, client: KafkaClient, group_id: str) -> None:
+        self._client = client
+        self.group_id = group_id
+
+    def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """The committed offset of each partition that has one.
+
+        :raises BrokerError: if the broker does not return them.
+        """
+        if not partitions:
+            return {}
+        # It fails at once where the consumer would wait for its time-out: with a refused group or an unavailable
+        # broker.
+        self._describe()
+        asked = [confluent_kafka.TopicPartition(p.topic, p.partition) for p in sorted(partitions)]
+        try:
+            found = self._client.group_consumer(self.group_id).committed(asked, timeout=self._client.timeout)
+        except KafkaException as error:
+            raise self._client.to_error(
+                error, f"reading the offsets of group {self.group_id!r}", f"DESCRIBE on group {self.group_id!r}"
+            ) from error
+        self._refuse_errors(found, "got no offset")
+        return {TopicPartition(p.topic, p.partition): p.offset for p in found if p.offset >= 0}
+
+    def refuse_members(self) -> None:
+        """:raises ConsumerGroupError: if the group has members: their commits and ours would overwrite each other.
+        :raises BrokerAuthorizationError: if the login may not commit for it.
+        """
+        description = self._describe("READ")
+        check_operations(self._client, f"group {self.group_id!r}", description.authorized_operations, "READ")
+        if description.members:
+            clients = sorted({f"{member.client_id} at {member.host}" for member in description.members})
+            raise ConsumerGroupError(
+                f"The group {self.group_id!r} must have no members, since brokers take offsets of a group only from "
+                f"its members while it has any; it is {description.state.name} with {len(description.members)}: "
+                f"{', '.join(clients[:5])}. Name a group of its own for this, such as 'copy-of-orders'."
+            )
+
+    def check_commits(self) -> None:
+        """:raises BrokerAuthorizationError: if the login may not commit for the group."""
+        description = self._describe("READ")
+        check_operations(self._client, f"group {self.group_id!r}", description.authorized_operations, "READ")
+
+    def commit(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Commit offsets, forwards only: a commit at the offset or beyond stays unchanged.
+
+        :return: what was committed.
+        :raises ConsumerGroupError: naming every partition that was refused.
+        """
+        before = self.committed(list(offsets))
+        ahead = {p: offset for p, offset in sorted(offsets.items()) if offset > before.get(p, -1)}
+        if not ahead:
+            return {}
+        self.refuse_members()
+        request = ConsumerGroupTopicPartitions(
+            self.group_id, [confluent_kafka.TopicPartition(p.topic, p.partition, offset) for p, offset in ahead.items()]
+        )
+        answer: ConsumerGroupTopicPartitions = self._ask(
+            lambda: self._client.client.alter_consumer_group_offsets([request], request_timeout=self._client.timeout),
+            f"committing offsets of group {self.group_id!r}",
+            "READ",
+        )
+        self._refuse_errors(answer.topic_partitions or [], "did not take the offset")
+        return ahead
+
+    def _describe(self, operation: str = "DESCRIBE") -> ConsumerGroupDescription:
+        description: ConsumerGroupDescription = self._ask(
+            lambda: self._client.client.describe_consumer_groups(
+                [self.group_id], include_authorized_operations=True, request_timeout=self._client.timeout
+            ),
+            f"describing group {self.group_id!r}",
+            operation,
+        )
+        return description
+
+    def _ask(self, request: Callable[[], Mapping[str, Future[T]]], action: str, operation: str) -> T:
+        deadline = time.monotonic() + self._client.timeout
+        while True:
+            (future,) = request().values()
+            try:
+                return self._client.result(future, action, f"{operation} on group {self.group_id!r}")
+            except BrokerError as error:
+                cause = error.__cause__
+                code = cause.args[0].code() if isinstance(cause, KafkaException) else None
+                if code not in _MOVING:
+                    raise
+                if time.monotonic() >= deadline:
+                    raise BrokerUnavailableError(
+                        f"The group {self.group_id!r} had no coordinator within {self._client.timeout:.0f} s while "
+                        f"{action}: {error}"
+                    ) from error
+                time.sleep(0.2)
+
+    def _refuse_errors(self, partitions: Collection[confluent_kafka.TopicPartition], what: str) -> None:
+        # A group with members refuses partitions here, while the request itself succeeds.
+        refused = [f"{p.topic}[{p.partition}]: {p.error.str()}" for p in partitions if p.error is not None]
+        if refused:
+            raise ConsumerGroupError(
+                f"The group {self.group_id!r} {what} of {len(refused)} partitions: {'; '.join(refused[:10])}. If it "
+                "got members meanwhile, name a group of its own."
+            )

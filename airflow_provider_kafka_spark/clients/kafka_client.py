@@ -1,0 +1,279 @@
+"""Clients of a cluster, by confluent-kafka, and what any request to it needs. Nothing is committed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection
+from concurrent.futures import Future, TimeoutError
+from functools import cached_property
+from typing import Any, TypeVar
+
+import confluent_kafka
+from airflow.sdk import BaseHook
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType, TopicDescription
+
+from airflow_provider_kafka_spark.clients.connection.airflow_connection import aread_connection, read_connection
+from airflow_provider_kafka_spark.clients.connection.broker_failures import (
+    LEADER_ELECTION_ERRORS,
+    BrokerFailures,
+    code_of,
+    text_of,
+)
+from airflow_provider_kafka_spark.clients.managed_resource import ManagedResource
+from airflow_provider_kafka_spark.core.client_config import KafkaClientConfig
+from airflow_provider_kafka_spark.core.connection.faults import find_login_fault
+from airflow_provider_kafka_spark.core.errors import (
+    BrokerAuthorizationError,
+    BrokerError,
+    ConnectionConfigError,
+    UnknownTopicError,
+)
+
+T = TypeVar("T")
+
+
+class KafkaClient(ManagedResource, BaseHook):
+    """One connection to a Kafka cluster; every client is closed on leaving ``with``. Parameters as of ``KafkaHook``."""
+
+    conn_name_attr = "conn_id"
+    default_conn_name = "kafka_default"
+
+    def __init__(self, conn_id: str = default_conn_name, timeout: float = 30.0) -> None:
+        super().__init__()
+        self.conn_id = conn_id
+        self.timeout = timeout
+        self._answered = False
+        self._admin: AdminClient | None = None
+        self._group_consumers: dict[str, confluent_kafka.Consumer] = {}
+
+    def close(self) -> None:
+        """Close every client. Calling it again does nothing."""
+        while self._group_consumers:
+            self._group_consumers.popitem()[1].close()
+        # confluent-kafka closes an AdminClient when the last reference goes.
+        self._admin = None
+
+    async def load_config(self) -> None:
+        """Fetch the connection without blocking the event loop; :attr:`config` then has it.
+
+        :raises ConnectionConfigError: as :attr:`config`.
+        """
+        self.config = await aread_connection(self.conn_id)
+
+    @cached_property
+    def config(self) -> KafkaClientConfig:
+        """The connection, translated for both clients; its secrets are masked in logs.
+
+        :raises ConnectionConfigError: if the connection is missing or cannot be translated.
+        """
+        return read_connection(self.conn_id)
+
+    @cached_property
+    def failures(self) -> BrokerFailures:
+        """Errors that these clients got in the background."""
+        return BrokerFailures(self.config)
+
+    def group_consumer(self, group_id: str) -> confluent_kafka.Consumer:
+        """A consumer for a group's committed offsets, which never joins the group.
+
+        The AdminClient's request for them crashes the process by a segmentation fault while the group's coordinator
+        moves or is created (librdkafka issue 5040, seen with 2.16).
+        """
+        if group_id not in self._group_consumers:
+            self._group_consumers[group_id] = self._consumer(group_id)
+        return self._group_consumers[group_id]
+
+    def new_consumer(self, **settings: Any) -> confluent_kafka.Consumer:
+        """A consumer for partitions that are assigned; the caller closes it.
+
+        :param settings: of librdkafka.
+        """
+        return self._consumer("airflow-kafka-spark-reader", **settings)
+
+    def producer(self, transactional_id: str, timeout_ms: int) -> confluent_kafka.Producer:
+        """A new producer for transactions.
+
+        :param timeout_ms: of a transaction.
+        """
+        config = {
+            **self._client_settings(),
+            "transactional.id": transactional_id,
+            "transaction.timeout.ms": timeout_ms,
+        }
+        return self._made(lambda: confluent_kafka.Producer(config))
+
+    def _consumer(self, group_id: str, **settings: Any) -> confluent_kafka.Consumer:
+        """It joins no group: partitions are assigned, and nothing is committed automatically."""
+        config = {
+            **self._client_settings(),
+            "group.id": group_id,
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "auto.offset.reset": "error",
+            # Otherwise the end of a partition is an error.
+            "enable.partition.eof": False,
+            **settings,
+        }
+        return self._made(lambda: confluent_kafka.Consumer(config))
+
+    def _client_settings(self) -> dict[str, Any]:
+        # Without a logger librdkafka writes to the process's stderr, which Airflow shows as errors of the task.
+        return {
+            "socket.timeout.ms": int(self.timeout * 1000),
+            **self.config.librdkafka,
+            "error_cb": self.failures.add,
+            "logger": self.log,
+            "log_level": 2,
+        }
+
+    @property
+    def client(self) -> AdminClient:
+        """The one AdminClient.
+
+        :raises ConnectionConfigError: if librdkafka refuses the configuration.
+        """
+        if self._admin is None:
+            config = self._client_settings()
+            self._admin = self._made(lambda: AdminClient(config))
+        return self._admin
+
+    def _made(self, client: Callable[[], T]) -> T:
+        if self.config.unsupported_by_librdkafka:
+            raise ConnectionConfigError(
+                self.config.with_field_names(
+                    f"The connection {self.conn_id!r} cannot be used by the worker, which asks for offsets: "
+                    f"{self.config.unsupported_by_librdkafka}."
+                )
+            )
+        try:
+            return client()
+        except (KafkaException, ValueError, TypeError) as error:
+            said = text_of(error)
+            fault = find_login_fault(said)
+            reason = f"{fault} ({said})" if fault else f"{said}. Correct the property it names."
+            raise ConnectionConfigError(
+                self.config.with_field_names(
+                    f"The Extra of connection {self.conn_id!r} must be a configuration that librdkafka takes; it "
+                    f"refused it: {reason}"
+                )
+            ) from error
+
+    def forget_errors(self) -> None:
+        """Forget earlier errors of a long-lived client: they are not the cause of later failures."""
+        self.client.poll(0)
+        self.failures.forget()
+        self._answered = False
+
+    def metadata(self) -> Any:
+        """Cluster metadata. A refused login fails while waiting, before the time-out."""
+        if self._answered:
+            # Errors since the last request, while a job ran for hours, are not the cause of a failure now.
+            self.forget_errors()
+        client, began = self.client, time.monotonic()
+        deadline, wait = began + self.timeout, 0.5
+        while True:
+            asked = time.monotonic()
+            try:
+                metadata = client.list_topics(timeout=max(0.1, min(wait, deadline - asked)))
+            except KafkaException as error:
+                client.poll(0)
+                now = time.monotonic()
+                if now >= deadline or self.failures.is_final(now - began, self.timeout):
+                    raise self.to_error(error, "reading metadata") from error
+                if now - asked < wait:
+                    # The client fails at once if brokers are down; they may start again soon.
+                    time.sleep(0.1)
+                else:
+                    # The metadata of a large cluster take longer.
+                    wait *= 2
+            else:
+                self._answered = True
+                return metadata
+
+    def unauthorized_topics(
+        self, names: Collection[str], operation: str = "DESCRIBE"
+    ) -> dict[str, BrokerAuthorizationError]:
+        """The topics that are not listed because the login may not see them, each with the refusal.
+
+        :raises BrokerUnavailableError: if no broker answers within the time-out.
+        """
+        refusals: dict[str, BrokerAuthorizationError] = {}
+        for name, future in self.describe_topics(names).items():
+            try:
+                self.result(future, f"describing topic {name!r}", f"{operation} on topic {name!r}")
+            except BrokerAuthorizationError as refusal:
+                refusals[name] = refusal
+            except UnknownTopicError:
+                # The caller reports it.
+                continue
+            except BrokerError as error:
+                # Brokers also answer this for an illegal name. An outage or a refused login is not about the topic.
+                if type(error) is not BrokerError:
+                    raise
+        return refusals
+
+    def describe_topics(
+        self, names: Collection[str], *, permissions: bool = False
+    ) -> dict[str, Future[TopicDescription]]:
+        """Request topics by name, all in one request; :meth:`result` waits for each answer.
+
+        :param permissions: include the operations that the login is authorized for.
+        """
+        if not names:
+            return {}
+        return self.client.describe_topics(
+            confluent_kafka.TopicCollection(sorted(names)),
+            include_authorized_operations=permissions,
+            request_timeout=self.timeout,
+        )
+
+    def configs(self, topics: Collection[str]) -> dict[str, dict[str, str]]:
+        """Configurations, as far as the login may read them; a plan does not require them."""
+        if not topics:
+            return {}
+        resources = [ConfigResource(ResourceType.TOPIC, name) for name in topics]
+        configs: dict[str, dict[str, str]] = {}
+        for resource, future in self.client.describe_configs(resources, request_timeout=self.timeout).items():
+            try:
+                entries = self.result(future, f"reading the configuration of {resource.name!r}")
+            except BrokerAuthorizationError:
+                self.log.info(
+                    "No permission to read the configuration of topic %s; checks that need it are left out.",
+                    resource.name,
+                )
+                continue
+            configs[resource.name] = {name: entry.value for name, entry in entries.items() if entry.value is not None}
+        return configs
+
+    def result(self, future: Future[T], action: str, required_acl: str | None = None) -> T:
+        """Wait for an answer of the client.
+
+        :param action: of the request, for the message.
+        :param required_acl: the required permission, such as ``"READ on topic 'orders'"``.
+        :raises KafkaSparkError: by the name in the error tree that fits.
+        """
+        began = time.monotonic()
+        while True:
+            # librdkafka bounds the request itself; the margin only guards against a future that is never resolved.
+            left = began + self.timeout + 5 - time.monotonic()
+            try:
+                return future.result(timeout=left if self._answered else min(1.0, left))
+            except KafkaException as error:
+                raise self.to_error(error, action, required_acl) from error
+            except TimeoutError as error:
+                self.client.poll(0)
+                # Until a broker has answered, a refusal counts for all brokers.
+                if left <= 1.0 or self._answered or self.failures.is_final(time.monotonic() - began, self.timeout):
+                    raise self.to_error(error, action) from error
+
+    def to_error(
+        self, error: Exception, action: str, required_acl: str | None = None
+    ) -> BrokerError | UnknownTopicError:
+        """The failure as an error of this package."""
+        return self.failures.to_error(error, action, self.timeout, required_acl)
+
+
+def is_transient(error: Exception) -> bool:
+    """Whether a leader is only missing temporarily, as in a rolling restart or just after a topic was created."""
+    return code_of(error.__cause__) in LEADER_ELECTION_ERRORS

@@ -1,0 +1,124 @@
+"""The offsets of any number of partitions, in one request of each kind. Nothing is committed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+import confluent_kafka
+from confluent_kafka import IsolationLevel
+from confluent_kafka.admin import ListOffsetsResultInfo, OffsetSpec
+
+from airflow_provider_kafka_spark.clients.kafka_client import KafkaClient, is_transient
+from airflow_provider_kafka_spark.core.broker_state import ClusterState, PartitionState, TopicState
+from airflow_provider_kafka_spark.core.errors import BrokerError, KafkaSparkError, UnknownTopicError
+from airflow_provider_kafka_spark.core.offset_range import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class TopicOffsets:
+    """What brokers answered; a topic for which a request failed is left out.
+
+    :param now_ms: the worker's time before the first request, in ms since 1970.
+    :param states: of partitions.
+    :param first_at: the first offset at or after a time in ms, or None if there is none.
+    :param newest: the largest timestamp in ms, or None without records.
+    """
+
+    now_ms: int
+    states: Mapping[TopicPartition, PartitionState]
+    first_at: Mapping[tuple[TopicPartition, int], int | None]
+    newest: Mapping[TopicPartition, int | None]
+
+    def cluster_state(
+        self,
+        topics: Iterable[str],
+        cluster_id: str | None,
+        conn_id: str,
+        ids: Mapping[str, str],
+        configs: Mapping[str, Mapping[str, str]],
+    ) -> ClusterState:
+        """:param topics: those of the result; one without offsets has no partitions in it."""
+        partitions: dict[str, dict[int, PartitionState]] = {name: {} for name in topics}
+        for p, state in sorted(self.states.items()):
+            partitions[p.topic][p.partition] = state
+        return ClusterState(
+            cluster_id=cluster_id or "",
+            conn_id=conn_id,
+            now_ms=self.now_ms,
+            topics={
+                name: TopicState(name, ids.get(name), found, configs.get(name, {}))
+                for name, found in partitions.items()
+            },
+            first_at=self.first_at,
+        )
+
+
+def read_offsets(
+    client: KafkaClient,
+    partitions: Collection[TopicPartition],
+    timestamps: Mapping[str, Collection[int]],
+    newest: Collection[str] = (),
+    *,
+    on_error: Callable[[str, KafkaSparkError], None],
+    retry_seconds: float = 0.0,
+) -> TopicOffsets:
+    """Read the offsets of partitions.
+
+    :param timestamps: by topic, in ms since 1970: for each, the first offset at or after it is read.
+    :param newest: topics whose largest timestamp is read.
+    :param on_error: is called with the topic and its error; it raises, or the topic is left out.
+    :param retry_seconds: how long each request is sent again while a partition has no leader.
+    """
+    lost: set[str] = set()
+
+    def ask(
+        specs: Mapping[TopicPartition, OffsetSpec], isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
+    ) -> dict[TopicPartition, ListOffsetsResultInfo]:
+        found: dict[TopicPartition, ListOffsetsResultInfo] = {}
+        deadline = time.monotonic() + retry_seconds
+        while request := {
+            confluent_kafka.TopicPartition(p.topic, p.partition): spec
+            for p, spec in specs.items()
+            if p not in found and p.topic not in lost
+        }:
+            futures = client.client.list_offsets(request, isolation_level=isolation, request_timeout=client.timeout)
+            for place, future in futures.items():
+                p = TopicPartition(place.topic, place.partition)
+                try:
+                    found[p] = client.result(future, f"listing offsets of {p}", f"DESCRIBE on topic {p.topic!r}")
+                except (BrokerError, UnknownTopicError) as error:
+                    if not is_transient(error) or time.monotonic() >= deadline:
+                        on_error(p.topic, error)
+                        lost.add(p.topic)
+            if len(found) < len(specs):
+                time.sleep(min(0.2, retry_seconds))
+        return found
+
+    # The order matters on a live topic, where later requests return higher offsets. A window that is closed now
+    # stays closed. A record after the window that arrives after the end was fetched must not count. A last stable
+    # offset that is fetched after all ends does not look like an open transaction. The log's start comes last, to
+    # include what retention deletes meanwhile.
+    now_ms = int(time.time() * 1000)
+    end = ask(dict.fromkeys(partitions, OffsetSpec.latest()))
+    first_at: dict[tuple[TopicPartition, int], int | None] = {}
+    times = {name: sorted(set(of_topic), reverse=True) for name, of_topic in timestamps.items()}
+    # A request takes one time of each partition.
+    for i in range(max(map(len, times.values()), default=0)):
+        at = {p: times[p.topic][i] for p in partitions if i < len(times[p.topic])}
+        first = ask({p: OffsetSpec.for_timestamp(epoch_ms) for p, epoch_ms in at.items()})
+        first_at |= {(p, at[p]): answer.offset if answer.offset >= 0 else None for p, answer in first.items()}
+    latest = ask({p: OffsetSpec.max_timestamp() for p in partitions if p.topic in newest})
+    stable = ask(dict.fromkeys(partitions, OffsetSpec.latest()), IsolationLevel.READ_COMMITTED)
+    start = ask(dict.fromkeys(partitions, OffsetSpec.earliest()))
+    return TopicOffsets(
+        now_ms,
+        {
+            p: PartitionState(start[p].offset, stable[p].offset, end[p].offset)
+            for p in partitions
+            if p.topic not in lost
+        },
+        {(p, epoch_ms): offset for (p, epoch_ms), offset in first_at.items() if p.topic not in lost},
+        {p: answer.timestamp if answer.offset >= 0 else None for p, answer in latest.items() if p.topic not in lost},
+    )

@@ -1,0 +1,81 @@
+"""Check before a job starts that the login may write transactions, and remove what finished runs leave."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+from confluent_kafka import KafkaError, KafkaException
+
+from airflow_provider_kafka_spark.clients.connection.broker_failures import code_of, text_of
+from airflow_provider_kafka_spark.clients.consumer_group import ConsumerGroup
+from airflow_provider_kafka_spark.clients.kafka_client import KafkaClient
+from airflow_provider_kafka_spark.core.errors import BrokerAuthorizationError, BrokerError, KafkaSparkError, OptionError
+from airflow_provider_kafka_spark.core.run_identity import PREFIX
+
+_OTHERWISE = "Or pass delivery='at_least_once', which needs no transactions."
+_NO_TRANSACTIONS = frozenset(
+    {
+        KafkaError._TIMED_OUT,
+        KafkaError._UNSUPPORTED_FEATURE,
+        KafkaError.UNSUPPORTED_VERSION,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.INVALID_REPLICATION_FACTOR,
+    }
+)
+
+
+def check_transactions(client: KafkaClient, timeout_ms: int) -> None:
+    """Open a transactional producer, and write nothing.
+
+    :param client: to the target's cluster.
+    :param timeout_ms: of the job's transactions.
+    :raises BrokerAuthorizationError: naming the missing ACL.
+    :raises OptionError: if the brokers do not allow transactions of this length.
+    :raises BrokerError: if they do not support transactions.
+    """
+    where = f"{client.config.bootstrap_servers} (connection {client.conn_id!r})"
+    # A separate name, which fences no job, and which any login with the prefixed ACL may use.
+    producer = client.producer(f"{PREFIX}check", timeout_ms)
+    try:
+        producer.init_transactions(client.timeout)
+    except KafkaException as error:
+        code = code_of(error)
+        if code == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+            raise BrokerAuthorizationError(
+                f"The login of {where} needs WRITE on the transactional ids that begin with {PREFIX!r} (an ACL of the "
+                f"pattern type prefixed): the job writes exactly once. Grant it; docs/reference/permissions.md "
+                "lists what each "
+                f"task needs. {_OTHERWISE}"
+            ) from error
+        if code == KafkaError.INVALID_TRANSACTION_TIMEOUT:
+            raise OptionError(
+                f"transaction.max.timeout.ms of the brokers must be at least {timeout_ms:,}, the time-out of the job's "
+                f"transactions; {where} has less. Pass a smaller one, such as "
+                f"sink_options={{'kafka.transaction.timeout.ms': 30000}}. {_OTHERWISE}"
+            ) from error
+        if code in _NO_TRANSACTIONS:
+            raise BrokerError(
+                f"The brokers must have transactions, to write exactly once; {where} began none: {text_of(error)}. "
+                f"Check transaction.state.log.* of the brokers. {_OTHERWISE}"
+            ) from error
+        raise client.to_error(error, "beginning a transaction", f"WRITE on transactional ids {PREFIX}*") from error
+    try:
+        ConsumerGroup(client, f"{PREFIX}check").check_commits()
+    except BrokerAuthorizationError as error:
+        raise BrokerAuthorizationError(
+            f"The login of {where} needs READ on the groups that begin with {PREFIX!r} (an ACL of the pattern type "
+            f"prefixed): the job commits its progress there. Grant it; docs/reference/permissions.md lists what "
+            "each task needs. "
+            f"{_OTHERWISE}"
+        ) from error
+
+
+def remove_progress(client: KafkaClient, groups: Sequence[str]) -> None:
+    """Remove the groups of finished tasks, if the login may; otherwise they expire by themselves."""
+    if not groups:
+        return
+    futures = client.client.delete_consumer_groups(list(groups), request_timeout=client.timeout)
+    for future in futures.values():
+        with suppress(KafkaException, KafkaSparkError):
+            client.result(future, "removing a group")

@@ -1,0 +1,83 @@
+"""The parameters of a task's first try, which its retries carry out.
+
+Earlier deliveries belong to these parameters. Otherwise a list made from a set, or a template with the current time,
+would make each try a different run.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_provider_kafka_spark.core.errors import InvalidInputError, KafkaSparkError
+from airflow_provider_kafka_spark.state.run_state import TaskState, TryNumbers
+
+_KEY = "kafka_spark_requested"
+#: Maximum length of a parameter's value in a log line that compares two of them.
+_MOST_SHOWN_CHARACTERS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    try_numbers: TryNumbers
+    requested: Mapping[str, Any]
+
+
+class RequestStore:
+    """The parameters of the first try of this task instance, as they were rendered then.
+
+    :param task_id: of the operator.
+    """
+
+    def __init__(self, context: Mapping[str, Any], task_id: str) -> None:
+        self._store = TaskState(context, task_id)
+        self._task_id = task_id
+        self._try_numbers = TryNumbers.of(context)
+
+    def save(self, requested: Mapping[str, Any]) -> None:
+        """Remember them, before anything is submitted.
+
+        :param requested: plain JSON.
+        """
+        self._store.save(_KEY, _Request(self._try_numbers, requested))
+
+    def resume(self, requested: Callable[[], Mapping[str, Any]], log: Any) -> dict[str, Any]:
+        """Parameters by name; empty if nothing was submitted before, or the task was cleared since. Those that have
+        changed since then are logged.
+
+        :param requested: gives the parameters of this try.
+        :param log: a logger of :mod:`logging`, or Airflow's.
+        :raises InvalidInputError: if this try has called another operator with the same ``task_id``.
+        """
+        first = self._store.load(_KEY, _Request)
+        if first is None or self._try_numbers.is_cleared_since(first.try_numbers):
+            return {}
+        try:
+            now = requested()
+            changed = [
+                f"{name} was {_shortened(value)}, is now {_shortened(now.get(name))}"
+                for name, value in first.requested.items()
+                if now.get(name) != value
+            ]
+        except (KafkaSparkError, AttributeError, TypeError, ValueError) as error:
+            changed = [f"they are now malformed ({type(error).__name__}: {error})"]
+        if changed and first.try_numbers == self._try_numbers and self._try_numbers.try_number is not None:
+            raise InvalidInputError(
+                "task_id must be another for each operator that a task calls, such as 'copy_1' and 'copy_2'; got "
+                f"{self._task_id!r} a second time in this try, with other parameters. The state for a retry is stored "
+                "by task_id. Give each its own."
+            )
+        if changed:
+            log.warning(
+                "This retry uses the parameters of the first try of this run, although they have changed since: %s. "
+                "Clear the task to make a new plan with the current parameters.",
+                "; ".join(changed),
+            )
+        return dict(first.requested)
+
+
+def _shortened(value: object) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= _MOST_SHOWN_CHARACTERS else f"{text[:_MOST_SHOWN_CHARACTERS]}..."

@@ -1,0 +1,217 @@
+"""Prepare one run of ``spark-submit``: the author's submit options with those of this package, and the job's files."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from airflow_provider_kafka_spark.clients.kafka_jvm import kerberos_properties
+from airflow_provider_kafka_spark.core.errors import OptionError
+from airflow_provider_kafka_spark.core.handoff.file_names import CRASH_REPORT, LOGINS, REPORT
+from airflow_provider_kafka_spark.core.handoff.java_options import java_option
+from airflow_provider_kafka_spark.core.handoff.java_properties import format_properties
+from airflow_provider_kafka_spark.core.handoff.job_credentials import JobCredentials
+from airflow_provider_kafka_spark.core.handoff.paths import absolute_paths
+from airflow_provider_kafka_spark.core.handoff.secret_references import by_reference
+from airflow_provider_kafka_spark.core.handoff.tuning import is_small, local_defaults, spark_defaults
+from airflow_provider_kafka_spark.core.protocol import JobRequest
+from airflow_provider_kafka_spark.core.secrets import REDACTION
+from airflow_provider_kafka_spark.submission.job_files import (
+    copy_private,
+    job_script,
+    write_code,
+    write_private,
+    write_request,
+)
+from airflow_provider_kafka_spark.submission.spark_cluster import SparkCluster
+from airflow_provider_kafka_spark.submission.spark_properties import properties_of
+from airflow_provider_kafka_spark.toolchain.class_archive import ClassArchive
+from airflow_provider_kafka_spark.toolchain.java import find_java
+
+_DEFAULT_CONF = {
+    "spark.log.level": "WARN",
+    "spark.ui.showConsoleProgress": "false",
+    # A copy has no shuffle to adapt, and planning it takes some tenths of a second.
+    "spark.sql.adaptive.enabled": "false",
+}
+#: The working directory of the reading process: Kafka's client requires absolute paths, and those of driver and
+#: executors differ.
+_WORKING_FOLDER = "/proc/self/cwd"
+#: The first compiler alone starts a JVM in about 70 % of the time.
+_FIRST_COMPILER = "-XX:TieredStopAtLevel=1"
+#: For a driver with a local master. Its UI follows SPARK_LOCAL_IP only.
+_LOCAL_ENVIRONMENT = {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+
+
+@dataclass(frozen=True)
+class PreparedJob:
+    """The options and files of a job.
+
+    :param script: the file that ``spark-submit`` starts.
+    :param options: for the Spark provider's hook.
+    :param environment: of ``spark-submit``, in addition to what it inherits.
+    :param working_folder: where ``spark-submit`` runs, or None if it does not matter.
+    :param report_uri: where the job writes its report.
+    :param archive: class archive for the driver's JVM; stored if the job succeeds.
+    """
+
+    script: str
+    options: Mapping[str, Any]
+    environment: Mapping[str, str]
+    working_folder: str | None
+    report_uri: str
+    archive: ClassArchive | None
+
+
+def prepare_job(
+    cluster: SparkCluster, request: JobRequest, job: str, logins: JobCredentials, folder: Path
+) -> PreparedJob:
+    """Write the files of a job, and return its options.
+
+    :param request: ``report_uri`` and ``owner_pid`` are filled in here.
+    :param job: name of the module in ``jobs`` that runs.
+    :param logins: the logins of the request's options, for the files and Java properties that they need.
+    :param folder: readable by this user only, and removed after the job.
+    """
+    reports = cluster.report_folder
+    report_uri = f"{reports.rstrip('/')}/{request.run_id}-{time.time_ns()}.json" if reports else str(folder / REPORT)
+    referring, logins_file = _without_secrets(cluster, request, folder)
+    # A driver on this machine ends itself when its worker is gone.
+    owner = None if reports else os.getpid()
+    request_file = write_request(folder, replace(referring, report_uri=report_uri, owner_pid=owner))
+    options = submit_options(cluster, folder, request_file, logins, logins_file)
+    archive = _class_archive(cluster, options)
+    return PreparedJob(
+        script=str(job_script(job)),
+        options=options,
+        environment=_jvm_environment(cluster, request, archive, folder, logins),
+        working_folder=_working_folder(cluster, logins, logins_file, folder),
+        report_uri=report_uri,
+        archive=archive,
+    )
+
+
+def _without_secrets(cluster: SparkCluster, request: JobRequest, folder: Path) -> tuple[JobRequest, Path | None]:
+    """The request with references in place of secrets, and the file with the secrets, if there are any."""
+    file = folder / LOGINS
+    path = str(file) if cluster.is_local else f"{_WORKING_FOLDER}/{file.name}"
+    source, of_source = by_reference(request.source_options, path, "source")
+    sink, of_sink = by_reference(request.sink_options, path, "sink")
+    secrets = {**of_source, **of_sink}
+    if not secrets:
+        return request, None
+    if set(path) & set(":},"):
+        raise OptionError(
+            f"The path of the file that Kafka's Java client reads logins from must have no ':', ',' and '}}'; "
+            f"got {path!r}. Correct TMPDIR."
+        )
+    write_private(file, format_properties(secrets).encode())
+    return replace(request, source_options=source, sink_options=sink), file
+
+
+def submit_options(
+    cluster: SparkCluster, folder: Path, request_file: Path, logins: JobCredentials, logins_file: Path | None = None
+) -> dict[str, Any]:
+    """The submit options of one run: the author's, and those of this package."""
+    options = dict(cluster.submit_options)
+    if not cluster.is_local and not cluster.is_cluster_mode:
+        # spark-submit may run in the job's folder, so paths must be absolute.
+        options = absolute_paths(options, Path.cwd())
+    options["conf"] = {
+        **_DEFAULT_CONF,
+        **spark_defaults(),
+        **(_local_defaults(cluster, options, folder) if cluster.is_local else {}),
+        **REDACTION,
+        **cluster.required_conf,
+        **cluster.wait_conf,
+        **logins.spark_settings,
+        **(options.get("conf") or {}),
+    }
+    defined = " ".join(java_option(f"-D{name}={value}") for name, value in logins.system_properties.items())
+    if defined and not cluster.is_local:
+        options["conf"].update(_java_options(cluster, options, defined))
+    for name, value in cluster.connector_options.items():
+        options[name] = _joined(options.get(name), value, separator=":" if name == "driver_class_path" else ",")
+    options["py_files"] = _joined(options.get("py_files"), str(write_code(folder)))
+    travelling = [*logins.files, *([str(logins_file)] if logins_file and not cluster.is_local else [])]
+    if cluster.is_cluster_mode:
+        travelling.append(str(request_file))
+        options["application_args"] = [request_file.name]
+    else:
+        options["application_args"] = [str(request_file)]
+    if travelling:
+        options["files"] = _joined(options.get("files"), *travelling)
+    if cluster.is_local:
+        inherited = {name: value for name, value in _LOCAL_ENVIRONMENT.items() if name not in os.environ}
+        options["env_vars"] = {**inherited, **(options.get("env_vars") or {})}
+    return options
+
+
+def _local_defaults(cluster: SparkCluster, options: Mapping[str, Any], folder: Path) -> dict[str, str]:
+    """Defaults that the author's properties file does not set; ``conf`` would replace its values."""
+    in_file = properties_of(options.get("properties_file"), cluster.spark_home, os.environ)
+    return {name: value for name, value in local_defaults(str(folder)).items() if name not in in_file}
+
+
+def _joined(*lists: str | None, separator: str = ",") -> str:
+    return separator.join(filter(None, lists))
+
+
+def _java_options(cluster: SparkCluster, options: Mapping[str, Any], defined: str) -> dict[str, str]:
+    """Settings that pass ``defined`` to driver and executors on other machines, in addition to the options of ``conf``
+    and Spark's properties file.
+    """
+    conf, settings = options["conf"], {}
+    in_file = properties_of(options.get("properties_file"), cluster.spark_home, os.environ)
+    for role in ("driver", "executor"):
+        # Spark puts the default ones before the extra ones; the extra ones of conf would replace those of the file.
+        default, extra = f"spark.{role}.defaultJavaOptions", f"spark.{role}.extraJavaOptions"
+        name, given = (extra, conf[extra]) if conf.get(extra) else (default, conf.get(default, in_file.get(default)))
+        settings[name] = _joined(given, defined, separator=" ")
+    return settings
+
+
+def _class_archive(cluster: SparkCluster, options: Mapping[str, Any]) -> ClassArchive | None:
+    if not cluster.is_local:
+        return None
+    class_path = _joined(
+        options.get("driver_class_path"), options["conf"].get("spark.driver.extraClassPath"), separator=":"
+    )
+    archive = ClassArchive(find_java(cluster.spark_home.minimum_java), cluster.spark_home, class_path)
+    return archive if archive.is_wanted else None
+
+
+def _working_folder(
+    cluster: SparkCluster, logins: JobCredentials, logins_file: Path | None, folder: Path
+) -> str | None:
+    """A driver on this machine finds the files of a login by their base name, as executors on other machines do."""
+    if cluster.is_local or cluster.is_cluster_mode or not (logins.files or logins_file):
+        return None
+    for path in logins.files:
+        copy_private(path, folder)
+    return str(folder)
+
+
+def _jvm_environment(
+    cluster: SparkCluster, request: JobRequest, archive: ClassArchive | None, folder: Path, logins: JobCredentials
+) -> dict[str, str]:
+    """JVM options for the logins and a faster start, for the environment of ``spark-submit``.
+
+    Spark's launcher reads it in addition to ``spark.driver.extraJavaOptions``, which stays the author's.
+    """
+    properties = {**kerberos_properties(), **logins.system_properties}
+    options = [java_option(f"-D{name}={value}") for name, value in properties.items()]
+    # A JVM that crashes dumps its memory and its environment.
+    java = find_java(cluster.spark_home.minimum_java)
+    options += map(java_option, java.crash_options(str(folder / CRASH_REPORT)))
+    if not cluster.is_local:
+        return {"SPARK_SUBMIT_OPTS": " ".join(options)}
+    options += [_FIRST_COMPILER] if is_small(request.planned_offsets) else []
+    if archive is not None:
+        options.append(archive.jvm_options(folder))
+    return {"SPARK_SUBMIT_OPTS": " ".join(filter(None, options)), "SPARK_LAUNCHER_OPTS": _FIRST_COMPILER}

@@ -1,0 +1,320 @@
+"""The cluster, the Spark and the Kafka connector of a job. Nothing is started here."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from airflow.providers.apache.spark.hooks import spark_submit
+from airflow.providers.apache.spark.hooks.spark_submit import (
+    ALLOWED_SPARK_BINARIES,
+    DEFAULT_SPARK_BINARY,
+)
+from airflow.sdk import BaseHook
+from airflow.sdk.exceptions import AirflowNotFoundException
+
+from airflow_provider_kafka_spark.core.errors import ConnectionConfigError, OptionError, ReportLocationError
+from airflow_provider_kafka_spark.core.handoff.job_events import is_web_address
+from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE
+from airflow_provider_kafka_spark.core.secrets import without_user
+from airflow_provider_kafka_spark.submission.spark_properties import properties_of
+from airflow_provider_kafka_spark.toolchain.connector import PROVIDED, client_jars, connector_jars
+from airflow_provider_kafka_spark.toolchain.java import find_java
+from airflow_provider_kafka_spark.toolchain.settings import class_archive_enabled
+from airflow_provider_kafka_spark.toolchain.spark_home import SparkHome, find_spark_home
+
+#: Key in the Spark connection's Extra for the connector, instead of the operator's argument.
+_CONNECTOR_EXTRA = "kafka-connector"
+_REPORT_LOCATION_EXTRA = "report-location"
+#: Key in the Spark connection's Extra for the history server, and Spark's own property for it on YARN.
+HISTORY_SERVER_EXTRA = "history-server"
+_HISTORY_SERVER_PROPERTY = "spark.yarn.historyServer.address"
+_TEXT_EXTRAS = ("spark-binary", "deploy-mode", _CONNECTOR_EXTRA, _REPORT_LOCATION_EXTRA, HISTORY_SERVER_EXTRA)
+#: Properties that would submit a job to another cluster than the one that is queried for its end, and what sets them.
+_OF_THE_CONNECTION = {
+    "spark.master": "the host and port of the Spark connection",
+    "spark.submit.deployMode": "deploy_mode, or 'deploy-mode' in the Extra of the Spark connection",
+}
+#: Two tasks with the same records would only fence each other; a second driver would not find the request.
+_ONE_WRITER = {"spark.speculation": "false", "spark.yarn.maxAppAttempts": "1"}
+#: Without transactions, a repeated task writes its records again.
+_ONE_ATTEMPT = {"spark.task.maxFailures": "1"}
+#: Properties with which spark-submit exits before the job ends, and the submit options with which the Spark provider
+#: then polls for the end.
+_LEAVES_EARLY = {
+    "yarn": ("spark.yarn.submit.waitAppCompletion", "yarn_track_via_rm_api"),
+    "k8s": ("spark.kubernetes.submission.waitAppCompletion", "track_driver_via_k8s_api"),
+}
+
+
+class SparkCluster:
+    """A Spark connection and the author's submit options, parsed and checked.
+
+    :param spark_conn_id: a Spark connection, as the Spark provider has it.
+    :param kafka_connector: see :class:`~airflow_provider_kafka_spark.hooks.spark_job.SparkJobHook`.
+    :param report_location: likewise.
+    :param submit_options: likewise.
+    :param delivery: likewise.
+    """
+
+    def __init__(
+        self,
+        spark_conn_id: str,
+        *,
+        kafka_connector: str | None,
+        report_location: str | None,
+        submit_options: Mapping[str, Any],
+        delivery: str = EXACTLY_ONCE,
+    ) -> None:
+        self._runs_again = delivery == EXACTLY_ONCE
+        self.spark_conn_id = spark_conn_id
+        self.submit_options = submit_options
+        self._kafka_connector = kafka_connector
+        self._report_location = report_location
+
+    def check(self) -> None:
+        """Check everything that a submission needs, before anything is planned or started.
+
+        :raises ConnectionConfigError: if the Spark connection is missing, or leads to Kubernetes without the provider
+            for it.
+        :raises SparkSubmitNotFoundError: if there is no ``spark-submit``.
+        :raises JavaNotFoundError: if there is no Java, or one too old for this Spark.
+        :raises JarError: if the connector is unavailable or unreadable.
+        :raises ConnectionConfigError: if the address of the history server is invalid.
+        :raises ReportLocationError: in cluster mode, if no ``report_location`` is given.
+        :raises OptionError: if ``conf`` has settings that would write records twice, or ``[kafka_spark]`` wrong ones.
+        """
+        self._check_conf()
+        if self.master.startswith("spark://") and self.is_cluster_mode:
+            raise OptionError(
+                "deploy_mode='cluster' is not for a standalone cluster: Spark takes no Python application there. The "
+                f"master of connection {self.spark_conn_id!r} is {self.master!r}; use 'client'."
+            )
+        if self.master.startswith("k8s") and not hasattr(spark_submit, "kube_client"):
+            # The provider itself fails with a NameError.
+            raise ConnectionConfigError(
+                f"The master {self.master!r} of connection {self.spark_conn_id!r} needs "
+                "apache-airflow-providers-cncf-kubernetes on the worker, by which the Spark provider follows and "
+                "stops the driver. Install it."
+            )
+        home = self.spark_home
+        find_java(home.minimum_java)
+        self.connector_jars  # noqa: B018 - the jars are fetched here, before anything else happens
+        self.report_folder  # noqa: B018
+        self.history_server  # noqa: B018
+        if self.is_local:
+            class_archive_enabled()
+
+    @property
+    def required_conf(self) -> dict[str, str]:
+        """Spark properties that keep records from being written twice."""
+        return _ONE_WRITER if self._runs_again else {**_ONE_WRITER, **_ONE_ATTEMPT}
+
+    def check_obtains_tokens(self) -> None:
+        """Check that Spark itself obtains Kafka's delegation tokens on this cluster.
+
+        :raises OptionError: on a master other than YARN and Kubernetes, and for a proxy user: brokers issue tokens only
+            to the requesting principal (KIP-48), so Spark refuses that on the cluster.
+        """
+        if not self.master.startswith(("yarn", "k8s")):
+            raise OptionError(
+                "use_delegation_token='spark' needs YARN or Kubernetes, where Spark itself obtains tokens; the master "
+                f"of connection {self.spark_conn_id!r} is {self.master!r}. Use True: then the worker makes a token, "
+                "and it works everywhere."
+            )
+        proxy_user = self.submit_options.get("proxy_user")
+        if proxy_user:
+            raise OptionError(
+                f"use_delegation_token='spark' and proxy_user={proxy_user!r} cannot go together: a broker gives a "
+                "delegation token only to the requesting principal, so Spark obtains none for a proxy user. Leave "
+                "proxy_user out, or use True: then the token is that of the Kafka connection's login."
+            )
+
+    @property
+    def wait_conf(self) -> dict[str, str]:
+        """Settings for ``spark-submit`` to wait until the job has ended, whatever a properties file says; none if the
+        Spark provider polls for the end.
+        """
+        for kind, (key, follows) in _LEAVES_EARLY.items():
+            if self.is_cluster_mode and self.master.startswith(kind) and not self.submit_options.get(follows):
+                return {key: "true"}
+        return {}
+
+    @cached_property
+    def spark_home(self) -> SparkHome:
+        binary = self.submit_options.get("spark_binary") or self._extra.get("spark-binary") or DEFAULT_SPARK_BINARY
+        if binary not in ALLOWED_SPARK_BINARIES:
+            raise OptionError(
+                f"spark_binary must be one of {ALLOWED_SPARK_BINARIES}, as the Spark provider has it; got {binary!r}. "
+                "Its folder is found by SPARK_HOME or the PATH."
+            )
+        return find_spark_home(binary)
+
+    @property
+    def is_local(self) -> bool:
+        return re.fullmatch(r"local(\[.*\])?", self.master) is not None
+
+    @property
+    def is_cluster_mode(self) -> bool:
+        return (self.submit_options.get("deploy_mode") or self._extra.get("deploy-mode")) == "cluster"
+
+    @property
+    def manager(self) -> str | None:
+        """The manager that knows the application after the worker has died: ``"YARN"``, or ``"Kubernetes"`` in cluster
+        mode.
+        """
+        if self.master.startswith("yarn"):
+            return "YARN"
+        return "Kubernetes" if self.is_cluster_mode and self.master.startswith("k8s") else None
+
+    @cached_property
+    def report_folder(self) -> str | None:
+        """The folder of the report in cluster mode; None if driver and worker share a disk."""
+        if not self.is_cluster_mode:
+            return None
+        location = self._report_location or self._extra.get(_REPORT_LOCATION_EXTRA)
+        if not location:
+            raise ReportLocationError(
+                "In cluster mode the driver runs on another machine, so its report needs a report_location that both "
+                "sides reach, such as 's3a://bucket/reports' or 'hdfs:///reports'; got none (connection "
+                f"{self.spark_conn_id!r}). Pass report_location=, or put '{_REPORT_LOCATION_EXTRA}' in the "
+                "connection's Extra. The worker reads it through Airflow's ObjectStoragePath."
+            )
+        return str(location)
+
+    @cached_property
+    def history_server(self) -> str | None:
+        """Address of the history server; None if there is none, or Spark writes no event log for it."""
+        named = self._extra.get(HISTORY_SERVER_EXTRA)
+        address = str(named or self._spark_property(_HISTORY_SERVER_PROPERTY) or "").strip()
+        if not address or (self._spark_property("spark.eventLog.enabled") or "").strip().lower() != "true":
+            return None
+        # Spark's own property has no scheme.
+        address = (address if "://" in address else f"http://{address}").rstrip("/")
+        if is_web_address(address):
+            return address
+        if named is None:
+            # Spark replaces variables such as ${hadoopconf-...} in it; the worker cannot.
+            return None
+        raise ConnectionConfigError(
+            f"{HISTORY_SERVER_EXTRA!r} in the Extra of connection {self.spark_conn_id!r} must be an http or https "
+            f"address, such as 'http://history.example.com:18080'; got {without_user(str(named))!r}. Correct it."
+        )
+
+    def _spark_property(self, name: str) -> str | None:
+        """A property as ``spark-submit`` uses it: from ``conf``, or else from the properties file."""
+        value = (self.submit_options.get("conf") or {}).get(name)
+        return self._file_properties.get(name) if value is None else str(value)
+
+    @cached_property
+    def _file_properties(self) -> dict[str, str]:
+        environ = {**os.environ, **(self.submit_options.get("env_vars") or {})}
+        return properties_of(self.submit_options.get("properties_file"), self.spark_home, environ)
+
+    @cached_property
+    def connector_jars(self) -> list[Path]:
+        """The connector's jars; empty if the cluster has its own."""
+        wanted = self._wanted_connector
+        return [] if wanted == PROVIDED else connector_jars(wanted, lambda: self.spark_home)
+
+    @cached_property
+    def client_jars(self) -> list[Path]:
+        """The jars of Kafka's Java client on the worker: those of the job, or fetched if the cluster has its own.
+
+        :raises JarError: if they are unavailable.
+        """
+        return client_jars(self._wanted_connector, lambda: self.spark_home)
+
+    @property
+    def _wanted_connector(self) -> str | None:
+        wanted = self._kafka_connector or self._extra.get(_CONNECTOR_EXTRA)
+        if wanted is None and "spark-sql-kafka" in str(self.submit_options.get("packages") or ""):
+            return PROVIDED
+        return wanted
+
+    @property
+    def connector_options(self) -> dict[str, str]:
+        """The submit options that put the connector on the class path."""
+        paths = [str(jar) for jar in self.connector_jars]
+        if not paths:
+            return {}
+        # On one machine jars need not be sent, and --jars would copy each of them at every start.
+        return {"driver_class_path": ":".join(paths)} if self.is_local else {"jars": ",".join(paths)}
+
+    @cached_property
+    def _connection(self) -> Any:
+        try:
+            return BaseHook.get_connection(self.spark_conn_id)
+        except AirflowNotFoundException as error:
+            # The Spark provider would silently use master=yarn.
+            raise ConnectionConfigError(
+                f"The Spark connection {self.spark_conn_id!r} does not exist. Add it under Admin > Connections (type "
+                "'spark'), or set "
+                f'AIRFLOW_CONN_{self.spark_conn_id.upper()}=\'{{"conn_type": "spark", "host": "local[*]"}}\'.'
+            ) from error
+
+    @cached_property
+    def _extra(self) -> dict[str, Any]:
+        where = f"The Extra of the Spark connection {self.spark_conn_id!r}"
+        try:
+            extra = self._connection.extra_dejson
+        except RecursionError:
+            raise ConnectionConfigError(
+                f"{where} must be a JSON object; it is too deeply nested. Correct it."
+            ) from None
+        if not isinstance(extra, dict):
+            raise ConnectionConfigError(
+                f'{where} must be a JSON object such as {{"deploy-mode": "client"}}; got a {type(extra).__name__}. '
+                "Correct it."
+            )
+        for name in _TEXT_EXTRAS:
+            if not isinstance(extra.get(name, ""), (str, type(None))):
+                raise ConnectionConfigError(
+                    f"{where} must have a text for {name!r}; got a {type(extra[name]).__name__}. Correct it."
+                )
+        if extra.get("deploy-mode") not in (None, "", "client", "cluster"):
+            raise ConnectionConfigError(
+                f"{where} must have 'client' or 'cluster' for 'deploy-mode'; got {extra['deploy-mode']!r}. Correct it."
+            )
+        return extra
+
+    @property
+    def master(self) -> str:
+        """The master URL, as the Spark provider builds it."""
+        kind, host, port = self._connection.conn_type, str(self._connection.host or ""), self._connection.port
+        is_whole = kind == "spark" and host and ("://" in host or not port)
+        return (host if is_whole else f"{kind}://{host}") + (f":{port}" if port else "")
+
+    def _check_conf(self) -> None:
+        conf = {str(key): str(value) for key, value in (self.submit_options.get("conf") or {}).items()}
+        for key, instead in _OF_THE_CONNECTION.items():
+            if key in conf:
+                raise OptionError(
+                    f"conf must not set {key}={conf[key]!r}: how a job is submitted, polled and stopped follows from "
+                    f"{instead}. Set it there."
+                )
+        for key, needed in self.required_conf.items():
+            if conf.get(key, needed).strip().lower() != needed:
+                without = "" if self._runs_again else ", since delivery='at_least_once' has no transactions"
+                raise OptionError(
+                    f"conf must not set {key}={conf[key]!r}: records would be written by two at once, or "
+                    f"again{without}. Leave it out ({needed} is set), and let Airflow retry the task, which writes "
+                    "only what is missing."
+                )
+        for key, follows in _LEAVES_EARLY.values():
+            if conf.get(key, "").strip().lower() == "false" and not self.submit_options.get(follows):
+                raise OptionError(
+                    f"conf must not set {key}=false: spark-submit would leave before the job ends, and without its "
+                    f"report the task cannot be green. Leave it out, or pass {follows}=True, by which the job is "
+                    "followed without spark-submit."
+                )
+        attempts = re.fullmatch(r"local\[[^,\]]*,\s*(\d+)\s*\]", self.master)
+        if attempts and int(attempts[1]) > 1 and not self._runs_again:
+            raise OptionError(
+                f"The master {self.master!r} of connection {self.spark_conn_id!r} allows {attempts[1]} attempts for "
+                "each task, and a task that runs again writes its records again. Use 'local[N]'."
+            )

@@ -1,0 +1,306 @@
+"""Run ``spark-submit`` through the Spark provider's hook, with the fixes described below."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+from airflow.providers.apache.spark.hooks import spark_submit
+from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
+
+from airflow_provider_kafka_spark.core.errors import ConnectionConfigError
+from airflow_provider_kafka_spark.core.handoff.file_names import KEYTAB
+from airflow_provider_kafka_spark.core.handoff.job_events import JobEvent, JobStarted, take_event
+from airflow_provider_kafka_spark.core.handoff.shown_text import shown
+from airflow_provider_kafka_spark.submission.job_files import write_private
+from airflow_provider_kafka_spark.submission.spark_properties import secrets_by_file
+from airflow_provider_kafka_spark.toolchain.child_environment import child_environment, unset_airflow_env
+from airflow_provider_kafka_spark.toolchain.process_group import end_group
+from airflow_provider_kafka_spark.toolchain.spark_home import SparkHome
+
+OnEvent = Callable[[JobEvent], None]
+
+#: YARN's own 404, by the name of its exception; proxies and wrong addresses answer 404 too.
+_NOT_KNOWN = re.compile(r"returned HTTP 404\b.*NotFoundException", re.DOTALL)
+_YARN_ID = re.compile(r"application_\d+_\d+")
+#: Log lines of Spark and of YARN's client about the submission, both before the driver runs.
+_SUBMISSION = re.compile(rf"Submit(ting|ted) application ({_YARN_ID.pattern})\b")
+#: The first of a list of jars, and the rest.
+_JARS = re.compile(r"(--driver-class-path|--jars) ([^\s,:]*[,:])\S+")
+
+#: Maximum characters of a logged line; a driver's lines may quote records.
+_LONGEST_LINE = 4_000
+
+
+class _FirstInClusterMode:
+    """An id that the provider parses from every line of output: only the first one counts, and none in client mode.
+
+    In cluster mode the first lines are those of ``spark-submit``. Later lines, and all lines of a driver in client
+    mode, may quote records.
+    """
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._slot = f"{name}_kept"
+
+    def __get__(self, submission: SparkSubmission, owner: type) -> str | None:
+        return getattr(submission, self._slot, None)
+
+    def __set__(self, submission: SparkSubmission, found: str | None) -> None:
+        if found is not None and submission.is_cluster_mode and getattr(submission, self._slot, None) is None:
+            setattr(submission, self._slot, found)
+
+
+class SparkSubmission(SparkSubmitHook):
+    """The Spark provider's ``spark-submit`` in its own process group, with the job's events parsed from its output, and
+    without secrets in its arguments and environment.
+
+    :param folder: for secrets; readable by this user only, and removed after the job.
+    :param is_killed: whether the task has been killed.
+    :param event_token: of the request, which marks events in the output. None if no job is submitted.
+    :param environment: variables of the process, each put in front of the worker's own value.
+    """
+
+    _kubernetes_driver_pod = _FirstInClusterMode()
+    _kubernetes_application_id = _FirstInClusterMode()
+
+    def __init__(
+        self,
+        conn_id: str,
+        home: SparkHome,
+        on_event: OnEvent,
+        folder: Path,
+        *,
+        is_killed: Callable[[], bool],
+        event_token: str | None = None,
+        environment: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> None:
+        # Before the provider's constructor, which may write a keytab to the folder and sets the application's id.
+        self._folder = folder
+        self._submitted_id: str | None = None
+        super().__init__(conn_id=conn_id, **options)
+        self._home = home
+        self._process_environment: dict[str, str] = {}
+        self._environment = {
+            name: " ".join(filter(None, [value, os.environ.get(name)])) for name, value in (environment or {}).items()
+        }
+        self._on_event = on_event
+        self._is_killed = is_killed
+        self._event_token = event_token
+        self._started_id: str | None = None
+
+    @property
+    def application_id(self) -> str | None:
+        return self._started_id or self._yarn_application_id or self._kubernetes_application_id
+
+    @property
+    def is_cluster_mode(self) -> bool:
+        return bool(self._connection["deploy_mode"] == "cluster")
+
+    @property
+    def _yarn_application_id(self) -> str | None:
+        return self._submitted_id
+
+    @_yarn_application_id.setter
+    def _yarn_application_id(self, found: str | None) -> None:
+        """Ignore the provider's id: it parses any line, also one that quotes a record."""
+
+    @property
+    def log_tail(self) -> str:
+        return self._submit_log_tail
+
+    def on_kill(self) -> None:
+        if self._is_yarn_cluster_mode:
+            # First the client, so that nothing is submitted afterwards.
+            self.end()
+            if self._yarn_application_id:
+                self.kill_application(self._yarn_application_id)
+            return
+        if self._kubernetes_driver_pod:
+            # The provider deletes it only while spark-submit runs, which a timed-out task has already ended.
+            self.end()
+            self._delete_driver_pod()
+            self._run_post_submit_commands()
+            return
+        super().on_kill()
+        self.end()
+
+    def kill_application(self, application_id: str) -> None:
+        """Kill an application: on YARN by its ResourceManager's REST interface, on Kubernetes by deleting the driver's
+        pod, if a status was requested before.
+        """
+        if is_on_yarn(application_id):
+            # Without the REST interface the provider uses the `yarn` command, which a worker seldom has.
+            self._kill_yarn_application(application_id)
+        elif self._kubernetes_driver_pod:
+            self._delete_driver_pod()
+
+    def status_of(self, application_id: str) -> str | None:
+        """The status of an application, by YARN's ResourceManager, or by the phase of its driver's pod on Kubernetes.
+
+        :return: ``"SUCCEEDED"`` or ``"FAILED"`` for one that has ended (``"FAILED"`` if it was killed), ``"RUNNING"``
+            and similar before, None if it is unknown.
+        :raises ValueError: if the worker does not know YARN's address.
+        :raises RuntimeError: if the status is unavailable.
+        """
+        status = self._status_on_yarn if is_on_yarn(application_id) else self._status_on_kubernetes
+        return status(application_id)
+
+    def _status_on_yarn(self, application_id: str) -> str | None:
+        try:
+            return self.query_yarn_application_status(application_id)
+        except RuntimeError as error:
+            if _NOT_KNOWN.search(str(error)):
+                return None
+            raise
+
+    def _status_on_kubernetes(self, application_id: str) -> str | None:
+        selector = f"spark-app-selector={application_id},spark-role=driver"
+        try:
+            client = spark_submit.kube_client.get_kube_client()
+            found = client.list_namespaced_pod(self._connection["namespace"] or "default", label_selector=selector)
+        except Exception as error:
+            # Its client raises any error of its transport.
+            raise RuntimeError(f"{type(error).__name__}: {error}") from error
+        for pod in found.items:
+            self._kubernetes_driver_pod = pod.metadata.name
+            return str(pod.status.phase or "Pending").upper()
+        return None
+
+    def end(self) -> None:
+        """End all processes: driver and Python children share the group that ``spark-submit`` leads."""
+        if self._submit_sp is not None:
+            end_group(self._submit_sp.pid)
+
+    def submit(self, application: str = "", **kwargs: Any) -> str | None:
+        # The environment is filled while the command is built. By default the process would inherit the worker's.
+        driver_id = super().submit(application, env=self._process_environment, **kwargs)
+        # If spark-submit exits before the job ends, the provider's operator follows the job.
+        if self._should_track_yarn_application_via_rm_api() and self._yarn_application_id:
+            self._start_yarn_application_status_tracking(self._yarn_application_id)
+        elif self._should_track_driver_via_k8s_api():
+            self._poll_k8s_driver_via_api()
+        return driver_id
+
+    def _get_spark_binary_path(self) -> list[str]:
+        return [str(self._home.submit)]
+
+    def _build_spark_common_args(self) -> list[str]:
+        arguments = super()._build_spark_common_args()
+        self._process_environment.update(child_environment())
+        # Otherwise the script runs the `python3` on the PATH to find Spark, which may be another one.
+        self._process_environment["SPARK_HOME"] = str(self._home.jars.parent)
+        self._process_environment.update(self._environment)
+        self._process_environment.update({name: str(value) for name, value in (self._env or {}).items()})
+        self._env = None
+        return secrets_by_file(arguments, self._folder, self._home, self._process_environment)
+
+    def _mask_cmd(self, connection_cmd: str | list[str]) -> str:
+        # For the log only. The connector's dozen jars with their folders would fill the line.
+        return _JARS.sub(r"\1 \2...", super()._mask_cmd(connection_cmd))
+
+    def _build_track_driver_status_command(self) -> list[str]:
+        return unset_airflow_env(super()._build_track_driver_status_command())
+
+    def _build_spark_driver_kill_command(self) -> list[str]:
+        return unset_airflow_env(super()._build_spark_driver_kill_command())
+
+    def _create_keytab_path_from_base64_keytab(self, base64_keytab: str, principal: str | None) -> str:  # noqa: ARG002 - the provider's
+        # The provider leaves it in the temporary folder, readable by all users.
+        try:
+            keytab = base64.b64decode(base64_keytab)
+        except binascii.Error:
+            raise ConnectionConfigError(
+                f"The keytab in the Extra of the Spark connection {self._conn_id!r} must be base64; it is not. Put "
+                "there the output of `base64 <file>`."
+            ) from None
+        return str(write_private(self._folder / KEYTAB, keytab))
+
+    def _get_yarn_rm_base_url(self) -> str:
+        try:
+            return super()._get_yarn_rm_base_url()
+        except ValueError:
+            address = resource_manager_address({**os.environ, **(self._env_vars or {})})
+            if address is None:
+                raise
+            self._yarn_rm_base_url = address
+            return address
+
+    def _process_spark_submit_log(self, itr: Iterator[Any]) -> None:
+        # The process has just started; a kill a moment earlier found nothing to kill.
+        if self._is_killed():
+            self.on_kill()
+        super()._process_spark_submit_log(self._without_events(itr))
+
+    def _without_events(self, lines: Iterator[str]) -> Iterator[str]:
+        for line in lines:
+            text, event = (line, None) if self._event_token is None else take_event(line, self._event_token)
+            if text.strip() or event is None:
+                yield shown(text.rstrip("\n"), _LONGEST_LINE)
+            if isinstance(event, JobStarted):
+                self._announce(event)
+            elif event is not None:
+                self._on_event(event)
+            elif self._is_yarn_cluster_mode and (submission := _SUBMISSION.search(text)):
+                self._submitted_id = self._submitted_id or submission[2]
+                if submission[1] == "ted":
+                    self._announce_on_yarn(self._submitted_id)
+            elif self._kubernetes_application_id is not None:
+                self._announce(JobStarted(self._kubernetes_application_id, None))
+
+    def _announce(self, started: JobStarted) -> None:
+        """Only the first event counts: an application starts once."""
+        if self._started_id is None:
+            self._started_id = started.application_id
+            self._on_event(started)
+
+    def _announce_on_yarn(self, application_id: str) -> None:
+        page = self.yarn_page(application_id)
+        if page is None:
+            self.log.warning(
+                "No link to application %s, and no way to stop it from here: neither "
+                "'yarn_resourcemanager_webapp_address' in the Extra of connection %r nor yarn-site.xml names YARN's.",
+                application_id,
+                self._conn_id,
+            )
+        self._announce(JobStarted(application_id, page))
+
+    def yarn_page(self, application_id: str) -> str | None:
+        """The application's page on YARN, or None if the worker does not know YARN's address."""
+        try:
+            return f"{self._get_yarn_rm_base_url()}/cluster/app/{application_id}"
+        except ValueError:
+            return None
+
+
+def is_on_yarn(application_id: str) -> bool:
+    """Whether an application id is one of YARN."""
+    return _YARN_ID.fullmatch(application_id) is not None
+
+
+def resource_manager_address(environ: Mapping[str, str]) -> str | None:
+    """The ResourceManager's web address, as the Hadoop configuration of this worker has it."""
+    for variable in ("YARN_CONF_DIR", "HADOOP_CONF_DIR"):
+        site = Path(environ.get(variable, "")) / "yarn-site.xml"
+        if not environ.get(variable) or not site.is_file():
+            continue
+        properties = {
+            (item.findtext("name") or "").strip(): (item.findtext("value") or "").strip()
+            for item in ElementTree.parse(site).iter("property")  # noqa: S314 - the cluster's own configuration
+        }
+        secure = properties.get("yarn.http.policy") == "HTTPS_ONLY"
+        scheme, kind, port = ("https", "webapp.https.address", 8090) if secure else ("http", "webapp.address", 8088)
+        # If there are several, each of them redirects to the active one.
+        ids = [name.strip() for name in properties.get("yarn.resourcemanager.ha.rm-ids", "").split(",")]
+        for suffix in ("", *(f".{name}" for name in ids if name)):
+            address = properties.get(f"yarn.resourcemanager.{kind}{suffix}")
+            host = properties.get(f"yarn.resourcemanager.hostname{suffix}")
+            if address or host:
+                return f"{scheme}://{address or f'{host}:{port}'}"
+    return None

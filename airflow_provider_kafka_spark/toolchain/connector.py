@@ -1,0 +1,68 @@
+"""Sources of Spark's Kafka connector: fetched jars, a folder of jars, a Maven coordinate, or the cluster."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from airflow_provider_kafka_spark.core.errors import JarError
+from airflow_provider_kafka_spark.toolchain.jars import resolve
+from airflow_provider_kafka_spark.toolchain.spark_home import CONNECTOR_EXCLUDES, SparkHome, find_spark_home
+
+#: The connector is on the cluster's class path already.
+PROVIDED = "provided"
+_COORDINATE = re.compile(r"[^:/\s]+:[^:/\s]+:[^:/\s]+")
+
+
+def connector_jars(wanted: str | None, home: Callable[[], SparkHome] = find_spark_home) -> list[Path]:
+    """The connector's jars, kafka-clients among them.
+
+    :param wanted: None for those of the Spark in use, which are fetched once and cached; a folder or glob of jars; or a
+        Maven coordinate.
+    :param home: finds the Spark in use; called only if its version matters.
+    :raises SparkSubmitNotFoundError: if there is no Spark with a version.
+    :raises JarError: if they are unavailable or unreadable.
+    """
+    if wanted is None:
+        return resolve(home().connector_coordinates, excludes=CONNECTOR_EXCLUDES)
+    if _COORDINATE.fullmatch(wanted):
+        return resolve([wanted], excludes=CONNECTOR_EXCLUDES)
+    return _readable_jars(wanted)
+
+
+def client_jars(wanted: str | None, home: Callable[[], SparkHome] = find_spark_home) -> list[Path]:
+    """The jars of Kafka's Java client on this machine: the connector's, and those of Spark that an OAUTHBEARER login
+    needs.
+
+    :param wanted: as for :func:`connector_jars`; or ``"provided"``, where the cluster has its own: then those of the
+        Spark in use are fetched.
+    :raises SparkSubmitNotFoundError: if there is no Spark.
+    :raises JarError: as :func:`connector_jars`.
+    """
+    jars = home().jars
+    return [
+        *connector_jars(None if wanted == PROVIDED else wanted, home),
+        *(jar for name in ("core", "databind", "annotations") for jar in jars.glob(f"jackson-{name}-2*.jar")),
+    ]
+
+
+def _readable_jars(wanted: str) -> list[Path]:
+    path = Path(wanted)
+    found = path.glob("*") if path.is_dir() else path.parent.glob(path.name)
+    # A dangling link is reported as unreadable.
+    jars = sorted(jar for jar in found if jar.suffix == ".jar" and not jar.is_dir())
+    unreadable = [str(jar) for jar in jars if not os.access(jar, os.R_OK)]
+    if unreadable:
+        raise JarError(
+            f"The Kafka connector's jars must be readable by the worker; these are not: {unreadable}. Correct their "
+            "permissions."
+        )
+    if not any("spark-sql-kafka" in jar.name for jar in jars):
+        raise JarError(
+            "kafka_connector must be a folder or glob of jars with a spark-sql-kafka-0-10 jar among them, a Maven "
+            f"coordinate such as 'org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0', or 'provided'; got {wanted!r}, "
+            f"where there are {[jar.name for jar in jars]}."
+        )
+    return jars

@@ -1,0 +1,113 @@
+"""Promises of :mod:`~airflow_provider_kafka_spark.clients.broker_poll`: one round of requests for everybody, where
+one's trouble is not another's.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from uuid import uuid4
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from airflow_provider_kafka_spark.clients.broker_poll import fetch_snapshot
+from airflow_provider_kafka_spark.clients.consumer_group import ConsumerGroup
+from airflow_provider_kafka_spark.core.broker_state import PartitionState
+from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerQuery
+from airflow_provider_kafka_spark.core.errors import BrokerAuthorizationError, BrokerUnavailableError
+from airflow_provider_kafka_spark.core.offset_range import TopicPartition
+from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
+from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
+from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
+
+pytestmark = pytest.mark.broker
+
+NOON = 1_700_000_000_000
+
+
+@pytest.fixture
+def hook(kafka: KafkaBroker) -> Iterator[KafkaHook]:
+    with KafkaHook(timeout=20) as hook:
+        yield hook
+
+
+def test_everybody_gets_what_he_needs_in_one_round(kafka: KafkaBroker, topic: TopicFactory, hook: KafkaHook) -> None:
+    """Different topics, times and groups are asked for together."""
+    one, two = topic(2, suffix="one"), topic(suffix="two")
+    kafka.produce(one, [Record(value=b"v", partition=0, timestamp=NOON + i * 1000) for i in range(10)])
+    kafka.produce_transaction(two, [Record(value=b"v", timestamp=NOON)], commit=False)
+    kafka.delete_records(one, {0: 4})
+    group = f"group-{uuid4().hex[:8]}"
+    ConsumerGroup(hook, group).commit({TopicPartition(one, 0): 6})
+
+    snapshot = fetch_snapshot(
+        hook,
+        [
+            BrokerQuery((one,), timestamps=frozenset({NOON + 5500, NOON + 9001}), newest=True, identity=True),
+            BrokerQuery((two,), timestamps=frozenset({NOON})),
+            BrokerQuery(None, f"{one[:-3]}.*", retention=True),
+            BrokerQuery((one, two), group_id=group),
+            BrokerQuery(("nowhere",)),
+        ],
+    )
+
+    assert snapshot.topic(one).partitions == {0: PartitionState(4, 10, 10), 1: PartitionState(0, 0, 0)}
+    assert snapshot.topic(two).partitions == {0: PartitionState(0, 2, 2)}
+    assert snapshot.cluster.first_at == {
+        (TopicPartition(one, 0), NOON + 5500): 6,
+        (TopicPartition(one, 0), NOON + 9001): None,
+        (TopicPartition(one, 1), NOON + 5500): None,
+        (TopicPartition(one, 1), NOON + 9001): None,
+        (TopicPartition(two, 0), NOON): 0,
+    }
+    assert snapshot.newest == {TopicPartition(one, 0): NOON + 9000, TopicPartition(one, 1): None}
+    assert snapshot.group(group) == {TopicPartition(one, 0): 6}
+    assert snapshot.topic(one).topic_id
+    assert snapshot.topic(two).topic_id is None
+    assert "retention.ms" in snapshot.topic(one).config
+    assert snapshot.names >= {one, two}
+    assert "nowhere" not in snapshot.names
+    assert snapshot.failures == {}
+    assert abs(snapshot.now_ms - time.time() * 1000) < 60_000
+
+
+def test_an_open_transaction_shows(kafka: KafkaBroker, topic: TopicFactory, hook: KafkaHook) -> None:
+    name = topic()
+    kafka.produce(name, [Record(value=b"v")])
+    with kafka.open_transaction(name, [Record(value=b"open") for _ in range(3)]) as transaction:
+        assert fetch_snapshot(hook, [BrokerQuery((name,))]).topic(name).partitions == {0: PartitionState(0, 1, 4)}
+        transaction.commit()
+    assert fetch_snapshot(hook, [BrokerQuery((name,))]).topic(name).partitions == {0: PartitionState(0, 5, 5)}
+
+
+def test_what_a_login_may_not_see_fails_only_who_asks_for_it(
+    authorizing_broker: KafkaBroker, connection: Callable[..., None]
+) -> None:
+    """An unauthorized topic and an unauthorized group are separate failures; the rest of the round is returned."""
+    connection("kafka_sasl", extra=authorizing_broker.sasl_client_config("copier"))
+    with KafkaHook("kafka_sasl", timeout=20) as hook:
+        snapshot = fetch_snapshot(
+            hook, [BrokerQuery(("seen",)), BrokerQuery(("hidden", "nowhere")), BrokerQuery(("seen",), group_id="copy")]
+        )
+
+    assert snapshot.topic("seen").partitions == {0: PartitionState(0, 1, 1)}
+    with pytest.raises(BrokerAuthorizationError, match="'hidden'"):
+        snapshot.topic("hidden")
+    with pytest.raises(BrokerAuthorizationError, match="'copy'"):
+        snapshot.group("copy")
+    # Brokers answer an unauthorized login in the same way for missing and for existing topics.
+    assert set(snapshot.failures) == {("topic", "hidden"), ("topic", "nowhere"), ("group", "copy")}
+
+
+def test_a_long_lived_client_forgets_old_errors(kafka: KafkaBroker, topic: TopicFactory, hook: KafkaHook) -> None:
+    """What went wrong once is not named as the cause of something else later."""
+    name = topic()
+    fetch_snapshot(hook, [BrokerQuery((name,))])
+    hook.failures.add(KafkaError(KafkaError._AUTHENTICATION, "the identity provider was away"))
+
+    fetch_snapshot(hook, [BrokerQuery((name,))])
+
+    error = hook.to_error(KafkaException(KafkaError(KafkaError._TIMED_OUT)), "asking for something else")
+    assert isinstance(error, BrokerUnavailableError)
+    assert "identity provider" not in str(error)

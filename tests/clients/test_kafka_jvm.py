@@ -1,0 +1,343 @@
+"""The JVM of Kafka's Java client: what it inherits, and how the client reads logins."""
+
+from __future__ import annotations
+
+import logging
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import psutil
+import py4j.java_gateway
+import py4j.protocol
+import pytest
+from py4j.protocol import Py4JError, Py4JJavaError
+
+from airflow_provider_kafka_spark.clients import kafka_jvm
+from airflow_provider_kafka_spark.clients.connection.files import configure
+from airflow_provider_kafka_spark.clients.kafka_jvm import KafkaJvm
+from airflow_provider_kafka_spark.core.errors import (
+    BrokerAuthenticationError,
+    BrokerError,
+    BrokerUnavailableError,
+    ConnectionConfigError,
+    JavaStartError,
+    KafkaSparkError,
+)
+from airflow_provider_kafka_spark.core.handoff.java_properties import format_properties
+from airflow_provider_kafka_spark.core.handoff.secret_references import by_reference
+from airflow_provider_kafka_spark.testing.identity_provider import IdentityProvider
+from airflow_provider_kafka_spark.testing.kerberos import Kdc
+from tests.child_processes import children_with
+from tests.required_tools import needs_clock, needs_kdc
+
+
+def test_it_inherits_nothing_of_airflow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither its connections nor its variables and settings; what Java needs, it has."""
+    for name in ("AIRFLOW_CONN_KAFKA_DEFAULT", "AIRFLOW_VAR_KEY", "AIRFLOW__CORE__FERNET_KEY"):
+        monkeypatch.setenv(name, "s3cret")
+    monkeypatch.setenv("KRB5_CONFIG", "/krb5.conf")
+    before = {child.pid for child in psutil.Process().children()}
+
+    with KafkaJvm({"sasl.jaas.config": "s3cret"}, "a connection", timeout=10):
+        (jvm,) = (child for child in psutil.Process().children() if child.pid not in before)
+        environ, command = jvm.environ(), " ".join(jvm.cmdline())
+
+    assert "GatewayServer" in command
+    assert "s3cret" not in f"{environ} {command}"
+    assert {"KRB5_CONFIG": "/krb5.conf", "PATH": os.environ["PATH"]}.items() <= environ.items()
+
+
+def test_the_client_reads_what_options_refer_to(tmp_path: Path) -> None:
+    """With every character, lines and quotes among them, and from a folder whose name has a space."""
+    secrets = {
+        "kafka.sasl.jaas.config": 'M required password="a=b: #!\\"${x}\\\\ ünï 🔑 ";',
+        "kafka.ssl.keystore.key": "-----BEGIN PRIVATE KEY-----\nMII+/=\n-----END PRIVATE KEY-----\n",
+        "kafka.ssl.key.password": "=leading",
+    }
+    file = tmp_path / "a folder" / "logins"
+    file.parent.mkdir()
+    options, content = by_reference({"kafka.bootstrap.servers": "b:9092", **secrets}, str(file), "sink")
+    file.write_text(format_properties(content))
+
+    with KafkaJvm({}, "no connection", timeout=10) as jvm:
+        properties = jvm.java.java.util.HashMap()
+        for name, value in options.items():
+            properties.put(name.removeprefix("kafka."), value)
+        config = jvm.java.org.apache.kafka.clients.admin.AdminClientConfig(properties)
+        read = {name: str(config.getPassword(name.removeprefix("kafka.")).value()) for name in secrets}
+
+    # Kafka trims values of any source.
+    assert read == {name: value.strip() for name, value in secrets.items()}
+
+
+def test_no_other_file_can_be_referred_to(tmp_path: Path) -> None:
+    """Kafka's client itself keeps to the file of the job's logins."""
+    file, other = tmp_path / "logins", tmp_path / "other"
+    options, content = by_reference({"kafka.ssl.key.password": "of-the-job"}, str(file), "sink")
+    file.write_text(format_properties(content))
+    other.write_text("name=of-somebody-else")
+    options["kafka.client.id"] = f"${{file:{other}:name}}"
+
+    with KafkaJvm({}, "no connection", timeout=10) as jvm:
+        properties = jvm.java.java.util.HashMap()
+        for name, value in {**options, "kafka.bootstrap.servers": "b:9092"}.items():
+            properties.put(name.removeprefix("kafka."), value)
+        config = jvm.java.org.apache.kafka.clients.admin.AdminClientConfig(properties)
+        read = str(config.getPassword("ssl.key.password").value()), config.getString("client.id")
+
+    assert read == ("of-the-job", options["kafka.client.id"])
+
+
+def test_what_the_jvm_itself_says_is_no_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Settings for all JVMs of the machine may make it log to the stream that has the port and the secret."""
+    monkeypatch.setenv("JDK_JAVA_OPTIONS", "-Xlog:gc=info -Xlog:cds=info")
+    with KafkaJvm({}, "no connection", timeout=10) as jvm:
+        assert jvm.java.java.lang.Math.abs(-3) == 3
+
+
+def test_a_jvm_that_is_gone_is_named() -> None:
+    """Whichever call it was."""
+    with KafkaJvm({"bootstrap.servers": "127.0.0.1:1"}, "the broker", timeout=5) as jvm:
+        client = jvm.admin()
+        (child,) = children_with("py4j.GatewayServer")
+        child.kill()
+        # Not waited for, which would take its exit code.
+        while child.status() != psutil.STATUS_ZOMBIE:
+            time.sleep(0.01)
+        with pytest.raises(BrokerUnavailableError, match="no answer from Kafka's Java client") as gone:
+            jvm.admin()
+        assert "its JVM has ended (SIGKILL)" in str(gone.value)
+        assert "Errno" not in str(gone.value)
+        with (
+            pytest.raises(BrokerUnavailableError, match="Describing the cluster got no answer"),
+            jvm.translate_errors("describing the cluster"),
+        ):
+            client.describeCluster()
+
+
+def _kill_the_jvm() -> None:
+    (child,) = children_with("py4j.GatewayServer")
+    child.kill()
+    child.wait(5)
+
+
+def test_a_jvm_that_crashes_leaves_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Its memory and its arguments would be in the worker's working folder."""
+    monkeypatch.chdir(tmp_path)
+    limits = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (limits[1], limits[1]))
+    try:
+        with KafkaJvm({}, "no connection", timeout=5):
+            (child,) = children_with("py4j.GatewayServer")
+            child.send_signal(signal.SIGSEGV)
+            child.wait(30)
+    finally:
+        resource.setrlimit(resource.RLIMIT_CORE, limits)
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_jvm_that_goes_while_it_cleans_up_is_named() -> None:
+    """And not again by the exception after which it cleans up."""
+    with KafkaJvm({}, "the broker", timeout=5) as jvm:
+        number = jvm.java.java.lang.Integer
+        with (
+            pytest.raises(BrokerError, match=r'NumberFormatException: For input string: "x"\.$') as first,
+            jvm.translate_errors("creating"),
+        ):
+            number.parseInt("x")
+        try:
+            raise first.value
+        except BrokerError:
+            _kill_the_jvm()
+            with (
+                pytest.raises(BrokerUnavailableError, match="Expiring got no answer"),
+                jvm.translate_errors("expiring"),
+            ):
+                number.parseInt("1")
+
+
+def test_a_jvm_that_goes_with_what_it_threw_is_named() -> None:
+    """The exception itself is in the JVM."""
+    with KafkaJvm({}, "the broker", timeout=5) as jvm:
+        with pytest.raises(Py4JJavaError) as thrown:
+            jvm.java.java.lang.Integer.parseInt("x")
+        _kill_the_jvm()
+        with pytest.raises(BrokerUnavailableError, match="Creating got no answer"), jvm.translate_errors("creating"):
+            raise thrown.value
+
+
+def test_what_py4j_logs_of_a_jvm_that_is_gone_is_little(caplog: pytest.LogCaptureFixture) -> None:
+    """It logs the exception that is being handled, whose text it asks of the JVM, about which it logs again."""
+    logging.getLogger("py4j").setLevel(logging.INFO)
+    caplog.set_level(logging.INFO)
+
+    def ask(number: Any) -> None:
+        try:
+            number.parseInt("x")
+        finally:
+            _kill_the_jvm()
+
+    with (
+        KafkaJvm({}, "the broker", timeout=5) as jvm,
+        pytest.raises(BrokerUnavailableError),
+        jvm.translate_errors("creating"),
+    ):
+        ask(jvm.java.java.lang.Integer)
+    assert 0 < len(caplog.records) < 10
+
+
+def test_what_java_says_is_a_sentence_before_the_advice() -> None:
+    with KafkaJvm({"bootstrap.servers": "127.0.0.1:1"}, "the broker", timeout=1) as jvm:
+        with pytest.raises(BrokerUnavailableError, match=r"Call: listNodes\. Is the broker up, and"):
+            jvm.get(jvm.admin().describeCluster().clusterId(), "reading the cluster's id")
+        with pytest.raises(ConnectionConfigError, match=r"\w\. Correct the property it names\.$"):
+            jvm.admin({"bootstrap.servers": "no port"})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "how"),
+    [
+        pytest.param("JVM_OPTIONS", ("-Xms900t", "-Xmx900t"), "it ended", id="ends"),
+        pytest.param("START_SECONDS", 0.0, "it did not", id="too-slow"),
+    ],
+)
+def test_a_jvm_that_does_not_start_may_do_so_later(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: Any, how: str
+) -> None:
+    """The machine has no memory or no time for it now; that Java is there was looked at before."""
+    monkeypatch.setattr(kafka_jvm, name, value)
+    with pytest.raises(JavaStartError, match=how) as caught:
+        KafkaJvm({}, "the broker", timeout=5).__enter__()
+    assert caught.value.retriable
+    assert not children_with("py4j.GatewayServer")
+
+
+def _failed_login(extra: dict[str, Any], krb5_conf: Path | None = None) -> KafkaSparkError:
+    config = configure("kafka_login", {"bootstrap.servers": "127.0.0.1:1", "security.protocol": "SASL_SSL", **extra})
+    system = {**config.system_properties, **({"java.security.krb5.conf": str(krb5_conf)} if krb5_conf else {})}
+    # An identity provider is asked again for 10 seconds by default.
+    java = {**config.java, "sasl.login.retry.backoff.ms": "50", "sasl.login.retry.backoff.max.ms": "200"}
+    with (
+        KafkaJvm(java, "the broker", timeout=15, system_properties=system) as jvm,
+        pytest.raises(KafkaSparkError) as caught,
+    ):
+        jvm.admin()
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("is_up", "kind", "words"),
+    [
+        pytest.param(True, BrokerAuthenticationError, "The identity provider gave no token", id="refuses"),
+        pytest.param(False, BrokerUnavailableError, "The identity provider does not answer", id="is-away"),
+    ],
+)
+def test_an_identity_provider_that_is_away_may_come_back(is_up: bool, kind: type[KafkaSparkError], words: str) -> None:
+    """A broker that refuses the client does so again. The message is short, although Java's has a stack trace."""
+    with IdentityProvider({"copier": "s3cret"}) as provider:
+        extra = {
+            "sasl.mechanism": "OAUTHBEARER",
+            "sasl.oauthbearer.method": "oidc",
+            "sasl.oauthbearer.token.endpoint.url": provider.token_url,
+            "sasl.oauthbearer.client.id": "copier",
+            "sasl.oauthbearer.client.secret": "another",
+        }
+        if not is_up:
+            provider.stop()
+        error = _failed_login(extra)
+    assert type(error) is kind
+    assert words in str(error)
+    assert "keytab" not in str(error)
+    assert "\n" not in str(error)
+
+
+def _by_keytab(kdc: Kdc, keytab: Path) -> dict[str, Any]:
+    return {
+        "sasl.mechanism": "GSSAPI",
+        "sasl.kerberos.service.name": "kafka",
+        "sasl.kerberos.principal": kdc.principal("alice"),
+        "sasl.kerberos.keytab": str(keytab),
+    }
+
+
+@needs_kdc
+@pytest.mark.parametrize(
+    ("is_up", "kind", "words"),
+    [
+        pytest.param(True, BrokerAuthenticationError, "Kerberos does not know the principal", id="refuses"),
+        pytest.param(False, BrokerUnavailableError, "The Kerberos server (KDC)", id="is-away"),
+    ],
+)
+def test_a_kdc_that_is_away_may_come_back(tmp_path: Path, is_up: bool, kind: type[KafkaSparkError], words: str) -> None:
+    with Kdc() as kdc, Kdc() as other:
+        kdc.add_principal("alice")
+        (tmp_path / "alice.keytab").write_bytes(kdc.keytab("alice").read_bytes())
+        # The other has the same realm, and does not know her.
+        (tmp_path / "krb5.conf").write_bytes(other.krb5_conf.read_bytes())
+        if not is_up:
+            other.stop()
+        error = _failed_login(_by_keytab(kdc, tmp_path / "alice.keytab"), tmp_path / "krb5.conf")
+    assert type(error) is kind
+    assert words in str(error)
+
+
+@needs_kdc
+@needs_clock
+@pytest.mark.parametrize("ahead", [timedelta(minutes=10), -timedelta(minutes=10), -timedelta(days=3)], ids=str)
+def test_clocks_that_differ_are_named(ahead: timedelta) -> None:
+    """Whether the KDC's clock is fast or slow; Kerberos permits five minutes."""
+    with Kdc(clock_offset=ahead, preauthentication=True) as kdc:
+        began = time.monotonic()
+        error = _failed_login(_by_keytab(kdc, kdc.keytab("alice")), kdc.krb5_conf)
+    assert time.monotonic() - began < 30
+    assert type(error) is BrokerAuthenticationError
+    assert "KrbException: Clock skew too great (37) - PREAUTH_FAILED. The clocks of this machine" in str(error)
+    assert "Set the clocks of worker, broker and KDC by NTP." in str(error)
+
+
+_WORKER = """
+import time
+from airflow_provider_kafka_spark.clients.kafka_jvm import KafkaJvm
+with KafkaJvm({}, "no connection", timeout=10) as jvm:
+    print(jvm.java.java.lang.ProcessHandle.current().pid(), flush=True)
+    time.sleep(600)
+"""
+
+
+def test_the_jvm_of_a_killed_worker_ends() -> None:
+    with subprocess.Popen([sys.executable, "-c", _WORKER], stdout=subprocess.PIPE, text=True) as worker:
+        try:
+            assert worker.stdout is not None
+            jvm = psutil.Process(int(worker.stdout.readline()))
+            assert "py4j.GatewayServer" in jvm.cmdline()
+        finally:
+            worker.kill()
+    deadline = time.monotonic() + 10
+    while jvm.is_running() and jvm.status() != psutil.STATUS_ZOMBIE:
+        assert time.monotonic() < deadline, "the JVM outlived its worker by ten seconds"
+        time.sleep(0.1)
+
+
+def test_beside_pyspark_in_the_same_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PySpark takes every exception for one of its own JVM, and stumbles over it."""
+
+    def captured(*arguments: Any) -> Any:
+        try:
+            return py4j.protocol.get_return_value(*arguments)
+        except Py4JJavaError:
+            raise Py4JError("Method exceptionString([class SparkSession]) does not exist")  # noqa: B904 - as PySpark
+
+    monkeypatch.setattr(py4j.java_gateway, "get_return_value", captured)
+    with (
+        KafkaJvm({"bootstrap.servers": "no port"}, "the broker", timeout=5) as jvm,
+        pytest.raises(ConnectionConfigError, match=r"Invalid url in bootstrap\.servers"),
+    ):
+        jvm.admin()

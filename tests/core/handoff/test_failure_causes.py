@@ -1,0 +1,350 @@
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from airflow_provider_kafka_spark.core.errors import JobFailedError, KafkaSparkError, error_named
+from airflow_provider_kafka_spark.core.handoff.failure_causes import find_cause
+from airflow_provider_kafka_spark.core.protocol import JobRequest, StreamRequest, Transform
+
+_KNOWN = [
+    pytest.param(
+        "org.apache.spark.SparkNumberFormatException: [CAST_INVALID_INPUT] The value 'x' of the type \"STRING\" "
+        "cannot be cast",
+        "ExpressionError",
+        "try_cast",
+        id="expression-fails-on-the-data",
+    ),
+    pytest.param(
+        "java.lang.IllegalStateException: Cannot fetch offset 5. Some data may have been lost because they are not "
+        "available in Kafka any more",
+        "DataLossError",
+        "fail_on_data_loss=False",
+        id="data-loss",
+    ),
+    pytest.param(
+        "org.apache.kafka.clients.consumer.OffsetOutOfRangeException: Fetch position",
+        "DataLossError",
+        "retention",
+        id="offset-out-of-range",
+    ),
+    pytest.param(
+        "org.apache.kafka.common.errors.TimeoutException: Partition 7 of topic copy-3 with partition count 3 is not "
+        "present in metadata after 60000 ms.",
+        "TargetError",
+        "too few partitions",
+        id="partition-missing-in-target",
+    ),
+    pytest.param(
+        "org.apache.kafka.common.errors.TimeoutException: Topic copy-3 not present in metadata after 60000 ms.",
+        "BrokerUnavailableError",
+        "did not answer",
+        id="silent-target",
+    ),
+    pytest.param(
+        "org.apache.kafka.common.errors.TimeoutException: Timeout of 60000ms expired before the position for partition "
+        "orders-1 could be determined",
+        "BrokerUnavailableError",
+        "did not answer in time. A retry continues",
+        id="silent-source",
+    ),
+    pytest.param(
+        "org.apache.kafka.common.errors.RecordTooLargeException: The message is 9000000 bytes when serialized which "
+        "is larger than 8388608, which is the value of the max.request.size",
+        "TargetError",
+        "max.message.bytes",
+        id="record-too-large",
+    ),
+    pytest.param(
+        "org.apache.kafka.common.errors.InvalidTimestampException: Timestamp 1 of message is out of range",
+        "TargetError",
+        "message.timestamp",
+        id="timestamp-refused",
+    ),
+    pytest.param(
+        "org.apache.kafka.common.InvalidRecordException: One or more records have been rejected",
+        "TargetError",
+        "compacted",
+        id="record-refused",
+    ),
+    pytest.param(
+        "org.apache.kafka.common.errors.SaslAuthenticationException: Authentication failed: Invalid username or "
+        "password",
+        "BrokerAuthenticationError",
+        "credentials",
+        id="login-refused",
+    ),
+    pytest.param(
+        "org.apache.kafka.common.errors.SslAuthenticationException: SSL handshake failed",
+        "BrokerAuthenticationError",
+        "listener",
+        id="tls-refused",
+    ),
+    pytest.param(
+        "org.apache.kafka.common.errors.TopicAuthorizationException: Not authorized to access topics: [copy]",
+        "BrokerAuthorizationError",
+        "WRITE",
+        id="not-permitted",
+    ),
+    pytest.param(
+        "org.apache.spark.sql.AnalysisException: Failed to find data source: kafka. Please deploy",
+        "JarError",
+        "kafka_connector",
+        id="no-connector",
+    ),
+    pytest.param(
+        "java.lang.NoClassDefFoundError: org/apache/kafka/common/serialization/ByteArraySerializer",
+        "JarError",
+        "jars",
+        id="no-kafka-clients",
+    ),
+    pytest.param(
+        "java.lang.RuntimeException: null topic present in the data. Use the topic option",
+        "TargetError",
+        "target_topic_expr gave null",
+        id="null-topic",
+    ),
+    pytest.param(
+        "org.apache.spark.SparkIllegalArgumentException: [INVALID_URL] The url is invalid: x. SQLSTATE: 22P02",
+        "ExpressionError",
+        "try_cast",
+        id="another-class-of-data-exceptions",
+    ),
+    pytest.param(
+        "org.apache.spark.sql.kafka010.KafkaIllegalStateException: [KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE] Some "
+        "data may have been lost. SQLSTATE: 22000",
+        "DataLossError",
+        "fail_on_data_loss=False",
+        id="data-loss-is-no-data-exception",
+    ),
+    pytest.param(
+        "java.lang.IllegalStateException: RUN_TAKEN_OVER: task x must not write: nobody has the run.",
+        "RunTakenOverError",
+        "A later try",
+        id="another-driver-has-the-run",
+    ),
+    pytest.param(
+        "org.apache.kafka.common.errors.ProducerFencedException: There is a newer producer",
+        "RunTakenOverError",
+        "Nothing is written twice",
+        id="fenced",
+    ),
+    pytest.param("java.lang.StackOverflowError", "ExpressionError", "too deep", id="stack-overflow"),
+    pytest.param(
+        "java.lang.ArithmeticException: long overflow\n\tat org.apache.spark.sql.catalyst.util.SparkDateTimeUtils."
+        "millisToMicros(SparkDateTimeUtils.scala:100)",
+        "JobFailedError",
+        "timestamp is beyond",
+        id="timestamp-of-the-far-future",
+    ),
+    pytest.param(
+        "java.lang.IllegalStateException: The headers of record orders[0]@7 have a null key.\n\tat x.y(z.java:1)",
+        "ExpressionError",
+        "columns['headers']",
+        id="header-without-a-key",
+    ),
+    pytest.param(
+        "java.lang.IllegalArgumentException: Invalid partition: -1. Partition number should always be non-negative",
+        "ExpressionError",
+        "columns['partition']",
+        id="negative-partition",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "name", "advice"), _KNOWN)
+def test_names_a_known_failure(text: str, name: str, advice: str) -> None:
+    """What Spark and Kafka throw gets its name in the error tree, their own words, and what to do."""
+    trace = (
+        f"org.apache.spark.SparkException: Job aborted\n\tat org.apache.spark.X\nCaused by: {text}\n\tat java.Thread"
+    )
+    failure = find_cause(trace)
+
+    # A misspelt name would reach the worker as the default.
+    assert failure.error == name == error_named(name, KafkaSparkError).__name__
+    assert text.splitlines()[0][:100] in failure.message
+    assert "Job aborted" in failure.message
+    assert advice in failure.message
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "Some data may have been lost",
+        "1\nCaused by: org.apache.kafka.clients.consumer.OffsetOutOfRangeException: Some data may have been lost",
+        "org.apache.kafka.common.errors.TopicAuthorizationException: Not authorized to access topics: [copy]",
+        "Failed to find data source: kafka",
+        "Not authorized to access topics: [" * 10_000,
+        "\n'" * 100_000,
+        "Some data may have been lost " + "A" * 1_000_000,
+    ],
+    ids=["data-loss", "line-break", "permission", "jar", "unclosed-brackets", "many-lines", "huge"],
+)
+@pytest.mark.parametrize("kind", ["[CAST_INVALID_INPUT] The value", "[INVALID_URL] The url is invalid:"])
+def test_a_record_that_is_quoted_does_not_decide_the_cause(value: str, kind: str) -> None:
+    """Such advice as fail_on_data_loss=False would be its author's, and a huge one would fill the log."""
+    text = f"{kind} '{value}' is malformed. SQLSTATE: 22018\n== SQL (line 1, position 1) ==\nint(string(value))"
+    began = time.process_time()
+    failure = find_cause(f"{text}\nCaused by: org.apache.spark.SparkNumberFormatException: {text}")
+    assert failure.error == "ExpressionError"
+    assert time.process_time() - began < 2
+    assert len(failure.message) < 3_000
+
+
+def test_control_characters_of_a_record_are_escaped() -> None:
+    """A terminal would obey them."""
+    failure = find_cause("[CAST_INVALID_INPUT] The value '\x1b[2J\x9b31m\u202e\x00' of the type")
+    assert r"'\x1b[2J\x9b31m\u202e\x00'" in failure.message
+
+
+_TOPIC = "org.apache.kafka.common.errors.TopicAuthorizationException: Not authorized to access topics: [{}]"
+_CLUSTER = "org.apache.kafka.common.errors.ClusterAuthorizationException: Cluster authorization failed."
+_GROUP = "org.apache.kafka.common.errors.GroupAuthorizationException: Not authorized to access group: mine"
+
+
+def request(
+    *, is_retry: bool = False, topic_expr: str | None = None, stream: bool = False, **transform: Any
+) -> JobRequest:
+    topic = None if topic_expr is not None else "copy"
+    planned = ("orders:0:0:10", "returns:0:0:10")
+    order = StreamRequest("id", planned, {}, "{}", "file:/c", "", -1, "file:/lock", "task")
+    return JobRequest(
+        run_id="run",
+        plan_digest="digest",
+        ranges=() if stream else planned,
+        spans=(),
+        transform=Transform(topic=topic, topic_expr=topic_expr, **transform),
+        source_options={},
+        sink_options={},
+        report_uri="",
+        is_retry=is_retry,
+        stream=order if stream else None,
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "asked", "needs"),
+    [
+        pytest.param(
+            _TOPIC.format("orders"), request(), "The login of the source needs READ on topic 'orders'.", id="source",
+        ),
+        pytest.param(
+            _TOPIC.format(
+                "orders"
+            ), request(stream=True), "The login of the source needs READ on topic 'orders'.", id="stream"
+        ),
+        pytest.param(
+            _TOPIC.format("orders, returns"),
+            request(),
+            "The login of the source needs READ on topic 'orders'. The login of the source needs READ on topic "
+            "'returns'.",
+            id="two-topics",
+        ),
+        pytest.param(
+            _TOPIC.format("copy"),
+            request(),
+            "The login of the target needs WRITE on topic 'copy'. If it has that, it needs READ too: a Spark task "
+            "failed",
+            id="target",
+        ),
+        pytest.param(
+            _TOPIC.format("copy"),
+            request(is_retry=True),
+            "The login of the target needs WRITE on topic 'copy', and READ, since this is a retry",
+            id="read-back",
+        ),
+        pytest.param(
+            _TOPIC.format("copy"),
+            request(is_retry=True, provenance_headers=False),
+            "The login of the target needs WRITE on topic 'copy'.",
+            id="nothing-is-read-back",
+        ),
+        pytest.param(
+            _TOPIC.format("orders_copy"),
+            request(topic_expr="concat(topic, '_copy')"),
+            "The login of the target needs WRITE on topic 'orders_copy'.",
+            id="target-by-expression",
+        ),
+        pytest.param(
+            _CLUSTER, request(), "The login of the target needs WRITE on topic 'copy'.", id="no-topic-to-write-to",
+        ),
+        pytest.param(
+            _CLUSTER, request(topic_expr="x"), "WRITE on every topic that target_topic_expr leads to",
+            id="none-by-expression",
+        ),
+        pytest.param(_GROUP, request(), "The login of the source needs READ on group 'mine'.", id="group"),
+        pytest.param(
+            _TOPIC.format("t"), None, "READ (if it is the source's) or WRITE (if it is the target's) on topic 't'",
+            id="unknown-job",
+        ),
+    ],
+)  # fmt: skip
+def test_a_lacking_permission_is_named(said: str, asked: JobRequest | None, needs: str) -> None:
+    """Kafka's client names the topic; whose login needs which operation on it follows from what the job was to do."""
+    failure = find_cause(f"org.apache.spark.SparkException: Job aborted\nCaused by: {said}\n", asked)
+
+    assert failure.error == "BrokerAuthorizationError"
+    assert said in failure.message
+    assert needs in failure.message
+    assert "docs/reference/permissions.md" not in failure.message
+
+
+def test_an_unknown_failure_may_be_retried() -> None:
+    """What nobody recognises keeps its words and may be worth another try."""
+    failure = find_cause("java.lang.RuntimeException: disk full\n\tat java.Thread")
+
+    assert failure.error == "JobFailedError"
+    assert failure.message == "java.lang.RuntimeException: disk full"
+    assert error_named(failure.error, KafkaSparkError) is JobFailedError
+    assert JobFailedError.retriable
+
+
+def test_the_message_has_no_stack() -> None:
+    """Two lines and the innermost two causes, each once, each of bounded length."""
+    causes = "\n".join(f"Caused by: cause {i}\n\tat frame.{i}\n\t... 12 more" for i in range(5))
+
+    message = find_cause(f"first line\n\nsecond {'x' * 5000}\nthird line\n{causes}\nCaused by: cause 4").message
+
+    assert message.startswith("first line | second xxx")
+    assert message.endswith(" | cause 4")
+    assert "frame" not in message
+    assert "third line" not in message
+    assert len(message) < 1_300
+
+
+@pytest.mark.parametrize("text", ["", "\n\n", "\tat java.Thread\n"])
+def test_a_failure_without_words_is_a_failure(text: str) -> None:
+    """There is always a message."""
+    assert find_cause(text).message == "no message"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[Errno 111] Connection refused",
+        "[Errno 104] Connection reset by peer",
+        "[Errno 32] Broken pipe",
+        "Answer from Java side is empty",
+        "An error occurred while calling o47.count",
+        "Py4JJavaError",
+    ],
+)
+def test_a_jvm_that_is_gone_is_named(text: str) -> None:
+    """Of its end Python learns no more than this."""
+    failure = find_cause(text)
+
+    assert failure.error == "JobFailedError"
+    assert failure.message.startswith(f"{text} -- The driver's JVM ended while the job ran")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "An error occurred while calling o47.count.\n: java.net.ConnectException: Connection refused",
+        "Job aborted\nCaused by: java.net.SocketException: Broken pipe",
+    ],
+)
+def test_what_java_says_of_connections_is_not_the_end_of_its_jvm(text: str) -> None:
+    assert "JVM" not in find_cause(text).message

@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_provider_kafka_spark.core.handoff.job_events import (
+    JobEvent,
+    JobProgress,
+    JobStarted,
+    format_event,
+    is_web_address,
+    take_event,
+)
+
+_COUNTS = st.integers(0, 2**63 - 1)
+_EVENTS = st.builds(JobStarted, st.text(), st.none() | st.text()) | st.builds(
+    JobProgress, _COUNTS, _COUNTS, st.floats(0, 1e9)
+)
+
+
+_TOKEN = "0123456789abcdef"
+
+
+@given(_EVENTS)
+def test_an_event_reads_back(event: JobEvent) -> None:
+    """The worker learns what the driver said, but for what cannot be a link."""
+    before, taken = take_event(format_event(event, _TOKEN), _TOKEN)
+
+    assert before == ""
+    if isinstance(event, JobStarted) and event.ui_url is not None and not is_web_address(event.ui_url):
+        event = replace(event, ui_url=None)
+    assert taken == event
+
+
+@given(_EVENTS)
+def test_an_event_without_the_token_is_none(event: JobEvent) -> None:
+    """Without the token an event cannot be forged."""
+    for token in ("", "0123456789abcdeF", f"{_TOKEN}0"):
+        line = format_event(event, token)
+        assert take_event(line, _TOKEN) == (line.replace(_TOKEN, "***"), None)
+
+
+@pytest.mark.parametrize(
+    ("address", "is_link"),
+    [
+        pytest.param("http://driver:4040", True, id="driver"),
+        pytest.param("https://rm.example.com:8090/cluster/app/application_1_1", True, id="manager"),
+        pytest.param("http://[::1]:4040/", True, id="ipv6"),
+        pytest.param("javascript:alert(1)", False, id="javascript"),
+        pytest.param("file:///etc/passwd", False, id="file"),
+        pytest.param("//evil.example", False, id="no-scheme"),
+        pytest.param("http://driver:4040@evil.example/", False, id="user"),
+        pytest.param("http://driver\\@evil.example/", False, id="backslash"),
+        pytest.param("http://driver:4040/\n", False, id="line-break"),
+        pytest.param("http://driver:4040/ x", False, id="space"),
+        pytest.param("http://dr\u0456ver:4040/", False, id="unicode"),
+    ],
+)
+def test_a_link_is_http(address: str, is_link: bool) -> None:
+    """Anything else is left out of the event; the application's id stays known."""
+    event = JobStarted("local-1", address)
+
+    taken = take_event(format_event(event, _TOKEN), _TOKEN)[1]
+
+    assert taken == (event if is_link else JobStarted("local-1", None))
+
+
+@given(_EVENTS)
+def test_an_event_is_one_line(event: JobEvent) -> None:
+    """Output is read line by line, so no text in an event may break its line."""
+    assert len(format_event(event, _TOKEN).splitlines()) == 1
+
+
+_STARTED = format_event(JobStarted("local-1", None), _TOKEN)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param("", id="empty"),
+        pytest.param("25/11/20 09:00:00 INFO SparkContext: Running Spark version 4.0.1", id="sparks-log"),
+        pytest.param(_STARTED[:-5], id="cut-off"),
+        pytest.param(_STARTED + _STARTED, id="two-run-together"),
+        pytest.param(_STARTED.replace("started", "stopped"), id="unknown-kind"),
+        pytest.param(_STARTED.replace("ui_url", "colour"), id="unknown-field"),
+        pytest.param(_STARTED.replace('"ui_url": null', '"x": 1'), id="field-missing"),
+        pytest.param(_STARTED.split("{")[0] + "[1]", id="a-list"),
+        pytest.param(_STARTED.split("{")[0] + "null", id="null"),
+        pytest.param(_STARTED.split("{")[0] + "{}", id="no-kind"),
+        pytest.param(_STARTED.split("{")[0] + '{"event": ["started"]}', id="kind-a-list"),
+    ],
+)
+def test_anything_else_is_no_event(line: str) -> None:
+    """Spark's own log and damaged lines are passed over, never an error; what goes to the log has no token."""
+    assert take_event(line, _TOKEN) == (line.replace(_TOKEN, "***"), None)
+
+
+def test_an_event_may_follow_on_an_unfinished_line() -> None:
+    """Java and Python write to the same pipe."""
+    assert take_event("INFO half a li" + _STARTED, _TOKEN) == ("INFO half a li", JobStarted("local-1", None))
+
+
+_PROGRESS = {"event": "progress", "records": 1, "planned": 2, "seconds": 3.0}
+_HUGE = 10**400
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        pytest.param({**_PROGRESS, "planned": "two"}, id="word-for-a-number"),
+        pytest.param({**_PROGRESS, "records": "1"}, id="number-as-text"),
+        pytest.param({**_PROGRESS, "records": None}, id="null"),
+        pytest.param({**_PROGRESS, "planned": True}, id="boolean"),
+        pytest.param({**_PROGRESS, "seconds": False}, id="boolean-seconds"),
+        pytest.param({**_PROGRESS, "seconds": [3.0]}, id="list"),
+        pytest.param({**_PROGRESS, "records": 1.5}, id="half-a-record"),
+        pytest.param({**_PROGRESS, "planned": 2.0}, id="fraction-planned"),
+        pytest.param({**_PROGRESS, "records": -1}, id="negative"),
+        pytest.param({**_PROGRESS, "records": float("-inf")}, id="infinity-records"),
+        pytest.param({**_PROGRESS, "seconds": float("inf")}, id="infinity"),
+        pytest.param({**_PROGRESS, "seconds": float("nan")}, id="not-a-number"),
+        pytest.param({**_PROGRESS, "records": _HUGE}, id="more-records-than-a-float-holds"),
+        pytest.param({**_PROGRESS, "seconds": _HUGE}, id="more-seconds-than-a-float-holds"),
+        pytest.param({"event": "started", "application_id": 5, "ui_url": None}, id="application-a-number"),
+        pytest.param({"event": "started", "application_id": None, "ui_url": None}, id="application-null"),
+        pytest.param({"event": "started", "application_id": "a", "ui_url": 4040}, id="address-a-number"),
+        pytest.param({"event": "started", "application_id": "a", "ui_url": ["u"]}, id="address-a-list"),
+    ],
+)
+def test_an_event_with_fields_of_other_types_is_no_event(fields: dict[str, object]) -> None:
+    """A damaged line cannot stop the thread that follows the log."""
+    assert take_event(_STARTED.split("{")[0] + json.dumps(fields), _TOKEN)[1] is None
+
+
+@given(_EVENTS)
+def test_every_event_can_be_shown(event: JobEvent) -> None:
+    """Whatever passes as an event has words, whatever its counts are."""
+    parsed = take_event(format_event(event, _TOKEN), _TOKEN)[1]
+
+    assert str(parsed)
+    if isinstance(parsed, JobProgress) and parsed.planned:
+        assert str(parsed).startswith("100%") == (parsed.records >= parsed.planned)
+
+
+@pytest.mark.parametrize(
+    ("progress", "shown"),
+    [
+        pytest.param(
+            JobProgress(250_000, 1_000_000, 10.0),
+            "25%: 250,000 of at most 1,000,000 records, 25,000 records/s, about 30 s left",
+            id="underway",
+        ),
+        pytest.param(JobProgress(10, 10, 2.0), "100%: 10 of at most 10 records, 5 records/s", id="done"),
+        pytest.param(JobProgress(0, 10, 2.0), "0%: 0 of at most 10 records, 0 records/s", id="nothing-yet"),
+        pytest.param(JobProgress(5, 10, 0.0), "50%: 5 of at most 10 records, 0 records/s", id="no-time-passed"),
+        pytest.param(JobProgress(0, 0, 0.0), "100%: 0 of at most 0 records, 0 records/s", id="nothing-planned"),
+        pytest.param(
+            JobProgress(999_999, 1_000_000, 1.0),
+            "99%: 999,999 of at most 1,000,000 records, 999,999 records/s, about 0 s left",
+            id="one-short-of-all-is-not-100",
+        ),
+        pytest.param(
+            JobProgress(29, 100, 1.0),
+            "29%: 29 of at most 100 records, 29 records/s, about 2 s left",
+            id="no-percent-lost-to-floating-point",
+        ),
+        pytest.param(JobProgress(12, 10, 2.0), "100%: 12 of at most 10 records, 6 records/s", id="counted-twice"),
+    ],
+)
+def test_shows_progress_to_a_person(progress: JobProgress, shown: str) -> None:
+    """Share, counts, rate, and time left while there is some; no division by zero."""
+    assert str(progress) == shown

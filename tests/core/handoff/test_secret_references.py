@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import pytest
+
+from airflow_provider_kafka_spark.core.errors import OptionError
+from airflow_provider_kafka_spark.core.handoff.secret_references import by_reference, dereferenced
+
+PLAIN = {
+    "kafka.bootstrap.servers": "b:9093",
+    "kafka.security.protocol": "SASL_SSL",
+    "kafka.sasl.mechanism": "PLAIN",
+    "kafka.sasl.oauthbearer.token.endpoint.url": "https://id/token",
+    "kafka.ssl.truststore.certificates": "-----BEGIN CERTIFICATE-----",
+    "kafka.ssl.keystore.certificate.chain": "-----BEGIN CERTIFICATE-----",
+    "kafka.ssl.truststore.location": "/trust.jks",
+    "kafka.ssl.keystore.type": "PEM",
+    "kafka.isolation.level": "read_committed",
+}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "kafka.sasl.jaas.config",
+        "kafka.ssl.keystore.key",
+        "kafka.ssl.key.password",
+        "kafka.ssl.keystore.password",
+        "kafka.ssl.truststore.password",
+        "kafka.sasl.oauthbearer.client.credentials.client.secret",
+    ],
+)
+def test_secrets_are_referred_to(name: str) -> None:
+    """The client is configured to resolve the reference."""
+    options, secrets = by_reference({**PLAIN, name: "s3cret"}, "/jobs/1/logins", "sink")
+
+    provider = "org.apache.kafka.common.config.provider.FileConfigProvider"
+    how = {
+        "kafka.config.providers": "file",
+        "kafka.config.providers.file.class": provider,
+        "kafka.config.providers.file.param.allowed.paths": "/jobs/1/logins",
+    }
+    assert options == {**PLAIN, name: f"${{file:/jobs/1/logins:sink.{name}}}", **how}
+    assert secrets == {f"sink.{name}": "s3cret"}
+
+
+@pytest.mark.parametrize("value", ["${file:/etc/passwd:root}", "a${b", "${env:HOME}"])
+def test_no_option_refers_to_a_file_of_its_own(value: str) -> None:
+    """Kafka's clients would resolve it, as they resolve ours: into the log, or into the other cluster."""
+    with pytest.raises(OptionError, match=r"kafka\.client\.id must be a plain value"):
+        by_reference({**PLAIN, "kafka.ssl.key.password": "s3cret", "kafka.client.id": value}, "/f", "source")
+
+
+def test_what_is_not_secret_stays() -> None:
+    assert by_reference({**PLAIN, "kafka.ssl.key.password": ""}, "f", "source") == (
+        {**PLAIN, "kafka.ssl.key.password": ""},
+        {},
+    )
+
+
+def test_source_and_sink_may_differ() -> None:
+    """They are in one file."""
+    _, source = by_reference({"kafka.sasl.jaas.config": "a"}, "f", "source")
+    _, sink = by_reference({"kafka.sasl.jaas.config": "b"}, "f", "sink")
+
+    assert {**source, **sink} == {"source.kafka.sasl.jaas.config": "a", "sink.kafka.sasl.jaas.config": "b"}
+
+
+def test_what_is_referred_to_reads_back() -> None:
+    """The driver knows the secrets that its request has not."""
+    given = {**PLAIN, "kafka.sasl.jaas.config": 'x required password="}:";', "kafka.ssl.key.password": "s3cret"}
+    options, secrets = by_reference(given, "/jobs/1/logins", "sink")
+
+    found = dereferenced(options, {"/jobs/1/logins": secrets}.__getitem__)
+
+    assert given.items() <= found.items()
+
+
+@pytest.mark.parametrize("value", ["${file:f:absent}", "${env:HOME}", "${file:f}", "$", ""])
+def test_what_cannot_be_found_stays(value: str) -> None:
+    """Kafka's clients fail at it themselves."""
+    assert dereferenced({"kafka.x": value}, lambda _: {}) == {"kafka.x": value}

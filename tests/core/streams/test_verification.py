@@ -1,0 +1,267 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from airflow_provider_kafka_spark.core.broker_state import ClusterState, PartitionState, TopicState
+from airflow_provider_kafka_spark.core.errors import DeliveryError
+from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition
+from airflow_provider_kafka_spark.core.plan import ReplayPlan, Target
+from airflow_provider_kafka_spark.core.protocol import BatchReport, JobFailure, JobReport, RangeReport, Transform
+from airflow_provider_kafka_spark.core.resolve import MissingRange, ReadRules, ResolvedRanges
+from airflow_provider_kafka_spark.core.streams.checkpoint import Binding, StreamManifest
+from airflow_provider_kafka_spark.core.streams.stream_plan import StreamPlan
+from airflow_provider_kafka_spark.core.streams.verification import (
+    check_stream,
+    lag_of,
+    report_of_nothing,
+    result_of_stream,
+)
+
+_STREAM = "0123456789abcdef"
+_PLAN = ReplayPlan(
+    source_cluster_id="A",
+    target_cluster_id="A",
+    target=Target("copy"),
+    ranges=OffsetRanges.parse(["orders:0:0:10", "orders:1:7:7"]),
+    missing=(MissingRange(OffsetRange("orders", 0, 0, 3), "aged out"),),
+    warnings=("mind this",),
+)
+_KEEP_ALL = Transform(topic="copy")
+_BOTH = (RangeReport(OffsetRange("orders", 0, 0, 10), 10, 10), RangeReport(OffsetRange("orders", 1, 7, 7), 0, 0))
+
+
+def _offsets(*ends: int) -> dict[TopicPartition, int]:
+    return {TopicPartition("orders", number): end for number, end in enumerate(ends)}
+
+
+def _report(*ranges: RangeReport, **changes: Any) -> JobReport:
+    """The report of a whole run in two batches, but for what is given."""
+    ranges = ranges or _BOTH
+    read, written = sum(r.records_read for r in ranges), sum(r.records_written for r in ranges)
+    report = JobReport(
+        run_id=_STREAM,
+        plan_digest=_PLAN.digest,
+        ranges=ranges,
+        target_topics=("copy",),
+        application_id="local-1",
+        spark_version="4.0.1",
+        seconds=12.34567,
+        batches=(
+            BatchReport(4, 1, 1, 1.23456, replayed=True, delivered_before=1),
+            BatchReport(5, read - 1, written - 1, 2.0),
+        ),
+    )
+    return replace(report, **changes)
+
+
+def _first(until: int = 10, read: int = 10, written: int = 10, start: int = 0) -> RangeReport:
+    return RangeReport(OffsetRange("orders", 0, start, until), read, written)
+
+
+@pytest.mark.parametrize(
+    ("report", "finished", "transform"),
+    [
+        pytest.param(_report(), _offsets(10, 7), _KEEP_ALL, id="to-the-planned-ends"),
+        pytest.param(_report(_first(12, 12, 12), _BOTH[1]), _offsets(12, 7), _KEEP_ALL, id="beyond-them"),
+        pytest.param(_report(_first(10, 8, 8), _BOTH[1]), _offsets(10, 7), _KEEP_ALL, id="with-gaps"),
+        pytest.param(
+            _report(replace(_first(10, 10, 3), records_skipped=7), _BOTH[1]),
+            _offsets(10, 7),
+            Transform(where="x"),
+            id="predicate",
+        ),
+        pytest.param(
+            _report(*_BOTH, RangeReport(OffsetRange("orders", 2, 0, 5), 5, 5)),
+            _offsets(10, 7, 5),
+            _KEEP_ALL,
+            id="partition-added",
+        ),
+        pytest.param(_report(), _offsets(10, 3), _KEEP_ALL, id="aged-out-up-to-an-idle-partitions-end"),
+    ],
+)
+def test_passes_a_report_that_proves_delivery(
+    report: JobReport, finished: dict[TopicPartition, int], transform: Transform
+) -> None:
+    """Every partition was read at least to its planned end, all kept records were written, and that is committed."""
+    check_stream(report, _PLAN, _STREAM, finished, transform)
+
+
+_FAULTS = [
+    pytest.param(_report(_BOTH[0]), (10, 7), "orders[1] 7 to 7: not in the report", id="partition-left-out"),
+    pytest.param(
+        _report(_first(9, 9, 9), _BOTH[1]), (9, 7), "orders[0] 0 to 10: the stream went from 0 to 9", id="too-short"
+    ),
+    pytest.param(
+        _report(_first(10, 9, 9, start=1), _BOTH[1]), (10, 7), "the stream went from 1 to 10", id="began-too-late"
+    ),
+    pytest.param(_report(), (9, 7), "orders[0]: reported up to 10, committed up to 9", id="not-all-committed"),
+    pytest.param(_report(), (11, 7), "orders[0]: reported up to 10, committed up to 11", id="more-committed"),
+    pytest.param(_report(), (10, 8), "orders[1]: reported up to 7, committed up to 8", id="idle-one-committed"),
+    pytest.param(
+        _report(*_BOTH, RangeReport(OffsetRange("orders", 2, 0, 5), 5, 5)),
+        (10, 7),
+        "orders[2]: reported up to 5, committed up to 0",
+        id="added-and-not-committed",
+    ),
+    pytest.param(_report(*_BOTH, _BOTH[1]), (10, 7), "a partition is reported more than once", id="reported-twice"),
+    pytest.param(
+        _report(failure=JobFailure("JobFailedError", "no disk")),
+        (10, 7),
+        "the job reports a failure: JobFailedError: no disk",
+        id="failure",
+    ),
+    pytest.param(
+        _report(batches=(BatchReport(4, 9, 10, 1.0),)),
+        (10, 7),
+        "the batches make 9 read and 10 written",
+        id="batches-read",
+    ),
+    pytest.param(_report(batches=()), (10, 7), "the batches make 0 read and 0 written", id="no-batches"),
+    pytest.param(_report(_first(10, 10, 9), _BOTH[1]), (10, 7), "10 read, only 9 written", id="not-all-written"),
+    pytest.param(
+        _report(_first(10, 11, 11), _BOTH[1]), (10, 7), "11 read and 11 written of at most 10", id="more-than-there-are"
+    ),
+    pytest.param(_report(_first(10, 9, 10), _BOTH[1]), (10, 7), "9 read and 10 written", id="more-written-than-read"),
+]
+
+
+@pytest.mark.parametrize(("report", "finished", "says"), _FAULTS)
+def test_names_what_falls_short(report: JobReport, finished: tuple[int, ...], says: str) -> None:
+    """Each fault by partition and counts, with the application, the totals, and what a retry does."""
+    with pytest.raises(DeliveryError) as raised:
+        check_stream(report, _PLAN, _STREAM, _offsets(*finished), _KEEP_ALL)
+
+    for fragment in (says, "local-1", "Planned 10 records at most", "retry"):
+        assert fragment in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "change", [pytest.param({"run_id": "other"}, id="stream"), pytest.param({"plan_digest": "other"}, id="plan")]
+)
+def test_refuses_the_report_of_another_run(change: dict[str, Any]) -> None:
+    """However whole it is."""
+    with pytest.raises(DeliveryError, match="It belongs to another run"):
+        check_stream(_report(**change), _PLAN, _STREAM, _offsets(10, 7), _KEEP_ALL)
+
+
+@pytest.mark.parametrize(
+    ("read_committed", "expected"), [pytest.param(True, 3, id="committed"), pytest.param(False, 5, id="uncommitted")]
+)
+def test_lag_is_to_the_real_end_now(read_committed: bool, expected: int) -> None:
+    """To what such a reader can read; never negative, and nothing for what is not there any more."""
+    logs = {0: PartitionState(0, 13, 15), 1: PartitionState(0, 5, 5)}
+    cluster = ClusterState("A", "kafka_default", 0, {"orders": TopicState("orders", None, logs)})
+    finished = {**_offsets(10, 7, 9), TopicPartition("deleted", 0): 5}
+
+    lags = lag_of(finished, cluster, ReadRules(read_committed=read_committed))
+
+    assert lags == _offsets(expected, 0)
+
+
+def _stream_plan() -> StreamPlan:
+    manifest = StreamManifest(Binding("A", "", "A", "copy"), _STREAM, {})
+    return StreamPlan(
+        ResolvedRanges(_PLAN.ranges),
+        2,
+        manifest,
+        is_new=False,
+        uncommitted=OffsetRanges.parse(["orders:0:0:1"]),
+        uncommitted_batch=4,
+        added=(TopicPartition("orders", 1),),
+    )
+
+
+def test_the_result_has_all_of_a_run() -> None:
+    """Plain JSON: the shape of a batch's result, and batches, lag, generation and what was committed for lag monitors
+    too.
+    """
+    report = _report(_first(10, 8, 6), _BOTH[1], delivered_before=1, duplicates=2, warnings=("the job says",))
+
+    result = result_of_stream(report, _PLAN, _stream_plan(), _offsets(5, 0), _offsets(10), ("and this",))
+
+    assert json.loads(json.dumps(result)) == result
+    assert result == {
+        "version": 1,
+        "run_id": _STREAM,
+        "ranges": [
+            {
+                "topic": "orders",
+                "partition": 0,
+                "from_offset": 0,
+                "until_offset": 10,
+                "records_read": 8,
+                "records_written": 6,
+            },
+            {
+                "topic": "orders",
+                "partition": 1,
+                "from_offset": 7,
+                "until_offset": 7,
+                "records_read": 0,
+                "records_written": 0,
+            },
+        ],
+        "records_read": 8,
+        "records_written": 6,
+        "gaps": 2,
+        "duplicates": 2,
+        "missing": 3,
+        "missing_ranges": [
+            {"topic": "orders", "partition": 0, "from_offset": 0, "until_offset": 3, "reason": "aged out"}
+        ],
+        "delivered_before": 1,
+        "batches": [
+            {
+                "batch": 4,
+                "records_read": 1,
+                "records_written": 1,
+                "seconds": 1.235,
+                "replayed": True,
+                "delivered_before": 1,
+            },
+            {
+                "batch": 5,
+                "records_read": 7,
+                "records_written": 5,
+                "seconds": 2.0,
+                "replayed": False,
+                "delivered_before": 0,
+            },
+        ],
+        "unfinished": ["orders:0:0:1"],
+        "added_partitions": ["orders[1]"],
+        "behind": {"orders[0]": 5},
+        "records_behind": 5,
+        "generation": 2,
+        "group_committed": {"orders[0]": 10},
+        "target_topics": ["copy"],
+        "target_ranges": [],
+        "application_id": "local-1",
+        "spark_version": "4.0.1",
+        "seconds": 12.346,
+        "warnings": ["mind this", "the job says", "and this"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("committed", "shown"),
+    [pytest.param(None, None, id="no-group"), pytest.param({}, {}, id="a-group-that-was-there-already")],
+)
+def test_the_result_distinguishes_no_group_from_nothing_to_commit(committed: Any, shown: Any) -> None:
+    """Nothing was committed in both cases, for different reasons."""
+    assert result_of_stream(_report(), _PLAN, _stream_plan(), {}, committed)["group_committed"] == shown
+
+
+def test_a_run_without_work_has_a_result_of_the_same_shape() -> None:
+    """Zeros, for every partition, although no Spark was started; its ranges can be replayed."""
+    plan = replace(_PLAN, ranges=OffsetRanges.parse(["orders:0:10:10", "orders:1:7:7"]))
+
+    nothing = result_of_stream(report_of_nothing(plan, _STREAM), plan, _stream_plan(), {}, None)
+
+    assert nothing.keys() == result_of_stream(_report(), _PLAN, _stream_plan(), {}, None).keys()
+    assert OffsetRanges.parse(nothing["ranges"]) == plan.ranges
+    assert (nothing["records_read"], nothing["batches"], nothing["target_topics"]) == (0, [], ["copy"])

@@ -1,0 +1,354 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from airflow_provider_kafka_spark.core.errors import DeliveryError, DuplicateRecordsError
+from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
+from airflow_provider_kafka_spark.core.plan import ReplayPlan, Target
+from airflow_provider_kafka_spark.core.protocol import JobFailure, JobReport, RangeReport, Transform
+from airflow_provider_kafka_spark.core.resolve import MissingRange
+from airflow_provider_kafka_spark.core.verification import (
+    check_delivery,
+    check_duplicates,
+    check_gaps,
+    ranges_with_gaps,
+    result_of_empty_plan,
+    result_of_plan,
+    result_of_run,
+)
+
+_RUN = "0123456789abcdef"
+_PLAN = ReplayPlan(
+    source_cluster_id="A",
+    target_cluster_id="A",
+    target=Target("copy"),
+    ranges=OffsetRanges.parse(["orders:0:0:10", "orders:1:7:7", "orders:2:5:9"]),
+    missing=(MissingRange(OffsetRange("orders", 0, 0, 3), "aged out"),),
+    spark_partitions=2,
+    warnings=("mind this",),
+)
+_KEEP_ALL = Transform(topic="copy")
+
+
+def _report(first: tuple[int, ...] = (10, 10), second: tuple[int, int] = (4, 4), **changes: Any) -> JobReport:
+    """The report of a whole delivery, but for what is given: (read, written, left out) of the two ranges that hold
+    records.
+    """
+    report = JobReport(
+        run_id=_RUN,
+        plan_digest=_PLAN.digest,
+        ranges=(
+            RangeReport(OffsetRange("orders", 0, 0, 10), *first),
+            RangeReport(OffsetRange("orders", 2, 5, 9), *second),
+        ),
+        target_topics=("copy",),
+        application_id="local-1",
+        spark_version="4.0.1",
+        seconds=12.34567,
+        ui_url=None,
+    )
+    return replace(report, **changes)
+
+
+@pytest.mark.parametrize(
+    ("report", "transform"),
+    [
+        pytest.param(_report(), _KEEP_ALL, id="every-offset"),
+        pytest.param(_report((8, 8)), _KEEP_ALL, id="with-gaps"),
+        pytest.param(_report((0, 0)), _KEEP_ALL, id="nothing-but-gaps"),
+        pytest.param(_report((10, 3, 7)), Transform(where="key is not null"), id="predicate"),
+        pytest.param(_report((10, 0, 10)), Transform(where="false"), id="predicate-that-keeps-none"),
+        pytest.param(_report((10, 3, 7)), Transform(window_start_ms=0), id="exact-window-start"),
+        pytest.param(_report((10, 3, 7)), Transform(window_end_ms=9), id="exact-window-end"),
+        pytest.param(_report(delivered_before=4), _KEEP_ALL, id="partly-delivered-before"),
+    ],
+)
+def test_passes_a_report_that_proves_delivery(report: JobReport, transform: Transform) -> None:
+    """Every planned range was read, and all that was kept was written; idle partitions need no report."""
+    check_delivery(report, _PLAN, _RUN, transform)
+
+
+_SHORT = [
+    pytest.param(_report((10, 9)), ["orders[0] 0 to 10: 10 read, only 9 written"], id="one-not-written"),
+    pytest.param(_report((10, 0)), ["10 read, only 0 written"], id="none-written"),
+    pytest.param(_report((10, 9, 1)), ["only 9 written and 1 left out"], id="one-left-out-by-nothing"),
+    pytest.param(_report((11, 11)), ["11 read and 11 written of at most 10"], id="more-read-than-there-can-be"),
+    pytest.param(_report((9, 10)), ["9 read and 10 written of at most 10"], id="more-written-than-read"),
+    pytest.param(_report((-1, -1)), ["-1 read and -1 written"], id="negative"),
+    pytest.param(
+        _report(ranges=()),
+        ["orders[0] 0 to 10: not in the report", "orders[2] 5 to 9: not in the report"],
+        id="no-ranges",
+    ),
+    pytest.param(
+        _report(ranges=_report().ranges[:1]), ["orders[2] 5 to 9: not in the report"], id="one-range-not-reported"
+    ),
+    pytest.param(
+        _report(ranges=(*_report().ranges, RangeReport(OffsetRange("orders", 3, 0, 1), 1, 1))),
+        ["orders[3] 0 to 1: in the report, not in the plan"],
+        id="a-range-nobody-planned",
+    ),
+    pytest.param(
+        _report(ranges=(RangeReport(OffsetRange("orders", 0, 0, 9), 9, 9), _report().ranges[1])),
+        ["orders[0] 0 to 10: not in the report", "orders[0] 0 to 9: in the report, not in the plan"],
+        id="a-shorter-range",
+    ),
+]
+
+
+@pytest.mark.parametrize(("report", "fragments"), _SHORT)
+def test_refuses_a_report_that_does_not_match_the_plan(report: JobReport, fragments: list[str]) -> None:
+    """The error names the incomplete ranges with their counts, the application, the totals, and what a retry does."""
+    with pytest.raises(DeliveryError) as error:
+        check_delivery(report, _PLAN, _RUN, _KEEP_ALL)
+
+    for fragment in (
+        *fragments,
+        "local-1",
+        "Planned 14 records at most",
+        f"written {report.records_written:,}",
+        "retry",
+    ):
+        assert fragment in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("first", "fragment"),
+    [
+        pytest.param((11, 3), "11 read", id="more-read-than-there-can-be"),
+        pytest.param((9, 10), "10 written", id="more-written-than-read"),
+        pytest.param((10, 3, 6), "only 3 written and 6 left out", id="one-neither-written-nor-left-out"),
+    ],
+)
+def test_a_predicate_excuses_only_what_it_drops(first: tuple[int, int], fragment: str) -> None:
+    """Impossible counts stay impossible with ``where``."""
+    with pytest.raises(DeliveryError, match=fragment):
+        check_delivery(_report(first), _PLAN, _RUN, Transform(where="true"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "fragment"),
+    [
+        pytest.param({"run_id": "other"}, "got run 'other'", id="another-run"),
+        pytest.param({"plan_digest": "other"}, "plan 'other'", id="another-plan"),
+    ],
+)
+def test_refuses_the_report_of_another_run(changes: dict[str, Any], fragment: str) -> None:
+    """A report that lies around from before proves nothing."""
+    with pytest.raises(DeliveryError) as error:
+        check_delivery(_report(**changes), _PLAN, _RUN, _KEEP_ALL)
+
+    for text in (fragment, _RUN, _PLAN.digest, "report_location"):
+        assert text in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "provenance_headers", "fragments"),
+    [
+        pytest.param({"duplicates": 1_200}, True, ["1,200 records", "more than once"], id="counted"),
+        pytest.param({"duplicates": 3, "failed_tasks": 2}, True, ["3 records"], id="counted-after-lost-tasks"),
+        pytest.param(
+            {"failed_tasks": 2},
+            False,
+            ["2 Spark tasks were lost", "may be", "provenance_headers=True"],
+            id="unknown-number",
+        ),
+    ],
+)
+def test_duplicates_are_a_permanent_error(
+    changes: dict[str, Any], provenance_headers: bool, fragments: list[str]
+) -> None:
+    """All was delivered, and some of it twice, or perhaps twice: the message says how many, why, and what to do."""
+    with pytest.raises(DuplicateRecordsError) as error:
+        check_duplicates(_report(**changes), replace(_KEEP_ALL, provenance_headers=provenance_headers))
+
+    for fragment in (*fragments, "local-1", "allow_duplicates=True"):
+        assert fragment in str(error.value)
+    assert not error.value.retriable
+
+
+@pytest.mark.parametrize(
+    ("changes", "provenance_headers"),
+    [
+        pytest.param({}, True, id="no-task-lost"),
+        pytest.param({}, False, id="no-task-lost-and-no-headers"),
+        pytest.param({"failed_tasks": 2}, True, id="looked-for-after-lost-tasks-and-none-found"),
+    ],
+)
+def test_passes_where_nothing_is_there_twice(changes: dict[str, Any], provenance_headers: bool) -> None:
+    """A lost task alone is no fault where its duplicates could be looked for."""
+    check_duplicates(_report(**changes), replace(_KEEP_ALL, provenance_headers=provenance_headers))
+
+
+def test_duplicates_do_not_hide_what_is_missing() -> None:
+    """Whether all arrived is decided without regard to what arrived twice."""
+    check_delivery(_report(duplicates=5), _PLAN, _RUN, _KEEP_ALL)
+    with pytest.raises(DeliveryError, match="10 read, only 9 written"):
+        check_delivery(_report((10, 9), duplicates=5), _PLAN, _RUN, _KEEP_ALL)
+
+
+@pytest.mark.parametrize(("count", "more"), [pytest.param(10, False, id="ten"), pytest.param(11, True, id="eleven")])
+def test_a_list_of_ten_faults_is_whole(count: int, more: bool) -> None:
+    """Nothing is said to be left out where nothing is."""
+    plan = replace(_PLAN, ranges=OffsetRanges(OffsetRange("orders", i, 0, 5) for i in range(count)))
+
+    with pytest.raises(DeliveryError) as error:
+        check_delivery(_report(plan_digest=plan.digest, ranges=()), plan, _RUN, _KEEP_ALL)
+
+    assert ("more" in str(error.value)) is more
+
+
+def test_a_long_list_of_faults_is_cut() -> None:
+    """The message shows ten, and says how many more there are."""
+    plan = replace(_PLAN, ranges=OffsetRanges(OffsetRange("orders", i, 0, 5) for i in range(13)))
+
+    with pytest.raises(DeliveryError) as error:
+        check_delivery(_report(plan_digest=plan.digest, ranges=()), plan, _RUN, _KEEP_ALL)
+
+    assert str(error.value).count("not in the report") == 10
+    assert "and 3 more" in str(error.value)
+
+
+def test_a_report_of_a_failure_never_passes() -> None:
+    """This rule decides on green alone, so it may not trust that somebody looked at the failure before."""
+    with pytest.raises(DeliveryError, match="the job reports a failure: JobFailedError: boom"):
+        check_delivery(_report(failure=JobFailure("JobFailedError", "boom")), _PLAN, _RUN, _KEEP_ALL)
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        pytest.param(RangeReport(OffsetRange("orders", 0, 0, 10), 10, 0), id="contradicted"),
+        pytest.param(RangeReport(OffsetRange("orders", 0, 0, 10), 10, 10), id="repeated"),
+    ],
+)
+def test_a_range_that_is_reported_twice_is_a_fault(again: RangeReport) -> None:
+    """Two accounts of one range are no proof, in either order, not even if they agree."""
+    whole = _report()
+
+    for ranges in ((again, *whole.ranges), (*whole.ranges, again)):
+        with pytest.raises(DeliveryError, match="1 ranges are reported more than once"):
+            check_delivery(replace(whole, ranges=ranges), _PLAN, _RUN, _KEEP_ALL)
+
+
+def test_finds_the_ranges_with_gaps() -> None:
+    """Only they need to be counted a second time."""
+    assert ranges_with_gaps(_report((8, 8))).format() == ["orders:0:0:10"]
+    assert ranges_with_gaps(_report()) == OffsetRanges()
+
+
+def test_gaps_that_a_second_client_finds_too_are_no_loss() -> None:
+    """Compacted and aborted records are gone for everyone; a count that has become smaller since is no loss either."""
+    check_gaps(_report((8, 8)), {OffsetRange("orders", 0, 0, 10): 8})
+    check_gaps(_report((8, 8)), {OffsetRange("orders", 0, 0, 10): 7})
+
+
+def test_a_record_that_is_there_and_was_not_read_is_an_error() -> None:
+    """The message names the range, both counts and the application."""
+    with pytest.raises(DeliveryError) as error:
+        check_gaps(_report((8, 8)), {OffsetRange("orders", 0, 0, 10): 9})
+
+    for fragment in ("orders[0] 0 to 10: 8 read, 9 there", "local-1", "retry"):
+        assert fragment in str(error.value)
+
+
+def test_the_result_of_a_run_is_as_documented() -> None:
+    """Plain JSON with every range, idle ones too, in order; the names are the public contract."""
+    written_to = (OffsetRange("copy", 0, 3, 14),)
+    report = _report((8, 7), delivered_before=2, target_ranges=written_to, warnings=("the job says",))
+    result = result_of_run(report, _PLAN, ("look here",))
+
+    assert result == {
+        "version": 1,
+        "run_id": _RUN,
+        "ranges": [
+            {
+                "topic": "orders",
+                "partition": 0,
+                "from_offset": 0,
+                "until_offset": 10,
+                "records_read": 8,
+                "records_written": 7,
+            },
+            {
+                "topic": "orders",
+                "partition": 1,
+                "from_offset": 7,
+                "until_offset": 7,
+                "records_read": 0,
+                "records_written": 0,
+            },
+            {
+                "topic": "orders",
+                "partition": 2,
+                "from_offset": 5,
+                "until_offset": 9,
+                "records_read": 4,
+                "records_written": 4,
+            },
+        ],
+        "records_read": 12,
+        "records_written": 11,
+        "gaps": 2,
+        "duplicates": 0,
+        "missing": 3,
+        "missing_ranges": [
+            {"topic": "orders", "partition": 0, "from_offset": 0, "until_offset": 3, "reason": "aged out"}
+        ],
+        "delivered_before": 2,
+        "target_topics": ["copy"],
+        "target_ranges": [{"topic": "copy", "partition": 0, "from_offset": 3, "until_offset": 14}],
+        "application_id": "local-1",
+        "spark_version": "4.0.1",
+        "seconds": 12.346,
+        "warnings": ["mind this", "the job says", "look here"],
+    }
+    assert json.loads(json.dumps(result)) == result
+
+
+def test_the_result_of_an_empty_plan_is_a_report_of_zeros() -> None:
+    """The same keys as after a run, so that what follows needs no case for it; and no Spark was there."""
+    plan = replace(_PLAN, ranges=OffsetRanges.parse(["orders:1:7:7"]))
+    result = result_of_empty_plan(plan, _RUN)
+
+    assert result.keys() == result_of_run(_report(), _PLAN).keys()
+    assert [result[key] for key in ("records_read", "records_written", "gaps", "seconds")] == [0, 0, 0, 0]
+    assert [r["partition"] for r in result["ranges"]] == [1]
+    assert result["target_topics"] == ["copy"]
+    assert result["application_id"] == ""
+    assert result["run_id"] == _RUN
+
+
+@pytest.mark.parametrize("result_of", [result_of_empty_plan, result_of_plan])
+def test_an_expression_as_target_names_no_topic(result_of: Any) -> None:
+    """Before rows are read nobody knows the targets."""
+    assert result_of(replace(_PLAN, target=Target(None, "topic")), _RUN)["target_topics"] == []
+
+
+def test_the_result_of_a_plan_only_run_is_as_documented() -> None:
+    """The plan in the shape of a result: planned records in place of counts, what is missing and why."""
+    result = result_of_plan(_PLAN, _RUN)
+
+    assert result == {
+        "version": 1,
+        "run_id": _RUN,
+        "ranges": [
+            {"topic": "orders", "partition": 0, "from_offset": 0, "until_offset": 10, "planned_records": 10},
+            {"topic": "orders", "partition": 1, "from_offset": 7, "until_offset": 7, "planned_records": 0},
+            {"topic": "orders", "partition": 2, "from_offset": 5, "until_offset": 9, "planned_records": 4},
+        ],
+        "planned_records": 14,
+        "missing": 3,
+        "missing_ranges": [
+            {"topic": "orders", "partition": 0, "from_offset": 0, "until_offset": 3, "reason": "aged out"}
+        ],
+        "spark_partitions": 2,
+        "target_topics": ["copy"],
+        "digest": _PLAN.digest,
+        "warnings": ["mind this"],
+    }
+    assert json.loads(json.dumps(result)) == result

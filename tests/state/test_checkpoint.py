@@ -1,0 +1,461 @@
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_kafka_spark.core.errors import CheckpointError, CheckpointInUseError
+from airflow_provider_kafka_spark.core.offset_range import TopicPartition
+from airflow_provider_kafka_spark.core.streams.checkpoint import (
+    LARGEST_FILE,
+    Batch,
+    Binding,
+    Lock,
+    StreamManifest,
+    commit_text,
+)
+from airflow_provider_kafka_spark.state import checkpoint as checkpoint_module
+from airflow_provider_kafka_spark.state.checkpoint import CheckpointFolder, finished_offsets, read_checkpoint
+
+_P = TopicPartition("orders", 0)
+_LOCK = Lock("task 'copy' of DAG 'orders', run 'manual'", "local-1", 0)
+
+
+def _manifest(stream_id: str = "0123456789abcdef") -> StreamManifest:
+    return StreamManifest(Binding("A", "", "A", "copy"), stream_id, {_P: 5})
+
+
+def _write(file: Path, text: str) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+
+
+def _batch(folder: Path, number: int, end: int, *, commit: bool = True) -> None:
+    """Spark's files of a batch, without its checksum files."""
+    log = f'v1\n{{"batchWatermarkMs":0,"batchTimestampMs":{number},"conf":{{}}}}\n{{"orders":{{"0":{end}}}}}'
+    _write(folder / "offsets" / str(number), log)
+    _write(folder / "offsets" / f".{number}.crc", "crc")
+    if commit:
+        _write(folder / "commits" / str(number), commit_text())
+        _write(folder / "commits" / f".{number}.crc", "crc")
+
+
+@pytest.fixture
+def generation(tmp_path: Path) -> Path:
+    """The folder of generation 0 at the location ``tmp_path``, as a run of three batches leaves it, of which the last
+    has no commit.
+    """
+    folder = tmp_path / "generation-0"
+    _write(folder / "stream.json", _manifest().to_json())
+    _write(folder / "metadata", '{"id":"6d9f1c5e-2c0a-4b4e-9d5e-0c8a7c3b2a1f"}')
+    _write(folder / "sources" / "0" / "0", '\0v1\n{"orders":{"0":6}}')
+    _batch(folder, 0, 10)
+    _batch(folder, 1, 20)
+    _batch(folder, 2, 30, commit=False)
+    return folder
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Locks are watched for half a second, in place of thirty."""
+    monkeypatch.setattr(checkpoint_module, "STALE_SECONDS", 0.5)
+    monkeypatch.setattr(checkpoint_module, "LOOK_SECONDS", 0.02)
+
+
+@pytest.mark.parametrize("form", ["{}", "{}/", "file://{}", "file:{}", " {} "])
+def test_reads_what_spark_and_we_wrote(generation: Path, form: str) -> None:
+    """Manifest, last commit, the batch after it, and Spark's first offsets; by path and by URI."""
+    found = CheckpointFolder(form.format(generation.parent)).read()
+
+    assert found is not None
+    assert (found.number, found.manifest, found.initial) == (0, _manifest(), {_P: 6})
+    assert (found.committed, found.uncommitted) == (Batch(1, {_P: 20}, 1), Batch(2, {_P: 30}, 2))
+
+
+@pytest.mark.parametrize("make", [pytest.param(True, id="empty-folder"), pytest.param(False, id="no-folder")])
+def test_nothing_there_is_no_checkpoint(tmp_path: Path, make: bool) -> None:
+    """The first run finds nothing, and makes nothing."""
+    location = tmp_path / "checkpoint"
+    if make:
+        location.mkdir()
+
+    assert CheckpointFolder(str(location)).read() is None
+    assert location.exists() == make
+
+
+def test_a_generation_before_its_first_batch(tmp_path: Path) -> None:
+    """Only our record is there: the stream stands where it says."""
+    _write(tmp_path / "generation-0" / "stream.json", _manifest().to_json())
+
+    assert finished_offsets(str(tmp_path)) == {_P: 5}
+
+
+@pytest.mark.parametrize(
+    ("others", "expected"),
+    [
+        pytest.param(["generation-1"], 1, id="the-newer"),
+        pytest.param(["generation-9", "generation-10"], 10, id="by-number-not-by-text"),
+        pytest.param(["generation-x", "generation-3-backup", "generation-", "generation-07"], 0, id="others-folders"),
+    ],
+)
+def test_the_newest_generation_counts(generation: Path, others: list[str], expected: int) -> None:
+    """What else lies there, such as a copy that somebody made, is not looked at."""
+    for name in others:
+        _write(generation.parent / name / "stream.json", _manifest("fedcba9876543210").to_json())
+
+    found = CheckpointFolder(str(generation.parent)).read()
+
+    assert found is not None
+    assert found.number == expected
+
+
+def test_a_generation_that_was_only_begun_does_not_count(generation: Path) -> None:
+    """Its driver ended before it wrote the record, which is the first file: there is nothing in it."""
+    _write(generation.parent / "generation-1" / "stream.json.partial", "{")
+
+    found = CheckpointFolder(str(generation.parent)).read()
+
+    assert found is not None
+    assert found.number == 0
+
+
+def test_a_generation_whose_record_was_lost_is_an_error(generation: Path) -> None:
+    """An older one in its place would copy again what this one has copied."""
+    _batch(generation.parent / "generation-1", 0, 40)
+
+    with pytest.raises(CheckpointError, match=r"generation-1 must have the file stream\.json .* it is missing"):
+        CheckpointFolder(str(generation.parent)).read()
+
+
+def test_reads_a_checkpoint_of_sparks_own(tmp_path: Path) -> None:
+    """One that another stream made can be waited for; it has no record."""
+    _write(tmp_path / "metadata", '{"id":"6d9f1c5e-2c0a-4b4e-9d5e-0c8a7c3b2a1f"}')
+    _write(tmp_path / "sources" / "0" / "0", '\0v1\n{"orders":{"0":6}}')
+    _batch(tmp_path, 0, 10)
+
+    found = CheckpointFolder(str(tmp_path)).read()
+
+    assert found is not None
+    assert (found.manifest, found.finished) == (None, {_P: 10})
+
+
+def test_no_checkpoint_has_no_offsets(tmp_path: Path) -> None:
+    """The error says what was searched."""
+    with pytest.raises(CheckpointError, match=r"There must be a checkpoint at .* there is none"):
+        finished_offsets(str(tmp_path))
+
+
+@pytest.mark.parametrize("file", ["stream.json", "metadata", "sources/0/0", "offsets/1", "offsets/2", "commits/1"])
+@pytest.mark.parametrize(
+    "keep", [pytest.param(0, id="empty"), pytest.param(0.5, id="half"), pytest.param(0.99, id="almost-all")]
+)
+def test_half_a_file_is_an_error(generation: Path, file: str, keep: float) -> None:
+    """Of every kind, named, before anything is started; the rest is left as it is."""
+    whole = (generation / file).read_text()
+    (generation / file).write_text(whole[: int((len(whole.rstrip()) - 1) * keep)])
+
+    with pytest.raises(CheckpointError) as raised:
+        CheckpointFolder(str(generation.parent)).read()
+
+    assert f"{file} " in str(raised.value)
+    assert not raised.value.retriable
+
+
+def test_a_file_that_is_no_text_is_an_error(generation: Path) -> None:
+    """Bytes that are no UTF-8 have a name in the message, not a traceback of their own."""
+    (generation / "stream.json").write_bytes(b"\xff\xfe{")
+
+    with pytest.raises(CheckpointError, match=r"stream\.json .* do not make sense"):
+        CheckpointFolder(str(generation.parent)).read()
+
+
+@pytest.mark.parametrize(
+    ("files", "says"),
+    [
+        pytest.param(["offsets/1", "offsets/2"], "offsets/1 .* is missing, and commits/1 is there", id="offsets"),
+        pytest.param(["commits/1"], "batch 2 follows the committed batch 0", id="commit-in-the-middle"),
+        pytest.param(["commits/0", "commits/1"], "batch 2 follows no committed batch", id="all-commits"),
+        pytest.param(["offsets/1"], "offsets/1 .* is missing", id="offsets-in-the-middle"),
+        pytest.param(
+            ["offsets/0", "offsets/2"], "offsets/0 .* is missing, and offsets/1 is there", id="one-before-last"
+        ),
+    ],
+)
+def test_a_missing_file_is_an_error(generation: Path, files: list[str], says: str) -> None:
+    """Without it nobody knows what was copied, or Spark would fail once it was started."""
+    for file in files:
+        (generation / file).unlink()
+
+    with pytest.raises(CheckpointError, match=says):
+        CheckpointFolder(str(generation.parent)).read()
+
+
+@pytest.mark.parametrize("files", [["commits/0"], ["sources/0/0"], ["metadata"]], ids=" ".join)
+def test_what_spark_can_do_without_may_be_missing(generation: Path, files: list[str]) -> None:
+    """Spark itself deletes old commits, and the last one says how far the stream is."""
+    for file in files:
+        (generation / file).unlink()
+
+    assert finished_offsets(str(generation.parent)) == {_P: 20}
+
+
+def test_old_batches_may_be_gone(tmp_path: Path) -> None:
+    """Spark keeps only the last of them."""
+    folder = tmp_path / "generation-0"
+    _write(folder / "stream.json", _manifest().to_json())
+    for number in (998, 999):
+        _batch(folder, number, number)
+
+    assert finished_offsets(str(tmp_path)) == {_P: 999}
+
+
+def test_a_stream_may_run_while_it_is_read(generation: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It commits a batch and begins the next between two looks of the reader, which is no damage."""
+    listed = Path.iterdir
+
+    def go_on(folder: Path) -> Iterator[Path]:
+        found = list(listed(folder))
+        if folder.name not in ("offsets", "commits"):
+            return iter(found)
+        last = max(int(file.name) for file in listed(generation / "offsets") if file.name.isdigit())
+        _batch(generation, last, 10 * last + 10)
+        _batch(generation, last + 1, 10 * last + 20, commit=False)
+        return iter(found)
+
+    monkeypatch.setattr(Path, "iterdir", go_on)
+
+    assert finished_offsets(str(generation.parent)) == {_P: 30}
+
+
+@pytest.mark.parametrize("part", ["", "generation-0/offsets", "generation-0/commits", "generation-0/stream.json"])
+def test_what_cannot_be_read_is_an_error(tmp_path: Path, part: str) -> None:
+    """A file where a folder should be, or the reverse, is named with what the system says."""
+    location = tmp_path / "checkpoint"
+    _write(location / "generation-0" / "stream.json", _manifest().to_json())
+    odd = location / part
+    if part.endswith(".json"):
+        odd.unlink()
+        odd.mkdir()
+    elif part:
+        odd.write_text("")
+    else:
+        location.rename(tmp_path / "away")
+        odd.write_text("")
+
+    with pytest.raises(CheckpointError, match="must be readable by the worker") as raised:
+        CheckpointFolder(str(location)).read()
+
+    assert isinstance(raised.value.__cause__, OSError)
+
+
+def _pipe(file: Path) -> None:
+    os.mkfifo(file)
+
+
+def _endless(file: Path) -> None:
+    file.symlink_to("/dev/zero")
+
+
+def _large(file: Path) -> None:
+    with file.open("wb") as sparse:
+        sparse.truncate(LARGEST_FILE + 1)
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("make", [_pipe, _endless, _large], ids=["named-pipe", "endless", "too-large"])
+@pytest.mark.parametrize("file", ["stream.json", "metadata", "sources/0/0", "offsets/2", "commits/1"])
+def test_a_file_that_has_no_end_is_not_read(generation: Path, file: str, make: Callable[[Path], None]) -> None:
+    """Others may write to the folder: a task neither hangs nor fills its memory, and the file is named."""
+    (generation / file).unlink()
+    make(generation / file)
+
+    with pytest.raises(CheckpointError, match=f"{file} must (be a regular file|have at most)"):
+        CheckpointFolder(str(generation.parent)).read()
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("make", [_pipe, _endless, _large], ids=["named-pipe", "endless", "too-large"])
+def test_a_lock_that_has_no_end_is_not_read(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    """It is no lock that a run has left, and is not taken over as one."""
+    make(tmp_path / "lock.json")
+
+    with pytest.raises(CheckpointError, match=r"lock\.json must (be a regular file|have at most)"):
+        CheckpointFolder(str(tmp_path)).stale_lock()
+
+
+def test_a_batch_number_that_spark_cannot_have_is_none(generation: Path) -> None:
+    """Spark leaves out what is no 64-bit number, and so does the plan."""
+    for folder in ("offsets", "commits"):
+        (generation / folder / "9999999999999999999").write_text("")
+
+    assert finished_offsets(str(generation.parent)) == {_P: 20}
+
+
+@pytest.mark.parametrize("ask", ["read", "stale_lock"])
+@pytest.mark.parametrize("location", ["gs://bucket/checkpoint", "nosuch://host/checkpoint"])
+def test_a_storage_without_its_provider_is_an_error(location: str, ask: str) -> None:
+    """Whatever is asked first; it says what is missing."""
+    with pytest.raises(CheckpointError, match="install the provider of that storage"):
+        getattr(CheckpointFolder(location), ask)()
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        pytest.param("checkpoints/orders", id="relative"),
+        pytest.param("./checkpoints", id="relative-with-a-dot"),
+        pytest.param("~/checkpoints", id="home"),
+        pytest.param("", id="empty"),
+        pytest.param("None", id="template-without-a-value"),
+        pytest.param("/", id="root"),
+        pytest.param("file:///", id="root-as-uri"),
+        pytest.param("file://data/checkpoints", id="file-with-a-host"),
+        pytest.param("s3a://", id="no-bucket"),
+        pytest.param("hdfs:/checkpoints", id="no-host-which-only-hadoop-knows"),
+        pytest.param("s3a:checkpoints", id="no-slashes"),
+        pytest.param(None, id="null"),
+        pytest.param(5, id="number"),
+        pytest.param(Path("/data"), id="path-object"),
+    ],
+)
+def test_refuses_a_location_that_is_none(location: object) -> None:
+    """Worker and driver would look for it in different places."""
+    with pytest.raises(CheckpointError) as raised:
+        CheckpointFolder(location)  # type: ignore[arg-type]
+
+    assert "checkpoint_location must be an absolute path or a URI, such as" in str(raised.value)
+    assert f"got {location!r}" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("location", "is_local", "uri"),
+    [
+        pytest.param("/data/orders/", True, "file:///data/orders", id="path"),
+        pytest.param("file:///data/orders", True, "file:///data/orders", id="file"),
+        pytest.param(" s3a://bucket/orders/ ", False, "s3a://bucket/orders", id="s3a"),
+        pytest.param("s3a://bucket", False, "s3a://bucket", id="whole-bucket"),
+    ],
+)
+def test_the_driver_gets_the_uris_of_its_files(location: str, is_local: bool, uri: str) -> None:
+    """As URIs with a scheme, since a bare path would lie on Hadoop's default file system."""
+    folder = CheckpointFolder(location)
+
+    assert folder.is_local == is_local
+    assert folder.lock_uri == f"{uri}/lock.json"
+    assert folder.generation_uri(3) == f"{uri}/generation-3"
+
+
+def test_a_folder_that_can_be_made_is_writable(tmp_path: Path) -> None:
+    """Its own or one of its parents; it is not made to find out."""
+    CheckpointFolder(str(tmp_path)).check_writable()
+    CheckpointFolder(str(tmp_path / "new" / "er")).check_writable()
+
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("below", ["", "/orders", "/orders/daily"])
+def test_a_file_is_not_a_folder(tmp_path: Path, below: str) -> None:
+    """Nothing can be written below it, and it is named."""
+    (tmp_path / "taken").write_text("")
+
+    with pytest.raises(CheckpointError) as raised:
+        CheckpointFolder(f"{tmp_path}/taken{below}").check_writable()
+
+    assert f"{str(tmp_path / 'taken')!r} is no folder" in str(raised.value)
+
+
+def test_a_folder_of_others_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What this user may not write, the driver on the same machine may not either."""
+    monkeypatch.setattr("os.access", lambda *_: False)
+
+    with pytest.raises(CheckpointError, match="cannot be written by this user"):
+        CheckpointFolder(str(tmp_path)).check_writable()
+
+
+def test_a_name_that_is_too_long_is_an_error(tmp_path: Path) -> None:
+    """As the system says it, under our name."""
+    with pytest.raises(CheckpointError, match="File name too long"):
+        CheckpointFolder(f"{tmp_path}/{'x' * 300}").check_writable()
+
+
+def test_without_a_lock_the_checkpoint_is_free(tmp_path: Path) -> None:
+    """At once: nothing is watched."""
+    assert CheckpointFolder(str(tmp_path / "checkpoint")).stale_lock() is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(_LOCK.format(), id="whole"),
+        pytest.param(_LOCK.format()[:20], id="half"),
+        pytest.param("", id="empty"),
+    ],
+)
+def test_a_lock_that_does_not_change_has_no_owner(tmp_path: Path, quick: None, text: str) -> None:
+    """Its text is handed over, so that the driver takes over just this one; it is left where it is."""
+    (tmp_path / "lock.json").write_text(text)
+
+    assert CheckpointFolder(str(tmp_path)).stale_lock() == text
+    assert (tmp_path / "lock.json").read_text() == text
+
+
+@pytest.fixture
+def beating(tmp_path: Path) -> Iterator[Path]:
+    """A lock whose owner lives, and renews it as a driver does: whole or not at all."""
+    lock, stop = tmp_path / "lock.json", threading.Event()
+    lock.write_text(_LOCK.format())
+
+    def beat() -> None:
+        number = 0
+        while not stop.wait(0.05):
+            number += 1
+            partial = tmp_path / "lock.json.partial"
+            partial.write_text(Lock(_LOCK.owner, _LOCK.application_id, number).format())
+            partial.rename(lock)
+
+    thread = threading.Thread(target=beat)
+    thread.start()
+    yield lock
+    stop.set()
+    thread.join()
+
+
+def test_a_lock_that_changes_is_in_use(
+    tmp_path: Path, quick: None, beating: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its owner is named, and how runs are kept apart; a retry may find it free."""
+    # A pause of the machine is no sign of a dead owner.
+    monkeypatch.setattr(checkpoint_module, "STALE_SECONDS", 10)
+    with pytest.raises(CheckpointInUseError) as raised:
+        CheckpointFolder(str(tmp_path)).stale_lock()
+
+    assert f"is in use by {_LOCK}" in str(raised.value)
+    assert "max_active_runs=1" in str(raised.value)
+    assert raised.value.retriable
+
+
+def test_a_lock_that_goes_leaves_the_checkpoint_free(
+    tmp_path: Path, quick: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its run ended meanwhile; nothing is left to be taken over."""
+    (tmp_path / "lock.json").write_text(_LOCK.format())
+    # It goes while the watcher waits for the first time.
+    monkeypatch.setattr("time.sleep", lambda _: (tmp_path / "lock.json").unlink())
+
+    assert CheckpointFolder(str(tmp_path)).stale_lock() is None
+
+
+def test_a_checkpoint_is_read_or_says_why_not(tmp_path: Path) -> None:
+    (tmp_path / "offsets").mkdir()
+    (tmp_path / "commits").mkdir()
+    metadata = '{"batchWatermarkMs":0,"batchTimestampMs":0,"conf":{}}'
+    (tmp_path / "offsets" / "0").write_text(f'v1\n{metadata}\n{{"orders":{{"0":23}}}}')
+    (tmp_path / "commits" / "0").write_text('v1\n{"nextBatchWatermarkMs":0}')
+
+    assert read_checkpoint(str(tmp_path)) == {TopicPartition("orders", 0): 23}
+    assert isinstance(read_checkpoint(str(tmp_path / "elsewhere")), CheckpointError)
+    (tmp_path / "offsets" / "0").write_text("v1\n{")
+    assert isinstance(read_checkpoint(str(tmp_path)), CheckpointError)

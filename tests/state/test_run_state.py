@@ -1,0 +1,388 @@
+"""Promises of :mod:`airflow_provider_kafka_spark.state.run_state`: what a task remembers between its tries."""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from airflow_provider_kafka_spark.core.errors import ProtocolError
+from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
+from airflow_provider_kafka_spark.core.plan import ReplayPlan, Target
+from airflow_provider_kafka_spark.core.protocol import Transform
+from airflow_provider_kafka_spark.state.request_store import RequestStore
+from airflow_provider_kafka_spark.state.run_state import RunState, RunStateStore, StreamRunStore, remember_success
+from tests.airflow_fakes import TaskInstance, TaskStateStore, Try, task_context
+
+TRANSFORM = Transform(topic="copy")
+RESULT = {
+    "version": 1,
+    "run_id": "1",
+    "ranges": [
+        {
+            "topic": "orders", "partition": 0, "from_offset": i, "until_offset": i + 1, "records_read": 1,
+            "records_written": 1,
+        }
+        for i in range(3)
+    ],
+    "warnings": [],
+}  # fmt: skip
+
+
+def plan_of(*ranges: str, target_end: int = 5) -> ReplayPlan:
+    return ReplayPlan(
+        source_cluster_id="cluster",
+        target_cluster_id="cluster",
+        target=Target("copy"),
+        ranges=OffsetRanges.parse(ranges or ["orders:0:0:10"]),
+        topic_ids={"orders": "id"},
+        partition_counts={"orders": 1},
+        target_ends={"copy": {0: target_end}},
+        spark_partitions=1,
+    )
+
+
+PLAN = plan_of()
+
+
+def load(store: TaskStateStore, **context: Any) -> tuple[RunStateStore, RunState]:
+    """Start one try, as a worker that knows nothing but the store does."""
+    opened = RunStateStore(task_context(store, **context), "task")
+    return opened, opened.load()
+
+
+def submitted(store: TaskStateStore, plan: ReplayPlan = PLAN, now_ms: int = 1_000, **context: Any) -> RunState:
+    """One try that came as far as the submission."""
+    opened, state = load(store, **context)
+    state, plan = opened.for_plan(state, plan, TRANSFORM)
+    opened.submitting(state, plan, now_ms)
+    return state
+
+
+def finished(store: TaskStateStore, result: dict[str, Any] = RESULT, **context: Any) -> RunState:
+    """One try that delivered all; the store then gives back what JSON makes of it."""
+    opened, state = load(store, **context)
+    state, plan = opened.for_plan(state, PLAN, TRANSFORM)
+    opened.finished(opened.submitting(state, plan, 1_000), result)
+    store.values = json.loads(json.dumps(store.values))
+    return state
+
+
+def succeed(store: TaskStateStore, **parameters: Any) -> None:
+    """What Airflow does when a task has succeeded."""
+    remember_success({"task": SimpleNamespace(task_id="task", **parameters), **task_context(store)})  # type: ignore[arg-type]
+
+
+def test_a_first_try_knows_nothing() -> None:
+    """There is no plan and no submission, and the run id is 16 hexadecimal digits."""
+    _, state = load(TaskStateStore())
+
+    assert (state.plan, state.target_ends, state.submitted_at_ms, state.has_submitted) == (None, None, None, False)
+    assert len(state.run_id) == 16
+    assert int(state.run_id, 16) >= 0
+
+
+def test_a_retry_uses_the_plan_of_the_first_try() -> None:
+    """Run id, plan, target ends and the time of the submission come back as they were stored."""
+    store = TaskStateStore()
+    first = submitted(store)
+
+    _, retry = load(store)
+
+    assert (retry.run_id, retry.plan, retry.target_ends) == (first.run_id, PLAN, PLAN.target_ends)
+    assert (retry.submitted_at_ms, retry.has_submitted) == (1_000, True)
+
+
+def test_a_second_submission_keeps_where_the_first_began() -> None:
+    """What the target held before the first submission stays the start of the audit, however often it is submitted."""
+    store = TaskStateStore()
+    submitted(store, plan_of(target_end=5), now_ms=1_000)
+    submitted(store, plan_of(target_end=99), now_ms=2_000)
+
+    _, state = load(store)
+
+    assert (state.target_ends, state.submitted_at_ms) == ({"copy": {0: 5}}, 1_000)
+
+
+def test_a_retry_knows_the_application_of_the_try_before() -> None:
+    """A try whose worker died leaves its application's id, so that the next one can wait for its end."""
+    store = TaskStateStore()
+    opened, state = load(store)
+    opened.started(opened.submitting(state, PLAN, 1_000), "application_1_0001")
+
+    _, retry = load(store)
+
+    assert (retry.application_id, retry.plan, retry.submitted_at_ms) == ("application_1_0001", PLAN, 1_000)
+
+
+def test_a_clear_before_the_end_plans_anew_and_remembers_deliveries() -> None:
+    """The plan is dropped; run id and target ends stay, so that what was delivered is not written again."""
+    store = TaskStateStore()
+    first = submitted(store)
+
+    _, cleared = load(store, clear_number=1)
+
+    assert cleared.plan is None
+    assert (cleared.run_id, cleared.target_ends, cleared.submitted_at_ms) == (first.run_id, PLAN.target_ends, 1_000)
+
+
+def test_a_retry_after_a_clear_uses_the_new_plan() -> None:
+    """The plan made after a clear is in turn the one of its retries."""
+    store, later = TaskStateStore(), plan_of("orders:0:0:20")
+    submitted(store)
+    submitted(store, later, clear_number=1)
+
+    _, retry = load(store, clear_number=1)
+
+    assert retry.plan == later
+
+
+def test_a_clear_that_leaves_the_number_is_detected_by_the_tries() -> None:
+    """Airflow's API can clear a task without its DAG run, which raises only the tries that it may have."""
+    store = TaskStateStore()
+    first = submitted(store, ti=Try())
+
+    _, retry = load(store, ti=Try(try_number=2))
+    _, cleared = load(store, ti=Try(try_number=2, max_tries=4))
+
+    assert (retry.plan, cleared.plan) == (PLAN, None)
+    assert retry.run_id == cleared.run_id == first.run_id
+
+
+def test_a_retry_after_the_end_has_the_result() -> None:
+    """Airflow retries failures after the delivery, such as its XCom: nothing is left to be done."""
+    store = TaskStateStore()
+    first = finished(store, ti=Try())
+
+    _, retry = load(store, ti=Try(try_number=2))
+
+    assert (retry.run_id, retry.result) == (first.run_id, RESULT)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "clear_number"),
+    [
+        pytest.param(Try(), Try(try_number=2), 1, id="clear"),
+        pytest.param(Try(), Try(try_number=2, max_tries=4), 0, id="clear-that-leaves-the-number"),
+        pytest.param(Try(), Try(), 0, id="the-same-try-by-hand"),
+        pytest.param(Try(), Try(try_number=2), None, id="number-unknown"),
+        pytest.param(TaskInstance(), TaskInstance(), 0, id="tries-unknown"),
+        pytest.param(TaskInstance(), Try(try_number=2), 0, id="tries-unknown-before"),
+    ],
+)
+def test_a_run_after_a_success_is_a_new_one(before: TaskInstance, after: TaskInstance, clear_number: Any) -> None:
+    """Clearing a successful task requests another copy: another run id, no plan, nothing taken for delivered. So is
+    whatever may not be a retry.
+    """
+    store = TaskStateStore()
+    first = finished(store, ti=before)
+    succeed(store)
+
+    _, again = load(store, clear_number=clear_number, ti=after)
+
+    assert again.run_id != first.run_id
+    assert (again.plan, again.target_ends, again.has_submitted, again.result) == (None, None, False, None)
+
+
+@pytest.mark.parametrize("plans_meanwhile", [False, True])
+def test_a_clear_of_what_failed_after_the_delivery_writes_only_what_is_missing(plans_meanwhile: bool) -> None:
+    """A lost XCom or worker can fail a task that has delivered all: its clear does not request another copy."""
+    store = TaskStateStore()
+    first = finished(store, ti=Try(max_tries=0))
+    if plans_meanwhile:
+        succeed(store, plan_only=True)
+
+    _, cleared = load(store, clear_number=1, ti=Try(try_number=2, max_tries=1))
+
+    assert (cleared.run_id, cleared.target_ends) == (first.run_id, {"copy": {0: 5}})
+    assert (cleared.plan, cleared.has_submitted, cleared.result) == (None, True, None)
+
+
+@pytest.mark.parametrize("ranges", [0, 1, 1_500])
+def test_a_result_of_many_ranges_stays_below_where_airflow_warns(ranges: int) -> None:
+    """64 KiB by default; the plan is not kept with it."""
+    store = TaskStateStore()
+    result = {**RESULT, "ranges": [RESULT["ranges"][0]] * ranges}  # type: ignore[index]
+    finished(store, result, ti=Try())
+
+    _, retry = load(store, ti=Try(try_number=2))
+
+    assert retry.result == result
+    assert all(len(json.dumps(value)) < 65_535 for value in store.values.values())
+
+
+@pytest.mark.parametrize(
+    ("plan", "transform", "named"),
+    [
+        pytest.param(replace(PLAN, topic_ids={"orders": "id-2"}), TRANSFORM, "the topic 'orders'", id="topic"),
+        pytest.param(replace(PLAN, source_cluster_id="B"), TRANSFORM, "the source cluster", id="source-cluster"),
+        pytest.param(replace(PLAN, target_cluster_id="B"), TRANSFORM, "the target cluster", id="target-cluster"),
+        pytest.param(PLAN, replace(TRANSFORM, where="offset > 3"), "where", id="where"),
+        pytest.param(PLAN, replace(TRANSFORM, columns={"value": "key"}), "columns", id="columns"),
+        pytest.param(PLAN, replace(TRANSFORM, provenance_headers=False), "provenance_headers", id="headers"),
+    ],
+)
+@pytest.mark.parametrize("clear_number", [pytest.param(0, id="retry"), pytest.param(1, id="clear")])
+def test_deliveries_of_another_origin_stand_for_nothing(
+    plan: ReplayPlan, transform: Transform, named: str, clear_number: int
+) -> None:
+    """They would hide records of the same offsets: the run gets a new id, the plan says why, and the application is
+    still known.
+    """
+    store = TaskStateStore()
+    opened, state = load(store)
+    state, _ = opened.for_plan(state, PLAN, TRANSFORM)
+    opened.started(opened.submitting(state, PLAN, 1_000), "application_1_0001")
+
+    opened, loaded = load(store, clear_number=clear_number)
+    fresh, warned = opened.for_plan(loaded, plan, transform)
+
+    assert loaded.run_id == state.run_id != fresh.run_id
+    assert (fresh.has_submitted, fresh.target_ends, fresh.application_id) == (False, None, "application_1_0001")
+    (warning,) = warned.warnings
+    assert f": {named}. " in warning
+    assert state.run_id in warning
+    assert fresh.run_id in warning
+    assert warned.digest == plan.digest
+
+    opened.submitting(fresh, warned, 2_000)
+    opened, retry = load(store, clear_number=clear_number)
+    assert opened.for_plan(retry, warned, transform)[0] == retry
+    assert (retry.run_id, retry.plan, retry.submitted_at_ms) == (fresh.run_id, warned, 2_000)
+
+
+@pytest.mark.parametrize(
+    "topic_ids",
+    [
+        pytest.param({"orders": "id"}, id="the-same"),
+        pytest.param({}, id="unknown"),
+        pytest.param({"orders": "id", "added": "id-2"}, id="another-topic-too"),
+    ],
+)
+def test_deliveries_of_the_same_origin_count(topic_ids: dict[str, str]) -> None:
+    """A topic that matches a pattern since then changes nothing for the others."""
+    store = TaskStateStore()
+    first = submitted(store)
+
+    opened, cleared = load(store, clear_number=1)
+    state, plan = opened.for_plan(cleared, replace(PLAN, topic_ids=topic_ids), TRANSFORM)
+
+    assert (state.run_id, state.submitted_at_ms, plan.warnings) == (first.run_id, 1_000, ())
+
+
+def test_a_topic_that_was_away_for_a_while_is_compared() -> None:
+    """What an earlier submission came from is not forgotten over one that did without that topic."""
+    store = TaskStateStore()
+    submitted(store, replace(PLAN, topic_ids={"orders": "id", "stock": "id-1"}))
+    first = submitted(store, PLAN, clear_number=1)
+
+    opened, cleared = load(store, clear_number=2)
+    state, _ = opened.for_plan(cleared, replace(PLAN, topic_ids={"orders": "id", "stock": "id-2"}), TRANSFORM)
+
+    assert state.run_id != first.run_id
+
+
+def test_a_run_id_cannot_be_predicted() -> None:
+    """Another writer to the target could otherwise pass its own records off as delivered by this run."""
+    _, one = load(TaskStateStore(), ti=Try())
+    _, other = load(TaskStateStore(), ti=Try())
+
+    assert one.run_id != other.run_id
+
+
+def resumed(context: dict[str, Any], task_id: str = "task") -> dict[str, Any]:
+    """The parameters that a try with the same ones carries out."""
+    return RequestStore(context, task_id).resume(lambda: REQUESTED, logging.getLogger(__name__))
+
+
+def test_operators_that_one_task_calls_share_nothing() -> None:
+    """Neither what they delivered, nor what they are asked for."""
+    context = task_context(TaskStateStore(), ti=Try())
+    stores = [RunStateStore(context, task_id) for task_id in ("task", "first", "second")]
+    RequestStore(context, "first").save(REQUESTED)
+    stores[1].submitting(stores[1].load(), PLAN, 1_000)
+
+    assert [store.load().has_submitted for store in stores] == [False, True, False]
+    assert [resumed(context, task_id) for task_id in ("task", "first", "second")] == [{}, REQUESTED, {}]
+
+
+REQUESTED = {"topics": ["a", "b"], "ending_timestamp": 1_795_168_800_000, "where": None}
+
+
+@pytest.mark.parametrize(
+    ("context", "expected"),
+    [
+        pytest.param({"ti": Try(try_number=2)}, REQUESTED, id="retry"),
+        pytest.param({"ti": Try(try_number=2), "clear_number": 1}, {}, id="clear"),
+        pytest.param({"ti": Try(try_number=2, max_tries=4)}, {}, id="clear-that-leaves-the-number"),
+    ],
+)
+def test_a_retry_knows_what_its_first_try_was_asked_for(context: dict[str, Any], expected: dict[str, Any]) -> None:
+    """And a clear does not, since it plans anew."""
+    store = TaskStateStore()
+    assert resumed(task_context(store, ti=Try())) == {}
+    RequestStore(task_context(store, ti=Try()), "task").save(REQUESTED)
+    store.values = json.loads(json.dumps(store.values))
+
+    assert resumed(task_context(store, **context)) == expected
+
+
+def test_what_is_stored_is_plain_json() -> None:
+    """Airflow stores JSON: what comes back from it is what was put in."""
+    store = TaskStateStore()
+    submitted(store)
+    store.values = json.loads(json.dumps(store.values))
+
+    _, retry = load(store)
+
+    assert (retry.plan, retry.target_ends) == (PLAN, {"copy": {0: 5}})
+
+
+@pytest.mark.parametrize(
+    ("key", "load_it"),
+    [
+        pytest.param("kafka_spark_run", lambda context: RunStateStore(context, "task").load(), id="run"),
+        pytest.param("kafka_spark_requested", resumed, id="request"),
+        pytest.param("kafka_spark_stream", lambda context: StreamRunStore(context, "task"), id="stream"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        pytest.param({"version": 2}, "must be of version 1; got 2", id="version"),
+        pytest.param({"try_numbers": [0, 0, 1]}, ".try_numbers must be an object; got list", id="list"),
+        pytest.param({"colour": 1}, "unknown keys ['colour']", id="unknown-key"),
+    ],
+)
+def test_a_state_of_another_version_is_an_error(key: str, load_it: Any, change: dict[str, Any], says: str) -> None:
+    """What was delivered is unknown then, so it is not guessed; the message says what to do."""
+    store = TaskStateStore()
+    context = task_context(store, ti=Try())
+    submitted(store, ti=Try())
+    RequestStore(context, "task").save(REQUESTED)
+    StreamRunStore(context, "task").submitting("0123456789abcdef", PLAN.ranges, PLAN.target_ends)
+    store.values[key].update(change)
+
+    with pytest.raises(ProtocolError) as raised:
+        load_it(context)
+
+    assert f"The task's state '{key}'" in str(raised.value)
+    assert says in str(raised.value)
+    assert "trigger a new run of the DAG" in str(raised.value)
+
+
+def test_a_plan_of_another_version_is_no_obstacle_to_a_clear() -> None:
+    """A retry needs the plan, and its error says to clear the task; the clear keeps what is known of deliveries."""
+    store = TaskStateStore()
+    first = submitted(store)
+    store.values["kafka_spark_run"]["plan"]["version"] = 2
+
+    with pytest.raises(ProtocolError, match=r"A stored plan must be of version 1; got 2. Clear the task"):
+        load(store)
+    _, cleared = load(store, clear_number=1)
+
+    assert (cleared.run_id, cleared.plan, cleared.has_submitted) == (first.run_id, None, True)

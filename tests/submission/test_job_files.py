@@ -1,0 +1,222 @@
+"""Promises of :mod:`airflow_provider_kafka_spark.submission.job_files`: what travels with a job, and that nothing
+is left.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_kafka_spark.core.handoff.file_names import RESERVED
+from airflow_provider_kafka_spark.core.protocol import JobRequest, Transform
+from airflow_provider_kafka_spark.submission.job_files import (
+    copy_private,
+    job_folder,
+    job_script,
+    remove_stale_folders,
+    write_code,
+    write_request,
+)
+
+REQUEST = JobRequest(
+    run_id="0123456789abcdef",
+    plan_digest="digest",
+    ranges=(),
+    spans=(),
+    transform=Transform(),
+    source_options={"kafka.sasl.jaas.config": "s3cr3t"},
+    sink_options={},
+    report_uri="report.json",
+)
+
+
+def test_only_this_user_reads_the_request() -> None:
+    """The folder has mode 0700 and the request 0600, whatever the umask, and the request reads back the same."""
+    with job_folder() as folder:
+        path = write_request(folder, REQUEST)
+
+        assert (folder.stat().st_mode & 0o777, path.stat().st_mode & 0o777) == (0o700, 0o600)
+        assert JobRequest.from_json(path.read_text()) == REQUEST
+
+
+def test_what_we_write_is_reserved(tmp_path: Path) -> None:
+    """So that no file of a login can have its name."""
+    assert {write_request(tmp_path, REQUEST).name, write_code(tmp_path).name} < RESERVED
+
+
+def test_the_folder_is_gone_afterwards() -> None:
+    """The folder goes with all that is in it, also after a failure."""
+    folders = []
+
+    def fail() -> None:
+        with job_folder() as folder:
+            folders.append(folder)
+            write_request(folder, REQUEST)
+            write_code(folder)
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
+
+    assert [folder.exists() for folder in folders] == [False]
+
+
+def test_a_request_is_never_written_over(tmp_path: Path) -> None:
+    """A file that somebody else put in its place is not written to."""
+    (tmp_path / "request.json").write_text("somebody else's")
+
+    with pytest.raises(FileExistsError):
+        write_request(tmp_path, REQUEST)
+
+
+def test_only_rules_and_jobs_travel(tmp_path: Path) -> None:
+    """The archive holds the package's core and jobs, whole, and nothing of Airflow's side."""
+    with zipfile.ZipFile(write_code(tmp_path)) as archive:
+        names = set(archive.namelist())
+
+    package = Path(job_script("batch")).parents[1]
+    assert names == {f"{package.name}/__init__.py"} | {
+        str(module.relative_to(package.parent))
+        for folder in ("core", "jobs")
+        for module in (package / folder).rglob("*.*")
+        if module.suffix in (".py", ".java")
+    }
+    some = ("jobs/batch.py", "jobs/RecordWriter.java", "core/streams/stream_plan.py")
+    assert {f"{package.name}/{name}" for name in some} < names
+
+
+def test_the_code_runs_from_the_archive_alone(tmp_path: Path) -> None:
+    """A Python without this package imports every rule from the archive, and neither Airflow nor a Kafka client with
+    it.
+    """
+    archive = write_code(tmp_path)
+    with zipfile.ZipFile(archive) as content:
+        modules = sorted(
+            n.removesuffix(".py").replace("/", ".") for n in content.namelist() if "/core/" in n and "__init__" not in n
+        )
+    program = (
+        f"import sys, importlib; sys.path.insert(0, {str(archive)!r})\n"
+        f"for name in {modules!r}: importlib.import_module(name)\n"
+        "print(sorted({name.partition('.')[0] for name in sys.modules} & {'airflow', 'confluent_kafka', 'pyspark'}))"
+    )
+
+    # -S keeps site-packages, and with them the installed package, out.
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", program], capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "[]", "")
+    assert len(modules) > 10
+
+
+def test_the_script_is_the_jobs_module() -> None:
+    """What spark-submit starts exists and has a main."""
+    assert "def main(" in job_script("batch").read_text()
+
+
+def test_a_private_file_is_copied_with_mode_0600(tmp_path: Path) -> None:
+    """Whatever the mode of the original and the umask."""
+    keytab = tmp_path / "ann.keytab"
+    keytab.write_bytes(b"\x05\x02secret")
+    keytab.chmod(0o644)
+    before = os.umask(0)
+    try:
+        with job_folder() as folder:
+            copy = copy_private(str(keytab), folder)
+            modes = [path.stat().st_mode & 0o777 for path in (folder, copy, write_request(folder, REQUEST))]
+
+            assert copy.read_bytes() == b"\x05\x02secret"
+            assert modes == [0o700, 0o600, 0o600]
+    finally:
+        os.umask(before)
+
+
+def test_what_a_killed_worker_left_is_removed_by_the_next(temporary: Path) -> None:
+    """A worker that is ended by SIGKILL removes nothing; the next job on the machine does it, with all that is in the
+    folder.
+    """
+    with worker() as (process, left):
+        process.kill()
+        process.wait()
+        assert (left / "request.json").exists()
+
+        with job_folder() as folder:
+            assert list(temporary.iterdir()) == [folder]
+
+
+def test_a_dead_process_that_nobody_has_noticed_owns_nothing(temporary: Path) -> None:
+    """In a container there may be nobody to do it."""
+    with worker() as (process, left):
+        process.kill()
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+
+        assert remove_stale_folders() == [left]
+
+
+def test_the_folder_of_a_living_worker_stays(temporary: Path) -> None:
+    with worker() as (_, folder):
+        assert remove_stale_folders() == []
+        assert (folder / "request.json").exists()
+
+
+def test_another_process_of_the_same_number_owns_nothing(temporary: Path) -> None:
+    """Numbers are used again: a process that was started later is another one."""
+    with worker() as (process, folder):
+        started = folder.name.removeprefix(f"airflow-kafka-spark-{process.pid}-").partition("-")[0]
+        earlier = folder.with_name(f"airflow-kafka-spark-{process.pid}-{int(started) - 1}-abc")
+        earlier.mkdir()
+
+        assert remove_stale_folders() == [earlier]
+        assert folder.exists()
+
+
+@pytest.mark.parametrize("name", ["airflow-kafka-spark-notes", "airflow-kafka-spark-x-y-z", "kafka-spark-1-1-a"])
+def test_what_is_not_ours_stays(temporary: Path, name: str) -> None:
+    (temporary / name).mkdir()
+
+    assert remove_stale_folders() == []
+    assert (temporary / name).exists()
+
+
+def test_what_is_another_users_stays(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    left = temporary / f"airflow-kafka-spark-{2**22}-1-abc"
+    left.mkdir()
+    monkeypatch.setattr(os, "getuid", lambda: left.stat().st_uid + 1)
+
+    assert remove_stale_folders() == []
+    assert left.exists()
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A temporary folder that nobody else uses."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
+
+
+@contextmanager
+def worker() -> Iterator[tuple[subprocess.Popen[str], Path]]:
+    """Another process with a job, and its folder."""
+    program = (
+        "from airflow_provider_kafka_spark.submission.job_files import job_folder\n"
+        "with job_folder() as folder:\n"
+        "    (folder / 'request.json').touch()\n"
+        "    print(folder, flush=True)\n"
+        "    input()\n"
+    )
+    command = [sys.executable, "-c", program]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            yield process, Path(process.stdout.readline().strip())
+        finally:
+            process.kill()

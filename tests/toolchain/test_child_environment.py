@@ -1,0 +1,49 @@
+"""What a process that this package starts inherits."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+from airflow_provider_kafka_spark.toolchain.child_environment import child_environment, unset_airflow_env
+
+SECRET = {
+    "AIRFLOW_CONN_KAFKA_DEFAULT": '{"extra": {"sasl.password": "s3cret"}}',
+    "AIRFLOW_VAR_API_KEY": "s3cret",
+    "AIRFLOW__CORE__FERNET_KEY": "s3cret",
+    "AIRFLOW__SECRETS__BACKEND_KWARGS": "s3cret",
+    "_AIRFLOW__STARTUP_MSG": "s3cret",
+}
+NEEDED = {
+    "PATH": "/usr/bin",
+    "JAVA_HOME": "/jdk",
+    "HADOOP_CONF_DIR": "/hadoop",
+    "KRB5_CONFIG": "/krb5.conf",
+    "SPARK_LOCAL_DIRS": "/scratch",
+    "PYTHONPATH": "/code",
+    "PYSPARK_PYTHON": "/python",
+    "AIRFLOW_HOME": "/airflow",
+    "AIRFLOW_CTX_DAG_ID": "copy",
+}
+
+
+def test_what_is_airflows_own_stays_with_airflow() -> None:
+    """Everything else is needed, or may be."""
+    assert child_environment({**SECRET, **NEEDED}) == NEEDED
+
+
+def test_a_command_that_leaves_it_out() -> None:
+    """Where a process is started by others, it has the same environment."""
+    print_names = [sys.executable, "-c", "import os; print(*os.environ)"]
+    command = unset_airflow_env(print_names, SECRET)
+
+    done = subprocess.run(command, env={**os.environ, **SECRET}, capture_output=True, text=True, check=True)
+
+    assert set(done.stdout.split()) & set(SECRET) == set()
+    assert "PATH" in done.stdout.split()
+    assert "s3cret" not in " ".join(command)
+
+
+def test_a_command_stays_as_it_is_where_there_is_nothing_to_leave_out() -> None:
+    assert unset_airflow_env(["spark-submit", "--status"], NEEDED) == ["spark-submit", "--status"]

@@ -1,0 +1,296 @@
+"""Promises of :mod:`airflow_provider_kafka_spark.toolchain.jars`: fetched once, whole or not at all, and not
+silently.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import http.server
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_kafka_spark.core.errors import JarError, JavaNotFoundError
+from airflow_provider_kafka_spark.toolchain import jars
+from airflow_provider_kafka_spark.toolchain.java import find_java
+from airflow_provider_kafka_spark.toolchain.settings import CACHE_FOLDER, MAVEN_REPOSITORY
+
+_RESOLVE = """
+import sys
+from pathlib import Path
+from airflow_provider_kafka_spark.toolchain import jars
+print([jar.name for jar in jars.resolve(["org.example:app:1.0"], root=Path(sys.argv[1]), repository=sys.argv[2])])
+"""
+
+
+class Repository:
+    """A Maven repository of our own: app 1.0 needs library 2.0, and broken 1.0 needs something that is nowhere."""
+
+    def __init__(self, url: str, requests: list[str]) -> None:
+        self.url = url
+        self.requests = requests
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Iterator[Repository]:
+    """A real HTTP server with real poms, which records what it was asked for."""
+    folder = tmp_path / "repository"
+    _publish(folder, "app", "1.0", [("library", "2.0")])
+    _publish(folder, "library", "2.0", [])
+    _publish(folder, "broken", "1.0", [("nowhere", "9")])
+    requests: list[str] = []
+
+    class Handler(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, format: str, *args: object) -> None:  # noqa: ARG002 - the base class calls it
+            requests.append(self.path)
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=str(folder)))
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    yield Repository(f"http://127.0.0.1:{server.server_address[1]}", requests)
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """An empty cache."""
+    return tmp_path / "cache"
+
+
+def test_dependencies_come_along(repository: Repository, root: Path) -> None:
+    """A coordinate stands for its jar and for everything that it needs at run time."""
+    found = jars.resolve(["org.example:app:1.0"], root=root, repository=repository.url)
+    assert [jar.name for jar in found] == ["app-1.0.jar", "library-2.0.jar"]
+    assert all(jar.read_text().startswith("jar of") for jar in found)
+
+
+def test_an_excluded_module_stays_away(repository: Repository, root: Path) -> None:
+    """Exclusions are by group and artifact, and another set than the one without them."""
+    found = jars.resolve(
+        ["org.example:app:1.0"], excludes=["org.example:library"], root=root, repository=repository.url
+    )
+    assert [jar.name for jar in found] == ["app-1.0.jar"]
+    assert len(jars.resolve(["org.example:app:1.0"], root=root, repository=repository.url)) == 2
+
+
+def test_the_second_time_starts_no_java(repository: Repository, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was fetched is returned without Java, without Ivy and without a network."""
+    first = jars.resolve(["org.example:app:1.0"], root=root, repository=repository.url)
+    monkeypatch.setenv("JAVA_HOME", "/nowhere")
+    assert jars.resolve(["org.example:app:1.0"], root=root, repository="http://127.0.0.1:1") == first
+
+
+def test_the_variable_names_the_mirror(repository: Repository, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An air-gapped user sets one variable, and nothing else is asked."""
+    monkeypatch.setenv(MAVEN_REPOSITORY.variable, repository.url)
+    assert len(jars.resolve(["org.example:app:1.0"], root=root)) == 2
+    assert any("app-1.0.jar" in request for request in repository.requests)
+
+
+def test_processes_that_want_the_same_fetch_it_once(repository: Repository, root: Path) -> None:
+    """The others wait for the first, and find what it fetched."""
+    command = [sys.executable, "-c", _RESOLVE, str(root), repository.url]
+    processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    assert {process.communicate(timeout=120)[0] for process in processes} == {"['app-1.0.jar', 'library-2.0.jar']\n"}
+    # One request asks whether it is there, one fetches it; a second process would double that.
+    assert sum(request.endswith("/app-1.0.jar") for request in repository.requests) <= 2
+
+
+def test_a_jar_that_was_removed_is_fetched_again(repository: Repository, root: Path) -> None:
+    """A cache that somebody tidied up heals itself."""
+    first = jars.resolve(["org.example:app:1.0"], root=root, repository=repository.url)
+    first[0].unlink()
+    assert jars.resolve(["org.example:app:1.0"], root=root, repository=repository.url) == first
+    assert first[0].is_file()
+
+
+@pytest.mark.parametrize("artifact", ["missing", "broken"], ids=["itself-missing", "dependency-missing"])
+def test_what_is_not_to_be_had_is_an_error(repository: Repository, root: Path, artifact: str) -> None:
+    """The error names the module that is missing, the repository and what to do, and nothing half-done is kept."""
+    with pytest.raises(JarError) as raised:
+        jars.resolve([f"org.example:{artifact}:1.0"], root=root, repository=repository.url)
+    message = str(raised.value)
+    assert f"org.example:{artifact}:1.0" in message
+    assert repository.url in message
+    missing = "org.example:nowhere:9" if artifact == "broken" else "org.example:missing:1.0"
+    assert f"has no {missing} (not found)" in message
+    assert len(message) < 500
+    assert MAVEN_REPOSITORY.variable in message
+    assert [path.name for path in (root / "jars").iterdir() if path.name.startswith((".", artifact))] == []
+
+
+@pytest.mark.parametrize("coordinate", ["org.example:app", "app-1.0.jar", "a:b:c:d", "a::1", "a:b:1 <x/>"])
+def test_a_malformed_coordinate_is_refused(root: Path, coordinate: str) -> None:
+    """Before anything is started, and with the form that was expected."""
+    with pytest.raises(JarError, match="group:artifact:version"):
+        jars.resolve([coordinate], root=root)
+
+
+def test_no_coordinates_are_refused(root: Path) -> None:
+    """An empty list is a mistake of the caller, not an empty result."""
+    with pytest.raises(JarError, match="at least one coordinate"):
+        jars.resolve([], root=root)
+
+
+def test_waiting_for_another_process_is_bounded(root: Path) -> None:
+    """A lock that is never released ends in an error that names its file."""
+    (root / "jars").mkdir(parents=True)
+    with (root / "jars" / "lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        before = time.monotonic()
+        with pytest.raises(JarError, match=r"jars/lock is still locked"):
+            jars.resolve(["org.example:app:1.0"], root=root, timeout=0.5)
+        assert time.monotonic() - before < 30
+
+
+def test_without_java_the_error_says_what_to_install(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It names what was looked at, too."""
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(JavaNotFoundError, match=r"PATH='/nowhere'.*apt-get install openjdk-"):
+        jars.resolve(["org.example:app:1.0"], root=root)
+
+
+def test_without_ivy_the_error_says_what_to_install(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """pyspark-client alone has no jars."""
+    monkeypatch.delenv("SPARK_HOME", raising=False)
+    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
+    with pytest.raises(JarError, match="full `pyspark`"):
+        jars.resolve(["org.example:app:1.0"], root=root)
+
+
+def test_the_home_folder_is_not_touched(repository: Repository, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither ~/.ivy2 nor ~/.m2 is read or written."""
+    home = root.parent / "home"
+    home.mkdir()
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", f"-Duser.home={home}")
+    jars.resolve(["org.example:app:1.0"], root=root, repository=repository.url)
+    assert list(home.iterdir()) == []
+
+
+@pytest.fixture
+def any_umask() -> Iterator[None]:
+    """The most open one."""
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.usefixtures("any_umask")
+def test_only_this_user_reads_and_writes_the_cache(repository: Repository, root: Path) -> None:
+    """Code is loaded from there, so the umask does not decide who may write it."""
+    found = jars.resolve(["org.example:app:1.0"], root=root, repository=repository.url)
+
+    folders = {root, root / "jars", found[0].parent}
+    assert {folder.stat().st_mode & 0o777 for folder in folders} == {0o700}
+
+
+@pytest.mark.parametrize("part", ["root", "jars", "set"])
+@pytest.mark.parametrize("mode", [0o777, 0o775, 0o1777], ids=oct)
+def test_a_cache_that_others_may_write_is_refused(repository: Repository, root: Path, part: str, mode: int) -> None:
+    """They could have put jars of their own there; the message says what to run."""
+    found = jars.resolve(["org.example:app:1.0"], root=root, repository=repository.url)
+    folder = {"root": root, "jars": root / "jars", "set": found[0].parent}[part]
+    folder.chmod(mode)
+
+    with pytest.raises(JarError, match=f"by no other user.*has mode {mode:04o}.*chmod go-w {folder}") as raised:
+        jars.resolve(["org.example:app:1.0"], root=root, repository=repository.url)
+    assert CACHE_FOLDER.variable in str(raised.value)
+
+    folder.chmod(0o755)
+    assert jars.resolve(["org.example:app:1.0"], root=root) == found
+
+
+def test_a_cache_of_somebody_else_is_refused(
+    repository: Repository, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """But for root's, which may be part of an image."""
+    found = jars.resolve(["org.example:app:1.0"], root=root, repository=repository.url)
+    owner = root.stat().st_uid
+    monkeypatch.setattr("os.geteuid", lambda: owner + 1)
+    if owner == 0:
+        assert jars.resolve(["org.example:app:1.0"], root=root) == found
+        for path in (root, root / "jars", found[0].parent):
+            os.chown(path, 4242, -1)
+
+    with pytest.raises(JarError, match=r"must belong to this user.* it belongs to user (?!0 )\d+"):
+        jars.resolve(["org.example:app:1.0"], root=root)
+
+
+def test_the_cache_can_be_placed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One option decides where everything that is fetched goes."""
+    monkeypatch.setenv(CACHE_FOLDER.variable, str(tmp_path / "here"))
+    assert jars.cache_root() == tmp_path / "here"
+
+
+def test_a_checkout_keeps_its_cache_to_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the option, a source checkout uses its own .cache."""
+    for variable in (CACHE_FOLDER.variable, CACHE_FOLDER.earlier_variable):
+        monkeypatch.delenv(variable, raising=False)
+    checkout = Path(__file__).resolve().parents[2]
+    assert jars.cache_root() == checkout / ".cache"
+
+
+def test_java_home_decides_as_for_spark_submit(tmp_path: Path) -> None:
+    """A JAVA_HOME without a java is an error, though the PATH has one: spark-submit would fail as well."""
+    with pytest.raises(JavaNotFoundError, match=f"JAVA_HOME='{tmp_path}'"):
+        find_java(environ={"JAVA_HOME": str(tmp_path), "PATH": "/usr/bin"})
+
+
+@pytest.mark.parametrize(
+    ("output", "major"),
+    [
+        pytest.param('openjdk version "17.0.15" 2025-04-15', 17, id="release-17"),
+        pytest.param('openjdk version "21" 2023-09-19', 21, id="first-of-a-release"),
+        pytest.param('openjdk version "22-ea" 2024-03-19', 22, id="early-access"),
+        pytest.param('java version "1.8.0_402"', 8, id="old-scheme"),
+    ],
+)
+def test_the_version_is_understood(tmp_path: Path, output: str, major: int) -> None:
+    """Both numbering schemes of Java are read."""
+    assert find_java(minimum=8, environ={"PATH": str(_java(tmp_path, output).parent)}).major == major
+
+
+def test_an_old_java_is_refused(tmp_path: Path) -> None:
+    """The error names the version that was found and where."""
+    old = _java(tmp_path, 'openjdk version "11.0.2"')
+    with pytest.raises(JavaNotFoundError, match=f"Java 17 or newer; got Java 11 at {old}"):
+        find_java(minimum=17, environ={"PATH": str(old.parent)})
+
+
+def test_a_java_that_does_not_run_is_refused(tmp_path: Path) -> None:
+    """Such as the stub of macOS, which only asks to install one."""
+    with pytest.raises(JavaNotFoundError, match=r"print its version.*Looked at"):
+        find_java(environ={"PATH": str(_java(tmp_path, "No Java runtime present").parent)})
+
+
+def _java(folder: Path, output: str) -> Path:
+    java = folder / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text(f"#!/bin/sh\necho '{output}' >&2\n")
+    java.chmod(0o755)
+    return java
+
+
+def _publish(repository: Path, artifact: str, version: str, needs: list[tuple[str, str]]) -> None:
+    folder = repository / "org" / "example" / artifact / version
+    folder.mkdir(parents=True)
+    dependencies = "".join(
+        f"<dependency><groupId>org.example</groupId><artifactId>{name}</artifactId><version>{of}</version></dependency>"
+        for name, of in needs
+    )
+    (folder / f"{artifact}-{version}.pom").write_text(
+        "<project><modelVersion>4.0.0</modelVersion><groupId>org.example</groupId>"
+        f"<artifactId>{artifact}</artifactId><version>{version}</version>"
+        f"<dependencies>{dependencies}</dependencies></project>"
+    )
+    (folder / f"{artifact}-{version}.jar").write_text(f"jar of {artifact}")

@@ -1,0 +1,123 @@
+"""Promises of :mod:`airflow_provider_kafka_spark.toolchain.settings`, with Airflow's real configuration."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_kafka_spark.core.errors import OptionError
+from airflow_provider_kafka_spark.toolchain.settings import (
+    CACHE_FOLDER,
+    CLASS_ARCHIVE,
+    MAVEN_REPOSITORY,
+    VARIABLE_PREFIXES,
+    Setting,
+    cache_folder,
+    class_archive_enabled,
+    maven_repository,
+)
+
+_SETTINGS = {cache_folder: CACHE_FOLDER, maven_repository: MAVEN_REPOSITORY, class_archive_enabled: CLASS_ARCHIVE}
+_VALUES = f"from {Setting.__module__} import *; print({', '.join(f'{read.__name__}()' for read in _SETTINGS)})"
+
+
+@pytest.fixture(autouse=True)
+def _no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in list(os.environ):
+        if name.startswith(VARIABLE_PREFIXES):
+            monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def airflow_cfg(tmp_path: Path) -> dict[str, str]:
+    """The variable for another process to read an ``airflow.cfg`` that sets all options."""
+    (tmp_path / "airflow.cfg").write_text(
+        "[kafka_spark]\ncache_folder = /from/cfg\nmaven_repository = https://cfg.example.com\nclass_archive = False\n"
+    )
+    return {"AIRFLOW_HOME": str(tmp_path), "AIRFLOW_CONFIG": str(tmp_path / "airflow.cfg")}
+
+
+def run(code: str, environment: Mapping[str, str]) -> str:
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, env={**os.environ, **environment}, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def values(environment: Mapping[str, str], imported: str = "airflow") -> str:
+    """All options as a process reads them that has imported this module."""
+    return run(f"import {imported}; {_VALUES}", environment)
+
+
+def test_without_a_setting_the_defaults_apply() -> None:
+    assert (cache_folder(), maven_repository(), class_archive_enabled()) == (None, None, True)
+
+
+def test_airflow_cfg_is_read(airflow_cfg: Mapping[str, str]) -> None:
+    assert values(airflow_cfg) == "/from/cfg https://cfg.example.com False"
+
+
+def test_variables_come_before_airflow_cfg_and_those_of_airflows_form_first(airflow_cfg: Mapping[str, str]) -> None:
+    environment = {
+        "AIRFLOW__KAFKA_SPARK__CACHE_FOLDER": "/from/variable",
+        "AIRFLOW_KAFKA_SPARK_CACHE": "/from/earlier",
+        "AIRFLOW_KAFKA_SPARK_MAVEN_REPOSITORY": "file:///earlier",
+    }
+
+    assert values({**airflow_cfg, **environment}) == "/from/variable file:///earlier False"
+
+
+def test_a_process_without_airflow_reads_variables_and_does_not_import_it(airflow_cfg: Mapping[str, str]) -> None:
+    environment = {"AIRFLOW__KAFKA_SPARK__CACHE_FOLDER": "/new", "AIRFLOW_KAFKA_SPARK_CLASS_ARCHIVE": "off"}
+
+    assert values({**airflow_cfg, **environment}, imported="sys") == "/new None False"
+    assert run(f"import {Setting.__module__}, sys; print('airflow' in sys.modules)", {}) == "False"
+
+
+def test_airflow_lists_the_section(airflow_cfg: Mapping[str, str]) -> None:
+    """With the descriptions of the metadata, which Airflow checks against its schema."""
+    arguments = ["config", "list", "--section", "kafka_spark", "--include-descriptions", "--show-values"]
+    code = f"import sys; sys.argv[1:] = {arguments}; from airflow.__main__ import main; main()"
+
+    listed = run(code, airflow_cfg)
+
+    assert "cache_folder = /from/cfg" in listed
+    assert "# URL of a mirror of Maven Central" in listed
+
+
+@pytest.mark.parametrize("value", ["true", "T", "1", "on", "", "False", "f", "0", "OFF"])
+@pytest.mark.parametrize("variable", [CLASS_ARCHIVE.variable, CLASS_ARCHIVE.earlier_variable])
+def test_a_boolean_is_written_as_in_airflow(monkeypatch: pytest.MonkeyPatch, variable: str, value: str) -> None:
+    monkeypatch.setenv(variable, value)
+
+    assert class_archive_enabled() == (value in ("true", "T", "1", "on", ""))
+
+
+@pytest.mark.parametrize(
+    ("read", "value", "rule", "got"),
+    [
+        pytest.param(cache_folder, "cache", "an absolute path, such as /", "'cache'", id="relative-path"),
+        pytest.param(
+            maven_repository, "repo.example.com/maven2", "an http, https or file URL, such as", "no scheme", id="no-url"
+        ),
+        # A password that stands in a URL is not shown.
+        pytest.param(
+            maven_repository, "ftp://user:secret@repo", "an http, https or file", "the scheme 'ftp'", id="other-url"
+        ),
+        pytest.param(class_archive_enabled, "maybe", "True or False", "'maybe'", id="no-boolean"),
+    ],
+)
+def test_a_wrong_value_is_named(
+    monkeypatch: pytest.MonkeyPatch, read: Callable[[], object], value: str, rule: str, got: str
+) -> None:
+    monkeypatch.setenv(_SETTINGS[read].variable, value)
+
+    with pytest.raises(OptionError) as raised:
+        read()
+
+    assert str(raised.value).startswith(f"{_SETTINGS[read]} must be {rule}")
+    assert f"got {got}. Correct" in str(raised.value)
