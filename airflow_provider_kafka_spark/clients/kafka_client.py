@@ -96,8 +96,11 @@ class KafkaClient(ManagedResource, BaseHook):
 
         :param timeout_ms: of a transaction.
         """
+        settings = self._client_settings()
         config = {
-            **self._client_settings(),
+            **settings,
+            # librdkafka takes no longer ones than the transaction's.
+            "socket.timeout.ms": min(int(settings["socket.timeout.ms"]), timeout_ms),
             "transactional.id": transactional_id,
             "transaction.timeout.ms": timeout_ms,
         }

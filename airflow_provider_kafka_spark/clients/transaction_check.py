@@ -1,16 +1,13 @@
-"""Check before a job starts that the login may write transactions, and remove what finished runs leave."""
+"""Check before a job starts that the login may write transactions."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
-from contextlib import suppress
 
 from confluent_kafka import KafkaError, KafkaException
 
 from airflow_provider_kafka_spark.clients.connection.broker_failures import code_of, text_of
 from airflow_provider_kafka_spark.clients.consumer_group import ConsumerGroup
 from airflow_provider_kafka_spark.clients.kafka_client import KafkaClient
-from airflow_provider_kafka_spark.core.errors import BrokerAuthorizationError, BrokerError, KafkaSparkError, OptionError
+from airflow_provider_kafka_spark.core.errors import BrokerAuthorizationError, BrokerError, OptionError
 from airflow_provider_kafka_spark.core.run_identity import PREFIX
 
 _OTHERWISE = "Or pass delivery='at_least_once', which needs no transactions."
@@ -69,13 +66,3 @@ def check_transactions(client: KafkaClient, timeout_ms: int) -> None:
             "each task needs. "
             f"{_OTHERWISE}"
         ) from error
-
-
-def remove_progress(client: KafkaClient, groups: Sequence[str]) -> None:
-    """Remove the groups of finished tasks, if the login may; otherwise they expire by themselves."""
-    if not groups:
-        return
-    futures = client.client.delete_consumer_groups(list(groups), request_timeout=client.timeout)
-    for future in futures.values():
-        with suppress(KafkaException, KafkaSparkError):
-            client.result(future, "removing a group")

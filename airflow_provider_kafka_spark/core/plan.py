@@ -10,12 +10,13 @@ from typing import Any
 
 from airflow_provider_kafka_spark.core.broker_state import ClusterState
 from airflow_provider_kafka_spark.core.codec import decode, encode
-from airflow_provider_kafka_spark.core.errors import DataLossError, TargetError
+from airflow_provider_kafka_spark.core.errors import DataLossError, PlanError, TargetError
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
+from airflow_provider_kafka_spark.core.pieces import MAX_PIECES
 from airflow_provider_kafka_spark.core.resolve import PERMIT_LOSS, MissingRange, ReadRules, ResolvedRanges
 from airflow_provider_kafka_spark.core.spans import plan_spans, tasks_of
 
-PLAN_VERSION = 1
+PLAN_VERSION = 2
 _MOST_TABLE_ROWS = 40
 
 
@@ -56,6 +57,7 @@ class ReplayPlan:
     :param topic_ids: id of each source topic (KIP-516), if the broker returns it.
     :param partition_counts: number of partitions of each source topic at planning time.
     :param target_ends: end offset of each target partition at planning time. Earlier records are not from this run.
+    :param target_ids: id of each target topic at planning time, if the broker returns it.
     :param spark_partitions: number of Spark tasks that read.
     :param warnings: what the author should know.
     """
@@ -68,6 +70,7 @@ class ReplayPlan:
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     partition_counts: Mapping[str, int] = field(default_factory=dict)
     target_ends: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    target_ids: Mapping[str, str] = field(default_factory=dict)
     spark_partitions: int = 0
     warnings: tuple[str, ...] = ()
 
@@ -249,6 +252,13 @@ def make_plan(
         for name, state in target_cluster.topics.items()
         if name == target.topic
     }
+    tasks = len(tasks_of(plan_spans(resolved.ranges, max_records_per_partition), preserve_order=preserve_order))
+    if tasks > MAX_PIECES:
+        raise PlanError(
+            f"The plan must have at most {MAX_PIECES:,} Spark tasks, each of which costs a transaction; it has "
+            f"{tasks:,}. Raise max_records_per_partition, or keep preserve_order=True, which makes one task for each "
+            "Kafka partition."
+        )
     return ReplayPlan(
         source_cluster_id=source.cluster_id,
         target_cluster_id=target_cluster.cluster_id,
@@ -258,9 +268,12 @@ def make_plan(
         topic_ids={name: topic_id for name in names if (topic_id := source.topic(name).topic_id)},
         partition_counts=counts,
         target_ends=ends,
-        spark_partitions=len(
-            tasks_of(plan_spans(resolved.ranges, max_records_per_partition), preserve_order=preserve_order)
-        ),
+        target_ids={
+            name: state.topic_id
+            for name, state in target_cluster.topics.items()
+            if name == target.topic and state.topic_id is not None
+        },
+        spark_partitions=tasks,
         warnings=(*resolved.warnings, *target_warnings),
     )
 

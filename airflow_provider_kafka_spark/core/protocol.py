@@ -13,7 +13,7 @@ from airflow_provider_kafka_spark.core.codec import FROM_MINUS_ONE, decode_text,
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE
 
-PROTOCOL_VERSION = 5
+PROTOCOL_VERSION = 6
 _REMEDY = (
     "Worker and driver must run the same version of airflow-provider-kafka-spark: let the operator send its own code, "
     "and remove copies installed on the cluster."
@@ -97,7 +97,9 @@ class StreamRequest:
 class JobRequest:
     """The request to the job.
 
-    :param run_id: identifies this run of this task; the same for all its tries.
+    :param run_id: goes into the provenance header; the same for all tries.
+    :param instance: by which the run is found at the target's brokers, see ``core.run_identity``.
+    :param submission: number of this submission, which only grows.
     :param plan_digest: of the plan that the ranges come from; the report repeats it.
     :param ranges: what must be read, as ``topic:partition:from:until``.
     :param spans: what each Spark partition reads; together they cover all ranges, and perhaps gaps between them.
@@ -106,10 +108,12 @@ class JobRequest:
     :param report_uri: where the report goes: a local path, or any URI that Hadoop's file systems reach.
     :param preserve_order: many spans of one Kafka partition are read by one task, one after the other.
     :param delivery: ``exactly_once`` or ``at_least_once``.
-    :param progress_lasts: the committed progress is that of a stream, whose next batches go on from it; otherwise it
-        belongs to this plan alone.
+    :param delivery_parts: what decides which records are written and to where, by name, as far as the worker knows it.
+    :param goes_on: this is a batch of a stream.
     :param source_ids: id of each source topic, as far as brokers return it.
     :param is_retry: an earlier try of this run may have delivered records.
+    :param adopts_run: the task's state is lost: the run is that of the mark at the brokers, if there is one.
+    :param untrusted_until: progress that was committed under this submission number or a lower one does not count.
     :param audit_from: where to look for them: for each target topic and partition, its end before the run's first
         submission.
     :param audit_since_ms: the same by time, in ms since 1970, where ``topic_expr`` decides on the target.
@@ -125,6 +129,8 @@ class JobRequest:
     """
 
     run_id: str
+    instance: str
+    submission: int
     plan_digest: str
     ranges: tuple[str, ...]
     spans: tuple[OffsetRange, ...]
@@ -135,9 +141,12 @@ class JobRequest:
     fail_on_data_loss: bool = True
     preserve_order: bool = True
     delivery: str = EXACTLY_ONCE
-    progress_lasts: bool = False
+    delivery_parts: Mapping[str, str] = field(default_factory=dict)
+    goes_on: bool = False
     source_ids: Mapping[str, str] = field(default_factory=dict)
     is_retry: bool = False
+    adopts_run: bool = False
+    untrusted_until: int = 0
     audit_from: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     audit_since_ms: int | None = None
     forbidden_targets: tuple[str, ...] = ()

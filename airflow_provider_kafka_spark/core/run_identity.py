@@ -1,4 +1,4 @@
-"""Names of a run's transactions and of its progress. No I/O.
+"""Names of a run at the brokers of its target. No I/O.
 
 Every transactional id and every consumer group of a run begins with the same prefix, for prefixed ACLs.
 """
@@ -7,31 +7,34 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
 
 PREFIX = "airflow-kafka-spark-"
 #: Kafka's own default, in ms: how long readers of the target wait for a job that died within a transaction.
 TRANSACTION_TIMEOUT_MS = 60_000
 
 
-def run_prefix(run_id: str) -> str:
-    """The prefix of the transactional ids and groups of a run.
+def instance_id(dag_id: str, dag_run_id: str, task_id: str, map_index: int, called_id: str = "") -> str:
+    """What a run is found by at the brokers, also if Airflow has lost the task's state: 16 hexadecimal digits.
 
-    The ids are the same in all plans of a run, so that a task fences those of an earlier plan too.
+    :param dag_run_id: Airflow's id of the DAG run.
+    :param map_index: of a mapped task, -1 for another one.
+    :param called_id: ``task_id`` of an operator that is called within another task, else empty.
+
+    >>> instance_id("orders", "scheduled__2026-01-01", "copy", -1)
+    '9e4bd7c07fc2bd8b'
     """
-    return f"{PREFIX}{run_id}-"
+    content = json.dumps([dag_id, dag_run_id, task_id, map_index, called_id])
+    return hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
-def progress_key(plan: str, target_ids: Mapping[str, str]) -> str:
-    """The key of committed progress: 12 hexadecimal digits.
+def run_prefix(instance: str) -> str:
+    """The prefix of the transactional ids and groups of a run, whatever its plan.
 
-    A target that is created again has another id, so that its progress starts again.
-
-    :param plan: digest of the plan; the same text for all batches of a stream.
-    :param target_ids: id of each target topic.
-
-    >>> progress_key("plan", {"copy": "id"})
-    '6918ca936999'
+    :param instance: from :func:`instance_id`, or the id of a stream.
     """
-    content = json.dumps([plan, dict(sorted(target_ids.items()))])
-    return hashlib.sha256(content.encode()).hexdigest()[:12]
+    return f"{PREFIX}{instance}-"
+
+
+def owner_group(instance: str) -> str:
+    """The group whose committed offset has the mark of the run as its metadata."""
+    return f"{run_prefix(instance)}owner"

@@ -8,12 +8,14 @@ these functions in all interleavings of several drivers.
 from __future__ import annotations
 
 import enum
+import hashlib
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from airflow_provider_kafka_spark.core.codec import decode_text, encode
 from airflow_provider_kafka_spark.core.errors import ProtocolError, RunTakenOverError
+from airflow_provider_kafka_spark.core.pieces import Piece
 
 _MARK_VERSION = 1
 
@@ -39,6 +41,7 @@ class Mark:
     :param key: the delivery key, see :func:`delivery_key`.
     :param state: of the run under this key.
     :param groups: how many groups hold the slots of the key.
+    :param width: how many slots each of them has: that of piece ``i`` is number ``i % width`` of group ``i // width``.
     :param duplicates: how many surplus copies of this run's records were in the target when it was read back.
     """
 
@@ -48,6 +51,7 @@ class Mark:
     key: str
     state: str
     groups: int = 0
+    width: int = 1
     duplicates: int = 0
 
     def to_json(self) -> str:
@@ -85,8 +89,8 @@ class Claimant:
     may_have_delivered: bool
     untrusted_until: int = 0
 
-    def mark(self, state: MarkState, groups: int = 0, duplicates: int = 0) -> Mark:
-        return Mark(self.number, self.token, self.run_id, self.key, state.value, groups, duplicates)
+    def mark(self, state: MarkState) -> Mark:
+        return Mark(self.number, self.token, self.run_id, self.key, state.value)
 
 
 class Decision(enum.Enum):
@@ -102,17 +106,37 @@ class Decision(enum.Enum):
     READ_BACK = enum.auto()
 
 
+def delivery_key(parts: Mapping[str, object], target_ids: Mapping[str, str], pieces: Sequence[Piece] | None) -> str:
+    """The key of what a driver delivers: 16 hexadecimal digits. Progress of another key does not count.
+
+    :param parts: all that decides which records are written and how, by name, as plain JSON: the ``run_id``, the
+        delivery, the source's cluster and topic ids, the target's cluster, the transformation and so on.
+    :param target_ids: id of each target topic; one that is recreated has another.
+    :param pieces: of the plan; None for a stream, whose batches share their progress.
+
+    >>> delivery_key({"run_id": "run"}, {"copy": "id"}, None)
+    '3714c25ff037e9ea'
+    """
+    described = None if pieces is None else [piece.describe() for piece in pieces]
+    content = json.dumps([dict(parts), dict(target_ids), described], sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(content.encode()).hexdigest()[:16]
+
+
 def latest(marks: Iterable[Mark]) -> Mark | None:
     """The mark that counts, where several offsets of the group have one: that of the highest number."""
     return max(marks, key=lambda mark: mark.number, default=None)
 
 
-def next_number(stored: int, mark: Mark | None) -> int:
+def next_number(stored: int, now_ms: int) -> int:
     """The number of a new submission. The worker stores it before it submits.
 
+    It grows also where the stored one is lost, as far as the clocks of workers agree. A driver with a lower number than
+    one before it is refused, and the next try has a higher one.
+
     :param stored: of the latest submission that the worker knows, 0 for none.
+    :param now_ms: the worker's clock, in ms since 1970.
     """
-    return max(stored, 0 if mark is None else mark.number) + 1
+    return max(stored + 1, now_ms)
 
 
 def decide(mark: Mark | None, claimant: Claimant) -> Decision:

@@ -18,6 +18,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -38,6 +39,7 @@ from airflow_provider_kafka_spark.jobs.checkpoint_lock import checkpoint_lock
 from airflow_provider_kafka_spark.jobs.driver import run_job
 from airflow_provider_kafka_spark.jobs.progress import OverallProgress
 from airflow_provider_kafka_spark.jobs.record_writer import merged
+from airflow_provider_kafka_spark.jobs.run_ownership import RunOwnership, run_ownership
 from airflow_provider_kafka_spark.jobs.spark_application import SparkApplication
 from airflow_provider_kafka_spark.jobs.transform import check_expressions
 
@@ -55,13 +57,14 @@ def copy_stream(spark: SparkApplication, request: JobRequest) -> JobReport:
     if stream is None:
         raise ValueError("The request is of a bounded copy; jobs.batch runs those.")
     check_expressions(spark.session, request.transform)
-    with checkpoint_lock(spark, stream.lock, stream.owner, stream.stale_lock):
+    of_stream = replace(request, run_id=stream.stream_id, instance=stream.stream_id)
+    with checkpoint_lock(spark, stream.lock, stream.owner, stream.stale_lock), run_ownership(spark, of_stream) as run:
         _refuse_moved(spark, stream)
         totals = StreamTotals.of(stream)
         if stream.unfinished_batch is not None:
-            _finish(spark, request, stream, stream.unfinished_batch, totals)
+            _finish(spark, request, stream, stream.unfinished_batch, totals, run)
         _write_manifest(spark, stream)
-        _stream(spark, request, stream, totals)
+        _stream(spark, request, stream, totals, run)
     return JobReport(
         run_id=stream.stream_id,
         plan_digest=request.plan_digest,
@@ -156,10 +159,19 @@ def _refuse_moved(spark: SparkApplication, stream: StreamRequest) -> None:
 
 
 def _finish(
-    spark: SparkApplication, request: JobRequest, stream: StreamRequest, number: int, totals: StreamTotals
+    spark: SparkApplication,
+    request: JobRequest,
+    stream: StreamRequest,
+    number: int,
+    totals: StreamTotals,
+    run: RunOwnership,
 ) -> None:
     """Finish the batch that an earlier run began, and commit it."""
-    report = batch.copy(spark, replace(request, progress_lasts=True), totals.progress)
+    with ExitStack() as earlier:
+        if request.instance != stream.stream_id:
+            # The stream begins anew, and the batch is of the generation before.
+            run = earlier.enter_context(run_ownership(spark, request))
+        report = batch.copy_ranges(spark, request, run, totals.progress)
     hadoop_files.write_whole(spark, f"{stream.unfinished_checkpoint}/commits/{number}", commit_text())
     ends = {r.offset_range.topic_partition: r.offset_range.until_offset for r in report.ranges}
     totals.add(number, report, ends, replayed=True)
@@ -179,13 +191,15 @@ def _write_manifest(spark: SparkApplication, stream: StreamRequest) -> None:
         hadoop_files.overwrite(spark, uri, stream.record)
 
 
-def _stream(spark: SparkApplication, request: JobRequest, stream: StreamRequest, totals: StreamTotals) -> None:
+def _stream(
+    spark: SparkApplication, request: JobRequest, stream: StreamRequest, totals: StreamTotals, run: RunOwnership
+) -> None:
     """Run the stream to its end."""
     failures: list[Exception] = []
 
     def copy_batch(_: DataFrame, number: int) -> None:
         try:
-            _copy_batch(spark, request, stream, number, totals)
+            _copy_batch(spark, request, stream, number, totals, run)
         except Exception as error:
             # Spark would only pass its text on.
             failures.append(error)
@@ -210,7 +224,12 @@ def _stream(spark: SparkApplication, request: JobRequest, stream: StreamRequest,
 
 
 def _copy_batch(
-    spark: SparkApplication, request: JobRequest, stream: StreamRequest, number: int, totals: StreamTotals
+    spark: SparkApplication,
+    request: JobRequest,
+    stream: StreamRequest,
+    number: int,
+    totals: StreamTotals,
+    run: RunOwnership,
 ) -> None:
     """Copy the offsets that Spark has written down for a batch. It commits the batch when this returns."""
     name = f"offsets/{number}"
@@ -219,14 +238,14 @@ def _copy_batch(
     part = replace(
         request,
         run_id=stream.stream_id,
+        instance=stream.stream_id,
         ranges=tuple(ranges.format()),
         spans=plan_spans(ranges),
         is_retry=False,
-        progress_lasts=True,
         audit_since_ms=uncommitted.timestamp_ms,
         stream=None,
     )
-    totals.add(number, batch.copy(spark, part, totals.progress), dict(uncommitted.ends))
+    totals.add(number, batch.copy_ranges(spark, part, run, totals.progress), dict(uncommitted.ends))
 
 
 def _source(spark: SparkApplication, request: JobRequest, stream: StreamRequest) -> DataFrame:

@@ -13,19 +13,17 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError, TargetError
+from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError, DeliveryError, TargetRecreatedError
 from airflow_provider_kafka_spark.core.kept_timestamps import check_timestamp_type
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE
 from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest, RangeReport
-from airflow_provider_kafka_spark.core.spans import plan_spans
-from airflow_provider_kafka_spark.jobs.delivered import Delivered, find_delivered
 from airflow_provider_kafka_spark.jobs.driver import run_job
-from airflow_provider_kafka_spark.jobs.kafka_admin import KafkaAdmin, kafka_admin, login_options
-from airflow_provider_kafka_spark.jobs.kafka_source import Source, open_source, read_from, read_since
+from airflow_provider_kafka_spark.jobs.kafka_admin import KafkaAdmin
 from airflow_provider_kafka_spark.jobs.progress import OverallProgress, ProgressLog
-from airflow_provider_kafka_spark.jobs.record_writer import ReadCounter, WriteResult, merged
-from airflow_provider_kafka_spark.jobs.run_ownership import Claim, claim_run, wait_for_open_transactions
+from airflow_provider_kafka_spark.jobs.record_writer import TaskMonitor, WriteResult, merged
+from airflow_provider_kafka_spark.jobs.remaining import Remaining, find_remaining, find_written, open_planned
+from airflow_provider_kafka_spark.jobs.run_ownership import RunOwnership, run_ownership
 from airflow_provider_kafka_spark.jobs.spark_application import SparkApplication
 from airflow_provider_kafka_spark.jobs.targets import find_targets
 from airflow_provider_kafka_spark.jobs.transform import KEEP, check_expressions, mark_kept, needs_sql
@@ -34,62 +32,61 @@ from airflow_provider_kafka_spark.jobs.write import write_records
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-#: Executors stamp records by their own clocks, if source timestamps are not kept.
-_CLOCK_SKEW_MS = 10 * 60 * 1000
 #: How long brokers may take to list their topics, when the write has failed.
 _LOOK_MS = 5_000
-_COMPACTED = (
-    "This is a retry, and the target is compacted ({}): what an earlier try delivered may be gone from it, so whole "
-    "ranges are written again, in order."
-)
 
 
-def copy(spark: SparkApplication, request: JobRequest, overall: OverallProgress | None = None) -> JobReport:
+def copy(spark: SparkApplication, request: JobRequest) -> JobReport:
     """Copy the requested ranges, and report the counts of each.
+
+    :raises KafkaSparkError: if the request cannot be carried out as it stands.
+    """
+    if needs_sql(request.transform):
+        check_expressions(spark.session, request.transform)
+    with run_ownership(spark, request) as run:
+        return copy_ranges(spark, request, run)
+
+
+def copy_ranges(
+    spark: SparkApplication, request: JobRequest, run: RunOwnership, overall: OverallProgress | None = None
+) -> JobReport:
+    """As :func:`copy`, of a bounded copy or one batch of a stream.
 
     Nothing is written before all expressions, targets and earlier deliveries are known.
 
+    :param run: the run to claim.
     :param overall: progress of the whole stream, if this is one of its batches.
-    :raises KafkaSparkError: if the request cannot be carried out as it stands.
     """
     started = time.monotonic()
-    if needs_sql(request.transform):
-        check_expressions(spark.session, request.transform)
     planned = request.offset_ranges.without_empty()
-    targets = find_targets(spark, request, lambda: _kept_records(spark, request, planned))
-    with kafka_admin(spark, request.sink_options) as admin:
-        configs = admin.configs(targets)
-        if request.transform.preserve_timestamps:
-            for name, config in configs.items():
-                check_timestamp_type(name, config)
-        claim = claim_run(admin, request, targets) if request.delivery == EXACTLY_ONCE else None
-        source, delivered, warnings = _prepare(spark, request, planned, targets, configs, admin, claim)
-        result, failed = WriteResult(), 0
-        if source is not None:
-            with _naming_deleted_targets(admin, targets):
-                result, failed = _write(spark, request, source, configs, claim, overall)
-        if claim is not None and not request.progress_lasts:
-            claim.finish(admin)
-        written_to = result.targets
-        if delivered.ranges or any(result.unknown_targets):
-            written_to = [*written_to, *_since_first_try(request, admin.end_offsets(targets))]
-    duplicates = delivered.duplicates
-    if failed and claim is not None:
+    targets = find_targets(spark, request, lambda: _selected_records(spark, request, planned))
+    configs = run.admin.configs(targets)
+    if request.transform.preserve_timestamps:
+        for name, config in configs.items():
+            check_timestamp_type(name, config)
+    remaining = find_remaining(spark, request, run, targets, configs)
+    with _naming_recreated_targets(run.admin, remaining.target_ids):
+        result, failed = _write(spark, request, remaining, configs, overall)
+    # Whatever went to a topic that is no longer there is lost.
+    _raise_if_recreated(run.admin, remaining.target_ids)
+    _raise_if_incomplete(result, remaining)
+    duplicates, warnings = run.duplicates + remaining.before.duplicates, remaining.warnings
+    if failed and request.delivery == EXACTLY_ONCE:
         warnings += (f"{failed} Spark tasks failed and ran again; each went on from its committed progress.",)
         # Nothing was written twice, so nothing has to be searched for duplicates.
         failed = 0
     elif failed and request.transform.provenance_headers:
-        duplicates = _find_written(spark, request, targets).duplicates
-    before = _per_range(planned, delivered.ranges)
+        duplicates = find_written(spark, request, run, targets).duplicates
+    before = _per_range(planned, remaining.before.ranges)
     return JobReport(
-        run_id=request.run_id,
+        run_id=run.run_id,
         plan_digest=request.plan_digest,
         ranges=tuple(
             RangeReport(
                 r,
                 records_read=result.read[i] + before[i],
                 records_written=result.written[i] + before[i],
-                records_skipped=result.skipped[i],
+                records_skipped=result.filtered[i],
             )
             for i, r in enumerate(planned)
         ),
@@ -97,133 +94,90 @@ def copy(spark: SparkApplication, request: JobRequest, overall: OverallProgress 
         application_id=spark.sparkContext.applicationId,
         spark_version=spark.sparkContext.version,
         seconds=time.monotonic() - started,
-        target_ranges=merged(written_to),
-        delivered_before=before.total() + result.before.total(),
+        target_ranges=merged(_written_to(request, run.admin, remaining, result, targets)),
+        delivered_before=before.total() + result.already_committed.total(),
         duplicates=duplicates,
         failed_tasks=failed,
-        progress_groups=tuple(sorted(result.groups)),
+        progress_groups=run.groups,
         ui_url=spark.sparkContext.uiWebUrl,
         warnings=warnings,
     )
 
 
-def _prepare(
-    spark: SparkApplication,
-    request: JobRequest,
-    planned: OffsetRanges,
-    targets: Sequence[str],
-    configs: Mapping[str, Mapping[str, str]],
-    admin: KafkaAdmin,
-    claim: Claim | None,
-) -> tuple[Source | None, Delivered, tuple[str, ...]]:
-    """The source to copy from (None if nothing is left), what earlier tries delivered of the plan, and warnings.
-
-    Each Spark task reads its committed progress itself. The target is read back only for a retry without such progress.
-    """
-    source = _open(spark, request, {r: i for i, r in enumerate(planned)}, request.spans)
-    if not request.is_retry or (claim is not None and claim.progress_is_complete):
-        return source, Delivered(), source.warnings
-    if claim is not None:
-        # Nothing may arrive after the target was read.
-        claim.fence(admin, source.task_names)
-    if not request.transform.provenance_headers:
-        return source, Delivered(), source.warnings
-    compacted = [name for name, config in configs.items() if "compact" in config["cleanup.policy"]]
-    if compacted:
-        return source, Delivered(), (*source.warnings, _COMPACTED.format(", ".join(compacted[:5])))
-    wait_for_open_transactions(admin, targets)
-    delivered = _find_written(spark, request, targets)
-    if not delivered.ranges:
-        return source, delivered, source.warnings
-    pieces = planned.subtract(delivered.ranges)
-    if not pieces:
-        return None, delivered, ()
-    remaining = {piece: planned.index_of_range_holding(piece) for piece in pieces}
-    source = _open(spark, request, remaining, plan_spans(pieces))
-    return source, delivered, source.warnings
-
-
 @contextmanager
-def _naming_deleted_targets(admin: KafkaAdmin, targets: Sequence[str]) -> Iterator[None]:
-    """Explain a failed write by a deleted target: the producer only reports that the topic does not answer.
+def _naming_recreated_targets(admin: KafkaAdmin, target_ids: Mapping[str, str]) -> Iterator[None]:
+    """Explain a failed write by a target that was deleted: the producer only reports that the topic does not answer.
 
-    :raises TargetError: if a target does not exist any more when the write fails.
+    :raises TargetRecreatedError: if a target is not the one of the claim any more.
     """
     from py4j.protocol import Py4JError, Py4JJavaError
 
     try:
         yield
-    except (BrokerUnavailableError, Py4JJavaError) as error:
-        existing = set(targets)
+    except (BrokerUnavailableError, Py4JJavaError):
         # Brokers or a JVM that are unavailable leave the first error as it is.
         with suppress(Py4JError, OSError):
-            existing = admin.existing(targets, _LOOK_MS)
-        if deleted := sorted(set(targets) - existing):
-            raise TargetError(
-                f"The target must exist until the job ends; {', '.join(deleted[:5])} was deleted meanwhile. Create it "
-                "again: a retry then writes all records to the new topic."
-            ) from error
+            _raise_if_recreated(admin, target_ids, _LOOK_MS)
         raise
 
 
-def _since_first_try(request: JobRequest, ends: Mapping[tuple[str, int], int]) -> list[OffsetRange]:
-    """All that the targets got since the run's first submission; where that is unknown, since their start."""
-    starts = {name: request.audit_from.get(name[0], {}).get(str(name[1]), 0) for name in ends}
-    return [OffsetRange(*name, starts[name], end) for name, end in ends.items() if starts[name] < end]
+def _raise_if_recreated(admin: KafkaAdmin, target_ids: Mapping[str, str], within_ms: int | None = None) -> None:
+    now = admin.existing_ids(list(target_ids), within_ms)
+    gone = sorted(name for name, topic_id in target_ids.items() if now.get(name) != topic_id)
+    if gone:
+        raise TargetRecreatedError(
+            f"The target must stay the same topic until the job ends; {', '.join(gone[:5])} was deleted or recreated "
+            "meanwhile. Create it if it does not exist: a retry then writes all records to the new topic."
+        )
 
 
-def _find_written(spark: SparkApplication, request: JobRequest, targets: Sequence[str]) -> Delivered:
-    """What all tries of this run have written until now, read back from the targets by the provenance header."""
-    options = {
-        **login_options(request.sink_options),
-        # What was aborted was not delivered.
-        "kafka.isolation.level": "read_committed",
-        "failOnDataLoss": "false",
-    }
-    if request.audit_from:
-        written = read_from(spark.session, request.audit_from, options)
-    elif request.transform.preserve_timestamps:
-        # Records have the timestamps of the source, so no timestamp says when they were written.
-        written = read_since(spark.session, targets, None, options)
-    else:
-        written = read_since(spark.session, targets, (request.audit_since_ms or 0) - _CLOCK_SKEW_MS, options)
-    return find_delivered(spark.session, written, request.run_id)
+def _raise_if_incomplete(result: WriteResult, remaining: Remaining) -> None:
+    names = set() if remaining.source is None else {piece.name for piece in remaining.source.pieces}
+    if missing := sorted(names - result.pieces):
+        raise DeliveryError(
+            f"Each piece of the plan must be reported by its Spark task; {len(missing):,} of {len(names):,} are not, "
+            f"such as {missing[0]}. A retry writes what is missing."
+        )
 
 
-def _open(
-    spark: SparkApplication,
-    request: JobRequest,
-    ranges: dict[OffsetRange, int],
-    spans: Sequence[OffsetRange],
-) -> Source:
-    options = {**request.source_options, "failOnDataLoss": str(request.fail_on_data_loss).lower()}
-    return open_source(spark, ranges, spans, options, request.source_ids, preserve_order=request.preserve_order)
+def _written_to(
+    request: JobRequest, admin: KafkaAdmin, remaining: Remaining, result: WriteResult, targets: Sequence[str]
+) -> list[OffsetRange]:
+    """Where the target has the records: if that is not known exactly, all it got since the run's first submission."""
+    written_to = list(result.targets)
+    if remaining.before.ranges or result.has_unknown_targets:
+        for (topic, number), end in admin.end_offsets(targets).items():
+            start = request.audit_from.get(topic, {}).get(str(number), 0)
+            if start < end:
+                written_to.append(OffsetRange(topic, number, start, end))
+    return written_to
 
 
-def _kept_records(spark: SparkApplication, request: JobRequest, planned: OffsetRanges) -> DataFrame:
-    source = _open(spark, request, {r: i for i, r in enumerate(planned)}, request.spans)
+def _selected_records(spark: SparkApplication, request: JobRequest, planned: OffsetRanges) -> DataFrame:
+    source = open_planned(spark, request, planned)
     return mark_kept(source.rows(spark.session), request.transform).where(KEEP)
 
 
 def _write(
     spark: SparkApplication,
     request: JobRequest,
-    source: Source,
+    remaining: Remaining,
     configs: Mapping[str, Mapping[str, str]],
-    claim: Claim | None,
     overall: OverallProgress | None,
 ) -> tuple[WriteResult, int]:
     """Write all records of a source.
 
     :return: what was written, and how many attempts of Spark tasks failed.
     """
+    if remaining.source is None:
+        return WriteResult(), 0
     group = f"copy-{uuid4()}"
-    spark.sparkContext.setJobGroup(group, f"Copy of run {request.run_id}")
+    spark.sparkContext.setJobGroup(group, f"Copy of run {remaining.run.run_id}")
     with (
-        ReadCounter(spark.sparkContext) as counter,
-        ProgressLog(counter, source.offsets, request.progress_seconds, request.event_token, overall),
+        TaskMonitor(spark.sparkContext, group) as monitor,
+        ProgressLog(monitor, remaining.source.offsets, request.progress_seconds, request.event_token, overall),
     ):
-        result = write_records(spark, request, source, configs, claim, counter)
+        result = write_records(spark, request, remaining, configs, monitor)
     return result, _failed_tasks(spark, group)
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow_provider_kafka_spark.core.errors import JarError
 
@@ -17,6 +18,17 @@ _CLOSE_SECONDS = 5
 _LOGIN = ("kafka.bootstrap.", "kafka.security.", "kafka.sasl.", "kafka.ssl.", "kafka.config.providers")
 
 
+class CommittedOffset(NamedTuple):
+    """An offset that a group has committed, with the text beside it."""
+
+    offset: int
+    metadata: str
+
+
+#: Committed offsets by topic and number of the partition.
+Offsets = Mapping[tuple[str, int], CommittedOffset]
+
+
 def login_options(options: Mapping[str, str]) -> dict[str, str]:
     """Those of Spark's Kafka options that say where the brokers are and how to log in."""
     return {name: value for name, value in options.items() if name.startswith(_LOGIN)}
@@ -26,7 +38,7 @@ class KafkaAdmin:
     """A Java AdminClient. Every call is bounded."""
 
     def __init__(self, jvm: Any, client: Any) -> None:
-        self._jvm = jvm
+        self.jvm = jvm
         self._client = client
 
     def existing(self, topics: Sequence[str], within_ms: int = _TIMEOUT_MS) -> set[str]:
@@ -47,8 +59,8 @@ class KafkaAdmin:
         """The settings of each topic that the writer has to know; empty where the login may not read them."""
         from py4j.protocol import Py4JJavaError
 
-        resource = self._jvm.org.apache.kafka.common.config.ConfigResource
-        kind = getattr(self._jvm, "org.apache.kafka.common.config.ConfigResource$Type").TOPIC
+        resource = self.jvm.org.apache.kafka.common.config.ConfigResource
+        kind = getattr(self.jvm, "org.apache.kafka.common.config.ConfigResource$Type").TOPIC
         try:
             found = self._get(self._client.describeConfigs(self._list(resource(kind, name) for name in topics)).all())
         except Py4JJavaError:
@@ -64,7 +76,7 @@ class KafkaAdmin:
 
         :param committed: up to the first open transaction.
         """
-        kafka, request = self._jvm.org.apache.kafka, self._jvm.java.util.HashMap()
+        kafka, request = self.jvm.org.apache.kafka, self.jvm.java.util.HashMap()
         latest = kafka.clients.admin.OffsetSpec.latest()
         for topic, count in self.partition_counts(topics).items():
             for number in range(count):
@@ -79,55 +91,96 @@ class KafkaAdmin:
             for entry in found.entrySet()
         }
 
+    def existing_ids(self, topics: Sequence[str], within_ms: int | None = None) -> dict[str, str]:
+        """As :meth:`topic_ids`, without those that do not exist.
+
+        :param within_ms: how long brokers may take to answer.
+        """
+        return self.topic_ids(sorted(self.existing(topics, within_ms or _TIMEOUT_MS))) if topics else {}
+
     def topic_ids(self, topics: Sequence[str]) -> dict[str, str]:
         """The id that Kafka gave each topic at its creation."""
         described = self._get(self._client.describeTopics(self._list(topics)).allTopicNames())
         return {name: described[name].topicId().toString() for name in described}
 
-    def mark(self, group: str) -> str | None:
-        """The text that was last committed by :meth:`set_mark`, or None."""
-        found = self._get(self._client.listConsumerGroupOffsets(group).partitionsToOffsetAndMetadata())
-        return next((str(offset.metadata()) for offset in found.values() if offset is not None), None)
-
-    def set_mark(self, group: str, topic: str, text: str) -> None:
-        """Commit a text for a group; a committed offset needs a partition that exists on the cluster.
-
-        :param topic: any topic of the cluster; the offset is that of its partition 0.
+    def committed(self, groups: Iterable[str]) -> dict[str, dict[tuple[str, int], CommittedOffset]]:
+        """The committed offsets of groups, in one request for each of their coordinators; empty for a group that is
+        gone. A transaction that is being committed is waited for.
         """
-        kafka, offsets = self._jvm.org.apache.kafka, self._jvm.java.util.HashMap()
-        mark = kafka.clients.consumer.OffsetAndMetadata(0, text)
-        # Earlier tries may have had other targets, and look for the mark there.
-        for partition in self._get(self._client.listConsumerGroupOffsets(group).partitionsToOffsetAndMetadata()):
-            offsets.put(partition, mark)
-        offsets.put(kafka.common.TopicPartition(topic, 0), mark)
+        kafka, wanted = self.jvm.org.apache.kafka.clients.admin, self.jvm.java.util.HashMap()
+        for group in groups:
+            wanted.put(group, kafka.ListConsumerGroupOffsetsSpec())
+        if not wanted:
+            return {}
+        options = kafka.ListConsumerGroupOffsetsOptions().requireStable(True)
+        found = self._get(self._client.listConsumerGroupOffsets(wanted, options).all())
+        return {
+            group.getKey(): {
+                (entry.getKey().topic(), entry.getKey().partition()): CommittedOffset(
+                    entry.getValue().offset(), str(entry.getValue().metadata())
+                )
+                for entry in group.getValue().entrySet()
+                if entry.getValue() is not None
+            }
+            for group in found.entrySet()
+        }
+
+    def commit(self, group: str, offsets: Any) -> None:
+        """Commit offsets for a group without members.
+
+        :param offsets: a Java map, by partitions that exist on the cluster.
+        """
         self._get(self._client.alterConsumerGroupOffsets(group, offsets).all())
 
     def remove_groups(self, groups: Sequence[str]) -> None:
         """Remove consumer groups without members."""
         self._get(self._client.deleteConsumerGroups(self._list(groups)).all())
 
-    def fence(self, transactional_ids: Sequence[str]) -> None:
-        """Abort what is open under these ids, and fence the producers that use them."""
-        self._get(self._client.fenceProducers(self._list(transactional_ids)).all())
+    def transactional_ids(self, prefix: str) -> list[str]:
+        """All ids that begin with a prefix, as far as the login may see them."""
+        listed = self._get(self._client.listTransactions().all())
+        # One text, since a call for each id of the cluster would take long. The ids of this package have no quotes.
+        return re.findall(f"transactionalId='({re.escape(prefix)}[^']*)'", listed.toString())
+
+    def fence(self, transactional_ids: Sequence[str], timeout_ms: int) -> None:
+        """Abort what is open under these ids, and fence the producers that use them.
+
+        :param timeout_ms: of the run's transactions: brokers refuse one beyond their transaction.max.timeout.ms.
+        """
+        options = self.jvm.org.apache.kafka.clients.admin.FenceProducersOptions().timeoutMs(min(timeout_ms, _TIMEOUT_MS))
+        self._get(self._client.fenceProducers(self._list(transactional_ids), options).all())
 
     def _list(self, items: Any) -> Any:
-        java_list = self._jvm.java.util.ArrayList()
+        java_list = self.jvm.java.util.ArrayList()
         for item in items:
             java_list.add(item)
         return java_list
 
     def _get(self, future: Any, within_ms: int = _TIMEOUT_MS) -> Any:
-        return future.get(within_ms, self._jvm.java.util.concurrent.TimeUnit.MILLISECONDS)
+        return future.get(within_ms, self.jvm.java.util.concurrent.TimeUnit.MILLISECONDS)
 
 
 @contextmanager
 def kafka_admin(spark: HasContext, options: Mapping[str, str]) -> Iterator[KafkaAdmin]:
     """:param options: of Spark's Kafka sink or source; the login is taken from them."""
     jvm: Any = spark.sparkContext._jvm
+    client = jvm.org.apache.kafka.clients.admin.AdminClient.create(client_config(jvm, login_options(options)))
+    try:
+        yield KafkaAdmin(jvm, client)
+    finally:
+        # Without a limit it waits for brokers that are away.
+        client.close(jvm.java.time.Duration.ofSeconds(_CLOSE_SECONDS))
+
+
+def client_config(jvm: Any, options: Mapping[str, str]) -> Any:
+    """A Java map for a client of Kafka. As for Spark's sources and sinks, where the options have no login, Spark may have
+    obtained a token for these brokers.
+
+    :param options: with the prefix ``kafka.``.
+    """
     config = jvm.java.util.HashMap()
-    for name, value in login_options(options).items():
+    for name, value in options.items():
         config.put(name.removeprefix("kafka."), value)
-    # As its sources and sinks do: where the options have no login, Spark may have obtained a token for these brokers.
     try:
         updater = jvm.org.apache.spark.kafka010.KafkaConfigUpdater("admin", jvm.PythonUtils.toScalaMap(config))
     # py4j's answer where a class is absent.
@@ -137,9 +190,4 @@ def kafka_admin(spark: HasContext, options: Mapping[str, str]) -> Iterator[Kafka
             "kafka_connector out to have it fetched, or name its jars. Nothing was written to Kafka."
         ) from error
     login = updater if config.containsKey("sasl.jaas.config") else updater.setAuthenticationConfigIfNeeded()
-    client = jvm.org.apache.kafka.clients.admin.AdminClient.create(login.build())
-    try:
-        yield KafkaAdmin(jvm, client)
-    finally:
-        # Without a limit it waits for brokers that are away.
-        client.close(jvm.java.time.Duration.ofSeconds(_CLOSE_SECONDS))
+    return login.build()

@@ -1,107 +1,257 @@
-"""Which driver may write for a run, and whether its earlier tries left their progress.
+"""Which driver may write for a run, and how far its pieces are: the driver's side of the run protocol.
 
-A consumer group without members holds one mark, as the metadata of a committed offset: the driver that has the run, or
-that the run is finished. A driver commits its mark before it starts, and each Spark task compares it. If a driver of an
-earlier try still lives, its tasks find another mark and write nothing.
+The steps C1 to C6 of a claim are on the page ``docs/explanation/run-protocol.md``. The decisions are those of
+``core.run_protocol``; here they are carried out at the target's brokers.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, replace
+from math import ceil
 from uuid import uuid4
 
 from airflow_provider_kafka_spark.core.errors import DeliveryError
+from airflow_provider_kafka_spark.core.handoff.writer_messages import Owner, Slot
+from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE
+from airflow_provider_kafka_spark.core.pieces import Piece
 from airflow_provider_kafka_spark.core.protocol import JobRequest
-from airflow_provider_kafka_spark.core.run_identity import TRANSACTION_TIMEOUT_MS, progress_key, run_prefix
-from airflow_provider_kafka_spark.jobs.kafka_admin import KafkaAdmin
+from airflow_provider_kafka_spark.core.run_identity import TRANSACTION_TIMEOUT_MS, owner_group, run_prefix
+from airflow_provider_kafka_spark.core.run_protocol import (
+    Claimant,
+    Decision,
+    Mark,
+    MarkState,
+    claiming,
+    decide,
+    delivery_key,
+    fences,
+    latest,
+    with_slots,
+)
+from airflow_provider_kafka_spark.jobs.kafka_admin import CommittedOffset, KafkaAdmin, Offsets, client_config, kafka_admin
+from airflow_provider_kafka_spark.jobs.owner_producer import OwnerProducer, java_offsets
+from airflow_provider_kafka_spark.jobs.spark_application import SparkApplication
 
-_FINISHED = "finished"
-#: Whether everything that earlier tries delivered is in the committed progress.
-_COMPLETE, _INCOMPLETE = "complete", "incomplete"
+TIMEOUT_OPTION = "kafka.transaction.timeout.ms"
+#: So many groups are committed in one transaction, which has to be shorter than its time-out.
+_GROUPS_OF_TRANSACTION = 100
 #: How long to wait for the end of another writer's transaction.
 _OPEN_SECONDS = 120.0
-_TIMEOUT = "kafka.transaction.timeout.ms"
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
-    """The right of this driver to write for a run.
+class _Slots:
+    """Where the pieces of a key commit their progress: piece ``i`` as partition ``i % width`` of group ``i // width``.
 
-    :param prefix: of the run's transactional ids and groups.
-    :param key: of the committed progress; another plan or target has another one. A stream counts as one plan.
-    :param mark: this driver's own.
-    :param progress_is_complete: whether the committed progress of this plan has everything that earlier tries
-        delivered, so that the target need not be read back. Not so after another plan, or if the progress has expired.
-    :param is_finished: an earlier try delivered everything.
-    :param targets: every topic that is written to.
-    :param timeout_ms: of a transaction.
+    :param prefix: of the groups.
+    :param topic: of the target's cluster; its partitions only have to exist.
     """
 
     prefix: str
-    key: str
-    mark: str
-    progress_is_complete: bool
-    is_finished: bool
-    targets: Sequence[str]
-    timeout_ms: str
+    topic: str
+    width: int
 
-    @property
-    def group(self) -> str:
-        return f"{self.prefix}owner"
+    def of(self, i: int) -> Slot:
+        return Slot(f"{self.prefix}{i // self.width}", self.topic, i % self.width)
 
-    @property
-    def settings(self) -> dict[str, str]:
-        """Settings of the writer."""
-        found = {
-            "transactional_prefix": f"{self.prefix}task-",
-            "owner_group": self.group,
-            "owner": self.mark,
-            "progress_key": self.key,
-            "target_topics": " ".join(self.targets),
-            _TIMEOUT: self.timeout_ms,
-        }
-        return {**found, "finished": "yes"} if self.is_finished else found
-
-    def fence(self, admin: KafkaAdmin, tasks: Sequence[str]) -> None:
-        """End what earlier tries may still be writing.
-
-        :param tasks: names of all tasks.
-        """
-        admin.fence([f"{self.prefix}task-{name}" for name in tasks])
-
-    def finish(self, admin: KafkaAdmin) -> None:
-        """Mark the run as finished: a driver of an earlier try that wakes up later writes nothing."""
-        if not self.is_finished:
-            admin.set_mark(self.group, self.targets[0], f"{self.key} {_FINISHED}")
+    def groups(self, pieces: int) -> list[str]:
+        return [f"{self.prefix}{i}" for i in range(ceil(pieces / self.width))]
 
 
-def claim_run(admin: KafkaAdmin, request: JobRequest, targets: Sequence[str]) -> Claim:
-    """Take over the run from earlier tries.
+class RunOwnership:
+    """The claim of this driver on a run. Use :func:`run_ownership`.
 
-    :param targets: every topic that is written to.
+    :ivar run_id: in the provenance header: that of the run's mark where the worker has lost its own.
+    :ivar duplicates: surplus copies of this run's records that were in the target when it was read back.
+    :ivar groups: that hold the progress.
+    :ivar has_mark: whether the login may commit the run's mark, which at least once does not insist on.
     """
-    options: Mapping[str, str] = request.sink_options
-    plan = "stream" if request.progress_lasts else request.plan_digest
-    prefix, key = run_prefix(request.run_id), progress_key(plan, admin.topic_ids(targets))
-    before = admin.mark(f"{prefix}owner") or ""
-    complete, is_finished = f"{key} {_COMPLETE} ", before == f"{key} {_FINISHED}"
-    progress_is_complete = is_finished or before.startswith(complete)
-    # Once another plan may have delivered records, each try of this one has to read the target back.
-    kind = complete if progress_is_complete or not request.is_retry else f"{key} {_INCOMPLETE} "
-    claim = Claim(
-        prefix,
-        key,
-        f"{kind}{uuid4().hex}",
-        progress_is_complete=progress_is_complete,
-        is_finished=is_finished,
-        targets=targets,
-        timeout_ms=options.get(_TIMEOUT, str(TRANSACTION_TIMEOUT_MS)),
-    )
-    if not claim.is_finished:
-        admin.set_mark(claim.group, targets[0], claim.mark)
-    return claim
+
+    def __init__(self, request: JobRequest, admin: KafkaAdmin, producer: OwnerProducer | None) -> None:
+        self.admin = admin
+        self.run_id = request.run_id
+        self.duplicates = 0
+        self.groups: tuple[str, ...] = ()
+        self.has_mark = True
+        self._request = request
+        self._token = uuid4().hex
+        self._producer = producer
+        #: As it was before the claim.
+        self._earlier: Mark | None = None
+        #: Topics for whose first partition this driver has committed its mark, or is going to.
+        self._marked: list[str] = []
+        self._committed: dict[str, CommittedOffset] = {}
+
+    @property
+    def owner(self) -> Owner | None:
+        """How a Spark task knows that the run is still this driver's; None where no mark could be written."""
+        return Owner(self._group, self._request.submission, self._token) if self.has_mark else None
+
+    @property
+    def id_prefix(self) -> str | None:
+        """What the transactional ids of Spark tasks begin with; None for at least once."""
+        return None if self._producer is None else f"{run_prefix(self._request.instance)}task-"
+
+    def claim(
+        self, request: JobRequest, pieces: Sequence[Piece], targets: Sequence[str], target_ids: Mapping[str, str]
+    ) -> Decision:
+        """Take over the run from earlier drivers, whose tasks write nothing from then on (C2 to C5).
+
+        :param request: of the copy, or of a batch of a stream.
+        :param pieces: of the whole plan, sorted.
+        :param targets: every topic that is written to.
+        :param target_ids: their ids, as far as known.
+        :return: what earlier deliveries mean.
+        :raises RunTakenOverError: if a later submission has the run.
+        """
+        self._request, self.run_id, self.duplicates = request, request.run_id, 0
+        self._marked = [targets[0], *(topic for topic in self._marked if topic != targets[0])]
+        if self._producer is None:
+            return self._claim_plainly(pieces, target_ids)
+        mark = self._read_mark()
+        claimant = self._claimant(pieces, target_ids)
+        decision = decide(mark, claimant)
+        if fences(mark, claimant):
+            self._write_mark(claiming(mark, claimant, decision))
+            ids = {f"{self.id_prefix}{piece.name}" for piece in pieces}
+            self.admin.fence(sorted(ids.union(self.admin.transactional_ids(self.id_prefix or ""))), self._timeout_ms)
+        if request.goes_on and not request.is_retry:
+            # Nobody has written anything of this batch.
+            return Decision.BEGIN
+        if decision is Decision.CONTINUE and mark is not None:
+            self.duplicates = mark.duplicates
+            self._committed = self._read_slots(mark, pieces)
+            decision = with_slots(decision, [p.name for p in pieces], {n: c.offset for n, c in self._committed.items()})
+        return decision
+
+    def open(
+        self, decision: Decision, pieces: Sequence[Piece], target_ids: Mapping[str, str], duplicates: int = 0
+    ) -> dict[str, Slot]:
+        """Commit the progress of all pieces, and with the last of it that the run is open (C6). Spark tasks start after
+        this.
+
+        :param decision: with ``CONTINUE`` the progress is as it was committed, otherwise that of nothing.
+        :param pieces: that are going to be written, sorted.
+        :param duplicates: that were found when the target was read back.
+        :return: where each piece commits its progress, by its name.
+        """
+        if self._producer is None:
+            return {}
+        before, self.duplicates = self._earlier, self.duplicates + duplicates
+        claimant = self._claimant(pieces, target_ids, is_part=decision is Decision.READ_BACK)
+        topic = self._marked[0]
+        width = self.admin.partition_counts([topic]).get(topic, 1)
+        if decision is Decision.CONTINUE and before is not None:
+            width = before.width
+        slots = self._slots(claimant.key, width)
+        self.groups = tuple(slots.groups(len(pieces)))
+        progress: dict[str, dict[tuple[str, int], CommittedOffset]] = {group: {} for group in self.groups}
+        places = {piece.name: slots.of(i) for i, piece in enumerate(pieces)}
+        for piece in pieces:
+            slot, committed = places[piece.name], CommittedOffset(piece.from_offset, f"{piece.name}\n")
+            if decision is Decision.CONTINUE:
+                committed = self._committed.get(piece.name, committed)
+            progress[slot.group][slot.topic, slot.partition] = committed
+        mark = replace(
+            claimant.mark(MarkState.OPEN), groups=len(self.groups), width=width, duplicates=self.duplicates
+        )
+        *earlier, last = _in_parts(self.groups) or [()]
+        for groups in earlier:
+            self._producer.commit({group: progress[group] for group in groups})
+        self._write_mark(mark, {group: progress[group] for group in last})
+        if before is not None and before.key != mark.key:
+            # They would expire by themselves.
+            with suppress(Exception):
+                self.admin.remove_groups([f"{self._slots(before.key, 1).prefix}{i}" for i in range(before.groups)])
+        return places
+
+    def _claim_plainly(self, pieces: Sequence[Piece], target_ids: Mapping[str, str]) -> Decision:
+        """As :meth:`claim` without transactions: tasks of an earlier driver stop at their next look at the mark."""
+        from py4j.protocol import Py4JJavaError
+
+        try:
+            mark = self._read_mark()
+            claimant = self._claimant(pieces, target_ids)
+            decide(mark, claimant)
+            self._write_mark(claimant.mark(MarkState.OPENING))
+        except Py4JJavaError as error:
+            if "AuthorizationException" not in str(error.java_exception):
+                raise
+            self.has_mark = False
+        # There is no progress to go on from.
+        return Decision.READ_BACK if self._request.is_retry else Decision.BEGIN
+
+    def _claimant(
+        self, pieces: Sequence[Piece], target_ids: Mapping[str, str], *, is_part: bool = False
+    ) -> Claimant:
+        request = self._request
+        # A stream's progress is that of all its batches, unless it is only for what another driver has left of one.
+        lasts = request.goes_on and not is_part
+        parts = {**request.delivery_parts, "run_id": self.run_id, "delivery": request.delivery}
+        key = delivery_key(parts, target_ids, None if lasts else pieces)
+        return Claimant(
+            request.submission, self._token, self.run_id, key, request.is_retry, request.untrusted_until
+        )
+
+    def _slots(self, key: str, width: int) -> _Slots:
+        return _Slots(f"{run_prefix(self._request.instance)}{key}-", self._marked[0], width)
+
+    def _read_slots(self, mark: Mark, pieces: Sequence[Piece]) -> dict[str, CommittedOffset]:
+        """The committed progress of pieces, as far as it is there, by name."""
+        slots = self._slots(mark.key, mark.width)
+        committed = self.admin.committed(slots.groups(len(pieces)))
+        found = {}
+        for i, piece in enumerate(pieces):
+            slot = slots.of(i)
+            offset = committed.get(slot.group, {}).get((slot.topic, slot.partition))
+            if offset is not None and offset.metadata.partition("\n")[0] == piece.name:
+                found[piece.name] = offset
+        return found
+
+    @property
+    def _group(self) -> str:
+        return owner_group(self._request.instance)
+
+    @property
+    def _timeout_ms(self) -> int:
+        return int(self._request.sink_options.get(TIMEOUT_OPTION, TRANSACTION_TIMEOUT_MS))
+
+    def _read_mark(self) -> Mark | None:
+        """The run's mark; an earlier try may have had other targets, and left it there."""
+        committed = self.admin.committed([self._group]).get(self._group, {})
+        mark = self._earlier = latest(Mark.from_json(offset.metadata) for offset in committed.values())
+        if mark is not None and self._request.adopts_run:
+            self.run_id = mark.run_id
+        return mark
+
+    def _write_mark(self, mark: Mark, progress: Mapping[str, Offsets] | None = None) -> None:
+        """Commit the mark, together with progress.
+
+        :raises RunTakenOverError: if another driver has claimed the run since.
+        """
+        own = {(topic, 0): CommittedOffset(0, mark.to_json()) for topic in self._marked}
+        if self._producer is None:
+            self.admin.commit(self._group, java_offsets(self.admin.jvm, own))
+        else:
+            self._producer.commit({self._group: own, **(progress or {})})
+
+
+@contextmanager
+def run_ownership(spark: SparkApplication, request: JobRequest) -> Iterator[RunOwnership]:
+    """For the claim of a run. Whoever opens it later, with exactly once, keeps this driver from claiming (C1)."""
+    with ExitStack() as opened:
+        admin = opened.enter_context(kafka_admin(spark, request.sink_options))
+        producer = None
+        if request.delivery == EXACTLY_ONCE:
+            options = {name: value for name, value in request.sink_options.items() if name.startswith("kafka.")}
+            options.setdefault(TIMEOUT_OPTION, str(TRANSACTION_TIMEOUT_MS))
+            config = client_config(admin.jvm, options)
+            producer = OwnerProducer(admin.jvm, config, owner_group(request.instance))
+            opened.callback(producer.close)
+        yield RunOwnership(request, admin, producer)
 
 
 def wait_for_open_transactions(admin: KafkaAdmin, targets: Sequence[str]) -> None:
@@ -123,3 +273,7 @@ def wait_for_open_transactions(admin: KafkaAdmin, targets: Sequence[str]) -> Non
                 "(transaction.timeout.ms)."
             )
         time.sleep(0.2)
+
+
+def _in_parts(groups: Sequence[str]) -> list[Sequence[str]]:
+    return [groups[i : i + _GROUPS_OF_TRANSACTION] for i in range(0, len(groups), _GROUPS_OF_TRANSACTION)]

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_kafka_spark.core.errors import JobFailedError, error_named
-from airflow_provider_kafka_spark.core.handoff.refused_records import find_refused_record
+from airflow_provider_kafka_spark.core.handoff.task_failures import failure_of_task
+from airflow_provider_kafka_spark.core.handoff.writer_messages import WriterSettings, piece_text
 from airflow_provider_kafka_spark.core.protocol import JobRequest
 from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER
-from airflow_provider_kafka_spark.jobs.kafka_source import Source
-from airflow_provider_kafka_spark.jobs.record_writer import ReadCounter, WriteResult, run_writer
-from airflow_provider_kafka_spark.jobs.run_ownership import Claim
+from airflow_provider_kafka_spark.core.run_identity import TRANSACTION_TIMEOUT_MS
+from airflow_provider_kafka_spark.jobs.kafka_rdd import poll_timeout_ms
+from airflow_provider_kafka_spark.jobs.record_writer import TaskMonitor, WriteResult, run_writer
+from airflow_provider_kafka_spark.jobs.remaining import Remaining
+from airflow_provider_kafka_spark.jobs.run_ownership import TIMEOUT_OPTION
 from airflow_provider_kafka_spark.jobs.spark_application import SparkApplication
 from airflow_provider_kafka_spark.jobs.transform import names_headers, needs_sql, to_rows
 
@@ -22,63 +26,73 @@ _BATCH_SIZE = "kafka.batch.size"
 #: How long a producer tries to deliver a record (``delivery.timeout.ms``) by default, in ms.
 _DELIVERY_TIMEOUT_MS = 120_000
 _MARGIN_MS = 10_000
-#: Records of one transaction, at most; most are committed after a time (RecordWriter.java).
-COMMIT_RECORDS = 1_000_000
+#: Records of one transaction at most; most are committed after a time, so that consumers see them.
+COMMIT_RECORDS, COMMIT_MS = 1_000_000, 2_000
 
 
 def write_records(
     spark: SparkApplication,
     request: JobRequest,
-    source: Source,
+    remaining: Remaining,
     configs: Mapping[str, Mapping[str, str]],
-    claim: Claim | None,
-    counter: ReadCounter,
+    monitor: TaskMonitor,
 ) -> WriteResult:
-    """Write what is kept of a source, and return when all of it is acknowledged, or committed.
+    """Write what is selected of a source, and return when all of it is acknowledged, or committed.
 
     :param configs: settings of each target, as far as they are known.
-    :param claim: to write exactly once; None for at least once.
     :raises KafkaSparkError: if one record cannot be written; it names the record.
     """
     from py4j.protocol import Py4JJavaError
 
+    source, transform = remaining.source, request.transform
+    if source is None:
+        return WriteResult()
     largest = {name: int(config["max.message.bytes"]) for name, config in configs.items()}
-    settings = {**_settings(request), **_fitting_batches(request.sink_options, largest)}
-    if claim is not None:
-        settings |= claim.settings | {"commit_records": str(COMMIT_RECORDS)}
-    records, transform = source.records, request.transform
+    settings = _settings(request, remaining, _fitting_batches(request.sink_options, largest))
+    records = source.records
     if records is None or needs_sql(transform):
         is_beside = records is not None
         of_source = source.rows(spark.session, headers=names_headers(transform), beside_records=is_beside)
         rows = to_rows(of_source, transform, whole=not is_beside)
-        settings["columns"] = " ".join(rows.columns)
+        settings = replace(settings, columns=tuple(rows.columns))
         records = _rows(spark.session, rows)
+    pieces = [piece_text(piece, remaining.slots.get(piece.name)) for piece in source.pieces]
     try:
-        return run_writer(spark.sparkContext, records, settings, source.table, counter)
+        return run_writer(spark.sparkContext, records, settings, pieces, monitor)
     except Py4JJavaError as error:
-        refused = find_refused_record(str(error), largest, request)
-        if refused is None:
+        failure = monitor.failure
+        if failure is None:
             raise
-        raise error_named(refused.error, JobFailedError)(refused.message) from error
+        cause = failure_of_task(failure, largest, request)
+        raise error_named(cause.error, JobFailedError)(cause.message) from error
 
 
-def _settings(request: JobRequest) -> dict[str, str]:
-    """Settings of the Java class; a flag is there or not."""
-    transform = request.transform
-    delivery_timeout_ms = int(request.sink_options.get("kafka.delivery.timeout.ms", _DELIVERY_TIMEOUT_MS))
-    found = {
-        "run_id": request.run_id,
-        "delivery_timeout_ms": str(delivery_timeout_ms + _MARGIN_MS),
-        "provenance_header": PROVENANCE_HEADER if transform.provenance_headers else None,
-        "target_topic": transform.topic,
-        "include_headers": "yes" if transform.include_headers else None,
-        "preserve_partition": "yes" if transform.preserve_partition else None,
-        "preserve_timestamps": "yes" if transform.preserve_timestamps else None,
-        "window_start_ms": transform.window_start_ms,
-        "window_end_ms": transform.window_end_ms,
-        **request.sink_options,
-    }
-    return {name: str(value) for name, value in found.items() if value is not None}
+def _settings(request: JobRequest, remaining: Remaining, fitting: Mapping[str, str]) -> WriterSettings:
+    transform, options = request.transform, {**request.sink_options, **fitting}
+    options.setdefault(TIMEOUT_OPTION, str(TRANSACTION_TIMEOUT_MS))
+    delivery_timeout_ms = int(options.get("kafka.delivery.timeout.ms", _DELIVERY_TIMEOUT_MS))
+    return WriterSettings(
+        run_id=remaining.run.run_id,
+        provenance_header=PROVENANCE_HEADER if transform.provenance_headers else None,
+        target_topic=transform.topic,
+        target_ids=remaining.target_ids,
+        columns=None,
+        include_headers=transform.include_headers,
+        preserve_partition=transform.preserve_partition,
+        preserve_timestamps=transform.preserve_timestamps,
+        window_start_ms=transform.window_start_ms,
+        window_end_ms=transform.window_end_ms,
+        delivery_timeout_ms=delivery_timeout_ms + _MARGIN_MS,
+        stall_timeout_ms=poll_timeout_ms(request.source_options),
+        commit_records=COMMIT_RECORDS,
+        commit_ms=COMMIT_MS,
+        owner=remaining.run.owner,
+        id_prefix=remaining.run.id_prefix,
+        delivered=remaining.is_delivered,
+        producer={
+            name.removeprefix("kafka."): value for name, value in options.items() if name.startswith("kafka.")
+        },
+    )
 
 
 def _fitting_batches(options: Mapping[str, str], largest: Mapping[str, int]) -> dict[str, str]:

@@ -19,14 +19,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from airflow_provider_kafka_spark.core.codec import FROM_MINUS_ONE, decode, encode
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.plan import ReplayPlan, fingerprint_changes, shortened
+from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE
 from airflow_provider_kafka_spark.core.protocol import Transform
+from airflow_provider_kafka_spark.core.run_protocol import next_number
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
 _RUN_KEY = "kafka_spark_run"
 _STREAM_KEY = "kafka_spark_stream"
-_STATE_VERSION = 1
+_STATE_VERSION = 2
 
 T = TypeVar("T")
 
@@ -53,6 +55,11 @@ class TryNumbers:
         # A clear through the API with reset_dag_runs=false leaves clear_number as it is; every clear raises max_tries.
         tries = {earlier.max_tries, self.max_tries} - {None}
         return (earlier.clear_number or 0) != (self.clear_number or 0) or len(tries) > 1
+
+    @property
+    def is_first(self) -> bool:
+        """Whether no try can have been before this one."""
+        return (self.try_number or 1) <= 1
 
     def is_retry_of(self, earlier: TryNumbers) -> bool:
         """Whether this is an automatic retry. If that is uncertain, the run counts as requested by a user."""
@@ -111,7 +118,13 @@ class RunState:
 
     :param run_id: in the provenance header of every record; 16 random hexadecimal digits, not Airflow's ``run_id``.
     :param plan: of the earlier tries, or None if this one has to plan.
+    :param submission: number of the latest submission; it only grows.
+    :param untrusted_until: committed progress does not count up to this submission number: it wrote at least once, or its
+        report did not prove the delivery.
+    :param adopts_run: the state of earlier tries is lost, so the run is that of the mark at the target's brokers, if
+        there is one; ``run_id`` is only for the case that there is none.
     :param target_ends: ends of the target's partitions before the run's first submission; empty if there was none.
+    :param target_ids: ids of these target topics.
     :param application_id: of the latest try that was seen to start.
     :param submitted_at_ms: when the run's first submission was about to start, in ms since 1970; None if there was
         none.
@@ -123,8 +136,12 @@ class RunState:
     """
 
     run_id: str
+    submission: int = 0
+    untrusted_until: int = 0
+    adopts_run: bool = False
     plan: ReplayPlan | None = None
     target_ends: Mapping[str, Mapping[int, int]] | None = None
+    target_ids: Mapping[str, str] = field(default_factory=dict)
     submitted_at_ms: int | None = None
     application_id: str | None = None
     fingerprint: Mapping[str, str] = field(default_factory=dict)
@@ -135,7 +152,7 @@ class RunState:
     @property
     def has_submitted(self) -> bool:
         """Whether an earlier try may have written records."""
-        return self.submitted_at_ms is not None
+        return self.submitted_at_ms is not None or self.adopts_run
 
 
 class RunStateStore:
@@ -153,12 +170,12 @@ class RunStateStore:
         """The state to start this try from."""
         stored = self._store.get(_RUN_KEY)
         if stored is None:
-            return _fresh()
+            return replace(_fresh(), adopts_run=not self._try_numbers.is_first)
         # A plan of another version is no obstacle to a clear, which requests a new one.
         has_plan = isinstance(stored, dict) and "plan" in stored
         state = _decoded(_RUN_KEY, RunState, {**stored, "plan": None} if has_plan else stored)
         if state.succeeded:
-            return _fresh()
+            return replace(_fresh(), submission=state.submission)
         if state.result is not None:
             # Unless this is a retry, the task failed after the delivery, and a user cleared it to make it succeed.
             is_retry = self._try_numbers.is_retry_of(state.try_numbers)
@@ -182,7 +199,9 @@ class RunStateStore:
         if not changed:
             return replace(state, fingerprint={**state.fingerprint, **fingerprint}), plan
         # The earlier try's application may still run, and is waited for.
-        fresh = replace(_fresh(), application_id=state.application_id, fingerprint=fingerprint)
+        fresh = replace(
+            _fresh(), submission=state.submission, application_id=state.application_id, fingerprint=fingerprint
+        )
         warning = (
             f"Changed since an earlier try of this run: {shortened(changed)}. So nothing that it delivered (run_id "
             f"{state.run_id}) is taken for delivered: all is copied under a new run_id, {fresh.run_id}, and the "
@@ -190,16 +209,25 @@ class RunStateStore:
         )
         return fresh, replace(plan, warnings=(*plan.warnings, warning))
 
-    def submitting(self, state: RunState, plan: ReplayPlan, now_ms: int) -> RunState:
-        """Remember the plan, before anything is written."""
+    def submitting(self, state: RunState, plan: ReplayPlan, now_ms: int, delivery: str) -> RunState:
+        """Remember the plan and the number of the submission, before anything is written."""
+        number = next_number(state.submission, now_ms)
+        is_first = state.submitted_at_ms is None
         return self._save(
             replace(
                 state,
+                submission=number,
+                untrusted_until=state.untrusted_until if delivery == EXACTLY_ONCE else number,
                 plan=plan,
-                target_ends=state.target_ends if state.has_submitted else plan.target_ends,
-                submitted_at_ms=state.submitted_at_ms if state.has_submitted else now_ms,
+                target_ends=plan.target_ends if is_first and not state.adopts_run else state.target_ends,
+                target_ids=plan.target_ids if is_first and not state.adopts_run else state.target_ids,
+                submitted_at_ms=now_ms if is_first else state.submitted_at_ms,
             )
         )
+
+    def distrusted(self, state: RunState) -> RunState:
+        """Remember that the report did not prove the delivery, so that the next try looks at the target itself."""
+        return self._save(replace(state, untrusted_until=state.submission))
 
     def started(self, state: RunState, application_id: str) -> RunState:
         """Remember the application, so that a retry can wait for its end."""
@@ -207,7 +235,7 @@ class RunStateStore:
 
     def finished(self, state: RunState, result: dict[str, Any]) -> RunState:
         """Remember that all was delivered, and the result for a retry that has nothing else to do."""
-        return self._save(replace(state, plan=None, result=result))
+        return self._save(replace(state, run_id=result["run_id"], adopts_run=False, plan=None, result=result))
 
     def _save(self, state: RunState) -> RunState:
         packed = None if state.result is None else _packed(state.result)
@@ -228,6 +256,8 @@ class _StoredStream:
     stream_id: str
     ranges: OffsetRanges
     target_ends: Mapping[str, Mapping[int, int]]
+    submission: int = 0
+    untrusted_until: int = 0
     result: dict[str, Any] | None = None
     succeeded: bool = False
 
@@ -281,10 +311,23 @@ class StreamRunStore:
             if (start := stored.target_ends.get(topic, {}).get(number, 0)) < end
         ]
 
-    def submitting(self, stream_id: str, ranges: OffsetRanges, target_ends: Mapping[str, Mapping[int, int]]) -> None:
-        """Remember where the stream and its target stand, before anything is written."""
-        if self._of_stream(stream_id) is None:
-            self._save(_StoredStream(self._try_numbers, stream_id, ranges, target_ends))
+    def submitting(self, plan: ReplayPlan, stream_id: str, now_ms: int, delivery: str) -> tuple[int, int]:
+        """Remember where the stream and its target stand, and the number of the submission, before anything is written.
+
+        :return: the number, and up to which one committed progress does not count.
+        """
+        stored = self._of_stream(stream_id) or _StoredStream(
+            self._try_numbers, stream_id, plan.ranges, plan.target_ends
+        )
+        number = next_number(stored.submission, now_ms)
+        untrusted = stored.untrusted_until if delivery == EXACTLY_ONCE else number
+        self._save(replace(stored, submission=number, untrusted_until=untrusted))
+        return number, stored.untrusted_until
+
+    def distrusted(self) -> None:
+        """Remember that the report did not prove the delivery, so that the next try looks at the target itself."""
+        if self._stored is not None:
+            self._save(replace(self._stored, untrusted_until=self._stored.submission))
 
     def finished(self, result: dict[str, Any]) -> None:
         """Remember that all was delivered, and the result for a retry that has nothing else to do."""

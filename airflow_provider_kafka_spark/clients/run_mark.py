@@ -1,0 +1,61 @@
+"""The worker's last word on a run: the mark at the target's brokers says whether everything was delivered."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from contextlib import suppress
+
+import confluent_kafka
+from confluent_kafka import KafkaException
+
+from airflow_provider_kafka_spark.clients.kafka_client import KafkaClient
+from airflow_provider_kafka_spark.core.errors import KafkaSparkError
+from airflow_provider_kafka_spark.core.run_identity import owner_group
+from airflow_provider_kafka_spark.core.run_protocol import Mark, judged, latest
+
+log = logging.getLogger(__name__)
+
+
+def judge_run(client: KafkaClient, instance: str, targets: Sequence[str], number: int, *, proved: bool) -> None:
+    """Commit what the worker found of a driver's report, for the driver that comes next.
+
+    Brokers that are away, or a login that may not do it, are no failure of the task: the next driver then looks at the
+    committed progress, or at the target.
+
+    :param client: of the target's cluster.
+    :param instance: see ``core.run_identity``.
+    :param targets: topics that were written to.
+    :param number: of this try's submission.
+    :param proved: whether everything was delivered, and nothing twice.
+    :raises RunTakenOverError: if a later submission has the run.
+    """
+    group = owner_group(instance)
+    partitions = [confluent_kafka.TopicPartition(topic, 0) for topic in targets]
+    consumer = client.group_consumer(group)
+    try:
+        committed = consumer.committed(partitions, timeout=client.timeout)
+    except KafkaException as error:
+        log.warning("The mark of the run could not be read: %s", client.to_error(error, f"reading group {group!r}"))
+        return
+    marks = {p.topic: Mark.from_json(p.metadata) for p in committed if p.offset >= 0 and p.metadata}
+    mark = latest(marks.values())
+    if mark is None:
+        # At least once without the permission to commit it.
+        return
+    said = judged(mark, number, proved=proved).to_json()
+    offsets = [confluent_kafka.TopicPartition(topic, 0, 0, said) for topic in marks]
+    try:
+        consumer.commit(offsets=offsets, asynchronous=False)
+    except KafkaException as error:
+        log.warning("The mark of the run could not be set: %s", client.to_error(error, f"committing to {group!r}"))
+
+
+def remove_progress(client: KafkaClient, groups: Sequence[str]) -> None:
+    """Remove the groups of a finished run's pieces, if the login may; otherwise they expire by themselves."""
+    if not groups:
+        return
+    futures = client.client.delete_consumer_groups(list(groups), request_timeout=client.timeout)
+    for future in futures.values():
+        with suppress(KafkaException, KafkaSparkError):
+            client.result(future, "removing a group")

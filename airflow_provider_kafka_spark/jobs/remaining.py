@@ -1,0 +1,129 @@
+"""What of the plan this driver has to copy: everything that earlier tries have not delivered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from airflow_provider_kafka_spark.core.handoff.writer_messages import Slot
+from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
+from airflow_provider_kafka_spark.core.protocol import JobRequest
+from airflow_provider_kafka_spark.core.run_protocol import Decision
+from airflow_provider_kafka_spark.core.spans import plan_spans
+from airflow_provider_kafka_spark.jobs.delivered import Delivered, find_delivered
+from airflow_provider_kafka_spark.jobs.kafka_admin import login_options
+from airflow_provider_kafka_spark.jobs.kafka_source import Source, open_source, read_from, read_since
+from airflow_provider_kafka_spark.jobs.run_ownership import RunOwnership, wait_for_open_transactions
+from airflow_provider_kafka_spark.jobs.spark_application import SparkApplication
+
+#: Executors stamp records by their own clocks, if source timestamps are not kept.
+_CLOCK_SKEW_MS = 10 * 60 * 1000
+_COMPACTED = (
+    "This is a retry, and the target is compacted ({}): what an earlier try delivered may be gone from it, so whole "
+    "ranges are written again, in order."
+)
+_NO_HEADERS = (
+    "An earlier try may have delivered records, its committed progress does not tell which, and "
+    "provenance_headers=False leaves no other way to find them: all records are written again."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Remaining:
+    """What has to be copied, under a run that this driver has claimed.
+
+    :param run: the claim.
+    :param source: the records; None if nothing is left.
+    :param target_ids: ids of the targets, as far as known: the writer compares them before each commit.
+    :param slots: where each piece commits its progress, by its name.
+    :param is_delivered: everything was delivered; records are only counted.
+    :param before: what was found in the target.
+    """
+
+    run: RunOwnership
+    source: Source | None
+    target_ids: Mapping[str, str]
+    slots: Mapping[str, Slot] = field(default_factory=dict)
+    is_delivered: bool = False
+    before: Delivered = field(default_factory=Delivered)
+    warnings: tuple[str, ...] = ()
+
+
+def find_remaining(
+    spark: SparkApplication,
+    request: JobRequest,
+    run: RunOwnership,
+    targets: Sequence[str],
+    configs: Mapping[str, Mapping[str, str]],
+) -> Remaining:
+    """Claim the run, and find what is left to copy. Spark tasks may write after this.
+
+    :param targets: every topic that is written to.
+    :param configs: settings of the targets, as far as known.
+    :raises KafkaSparkError: if a later try has the run, or earlier deliveries cannot be read.
+    """
+    planned = request.offset_ranges.without_empty()
+    source = open_planned(spark, request, planned)
+    target_ids = run.admin.topic_ids(targets)
+    decision = run.claim(request, source.pieces, targets, target_ids)
+    if decision is Decision.DELIVERED:
+        return Remaining(run, source, target_ids, is_delivered=True, warnings=source.warnings)
+    if decision is not Decision.READ_BACK:
+        slots = run.open(decision, source.pieces, target_ids)
+        return Remaining(run, source, target_ids, slots, warnings=source.warnings)
+    compacted = [name for name, config in configs.items() if "compact" in config["cleanup.policy"]]
+    if compacted or not request.transform.provenance_headers:
+        slots = run.open(decision, source.pieces, target_ids)
+        warning = _COMPACTED.format(", ".join(compacted[:5])) if compacted else _NO_HEADERS
+        return Remaining(run, source, target_ids, slots, warnings=(*source.warnings, warning))
+    wait_for_open_transactions(run.admin, targets)
+    before = find_written(spark, request, run, targets)
+    pieces = planned.subtract(before.ranges)
+    if not pieces:
+        run.open(decision, (), target_ids, before.duplicates)
+        return Remaining(run, None, target_ids, before=before)
+    if before.ranges:
+        remaining = {piece: planned.index_of_range_holding(piece) for piece in pieces}
+        source = _open(spark, request, remaining, plan_spans(pieces))
+    slots = run.open(decision, source.pieces, target_ids, before.duplicates)
+    return Remaining(run, source, target_ids, slots, before=before, warnings=source.warnings)
+
+
+def open_planned(spark: SparkApplication, request: JobRequest, planned: OffsetRanges) -> Source:
+    """The records of the whole plan; nothing is read yet."""
+    return _open(spark, request, {r: i for i, r in enumerate(planned)}, request.spans)
+
+
+def _open(
+    spark: SparkApplication, request: JobRequest, ranges: Mapping[OffsetRange, int], spans: Sequence[OffsetRange]
+) -> Source:
+    options = {**request.source_options, "failOnDataLoss": str(request.fail_on_data_loss).lower()}
+    return open_source(
+        spark,
+        ranges,
+        spans,
+        options,
+        request.source_ids,
+        preserve_order=request.preserve_order,
+        goes_on=request.goes_on,
+    )
+
+
+def find_written(
+    spark: SparkApplication, request: JobRequest, run: RunOwnership, targets: Sequence[str]
+) -> Delivered:
+    """What all tries of this run have written until now, read back from the targets by the provenance header."""
+    options = {
+        **login_options(request.sink_options),
+        # What was aborted was not delivered.
+        "kafka.isolation.level": "read_committed",
+        "failOnDataLoss": "false",
+    }
+    if request.audit_from and not request.adopts_run:
+        written = read_from(spark.session, request.audit_from, options)
+    elif request.transform.preserve_timestamps or request.adopts_run or request.audit_since_ms is None:
+        # Records have the timestamps of the source, so no timestamp says when they were written.
+        written = read_since(spark.session, targets, None, options)
+    else:
+        written = read_since(spark.session, targets, request.audit_since_ms - _CLOCK_SKEW_MS, options)
+    return find_delivered(spark.session, written, run.run_id)
