@@ -13,13 +13,13 @@ from typing import Any
 
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from airflow_provider_kafka_spark.testing.short_lived_jvm import OPTIONS_VARIABLE
-from airflow_provider_kafka_spark.testing.yarn_cluster import YarnCluster
 from benchmarks import airflow_task
 from benchmarks.environment import connect_to
 from benchmarks.orders import mean_value_size, orders
 from benchmarks.rounds import Variant, alternate, emit
 from benchmarks.table import Section, median_and_range, ratio_text, rounds_text
 from benchmarks.topics import check_count, fill, fresh_topic, new_broker
+from tests.services.yarn_cluster import YarnCluster
 
 SOURCE, PARTITIONS, EXECUTORS = "orders", 4, (1, 2, 4)
 _CONNECTION = "AIRFLOW_CONN_SPARK_DEFAULT"

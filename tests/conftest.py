@@ -29,8 +29,8 @@ from airflow.sdk._shared.secrets_masker import reset_secrets_masker  # noqa: E40
 
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker  # noqa: E402
 from airflow_provider_kafka_spark.testing.owned_process import OwnedProcess  # noqa: E402
-from airflow_provider_kafka_spark.testing.yarn_cluster import COORDINATES  # noqa: E402
 from airflow_provider_kafka_spark.toolchain import jars  # noqa: E402
+from tests.services.yarn_cluster import COORDINATES, YarnCluster  # noqa: E402
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -99,6 +99,13 @@ def connection(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
         monkeypatch.setenv(f"AIRFLOW_CONN_{conn_id.upper()}", json.dumps({"conn_type": "kafka", **fields}))
 
     return define
+
+
+@pytest.fixture(scope="session")
+def yarn_cluster() -> Iterator[YarnCluster]:
+    """The YARN cluster of this test session, with one node."""
+    with YarnCluster() as cluster:
+        yield cluster
 
 
 @pytest.fixture

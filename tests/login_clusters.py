@@ -14,10 +14,10 @@ from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
 from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest, Transform
 from airflow_provider_kafka_spark.core.spans import plan_spans
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
-from airflow_provider_kafka_spark.testing.certificates import CertificateAuthority
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
-from airflow_provider_kafka_spark.testing.kerberos import Kdc
 from airflow_provider_kafka_spark.toolchain.java import find_java
+from tests.services.certificates import CertificateAuthority
+from tests.services.kerberos import Kdc
 
 RECORDS = 20
 PASSWORD = "changeit"

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from airflow_provider_kafka_spark.testing.kerberos import CLOCK_INSTALL_COMMAND, INSTALL_COMMAND, Kdc
+from tests.services.kerberos import CLOCK_INSTALL_COMMAND, INSTALL_COMMAND, Kdc
 
 
 def needs(tool: str, *, is_there: bool, install: str) -> pytest.MarkDecorator:

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_kafka_spark.testing.certificates import CertificateAuthority
-from airflow_provider_kafka_spark.testing.identity_provider import IdentityProvider
 from airflow_provider_kafka_spark.testing.kafka_broker import BrokerTls, KafkaBroker, Record
-from airflow_provider_kafka_spark.testing.kerberos import Kdc
+from tests.services.certificates import CertificateAuthority
+from tests.services.identity_provider import IdentityProvider
+from tests.services.kerberos import Kdc
 
 USERS = {"alice": "alice's-pass", "copier": "the-right-password", "reader": "s3cr3t-of-everybody"}
 

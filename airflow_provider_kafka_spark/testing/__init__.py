@@ -1,1 +1,1 @@
-"""Real brokers, a real YARN, a real Airflow and their helpers, for tests of this package and of its users."""
+"""Real brokers, a real Airflow and their helpers, for tests of this package and of its users."""

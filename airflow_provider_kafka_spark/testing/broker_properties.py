@@ -5,15 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal, Protocol
 
 from airflow_provider_kafka_spark.core.errors import OptionError
 from airflow_provider_kafka_spark.testing.ports import LOOPBACK
-
-if TYPE_CHECKING:
-    from airflow_provider_kafka_spark.testing.certificates import Certificate
-    from airflow_provider_kafka_spark.testing.identity_provider import IdentityProvider
-    from airflow_provider_kafka_spark.testing.kerberos import Kdc
 
 SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 #: The service's name in the broker's Kerberos principal, ``kafka/localhost``: what clients set as
@@ -35,11 +30,58 @@ _KEYSTORE = "keystore.pem"
 _TRUSTSTORE = "truststore.pem"
 
 
+class Certificate(Protocol):
+    """A certificate in PEM, as a broker or its client uses it.
+
+    ``key_pem`` is encrypted if there is a ``password``; ``plain_key_pem``, PKCS#8 as all of Java's keys, never is.
+    """
+
+    @property
+    def certificate_pem(self) -> str: ...
+
+    @property
+    def key_pem(self) -> str: ...
+
+    @property
+    def plain_key_pem(self) -> str: ...
+
+    @property
+    def password(self) -> str | None: ...
+
+
+class KerberosRealm(Protocol):
+    """A running KDC, as a broker uses it; principals are created if they are missing."""
+
+    @property
+    def krb5_conf(self) -> Path: ...
+
+    def principal(self, name: str) -> str: ...
+
+    def keytab(self, principal: str) -> Path: ...
+
+
+class OidcProvider(Protocol):
+    """A running OIDC provider, as a broker and its clients use it; ``clients`` has their ids and secrets."""
+
+    clients: dict[str, str]
+    audience: str
+    scope: str
+
+    @property
+    def issuer(self) -> str: ...
+
+    @property
+    def jwks_url(self) -> str: ...
+
+    @property
+    def token_url(self) -> str: ...
+
+
 @dataclass(frozen=True, slots=True)
 class BrokerTls:
     """The TLS settings of a broker.
 
-    :param certificate: the broker's own; its ``hosts`` should be those of this machine, which is the default
+    :param certificate: the broker's own, for the hosts 127.0.0.1 and localhost
     :param ca_pem: the authority that signs the clients' certificates and the broker's
     :param client_auth: whether clients of the listener SSL need a certificate. On SASL_SSL they do not
     """
@@ -59,8 +101,8 @@ class BrokerSecurity:
 
     sasl_users: Mapping[str, str] = field(default_factory=dict, repr=False)
     tls: BrokerTls | None = None
-    kerberos: Kdc | None = None
-    identity_provider: IdentityProvider | None = None
+    kerberos: KerberosRealm | None = None
+    identity_provider: OidcProvider | None = None
     authorizer: bool = False
     super_users: Sequence[str] = ()
 
@@ -150,10 +192,15 @@ def server_properties(folder: Path, ports: Mapping[str, int], security: BrokerSe
 
 def write_tls_stores(folder: Path, tls: BrokerTls) -> None:
     """Write the files that a broker needs to speak TLS into its folder."""
-    from airflow_provider_kafka_spark.testing.certificates import write_secret
-
     write_secret(folder / _KEYSTORE, tls.certificate.plain_key_pem + tls.certificate.certificate_pem)
     write_secret(folder / _TRUSTSTORE, tls.ca_pem)
+
+
+def write_secret(file: Path, text: str) -> None:
+    """Write a file that at any time only its owner may read."""
+    file.unlink(missing_ok=True)
+    file.touch(mode=0o600)
+    file.write_text(text)
 
 
 def _tls(listener: str, folder: Path, tls: BrokerTls) -> dict[str, str]:

@@ -16,7 +16,7 @@ from base64 import urlsafe_b64encode
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import uuid4
 
 from airflow_provider_kafka_spark.core.errors import LocalServiceError, OptionError
@@ -27,6 +27,9 @@ from airflow_provider_kafka_spark.testing.broker_properties import (
     SCRAM,
     BrokerSecurity,
     BrokerTls,
+    Certificate,
+    KerberosRealm,
+    OidcProvider,
     as_file,
     check_users,
     server_properties,
@@ -39,11 +42,6 @@ from airflow_provider_kafka_spark.testing.record import Record
 from airflow_provider_kafka_spark.testing.short_lived_jvm import SHORT_LIVED
 from airflow_provider_kafka_spark.toolchain import jars
 from airflow_provider_kafka_spark.toolchain.java import find_java
-
-if TYPE_CHECKING:
-    from airflow_provider_kafka_spark.testing.certificates import Certificate
-    from airflow_provider_kafka_spark.testing.identity_provider import IdentityProvider
-    from airflow_provider_kafka_spark.testing.kerberos import Kdc
 
 __all__ = ["BOOTSTRAP_VARIABLE", "BrokerTls", "KafkaBroker", "Record", "main"]
 
@@ -86,8 +84,8 @@ class KafkaBroker(BrokerClient, ManagedServer):
         properties: Mapping[str, str | None] | None = None,
         sasl_users: Mapping[str, str] | None = None,
         tls: BrokerTls | None = None,
-        kerberos: Kdc | None = None,
-        identity_provider: IdentityProvider | None = None,
+        kerberos: KerberosRealm | None = None,
+        identity_provider: OidcProvider | None = None,
         authorizer: bool = False,
         super_users: Sequence[str] = (),
         jvm_options: Sequence[str] = DEFAULT_JVM_OPTIONS,

@@ -1,8 +1,8 @@
-"""Fixtures with a real broker and a real YARN, for this package's tests and for its users'.
+"""Fixtures with a real broker, for this package's tests and for its users'.
 
 Put ``pytest_plugins = ["airflow_provider_kafka_spark.testing.pytest_plugin"]`` into the top ``conftest.py``.
 
-Without Java the tests that need one of them fail. They are not skipped, since a suite that silently tests nothing is
+Without Java the tests that need it fail. They are not skipped, since a suite that silently tests nothing is
 worse than one that fails.
 """
 
@@ -19,8 +19,6 @@ from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from airflow_provider_kafka_spark.testing.yarn_cluster import YarnCluster
 
 # The broker refuses names of more than 249 characters; the suffix and what a test may add need room.
 _LONGEST_STEM = 180
@@ -41,7 +39,6 @@ class TopicFactory(Protocol):
 def pytest_configure(config: pytest.Config) -> None:
     """Make the markers known, so that ``--strict-markers`` accepts them in a user's project too."""
     config.addinivalue_line("markers", "broker: needs a Kafka broker, which the fixture kafka_broker starts")
-    config.addinivalue_line("markers", "spark: runs Spark, or a cluster for it, so it takes long")
 
 
 @pytest.fixture(scope="session")
@@ -69,12 +66,3 @@ def topic(kafka_broker: KafkaBroker, request: pytest.FixtureRequest) -> Iterator
     for name in created:
         if name in still_there:
             kafka_broker.delete_topic(name)
-
-
-@pytest.fixture(scope="session")
-def yarn_cluster() -> Iterator[YarnCluster]:
-    """The YARN cluster of this test session, with one node."""
-    from airflow_provider_kafka_spark.testing.yarn_cluster import YarnCluster
-
-    with YarnCluster() as cluster:
-        yield cluster

@@ -21,8 +21,8 @@ from airflow_provider_kafka_spark.clients.kafka_client import KafkaClient
 from airflow_provider_kafka_spark.core.connection.connection_form import CONN_TYPE, FIELDS
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.provider_info import get_provider_info
-from airflow_provider_kafka_spark.testing.certificates import CertificateAuthority
 from airflow_provider_kafka_spark.testing.kafka_broker import BrokerTls, KafkaBroker
+from tests.services.certificates import CertificateAuthority
 
 pytestmark = pytest.mark.broker
 

@@ -32,10 +32,10 @@ from airflow_provider_kafka_spark.core.errors import (
 )
 from airflow_provider_kafka_spark.core.handoff.java_properties import format_properties
 from airflow_provider_kafka_spark.core.handoff.secret_references import by_reference
-from airflow_provider_kafka_spark.testing.identity_provider import IdentityProvider
-from airflow_provider_kafka_spark.testing.kerberos import Kdc
 from tests.child_processes import children_with
 from tests.required_tools import needs_clock, needs_kdc
+from tests.services.identity_provider import IdentityProvider
+from tests.services.kerberos import Kdc
 
 
 def test_it_inherits_nothing_of_airflow(monkeypatch: pytest.MonkeyPatch) -> None:

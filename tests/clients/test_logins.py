@@ -25,13 +25,13 @@ from airflow_provider_kafka_spark.core.errors import (
     KafkaSparkError,
 )
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
-from airflow_provider_kafka_spark.testing.certificates import CertificateAuthority
-from airflow_provider_kafka_spark.testing.identity_provider import IdentityProvider
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
-from airflow_provider_kafka_spark.testing.kerberos import Kdc, find_clock_library
 from airflow_provider_kafka_spark.toolchain.java import find_java
 from tests.required_tools import needs_clock, needs_kdc
 from tests.secured_brokers import USERS
+from tests.services.certificates import CertificateAuthority
+from tests.services.identity_provider import IdentityProvider
+from tests.services.kerberos import Kdc, find_clock_library
 
 pytestmark = pytest.mark.broker
 

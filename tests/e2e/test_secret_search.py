@@ -20,8 +20,8 @@ from urllib.parse import quote, quote_plus
 import pytest
 
 from airflow_provider_kafka_spark.core.connection.jaas import JaasLine
-from airflow_provider_kafka_spark.testing.certificates import CertificateAuthority
 from tests.e2e.secret_search import ProcessWatch, SecretSearch, Seed, in_processes
+from tests.services.certificates import CertificateAuthority
 
 PASSWORD = """it's <Zq3vK8sWmT1xRb>&"x\\y/z+= ü"""
 SEED = Seed("password", PASSWORD)

@@ -29,11 +29,11 @@ from airflow_provider_kafka_spark.clients.kafka_jvm import KafkaJvm
 from airflow_provider_kafka_spark.core.client_config import translate
 from airflow_provider_kafka_spark.testing.airflow_home import AirflowHome
 from airflow_provider_kafka_spark.testing.airflow_standalone import AirflowStandalone
-from airflow_provider_kafka_spark.testing.certificates import CertificateAuthority
-from airflow_provider_kafka_spark.testing.identity_provider import IdentityProvider
 from airflow_provider_kafka_spark.testing.kafka_broker import BrokerTls, KafkaBroker, Record
 from tests.e2e.process_mark import ProcessMark
 from tests.e2e.secret_search import Process, ProcessWatch, SecretSearch, Seed, in_processes
+from tests.services.certificates import CertificateAuthority
+from tests.services.identity_provider import IdentityProvider
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.airflow, pytest.mark.timeout(1200)]
 

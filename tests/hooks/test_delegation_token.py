@@ -20,9 +20,9 @@ from airflow_provider_kafka_spark.core.errors import (
 from airflow_provider_kafka_spark.core.tokens.token_selection import TokenSelection
 from airflow_provider_kafka_spark.hooks import delegation_token
 from airflow_provider_kafka_spark.hooks.delegation_token import DelegationTokenHook
-from airflow_provider_kafka_spark.testing.certificates import CertificateAuthority
 from airflow_provider_kafka_spark.testing.kafka_broker import BrokerTls, KafkaBroker
 from tests.child_processes import children_with
+from tests.services.certificates import CertificateAuthority
 
 pytestmark = pytest.mark.broker
 

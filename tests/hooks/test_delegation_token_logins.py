@@ -17,13 +17,13 @@ from airflow_provider_kafka_spark.core.errors import (
 from airflow_provider_kafka_spark.core.tokens.token_selection import TokenSelection
 from airflow_provider_kafka_spark.hooks import delegation_token
 from airflow_provider_kafka_spark.hooks.delegation_token import DelegationTokenHook
-from airflow_provider_kafka_spark.testing.certificates import CertificateAuthority
-from airflow_provider_kafka_spark.testing.identity_provider import IdentityProvider
 from airflow_provider_kafka_spark.testing.kafka_broker import BrokerTls, KafkaBroker
-from airflow_provider_kafka_spark.testing.kerberos import Kdc
 from tests.child_processes import children_with
 from tests.required_tools import needs_kdc
 from tests.secured_brokers import USERS
+from tests.services.certificates import CertificateAuthority
+from tests.services.identity_provider import IdentityProvider
+from tests.services.kerberos import Kdc
 
 pytestmark = pytest.mark.broker
 

@@ -22,12 +22,12 @@ from airflow_provider_kafka_spark.core.spans import plan_spans
 from airflow_provider_kafka_spark.core.tokens.spark_tokens import cluster_settings, obtained_by_spark, without_login
 from airflow_provider_kafka_spark.testing.broker_client import Record
 from airflow_provider_kafka_spark.testing.broker_properties import BrokerTls
-from airflow_provider_kafka_spark.testing.certificates import CertificateAuthority
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
-from airflow_provider_kafka_spark.testing.kerberos import Kdc
 from airflow_provider_kafka_spark.toolchain.jars import resolve
 from airflow_provider_kafka_spark.toolchain.spark_home import CONNECTOR_EXCLUDES, find_spark_home
 from tests.required_tools import needs_kdc
+from tests.services.certificates import CertificateAuthority
+from tests.services.kerberos import Kdc
 
 pytestmark = [
     pytest.mark.broker,

@@ -45,12 +45,12 @@ from airflow_provider_kafka_spark.core.errors import (
 from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
 from airflow_provider_kafka_spark.operators.kafka_to_kafka import KafkaToKafkaOperator
 from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
-from airflow_provider_kafka_spark.testing.certificates import CertificateAuthority
 from airflow_provider_kafka_spark.testing.kafka_broker import BrokerTls, KafkaBroker, Record
 from airflow_provider_kafka_spark.toolchain.settings import CACHE_FOLDER, CLASS_ARCHIVE, MAVEN_REPOSITORY, Setting
 from tests.airflow_fakes import TaskStateStore, task_context
 from tests.child_processes import children_with
 from tests.operators.conftest import RecordingSpark, Traces
+from tests.services.certificates import CertificateAuthority
 
 pytestmark = pytest.mark.broker
 

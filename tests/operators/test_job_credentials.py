@@ -15,10 +15,7 @@ from airflow_provider_kafka_spark.hooks.delegation_token import DelegationTokenH
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
-from airflow_provider_kafka_spark.testing.certificates import CertificateAuthority
-from airflow_provider_kafka_spark.testing.identity_provider import IdentityProvider
 from airflow_provider_kafka_spark.testing.kafka_broker import BrokerTls, KafkaBroker, Record
-from airflow_provider_kafka_spark.testing.kerberos import Kdc
 from tests.airflow_fakes import task_context
 from tests.login_clusters import (
     PASSWORD,
@@ -34,6 +31,9 @@ from tests.login_clusters import (
 )
 from tests.operators.conftest import RecordingSpark, Traces
 from tests.required_tools import needs_kdc
+from tests.services.certificates import CertificateAuthority
+from tests.services.identity_provider import IdentityProvider
+from tests.services.kerberos import Kdc
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 

@@ -15,11 +15,11 @@ import pytest
 from airflow_provider_kafka_spark.hooks.delegation_token import DelegationTokenHook
 from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
 from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
-from airflow_provider_kafka_spark.testing.certificates import CertificateAuthority
 from airflow_provider_kafka_spark.testing.kafka_broker import BrokerTls, KafkaBroker, Record
 from tests.airflow_fakes import task_context
 from tests.e2e.secret_search import FolderWatch, ProcessWatch, Seed, in_processes
 from tests.login_clusters import Cluster, java_key_stores, scram_with_inline_pem
+from tests.services.certificates import CertificateAuthority
 from tests.standalone.standalone_cluster import StandaloneCluster
 from tests.yarn.watched_job import WatchedJob, files_of, watch_job
 

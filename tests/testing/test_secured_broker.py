@@ -24,14 +24,14 @@ from py4j.protocol import Py4JJavaError
 from airflow_provider_kafka_spark.core.errors import LocalServiceError, OptionError
 from airflow_provider_kafka_spark.testing.broker_admin import CLUSTER
 from airflow_provider_kafka_spark.testing.broker_client import BrokerClient, Record
-from airflow_provider_kafka_spark.testing.certificates import Certificate, CertificateAuthority
-from airflow_provider_kafka_spark.testing.identity_provider import IdentityProvider
 from airflow_provider_kafka_spark.testing.kafka_broker import BrokerTls, KafkaBroker
-from airflow_provider_kafka_spark.testing.kerberos import Kdc
 from airflow_provider_kafka_spark.toolchain import jars
 from airflow_provider_kafka_spark.toolchain.java import find_java
 from airflow_provider_kafka_spark.toolchain.spark_home import CONNECTOR_EXCLUDES, find_spark_home
 from tests.required_tools import needs_kdc
+from tests.services.certificates import Certificate, CertificateAuthority
+from tests.services.identity_provider import IdentityProvider
+from tests.services.kerberos import Kdc
 
 pytestmark = pytest.mark.broker
 

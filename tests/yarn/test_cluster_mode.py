@@ -21,8 +21,8 @@ from airflow_provider_kafka_spark.submission.spark_submission import SparkSubmis
 from airflow_provider_kafka_spark.testing.broker_client import Record
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
-from airflow_provider_kafka_spark.testing.yarn_cluster import YarnCluster
 from tests.airflow_fakes import TaskInstance, TaskStateStore, task_context
+from tests.services.yarn_cluster import YarnCluster
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.timeout(900)]
 

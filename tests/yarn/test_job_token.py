@@ -16,9 +16,9 @@ import pytest
 from airflow_provider_kafka_spark.hooks.delegation_token import DelegationTokenHook
 from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
-from airflow_provider_kafka_spark.testing.yarn_cluster import YarnCluster
 from tests.airflow_fakes import task_context
 from tests.e2e.secret_search import FolderWatch, ProcessWatch, Seed, in_processes
+from tests.services.yarn_cluster import YarnCluster
 from tests.yarn.watched_job import files_of, watch_job
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.timeout(900)]

@@ -12,13 +12,13 @@ import pytest
 from airflow_provider_kafka_spark.core.handoff.job_credentials import JobCredentials
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
-from airflow_provider_kafka_spark.testing.certificates import CertificateAuthority
 from airflow_provider_kafka_spark.testing.kafka_broker import BrokerTls, KafkaBroker, Record
-from airflow_provider_kafka_spark.testing.kerberos import Kdc
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
-from airflow_provider_kafka_spark.testing.yarn_cluster import YarnCluster
 from tests.login_clusters import RECORDS, Cluster, keytab_of_the_tests_own, submit, values
 from tests.required_tools import needs_kdc
+from tests.services.certificates import CertificateAuthority
+from tests.services.kerberos import Kdc
+from tests.services.yarn_cluster import YarnCluster
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.timeout(900)]
 

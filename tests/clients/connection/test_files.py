@@ -16,8 +16,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from airflow_provider_kafka_spark.clients.connection.files import configure
 from airflow_provider_kafka_spark.core.client_config import KafkaClientConfig
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError
-from airflow_provider_kafka_spark.testing.certificates import Certificate, CertificateAuthority
 from airflow_provider_kafka_spark.toolchain.java import find_java
+from tests.services.certificates import Certificate, CertificateAuthority
 
 Extra = dict[str, Any]
 _AUTHORITY = CertificateAuthority()

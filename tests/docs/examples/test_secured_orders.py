@@ -1,15 +1,12 @@
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from airflow_provider_kafka_spark.testing.certificates import CertificateAuthority
-from airflow_provider_kafka_spark.testing.kafka_broker import BrokerTls, KafkaBroker
+from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 
 
 def test_the_login_may_read_orders():
-    authority = CertificateAuthority()
-    tls = BrokerTls(authority.issue("broker"), authority.ca_pem)
-    with KafkaBroker(sasl_users={"etl": "secret"}, tls=tls, authorizer=True) as broker:
-        connection = {"conn_type": "kafka", "extra": broker.sasl_client_config("etl", "SCRAM-SHA-512", tls=True)}
+    with KafkaBroker(sasl_users={"etl": "secret"}, authorizer=True) as broker:
+        connection = {"conn_type": "kafka", "extra": broker.sasl_client_config("etl", "SCRAM-SHA-512")}
         broker.add_acl("User:etl", "read", "topic", "orders")
         broker.create_topic("orders")
 

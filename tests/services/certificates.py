@@ -11,6 +11,7 @@ from typing import NamedTuple
 import trustme
 from cryptography.hazmat.primitives import serialization
 
+from airflow_provider_kafka_spark.testing.broker_properties import write_secret
 from airflow_provider_kafka_spark.testing.ports import LOOPBACK
 
 #: The host names of test brokers.
@@ -111,13 +112,6 @@ class CertificateAuthority:
             traditional_key_pem=traditional.decode(),
             password=password,
         )
-
-
-def write_secret(file: Path, text: str) -> None:
-    """Write a file that at any time only its owner may read."""
-    file.unlink(missing_ok=True)
-    file.touch(mode=0o600)
-    file.write_text(text)
 
 
 def _pkcs8(key_pem: bytes, password: str | None = None) -> str:

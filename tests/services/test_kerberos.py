@@ -1,4 +1,4 @@
-"""Promises of :mod:`airflow_provider_kafka_spark.testing.kerberos`, kept by MIT's own programs."""
+"""Promises of :mod:`tests.services.kerberos`, kept by MIT's own programs."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_kafka_spark.core.errors import LocalServiceError, OptionError
-from airflow_provider_kafka_spark.testing import kerberos
-from airflow_provider_kafka_spark.testing.kerberos import CLOCK_INSTALL_COMMAND, INSTALL_COMMAND, Kdc
 from tests.required_tools import needs_clock, needs_kdc
+from tests.services import kerberos
+from tests.services.kerberos import CLOCK_INSTALL_COMMAND, INSTALL_COMMAND, Kdc
 
 _OWNER = """
 import time
-from airflow_provider_kafka_spark.testing.kerberos import Kdc
+from tests.services.kerberos import Kdc
 with Kdc() as kdc:
     print(kdc.krb5_conf, flush=True)
     time.sleep(600)

@@ -1,4 +1,4 @@
-"""Promises of :mod:`airflow_provider_kafka_spark.testing.identity_provider`, over HTTP as a client would use it."""
+"""Promises of :mod:`tests.services.identity_provider`, over HTTP as a client would use it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import jwt
 import pytest
 
 from airflow_provider_kafka_spark.core.errors import LocalServiceError
-from airflow_provider_kafka_spark.testing.identity_provider import IdentityProvider
+from tests.services.identity_provider import IdentityProvider
 
 _GRANT = {"grant_type": "client_credentials"}
 

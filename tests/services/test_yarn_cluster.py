@@ -1,4 +1,4 @@
-"""Promises of :mod:`airflow_provider_kafka_spark.testing.yarn_cluster`, kept by a real YARN."""
+"""Promises of :mod:`tests.services.yarn_cluster`, kept by a real YARN."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_kafka_spark.core.errors import LocalServiceError
-from airflow_provider_kafka_spark.testing.yarn_cluster import YarnCluster
+from tests.services.yarn_cluster import YarnCluster
 
 pytestmark = pytest.mark.spark
 
 _OWNER = """
 import time
-from airflow_provider_kafka_spark.testing.yarn_cluster import YarnCluster
+from tests.services.yarn_cluster import YarnCluster
 with YarnCluster() as cluster:
     print(cluster.web_address, flush=True)
     time.sleep(600)

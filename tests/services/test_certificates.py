@@ -1,4 +1,4 @@
-"""Promises of :mod:`airflow_provider_kafka_spark.testing.certificates`, checked by OpenSSL, as Python's ssl has it."""
+"""Promises of :mod:`tests.services.certificates`, checked by OpenSSL, as Python's ssl has it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from threading import Thread
 
 import pytest
 
-from airflow_provider_kafka_spark.testing.certificates import Certificate, CertificateAuthority
+from tests.services.certificates import Certificate, CertificateAuthority
 
 _NOW = datetime.now(timezone.utc)
 _HANDSHAKE_SECONDS = 10.0
