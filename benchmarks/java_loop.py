@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_kafka_spark.core.protocol import JobRequest
 from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER
-from airflow_provider_kafka_spark.jobs.record_writer import compile_java
+from airflow_provider_kafka_spark.jobs.janino import compile_java, java_sources
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -17,11 +16,11 @@ _CLASS = "benchmarks.JavaLoop$Loop"
 _PREFIX = "kafka."
 
 
-def compiled(spark: SparkSession) -> Any:
+def new_loop(spark: SparkSession) -> Any:
     """The loop, compiled by Spark's own compiler, as the writer is."""
     jvm: Any = spark.sparkContext._jvm
-    source = files(__package__).joinpath("JavaLoop.java").read_text(encoding="utf-8")
-    constructor = compile_java(spark.sparkContext._jvm, source).getClassLoader().loadClass(_CLASS).getConstructors()[0]
+    compiled = compile_java(spark.sparkContext._jvm, java_sources(__package__))
+    constructor = compiled.loader.loadClass(_CLASS).getConstructors()[0]
     return constructor.newInstance(spark.sparkContext._gateway.new_array(jvm.java.lang.Object, 0))  # type: ignore[union-attr]
 
 
@@ -30,7 +29,7 @@ def copy(
 ) -> None:
     """Copy a topic with the settings of a request of ours.
 
-    :param loop: from :func:`compiled`.
+    :param loop: from :func:`new_loop`.
     :param ends: end offset of each partition of the source, whose log starts at 0.
     :raises RuntimeError: if a record was not acknowledged.
     """

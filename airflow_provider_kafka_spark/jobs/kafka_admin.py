@@ -147,7 +147,9 @@ class KafkaAdmin:
 
         :param timeout_ms: of the run's transactions: brokers refuse one beyond their transaction.max.timeout.ms.
         """
-        options = self.jvm.org.apache.kafka.clients.admin.FenceProducersOptions().timeoutMs(min(timeout_ms, _TIMEOUT_MS))
+        options = self.jvm.org.apache.kafka.clients.admin.FenceProducersOptions().timeoutMs(
+            min(timeout_ms, _TIMEOUT_MS)
+        )
         self._get(self._client.fenceProducers(self._list(transactional_ids), options).all())
 
     def _list(self, items: Any) -> Any:
@@ -173,8 +175,8 @@ def kafka_admin(spark: HasContext, options: Mapping[str, str]) -> Iterator[Kafka
 
 
 def client_config(jvm: Any, options: Mapping[str, str]) -> Any:
-    """A Java map for a client of Kafka. As for Spark's sources and sinks, where the options have no login, Spark may have
-    obtained a token for these brokers.
+    """A Java map for a client of Kafka. As for Spark's sources and sinks, where the options have no login, Spark may
+    have obtained a token for these brokers.
 
     :param options: with the prefix ``kafka.``.
     """

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from airflow_provider_kafka_spark.core.errors import RunTakenOverError
-from airflow_provider_kafka_spark.jobs.kafka_admin import CommittedOffset, Offsets
+from airflow_provider_kafka_spark.jobs.kafka_admin import Offsets
 
 _CLOSE_SECONDS = 5
 #: Classes of Kafka's client (3.9) for a producer whose transactional id another one has opened since.

@@ -109,9 +109,7 @@ def _open(
     )
 
 
-def find_written(
-    spark: SparkApplication, request: JobRequest, run: RunOwnership, targets: Sequence[str]
-) -> Delivered:
+def find_written(spark: SparkApplication, request: JobRequest, run: RunOwnership, targets: Sequence[str]) -> Delivered:
     """What all tries of this run have written until now, read back from the targets by the provenance header."""
     options = {
         **login_options(request.sink_options),

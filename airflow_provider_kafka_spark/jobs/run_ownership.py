@@ -31,7 +31,13 @@ from airflow_provider_kafka_spark.core.run_protocol import (
     latest,
     with_slots,
 )
-from airflow_provider_kafka_spark.jobs.kafka_admin import CommittedOffset, KafkaAdmin, Offsets, client_config, kafka_admin
+from airflow_provider_kafka_spark.jobs.kafka_admin import (
+    CommittedOffset,
+    KafkaAdmin,
+    Offsets,
+    client_config,
+    kafka_admin,
+)
 from airflow_provider_kafka_spark.jobs.owner_producer import OwnerProducer, java_offsets
 from airflow_provider_kafka_spark.jobs.spark_application import SparkApplication
 
@@ -155,9 +161,7 @@ class RunOwnership:
             if decision is Decision.CONTINUE:
                 committed = self._committed.get(piece.name, committed)
             progress[slot.group][slot.topic, slot.partition] = committed
-        mark = replace(
-            claimant.mark(MarkState.OPEN), groups=len(self.groups), width=width, duplicates=self.duplicates
-        )
+        mark = replace(claimant.mark(MarkState.OPEN), groups=len(self.groups), width=width, duplicates=self.duplicates)
         *earlier, last = _in_parts(self.groups) or [()]
         for groups in earlier:
             self._producer.commit({group: progress[group] for group in groups})
@@ -184,17 +188,13 @@ class RunOwnership:
         # There is no progress to go on from.
         return Decision.READ_BACK if self._request.is_retry else Decision.BEGIN
 
-    def _claimant(
-        self, pieces: Sequence[Piece], target_ids: Mapping[str, str], *, is_part: bool = False
-    ) -> Claimant:
+    def _claimant(self, pieces: Sequence[Piece], target_ids: Mapping[str, str], *, is_part: bool = False) -> Claimant:
         request = self._request
         # A stream's progress is that of all its batches, unless it is only for what another driver has left of one.
         lasts = request.goes_on and not is_part
         parts = {**request.delivery_parts, "run_id": self.run_id, "delivery": request.delivery}
         key = delivery_key(parts, target_ids, None if lasts else pieces)
-        return Claimant(
-            request.submission, self._token, self.run_id, key, request.is_retry, request.untrusted_until
-        )
+        return Claimant(request.submission, self._token, self.run_id, key, request.is_retry, request.untrusted_until)
 
     def _slots(self, key: str, width: int) -> _Slots:
         return _Slots(f"{run_prefix(self._request.instance)}{key}-", self._marked[0], width)

@@ -89,9 +89,7 @@ def _settings(request: JobRequest, remaining: Remaining, fitting: Mapping[str, s
         owner=remaining.run.owner,
         id_prefix=remaining.run.id_prefix,
         delivered=remaining.is_delivered,
-        producer={
-            name.removeprefix("kafka."): value for name, value in options.items() if name.startswith("kafka.")
-        },
+        producer={name.removeprefix("kafka."): value for name, value in options.items() if name.startswith("kafka.")},
     )
 
 

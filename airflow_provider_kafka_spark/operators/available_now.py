@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar
 from uuid import uuid4
 
 from airflow_provider_kafka_spark.clients.consumer_group import ConsumerGroup
 from airflow_provider_kafka_spark.clients.permissions import check_topics
+from airflow_provider_kafka_spark.clients.run_mark import judge_run
 from airflow_provider_kafka_spark.core.bounds import Bound, parse_start
 from airflow_provider_kafka_spark.core.broker_state import ClusterState, Selection
-from airflow_provider_kafka_spark.core.errors import CheckpointError
+from airflow_provider_kafka_spark.core.errors import CheckpointError, KafkaSparkError
 from airflow_provider_kafka_spark.core.handoff.job_credentials import JobCredentials
 from airflow_provider_kafka_spark.core.handoff.job_events import JobEvent, JobStarted
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition, by_topic
@@ -157,15 +159,22 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
             finished = checkpoint.finished if checkpoint is not None else {}
             if stream_plan.has_work:
                 with self._tokens.logins(context["task_state_store"], spark.cluster, source, sink) as logins:
+                    self._remember_request(context)
+                    stream_id, now_ms = stream_plan.manifest.stream_id, int(time.time() * 1000)
+                    submission, untrusted = store.submitting(plan, stream_id, now_ms, self.delivery)
                     request = self._request(
                         context, logins, folder, stale_lock, checkpoint, stream_plan, plan, transform, rules
                     )
-                    self._remember_request(context)
-                    store.submitting(stream_plan.manifest.stream_id, plan.ranges, plan.target_ends)
+                    request = replace(request, submission=submission, untrusted_until=untrusted)
                     report = spark.run(request, "available_now", lambda event: self._on_event(context, event), logins)
                 finished = finished_offsets(folder.location)
-                self._check_report(report, plan, finished, stream_plan, transform)
-                warnings = self._recount_gaps(source, report, rules)
+                try:
+                    self._check_report(report, plan, finished, stream_plan, transform)
+                    warnings = self._recount_gaps(source, report, rules)
+                except KafkaSparkError:
+                    store.distrusted()
+                    judge_run(sink, stream_id, report.target_topics, submission, proved=False)
+                    raise
             else:
                 self.log.info("No new records: the stream is at the end of every partition; Spark is not started.")
             after = source.state({p.topic for p in finished} & source.topic_names())
@@ -318,8 +327,11 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         uncommitted_checkpoint = (
             None if checkpoint is None or uncommitted is None else folder.generation_uri(checkpoint.number)
         )
+        stream_id = manifest.stream_id if manifest is not None else stream_plan.manifest.stream_id
         return JobRequest(
-            run_id=manifest.stream_id if manifest is not None else stream_plan.manifest.stream_id,
+            run_id=stream_id,
+            instance=stream_id,
+            submission=0,
             plan_digest=plan.digest,
             ranges=tuple(stream_plan.uncommitted.format()),
             spans=plan_spans(stream_plan.uncommitted),
@@ -329,6 +341,8 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
             report_uri="",
             fail_on_data_loss=rules.fail_on_data_loss,
             delivery=self.delivery,
+            delivery_parts=self._delivery_parts(plan, transform),
+            goes_on=True,
             source_ids=dict(plan.topic_ids),
             is_retry=uncommitted is not None,
             audit_since_ms=uncommitted.timestamp_ms if uncommitted is not None else int(time.time() * 1000),

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_kafka_spark.clients.permissions import check_topics
 from airflow_provider_kafka_spark.clients.run_mark import judge_run, remove_progress
 from airflow_provider_kafka_spark.core.broker_state import ClusterState
-from airflow_provider_kafka_spark.core.errors import OptionError
+from airflow_provider_kafka_spark.core.errors import KafkaSparkError, OptionError
 from airflow_provider_kafka_spark.core.handoff.job_credentials import JobCredentials
 from airflow_provider_kafka_spark.core.handoff.job_events import JobEvent, JobStarted
 from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE, check_integer
 from airflow_provider_kafka_spark.core.plan import ReplayPlan, Target, make_plan
-from airflow_provider_kafka_spark.core.protocol import JobRequest, Transform
+from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest, Transform
 from airflow_provider_kafka_spark.core.resolve import MissingRange, ReadRules, ResolvedRanges
 from airflow_provider_kafka_spark.core.spans import plan_spans
 from airflow_provider_kafka_spark.core.verification import (
@@ -31,6 +31,12 @@ from airflow_provider_kafka_spark.state.run_state import RunState, RunStateStore
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+
+_LOST_STATE = (
+    "This task has run before, and what Airflow stored of that is gone ([state_store] default_retention_days deletes "
+    "it). If its run has left a mark at the target's brokers, that run is continued, and what it delivered is not "
+    "written again; brokers keep the mark for offsets.retention.minutes, a week by default."
+)
 
 
 class BoundedCopyOperator(KafkaToKafkaOperator):
@@ -94,35 +100,57 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
                 return self._done(context, result_of_empty_plan(plan, state.run_id))
             if state.application_id is not None:
                 spark.wait_for_earlier(state.application_id)
-            is_retry = state.has_submitted
-            if is_retry:
-                self._announce_retry()
+            if state.has_submitted:
+                self._announce_retry(state)
             with self._tokens.logins(context["task_state_store"], spark.cluster, source, sink) as logins:
                 self._remember_request(context)
-                submitted = store.submitting(state, plan, int(time.time() * 1000))
+                submitted = store.submitting(state, plan, int(time.time() * 1000), self.delivery)
 
                 def on_event(event: JobEvent) -> None:
                     if isinstance(event, JobStarted):
                         store.started(submitted, event.application_id)
                     self._on_event(context, event)
 
-                request = self._request(sink, logins, submitted, plan, transform, rules, is_retry=is_retry)
+                request = self._request(
+                    context, sink, logins, submitted, plan, transform, rules, is_retry=state.has_submitted
+                )
                 report = spark.run(request, "batch", on_event, logins)
-            check_delivery(report, plan, state.run_id, transform)
-            if not self.allow_duplicates:
-                check_duplicates(report, transform)
-            after = source.state(plan.partition_counts)
-            plan = plan.after_job(after, rules)
-            warnings = [
-                *plan.partitions_added(after),
-                *self._recount_gaps(source, report, rules),
-            ]
-            for warning in (*report.warnings, *warnings):
-                self.log.warning("%s", warning)
-            result = result_of_run(report, plan, tuple(warnings))
+            targets = report.target_topics
+            try:
+                result = self._verified(source, report, plan, transform, rules, submitted)
+            except KafkaSparkError:
+                store.distrusted(submitted)
+                judge_run(sink, request.instance, targets, request.submission, proved=False)
+                raise
+            judge_run(sink, request.instance, targets, request.submission, proved=True)
             store.finished(submitted, result)
             remove_progress(sink, report.progress_groups)
         return self._done(context, result)
+
+    def _verified(
+        self,
+        source: KafkaHook,
+        report: JobReport,
+        plan: ReplayPlan,
+        transform: Transform,
+        rules: ReadRules,
+        state: RunState,
+    ) -> dict[str, Any]:
+        """The result of a report that proves the delivery.
+
+        :raises KafkaSparkError: if it does not.
+        """
+        check_delivery(report, plan, report.run_id if state.adopts_run else state.run_id, transform)
+        if not self.allow_duplicates:
+            check_duplicates(report, transform)
+        after = source.state(plan.partition_counts)
+        plan = plan.after_job(after, rules)
+        warnings = [*plan.partitions_added(after), *self._recount_gaps(source, report, rules)]
+        if state.adopts_run:
+            warnings.append(_LOST_STATE)
+        for warning in (*report.warnings, *warnings):
+            self.log.warning("%s", warning)
+        return result_of_run(report, plan, tuple(warnings))
 
     def _check_parameters(self) -> tuple[ReadRules, Target, Transform]:
         checked = super()._check_parameters()
@@ -159,6 +187,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
 
     def _request(
         self,
+        context: Context,
         sink: KafkaHook,
         logins: JobCredentials,
         state: RunState,
@@ -171,6 +200,8 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         spans = plan_spans(plan.ranges, self.max_records_per_partition)
         return JobRequest(
             run_id=state.run_id,
+            instance=self._instance(context),
+            submission=state.submission,
             plan_digest=plan.digest,
             ranges=tuple(plan.ranges.without_empty().format()),
             spans=spans,
@@ -181,16 +212,21 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
             fail_on_data_loss=rules.fail_on_data_loss,
             preserve_order=self.preserve_order,
             delivery=self.delivery,
+            delivery_parts=self._delivery_parts(plan, transform),
             source_ids=dict(plan.topic_ids),
             is_retry=is_retry,
+            adopts_run=state.adopts_run,
+            untrusted_until=state.untrusted_until,
             audit_from=self._target_ends(sink, state),
             audit_since_ms=state.submitted_at_ms,
             forbidden_targets=self._forbidden_targets(plan),
             progress_seconds=self.progress_seconds,
         )
 
-    def _announce_retry(self) -> None:
-        if self.delivery == EXACTLY_ONCE:
+    def _announce_retry(self, state: RunState) -> None:
+        if state.adopts_run:
+            self.log.warning("%s", _LOST_STATE)
+        elif self.delivery == EXACTLY_ONCE:
             self.log.info(
                 "An earlier try of this run may have written records: this one resumes from its committed progress."
             )
@@ -208,6 +244,9 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         """The ends of the target before the run's first submission; records of this run lie after them."""
         if self.target_topic is None:
             return {}
-        before = (state.target_ends or {}).get(self.target_topic, {})
-        partitions = sink.state([self.target_topic]).topic(self.target_topic).partitions
+        target = sink.state([self.target_topic]).topic(self.target_topic)
+        before, partitions = (state.target_ends or {}).get(self.target_topic, {}), target.partitions
+        if state.target_ids.get(self.target_topic, target.topic_id) != target.topic_id:
+            # It was recreated: its offsets begin anew.
+            before = {}
         return {self.target_topic: {str(number): before.get(number, 0) for number in partitions}}

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -28,7 +29,7 @@ from airflow_provider_kafka_spark.core.parameters import (
 from airflow_provider_kafka_spark.core.plan import ReplayPlan, Target
 from airflow_provider_kafka_spark.core.protocol import JobReport, Transform
 from airflow_provider_kafka_spark.core.resolve import ReadRules
-from airflow_provider_kafka_spark.core.run_identity import TRANSACTION_TIMEOUT_MS
+from airflow_provider_kafka_spark.core.run_identity import TRANSACTION_TIMEOUT_MS, instance_id
 from airflow_provider_kafka_spark.core.verification import (
     check_gaps,
     ranges_with_gaps,
@@ -274,6 +275,20 @@ class KafkaToKafkaOperator(SparkJobOperator):
         for name in ("kafka_timeout", "progress_seconds"):
             check_seconds(getattr(self, name), name)
         self._tokens = DelegationTokenPolicy(self.use_delegation_token, self.min_token_lifetime, self.kafka_timeout)
+
+    def _instance(self, context: Context) -> str:
+        """What this task's runs are found by at the brokers of the target."""
+        ti = context["ti"]
+        called_id = "" if self.task_id == ti.task_id else self.task_id
+        return instance_id(ti.dag_id, ti.run_id, ti.task_id, -1 if ti.map_index is None else ti.map_index, called_id)
+
+    def _delivery_parts(self, plan: ReplayPlan, transform: Transform) -> dict[str, str]:
+        """What decides which records are written and to where, as far as it is known before the job."""
+        return {
+            **plan.fingerprint(asdict(transform)),
+            "isolation_level": self.isolation_level,
+            "fail_on_data_loss": str(self.fail_on_data_loss),
+        }
 
     def _target_hook(self, source: KafkaHook) -> KafkaHook:
         if self.target_conn_id is None or self.target_conn_id == self.source_conn_id:

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow_provider_kafka_spark.core.codec import FROM_MINUS_ONE, decode, encode
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
-from airflow_provider_kafka_spark.core.plan import ReplayPlan, fingerprint_changes, shortened
 from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE
+from airflow_provider_kafka_spark.core.plan import ReplayPlan, fingerprint_changes, shortened
 from airflow_provider_kafka_spark.core.protocol import Transform
 from airflow_provider_kafka_spark.core.run_protocol import next_number
 
@@ -119,8 +119,8 @@ class RunState:
     :param run_id: in the provenance header of every record; 16 random hexadecimal digits, not Airflow's ``run_id``.
     :param plan: of the earlier tries, or None if this one has to plan.
     :param submission: number of the latest submission; it only grows.
-    :param untrusted_until: committed progress does not count up to this submission number: it wrote at least once, or its
-        report did not prove the delivery.
+    :param untrusted_until: committed progress does not count up to this submission number: it wrote at least once, or
+        its report did not prove the delivery.
     :param adopts_run: the state of earlier tries is lost, so the run is that of the mark at the target's brokers, if
         there is one; ``run_id`` is only for the case that there is none.
     :param target_ends: ends of the target's partitions before the run's first submission; empty if there was none.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import count
 from typing import Any
 
 import pytest
@@ -16,6 +17,8 @@ from tests.in_process_jobs import InProcessSpark
 from tests.in_process_jobs import in_process_spark as in_process_spark
 
 Copy = Callable[..., JobReport]
+#: Numbers of submissions only grow.
+_numbers = count(1)
 
 
 @pytest.fixture
@@ -28,8 +31,10 @@ def run_copy(in_process_spark: InProcessSpark, kafka_broker: KafkaBroker) -> Cop
         login = {"kafka.bootstrap.servers": kafka_broker.bootstrap_servers}
         source_options = options.pop("source_options", {})
         request_fields = {name: options.pop(name) for name in list(options) if name in JobRequest.__dataclass_fields__}
+        request_fields.setdefault("submission", next(_numbers))
         request = JobRequest(
             run_id=run_id,
+            instance=run_id,
             plan_digest=" ".join(parsed.format()),
             ranges=tuple(parsed.format()),
             spans=spans,
