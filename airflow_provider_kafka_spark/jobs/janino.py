@@ -57,10 +57,12 @@ def compile_java(jvm: Any, sources: Mapping[str, str]) -> CompiledClasses:
     compiler.setClassFileCreator(resource.MapResourceCreator(class_files))
     compiler.setDebugLines(True)
     compiler.setDebugSource(True)
-    no_resources = jvm.java.lang.reflect.Array.newInstance(
-        jvm.java.lang.Class.forName("org.codehaus.commons.compiler.util.resource.Resource"), 0
-    )
-    compiler.compile(jvm.java.util.ArrayList(finder.resources()).toArray(no_resources))
+    found = jvm.java.util.ArrayList(finder.resources())
+    kind = jvm.java.lang.Class.forName("org.codehaus.commons.compiler.util.resource.Resource")
+    resources = jvm.java.lang.reflect.Array.newInstance(kind, len(found))
+    for i, source in enumerate(found):
+        resources[i] = source
+    compiler.compile(resources)
     by_name = jvm.java.util.HashMap()
     for name in class_files:
         by_name.put(name.removesuffix(".class").replace("/", "."), class_files[name])
