@@ -127,7 +127,7 @@ def _request(broker: KafkaBroker, **options: object) -> JobRequest:
 
 
 def _limit(broker: KafkaBroker, spark: SparkSession) -> Callable[[str], None]:
-    loop, request = java_loop.new_loop(spark), _request(broker, delivery="at_least_once")
+    loop, request = java_loop.compiled(spark), _request(broker, delivery="at_least_once")
     ends = {number: end for number, (_, end) in broker.offsets(SOURCE).items()}
     return lambda target: java_loop.copy(loop, spark, request, SOURCE, target, ends)
 

@@ -16,11 +16,10 @@ _CLASS = "benchmarks.JavaLoop$Loop"
 _PREFIX = "kafka."
 
 
-def new_loop(spark: SparkSession) -> Any:
+def compiled(spark: SparkSession) -> Any:
     """The loop, compiled by Spark's own compiler, as the writer is."""
     jvm: Any = spark.sparkContext._jvm
-    compiled = compile_java(spark.sparkContext._jvm, java_sources(__package__))
-    constructor = compiled.loader.loadClass(_CLASS).getConstructors()[0]
+    constructor = compile_java(jvm, java_sources("benchmarks")).loader.loadClass(_CLASS).getConstructors()[0]
     return constructor.newInstance(spark.sparkContext._gateway.new_array(jvm.java.lang.Object, 0))  # type: ignore[union-attr]
 
 
@@ -29,7 +28,7 @@ def copy(
 ) -> None:
     """Copy a topic with the settings of a request of ours.
 
-    :param loop: from :func:`new_loop`.
+    :param loop: from :func:`compiled`.
     :param ends: end offset of each partition of the source, whose log starts at 0.
     :raises RuntimeError: if a record was not acknowledged.
     """

@@ -12,6 +12,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+_RESOURCE = "org.codehaus.commons.compiler.util.resource.Resource"
+
 
 @dataclass(frozen=True, slots=True)
 class CompiledClasses:
@@ -57,12 +59,10 @@ def compile_java(jvm: Any, sources: Mapping[str, str]) -> CompiledClasses:
     compiler.setClassFileCreator(resource.MapResourceCreator(class_files))
     compiler.setDebugLines(True)
     compiler.setDebugSource(True)
-    found = jvm.java.util.ArrayList(finder.resources())
-    kind = jvm.java.lang.Class.forName("org.codehaus.commons.compiler.util.resource.Resource")
-    resources = jvm.java.lang.reflect.Array.newInstance(kind, len(found))
-    for i, source in enumerate(found):
-        resources[i] = source
-    compiler.compile(resources)
+    array = jvm.java.lang.reflect.Array.newInstance(jvm.java.lang.Class.forName(_RESOURCE), len(sources))
+    for i, name in enumerate(sources):
+        array[i] = finder.findResource(name)
+    compiler.compile(array)
     by_name = jvm.java.util.HashMap()
     for name in class_files:
         by_name.put(name.removesuffix(".class").replace("/", "."), class_files[name])

@@ -39,7 +39,7 @@ class OverallProgress:
 class ProgressLog:
     """Says at a bounded rate how many records were read, inside ``with``.
 
-    :param monitor: of the writer's tasks.
+    :param monitor: of the writer.
     :param planned: records to be read at most.
     :param seconds: between two lines.
     :param token: of the request, for the events.

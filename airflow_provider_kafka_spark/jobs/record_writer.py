@@ -194,8 +194,6 @@ def _compile_and_ship(context: SparkContext) -> Any:
         compiled.write_jar(jar)
         # Without other processes, nobody has to fetch it from the driver.
         context._jsc.addJar(f"local:{jar}" if context._jsc.isLocal() else str(jar))
-        # Spark reads the failures of tasks with this loader.
-        jvm.java.lang.Thread.currentThread().getContextClassLoader().addURL(jvm.java.io.File(str(jar)).toURI().toURL())
         return compiled.loader
     # TypeError: py4j's answer where a class is absent.
     except (Py4JError, TypeError, OSError) as error:
