@@ -8,14 +8,18 @@ these functions in all interleavings of several drivers.
 from __future__ import annotations
 
 import enum
+import hashlib
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from airflow_provider_kafka_spark.core.codec import decode_text, encode
 from airflow_provider_kafka_spark.core.errors import ProtocolError, RunTakenOverError
+from airflow_provider_kafka_spark.core.pieces import Piece
 
 _MARK_VERSION = 1
+#: A driver that claims later than this may have been overtaken by a submission whose mark has expired since.
+LATE_CLAIM_MS = 3_600_000
 
 
 class MarkState(str, enum.Enum):
@@ -102,6 +106,22 @@ class Decision(enum.Enum):
     READ_BACK = enum.auto()
 
 
+def delivery_key(parts: Mapping[str, object], target_ids: Mapping[str, str], pieces: Sequence[Piece] | None) -> str:
+    """The key of what a driver delivers: 16 hexadecimal digits. Progress of another key does not count.
+
+    :param parts: all that decides which records are written and how, by name, as plain JSON: the ``run_id``, the
+        delivery, the source's cluster and topic ids, the target's cluster, the transformation and so on.
+    :param target_ids: id of each target topic; one that is recreated has another.
+    :param pieces: of the plan; None for a stream, whose batches share their progress.
+
+    >>> delivery_key({"run_id": "run"}, {"copy": "id"}, None)
+    '3714c25ff037e9ea'
+    """
+    described = None if pieces is None else [piece.describe() for piece in pieces]
+    content = json.dumps([dict(parts), dict(target_ids), described], sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(content.encode()).hexdigest()[:16]
+
+
 def latest(marks: Iterable[Mark]) -> Mark | None:
     """The mark that counts, where several offsets of the group have one: that of the highest number."""
     return max(marks, key=lambda mark: mark.number, default=None)
@@ -113,6 +133,22 @@ def next_number(stored: int, mark: Mark | None) -> int:
     :param stored: of the latest submission that the worker knows, 0 for none.
     """
     return max(stored, 0 if mark is None else mark.number) + 1
+
+
+def may_have_delivered(known: bool, submitted_at_ms: int, now_ms: int) -> bool:
+    """Whether a driver that has read the mark must assume that records of its run were delivered.
+
+    "No mark" says that nothing was delivered only as long as no mark can have expired since the submission, as it could
+    while a driver was suspended for days. Brokers keep committed offsets for a week by default.
+
+    :param known: whether the worker knows of an earlier submission.
+    :param submitted_at_ms: when the worker made the request, in ms since 1970.
+    :param now_ms: after the mark was read.
+
+    >>> may_have_delivered(False, 0, LATE_CLAIM_MS), may_have_delivered(False, 0, LATE_CLAIM_MS + 1)
+    (False, True)
+    """
+    return known or now_ms - submitted_at_ms > LATE_CLAIM_MS
 
 
 def decide(mark: Mark | None, claimant: Claimant) -> Decision:
@@ -169,17 +205,18 @@ def is_owner(mark: Mark | None, number: int, token: str) -> bool:
     return mark is not None and (mark.number, mark.token) == (number, token)
 
 
-def judged(mark: Mark | None, number: int, *, proved: bool) -> Mark:
+def judged(mark: Mark | None, number: int, run_id: str, *, proved: bool) -> Mark:
     """The mark that the worker commits when it has judged a report.
 
     :param number: of the worker's own submission.
+    :param run_id: of it; if state store and mark were lost, a submission of another run may have the same number.
     :param proved: whether everything was delivered, and nothing twice.
     :raises RunTakenOverError: if a later submission has the run, or the mark is gone.
     """
-    if mark is None or mark.number != number:
-        has_it = "no submission" if mark is None else f"submission {mark.number}"
+    if mark is None or (mark.number, mark.run_id) != (number, run_id):
+        has_it = "no submission" if mark is None else f"submission {mark.number} of run {mark.run_id}"
         raise RunTakenOverError(
-            f"Only the submission that has the run may finish it; this is submission {number}, and {has_it} has it. A "
-            "retry looks at what was delivered."
+            f"Only the submission that has the run may finish it; this is submission {number} of run {run_id}, and "
+            f"{has_it} has it. A retry looks at what was delivered."
         )
     return replace(mark, state=(MarkState.FINISHED if proved else MarkState.OPENING).value)
