@@ -18,6 +18,8 @@ from airflow_provider_kafka_spark.core.errors import ProtocolError, RunTakenOver
 from airflow_provider_kafka_spark.core.pieces import Piece
 
 _MARK_VERSION = 1
+#: A driver that claims later than this may have been overtaken by a submission whose mark has expired since.
+LATE_CLAIM_MS = 3_600_000
 
 
 class MarkState(str, enum.Enum):
@@ -139,6 +141,22 @@ def next_number(stored: int, now_ms: int) -> int:
     return max(stored + 1, now_ms)
 
 
+def may_have_delivered(known: bool, submitted_at_ms: int, now_ms: int) -> bool:
+    """Whether a driver that has read the mark must assume that records of its run were delivered.
+
+    "No mark" says that nothing was delivered only as long as no mark can have expired since the submission, as it could
+    while a driver was suspended for days. Brokers keep committed offsets for a week by default.
+
+    :param known: whether the worker knows of an earlier submission.
+    :param submitted_at_ms: when the worker made the request, in ms since 1970.
+    :param now_ms: after the mark was read.
+
+    >>> may_have_delivered(False, 0, LATE_CLAIM_MS), may_have_delivered(False, 0, LATE_CLAIM_MS + 1)
+    (False, True)
+    """
+    return known or now_ms - submitted_at_ms > LATE_CLAIM_MS
+
+
 def decide(mark: Mark | None, claimant: Claimant) -> Decision:
     """What a driver does that has just fenced all other claimers.
 
@@ -193,17 +211,18 @@ def is_owner(mark: Mark | None, number: int, token: str) -> bool:
     return mark is not None and (mark.number, mark.token) == (number, token)
 
 
-def judged(mark: Mark | None, number: int, *, proved: bool) -> Mark:
+def judged(mark: Mark | None, number: int, run_id: str, *, proved: bool) -> Mark:
     """The mark that the worker commits when it has judged a report.
 
     :param number: of the worker's own submission.
+    :param run_id: of it; if state store and mark were lost, a submission of another run may have the same number.
     :param proved: whether everything was delivered, and nothing twice.
     :raises RunTakenOverError: if a later submission has the run, or the mark is gone.
     """
-    if mark is None or mark.number != number:
-        has_it = "no submission" if mark is None else f"submission {mark.number}"
+    if mark is None or (mark.number, mark.run_id) != (number, run_id):
+        has_it = "no submission" if mark is None else f"submission {mark.number} of run {mark.run_id}"
         raise RunTakenOverError(
-            f"Only the submission that has the run may finish it; this is submission {number}, and {has_it} has it. A "
-            "retry looks at what was delivered."
+            f"Only the submission that has the run may finish it; this is submission {number} of run {run_id}, and "
+            f"{has_it} has it. A retry looks at what was delivered."
         )
     return replace(mark, state=(MarkState.FINISHED if proved else MarkState.OPENING).value)

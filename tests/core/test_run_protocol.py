@@ -1,0 +1,293 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_provider_kafka_spark.core.errors import ProtocolError, RunTakenOverError
+from airflow_provider_kafka_spark.core.offset_range import OffsetRange
+from airflow_provider_kafka_spark.core.pieces import Piece, PlannedPart
+from airflow_provider_kafka_spark.core.run_protocol import (
+    LATE_CLAIM_MS,
+    Claimant,
+    Decision,
+    Mark,
+    MarkState,
+    claiming,
+    decide,
+    delivery_key,
+    fences,
+    is_owner,
+    judged,
+    latest,
+    may_have_delivered,
+    next_number,
+    with_slots,
+)
+
+_OPENING, _OPEN, _FINISHED = (state.value for state in MarkState)
+_MARK = Mark(3, "other", "run", "key", _OPEN, groups=2, duplicates=1)
+_FIRST = Claimant(1, "mine", "run", "key", may_have_delivered=False)
+_RETRY = Claimant(4, "mine", "run", "key", may_have_delivered=True)
+_ANOTHER_RUN = replace(_RETRY, run_id="other run", may_have_delivered=False)
+
+
+def test_a_mark_is_read_as_it_was_written() -> None:
+    """It is a driver's, and another version's tasks may read it."""
+    text = _MARK.to_json()
+
+    assert Mark.from_json(text) == _MARK
+    assert text == (
+        '{"duplicates":1,"groups":2,"key":"key","number":3,"run_id":"run","state":"open","token":"other","version":1}'
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("", id="no-json"),
+        pytest.param('{"version":2}', id="another-version"),
+        pytest.param(replace(_MARK, state="closed").to_json(), id="unknown-state"),
+    ],
+)
+def test_what_is_no_mark_is_refused(text: str) -> None:
+    """Nothing is guessed from it."""
+    with pytest.raises(ProtocolError, match="mark"):
+        Mark.from_json(text)
+
+
+@pytest.mark.parametrize(
+    ("mark", "claimant", "decision"),
+    [
+        pytest.param(None, _FIRST, Decision.BEGIN, id="first"),
+        pytest.param(None, _RETRY, Decision.READ_BACK, id="retry-without-a-mark"),
+        pytest.param(_MARK, _RETRY, Decision.CONTINUE, id="open"),
+        pytest.param(replace(_MARK, state=_FINISHED), _RETRY, Decision.DELIVERED, id="finished"),
+        pytest.param(replace(_MARK, state=_OPENING), _RETRY, Decision.READ_BACK, id="opening"),
+        pytest.param(_MARK, replace(_RETRY, key="other"), Decision.READ_BACK, id="open-under-another-key"),
+        pytest.param(
+            replace(_MARK, state=_FINISHED), replace(_RETRY, key="other"), Decision.READ_BACK, id="finished-another-key"
+        ),
+        pytest.param(_MARK, replace(_RETRY, untrusted_until=2), Decision.CONTINUE, id="trusted-again"),
+        pytest.param(_MARK, replace(_RETRY, untrusted_until=3), Decision.READ_BACK, id="open-and-untrusted"),
+        pytest.param(
+            replace(_MARK, state=_FINISHED),
+            replace(_RETRY, untrusted_until=3),
+            Decision.READ_BACK,
+            id="finished-and-untrusted",
+        ),
+        pytest.param(
+            _MARK, replace(_RETRY, may_have_delivered=False), Decision.CONTINUE, id="the-worker-does-not-know-the-run"
+        ),
+        pytest.param(
+            _MARK,
+            replace(_RETRY, key="other", may_have_delivered=False),
+            Decision.READ_BACK,
+            id="the-worker-does-not-know-the-run-and-another-key",
+        ),
+        pytest.param(_MARK, _ANOTHER_RUN, Decision.BEGIN, id="another-run"),
+        pytest.param(
+            _MARK, replace(_ANOTHER_RUN, may_have_delivered=True), Decision.READ_BACK, id="another-run-and-a-retry"
+        ),
+        pytest.param(replace(_MARK, token="mine", number=4), _RETRY, Decision.CONTINUE, id="own-mark"),
+    ],
+)
+def test_what_earlier_deliveries_mean(mark: Mark | None, claimant: Claimant, decision: Decision) -> None:
+    """Only open progress of the same key is continued, and only a finished key is delivered."""
+    assert decide(mark, claimant) is decision
+
+
+@pytest.mark.parametrize(
+    ("known", "now_ms", "expected"),
+    [
+        (False, 0, False),
+        (False, LATE_CLAIM_MS, False),
+        (False, LATE_CLAIM_MS + 1, True),
+        (True, 0, True),
+        (False, -1, False),
+    ],
+)
+def test_a_late_driver_assumes_that_a_mark_has_expired(known: bool, now_ms: int, expected: bool) -> None:
+    """It may have slept while a later submission delivered everything."""
+    assert may_have_delivered(known, 0, now_ms) is expected
+
+
+@pytest.mark.parametrize(
+    ("mark", "claimant"),
+    [
+        pytest.param(_MARK, _FIRST, id="later-submission"),
+        pytest.param(_MARK, replace(_RETRY, number=3), id="another-driver-of-the-submission"),
+        pytest.param(_MARK, replace(_ANOTHER_RUN, number=3), id="another-run-with-the-same-number"),
+        pytest.param(replace(_MARK, state=_FINISHED), _FIRST, id="finished"),
+    ],
+)
+def test_an_earlier_submission_does_not_get_the_run_back(mark: Mark, claimant: Claimant) -> None:
+    """Whatever state the run is in."""
+    with pytest.raises(RunTakenOverError, match="submission 3 has had the run since"):
+        decide(mark, claimant)
+
+
+@pytest.mark.parametrize(
+    ("decision", "slots", "expected"),
+    [
+        pytest.param(Decision.CONTINUE, {"a": 0, "b": 5}, Decision.CONTINUE, id="all"),
+        pytest.param(Decision.CONTINUE, {"a": 0, "b": 5, "c": 1}, Decision.CONTINUE, id="more"),
+        pytest.param(Decision.CONTINUE, {"a": 0}, Decision.READ_BACK, id="one-is-missing"),
+        pytest.param(Decision.CONTINUE, {}, Decision.READ_BACK, id="none"),
+        pytest.param(Decision.BEGIN, {}, Decision.BEGIN, id="begin"),
+        pytest.param(Decision.DELIVERED, {}, Decision.DELIVERED, id="removed-when-finished"),
+        pytest.param(Decision.READ_BACK, {"a": 0, "b": 5}, Decision.READ_BACK, id="read-back"),
+    ],
+)
+def test_a_missing_slot_is_unknown(decision: Decision, slots: Mapping[str, int], expected: Decision) -> None:
+    """It never means that nothing was delivered."""
+    assert with_slots(decision, ["a", "b"], slots) is expected
+
+
+@pytest.mark.parametrize(
+    ("mark", "claimant", "expected"),
+    [
+        pytest.param(None, _FIRST, False, id="first"),
+        pytest.param(None, _RETRY, True, id="retry"),
+        pytest.param(_MARK, _RETRY, True, id="mark-of-another"),
+        pytest.param(_MARK, _ANOTHER_RUN, True, id="mark-of-another-run"),
+        pytest.param(replace(_MARK, token="mine"), replace(_RETRY, may_have_delivered=False), False, id="own-mark"),
+    ],
+)
+def test_earlier_tasks_are_fenced_unless_there_were_none(mark: Mark | None, claimant: Claimant, expected: bool) -> None:
+    """A first submission that finds no mark has nobody to fence."""
+    assert fences(mark, claimant) is expected
+
+
+@pytest.mark.parametrize(
+    ("mark", "decision", "state"),
+    [
+        pytest.param(None, Decision.READ_BACK, _OPENING, id="no-mark"),
+        pytest.param(_MARK, Decision.BEGIN, _OPENING, id="begin"),
+        pytest.param(_MARK, Decision.READ_BACK, _OPENING, id="read-back"),
+        pytest.param(_MARK, Decision.CONTINUE, _OPEN, id="continue"),
+        pytest.param(replace(_MARK, state=_FINISHED), Decision.DELIVERED, _FINISHED, id="delivered"),
+    ],
+)
+def test_a_claim_promises_no_more_than_is_so(mark: Mark | None, decision: Decision, state: str) -> None:
+    """The driver may die next; what was open or finished under its key stays so."""
+    counts = (2, 1) if decision in (Decision.CONTINUE, Decision.DELIVERED) else (0, 0)
+
+    assert claiming(mark, _RETRY, decision) == Mark(4, "mine", "run", "key", state, *counts)
+
+
+@pytest.mark.parametrize(
+    ("mark", "expected"),
+    [
+        pytest.param(_MARK, True, id="own"),
+        pytest.param(replace(_MARK, state=_FINISHED), True, id="own-and-finished"),
+        pytest.param(None, False, id="none"),
+        pytest.param(replace(_MARK, number=4), False, id="another-number"),
+        pytest.param(replace(_MARK, token="mine"), False, id="another-driver"),
+    ],
+)
+def test_only_the_driver_of_the_mark_may_write(mark: Mark | None, expected: bool) -> None:
+    """No mark is the mark of nobody."""
+    assert is_owner(mark, 3, "other") is expected
+
+
+@pytest.mark.parametrize(
+    ("before", "proved", "after"),
+    [(state, True, _FINISHED) for state in (_OPENING, _OPEN, _FINISHED)]
+    + [(state, False, _OPENING) for state in (_OPENING, _OPEN, _FINISHED)],
+)
+def test_the_worker_has_the_last_word(before: str, proved: bool, after: str) -> None:
+    """Only the state of the mark changes."""
+    mark = replace(_MARK, state=before)
+
+    assert judged(mark, 3, "run", proved=proved) == replace(_MARK, state=after)
+
+
+@pytest.mark.parametrize(
+    ("mark", "message"),
+    [
+        pytest.param(None, "no submission has it", id="no-mark"),
+        pytest.param(replace(_MARK, number=4), "submission 4 of run run has it", id="later-submission"),
+        pytest.param(replace(_MARK, number=2), "submission 2 of run run has it", id="earlier-submission"),
+        pytest.param(replace(_MARK, run_id="other"), "submission 3 of run other has it", id="another-run"),
+    ],
+)
+def test_a_worker_finishes_only_its_own_submission(mark: Mark | None, message: str) -> None:
+    """Its report says nothing of what another submission delivered."""
+    with pytest.raises(RunTakenOverError, match=message):
+        judged(mark, 3, "run", proved=True)
+
+
+def test_the_highest_number_counts() -> None:
+    """Where several offsets of the group have a mark."""
+    assert latest([]) is None
+    assert latest([replace(_MARK, number=n) for n in (2, 9, 4)]) == replace(_MARK, number=9)
+
+
+@pytest.mark.parametrize(
+    ("stored", "mark", "number"),
+    [(0, None, 1), (5, None, 6), (0, _MARK, 4), (2, _MARK, 4), (3, _MARK, 4), (5, _MARK, 6)],
+)
+def test_numbers_only_grow(stored: int, mark: Mark | None, number: int) -> None:
+    """Also when the state store was lost, or a submission wrote no mark."""
+    assert next_number(stored, mark) == number
+
+
+_NAMES = st.text("ab-", max_size=3)
+_VALUES = st.one_of(st.none(), st.booleans(), st.integers(0, 3), _NAMES, st.lists(_NAMES, max_size=2))
+_PARTS = st.tuples(st.integers(0, 4), st.integers(1, 3)).map(lambda p: PlannedPart(p[0], p[0] + p[1], 0))
+_PIECES = st.builds(
+    lambda name, parts: Piece(name, (OffsetRange("orders", 0, 0, 9),), tuple(parts)),
+    _NAMES,
+    st.lists(_PARTS, min_size=1, max_size=2),
+)
+_INPUTS = st.tuples(
+    st.dictionaries(_NAMES, _VALUES, max_size=2),
+    st.dictionaries(_NAMES, _NAMES, max_size=2),
+    st.one_of(st.none(), st.lists(_PIECES, max_size=2)),
+)
+_Inputs = tuple[dict[str, object], dict[str, str], list[Piece] | None]
+
+
+def _is_same(one: object, other: object) -> bool:
+    """As ``==``, which takes True for 1."""
+    return one == other and repr(_sorted(one)) == repr(_sorted(other))
+
+
+def _sorted(value: object) -> object:
+    if isinstance(value, tuple):
+        return [_sorted(item) for item in value]
+    return sorted(value.items()) if isinstance(value, dict) else value
+
+
+@given(one=_INPUTS, other=_INPUTS)
+def test_any_change_of_any_input_changes_the_key(one: _Inputs, other: _Inputs) -> None:
+    """Progress under one key is that of the same records, in the same tasks, to the same topics."""
+    assert (delivery_key(*one) == delivery_key(*other)) == _is_same(one, other)
+
+
+@given(inputs=_INPUTS, name=_NAMES, value=_VALUES, piece=_PIECES)
+def test_each_single_change_changes_the_key(inputs: _Inputs, name: str, value: object, piece: Piece) -> None:
+    """One part, one target or one piece more; and a plan is no stream."""
+    parts, ids, pieces = inputs
+    key = delivery_key(parts, ids, pieces)
+
+    assert delivery_key({**parts, "more": value}, ids, pieces) != key
+    assert delivery_key(parts, {**ids, "more": name}, pieces) != key
+    assert delivery_key(parts, ids, [*(pieces or ()), piece]) != key
+    assert (delivery_key(parts, ids, None) == key) == (pieces is None)
+
+
+def test_the_order_of_names_does_not_change_the_key() -> None:
+    """It is that of the program, not of the plan."""
+    assert delivery_key({"a": 1, "b": 2}, {"c": "3", "d": "4"}, []) == delivery_key(
+        {"b": 2, "a": 1}, {"d": "4", "c": "3"}, []
+    )
+
+
+def test_all_of_a_mark_is_in_its_text() -> None:
+    """A field that is added is written too."""
+    assert all(f'"{field.name}"' in _MARK.to_json() for field in fields(Mark))

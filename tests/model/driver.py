@@ -1,0 +1,155 @@
+"""The steps of a driver: the claim (C1 to C6), and the report when all its pieces are done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from airflow_provider_kafka_spark.core.errors import RunTakenOverError
+from airflow_provider_kafka_spark.core.run_protocol import LATE_CLAIM_MS, Decision, MarkState
+from tests.model.world import AT_LEAST_ONCE, Driver, Plan, Scenario, World, key_of, names_of
+
+Steps = Iterator[tuple[str, World]]
+
+
+def driver_steps(scenario: Scenario, world: World, index: int) -> Steps:
+    driver = world.drivers[index]
+    if driver.step == "C1":
+        yield _open(scenario, world, index)
+    elif driver.step == "C2":
+        yield from _decide(scenario, world, index)
+    elif driver.step in ("C4 mark", "C4 fence"):
+        yield from _take_over(scenario, world, index)
+    elif driver.step == "C5":
+        yield _read(scenario, world, index)
+    elif driver.step in ("C6 slots", "C6 mark"):
+        yield from _commit(scenario, world, index)
+    elif driver.step == "writes" and len(driver.done) == len(driver.pieces):
+        yield from _report(scenario, world, index)
+
+
+def _is_transactional(scenario: Scenario, driver: Driver) -> bool:
+    return scenario.tries[driver.of_try].delivery != AT_LEAST_ONCE
+
+
+def _open(scenario: Scenario, world: World, index: int) -> tuple[str, World]:
+    driver = world.drivers[index]
+    if not _is_transactional(scenario, driver):
+        return f"{driver.token} begins, at least once", world.with_driver(index, step="C2")
+    opened = world.with_owner_opened(scenario.rules)
+    following = opened.with_driver(index, step="C2", epoch=opened.owner_epoch)
+    return f"{driver.token} C1: opens the owner's transactional id", following
+
+
+def _decide(scenario: Scenario, world: World, index: int) -> Steps:
+    driver, rules = world.drivers[index], scenario.rules
+    mark = rules.latest([] if world.mark is None else [world.mark])
+    now_ms = LATE_CLAIM_MS + 1 if driver.is_late else 0
+    is_retry = rules.may_have_delivered(driver.claimant.may_have_delivered, 0, now_ms)
+    claimant = replace(driver.claimant, may_have_delivered=is_retry)
+    try:
+        decision = rules.decide(mark, claimant)
+    except RunTakenOverError:
+        return
+    claims = True
+    if not _is_transactional(scenario, driver):
+        claims = scenario.tries[driver.of_try].may_mark
+        if decision is Decision.CONTINUE:
+            decision = Decision.READ_BACK
+    elif not rules.fences(mark, claimant):
+        claims = False
+    step = ("C4 mark" if rules.marks_before_fencing else "C4 fence") if claims else "C5"
+    seen = "no mark" if mark is None else f"mark {mark.number} {mark.state!r}"
+    following = world.with_driver(index, step=step, decision=decision, seen=mark)
+    yield f"{driver.token} C2, C3: {seen}: {decision.name}", following
+
+
+def _may_mark(scenario: Scenario, world: World, driver: Driver) -> bool:
+    """Whether a mark that this driver commits is taken: the compare-and-set."""
+    is_compared = scenario.rules.compares_epochs and _is_transactional(scenario, driver)
+    return not is_compared or driver.epoch == world.owner_epoch
+
+
+def _take_over(scenario: Scenario, world: World, index: int) -> Steps:
+    driver, rules = world.drivers[index], scenario.rules
+    marks_first = rules.marks_before_fencing
+    if driver.step == "C4 mark":
+        if not _may_mark(scenario, world, driver):
+            return
+        assert driver.decision is not None
+        mark = rules.claiming(driver.seen, driver.claimant, driver.decision)
+        following = world.with_mark(mark, rules)
+        step = "C4 fence" if marks_first and _is_transactional(scenario, driver) else "C5"
+        yield f"{driver.token} C4: commits its mark {mark.state!r}", following.with_driver(index, step=step)
+    else:
+        ids = [name for name, _ in world.epochs] if rules.fences_all else names_of(driver.pieces, rules.piece_name)
+        following = world.with_epochs(ids).with_driver(index, step="C5" if marks_first else "C4 mark")
+        yield f"{driver.token} C4: fences the tasks of earlier drivers", following
+
+
+def _read(scenario: Scenario, world: World, index: int) -> tuple[str, World]:
+    """C5. The pieces, and where each begins."""
+    driver = world.drivers[index]
+    decision = driver.decision
+    if decision is Decision.CONTINUE:
+        names = names_of(driver.pieces, scenario.rules.piece_name)
+        slots = world.slots_of(driver.key)
+        decision = scenario.rules.with_slots(decision, names, slots)
+        if decision is not Decision.CONTINUE:
+            return f"{driver.token} C5: a slot is missing", world.with_driver(index, decision=decision)
+        positions = tuple(slots.get(name, 0) for name in names)
+        duplicates = 0 if driver.seen is None else driver.seen.duplicates
+        following = _prepared(scenario, world, index, driver.pieces, positions, duplicates)
+        return f"{driver.token} C5: reads the slots {positions}", following
+    if decision is Decision.DELIVERED:
+        return f"{driver.token} C5: only counts", world.with_driver(index, step="writes", pieces=(), slots=())
+    pieces, duplicates, text = driver.pieces, 0, "begins"
+    if decision is Decision.READ_BACK:
+        delivered = [offset for run_id, offset in world.records if run_id == driver.claimant.run_id]
+        delivered = delivered if scenario.rules.reads_back else []
+        duplicates = len(delivered) - len(set(delivered))
+        rest = (tuple(offset for offset in piece if offset not in delivered) for piece in pieces)
+        pieces, text = tuple(piece for piece in rest if piece), f"reads {delivered} back from the target"
+    starts = tuple(piece[0] for piece in pieces)
+    return f"{driver.token} C5: {text}", _prepared(scenario, world, index, pieces, starts, duplicates)
+
+
+def _prepared(
+    scenario: Scenario, world: World, index: int, pieces: Plan, slots: tuple[int, ...], duplicates: int
+) -> World:
+    driver = world.drivers[index]
+    delivery = scenario.tries[driver.of_try].delivery
+    key = key_of(driver.claimant.run_id, delivery, driver.incarnation, pieces)
+    step = "C6 slots" if len(pieces) > 1 else "C6 mark"
+    if delivery == AT_LEAST_ONCE:
+        step, slots = "writes", ()
+    none = (0,) * len(pieces)
+    return world.with_driver(
+        index, step=step, pieces=pieces, key=key, slots=slots, duplicates=duplicates, attempts=none
+    )
+
+
+def _commit(scenario: Scenario, world: World, index: int) -> Steps:
+    """C6, in two transactions: all slots but the last; the last and the mark."""
+    driver = world.drivers[index]
+    if not _may_mark(scenario, world, driver):
+        return
+    positions = list(zip(names_of(driver.pieces, scenario.rules.piece_name), driver.slots, strict=True))
+    if driver.step == "C6 slots":
+        following = world.with_slots(driver.key, dict(positions[:-1]))
+        yield f"{driver.token} C6: commits the first slots", following.with_driver(index, step="C6 mark")
+        return
+    claimant = replace(driver.claimant, key=driver.key)
+    mark = claimant.mark(MarkState.OPEN, len(positions), driver.duplicates)
+    following = world.with_slots(driver.key, dict(positions[-1:])).with_mark(mark, scenario.rules)
+    yield f"{driver.token} C6: commits the last slot and the mark 'open'", following.with_driver(index, step="writes")
+
+
+def _report(scenario: Scenario, world: World, index: int) -> Steps:
+    driver, rules = world.drivers[index], scenario.rules
+    if rules.checks_ids_at_end and driver.incarnation != world.incarnation:
+        return
+    following = world.with_driver(index, step="reported", ended_at=world.incarnation, slots=())
+    if rules.driver_finishes and world.mark is not None:
+        following = following._replace(mark=replace(world.mark, state=MarkState.FINISHED.value))
+    yield f"{driver.token} reports", following

@@ -1,0 +1,170 @@
+"""The model finds the faults that it looks for: those of earlier rules, and those of the documented limits."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+import pytest
+
+from airflow_provider_kafka_spark.core import run_protocol
+from airflow_provider_kafka_spark.core.run_protocol import Claimant, Decision, Mark, MarkState
+from tests.model.check import check
+from tests.model.world import AT_LEAST_ONCE, OLDER_MARK, THE_SAME_IN_ONE, TWO_PIECES, Rules, Scenario, Try
+
+_FIRST, _RETRY, _CLEAR = Try(kind="first"), Try(kind="retry"), Try(kind="clear")
+_WIDE_FIRST = Try(TWO_PIECES, "first")
+_NARROW_FIRST = Try(((0,),), "first")
+_LARGER = Try(TWO_PIECES, "clear")
+_AT_LEAST_ONCE = Try(kind="clear", delivery=AT_LEAST_ONCE)
+_NO_MARK = Try(kind="clear", delivery=AT_LEAST_ONCE, may_mark=False)
+
+
+def _takes_over_any_mark(mark: Mark | None, claimant: Claimant) -> Decision:
+    """Before: a driver that is no retry's took the run, whatever mark was there."""
+    return run_protocol.decide(mark if claimant.may_have_delivered else None, claimant)
+
+
+def _trusts_any_plan(mark: Mark | None, claimant: Claimant) -> Decision:
+    return run_protocol.decide(None if mark is None else replace(mark, key=claimant.key), claimant)
+
+
+def _missing_is_nothing(decision: Decision, pieces: Collection[str], slots: Mapping[str, int]) -> Decision:
+    return decision
+
+
+def _promises_too_much(mark: Mark | None, claimant: Claimant, decision: Decision) -> Mark:
+    return claimant.mark(MarkState.OPEN)
+
+
+def _leaves_mark(mark: Mark | None, number: int, run_id: str, *, proved: bool) -> Mark:
+    """The worker writes nothing after a bad verdict."""
+    judged = run_protocol.judged(mark, number, run_id, proved=proved)
+    return judged if proved or mark is None else mark
+
+
+def _forgets_trust(mark: Mark | None, claimant: Claimant) -> Decision:
+    """The state store does not say which submissions left no progress, or no proof."""
+    return run_protocol.decide(mark, replace(claimant, untrusted_until=0))
+
+
+def _finishes_any(mark: Mark | None, number: int, run_id: str, *, proved: bool) -> Mark:
+    return run_protocol.judged(mark, number if mark is None else mark.number, run_id, proved=proved)
+
+
+@pytest.mark.parametrize(
+    ("scenario", "rules"),
+    [
+        pytest.param(
+            Scenario((_FIRST, _LARGER)), Rules(decide=_takes_over_any_mark), id="a-first-driver-takes-over-any-mark"
+        ),
+        pytest.param(
+            Scenario((_FIRST, _RETRY)),
+            Rules(compares_epochs=False),
+            id="marks-are-written-without-compare-and-set",
+        ),
+        pytest.param(
+            Scenario((_FIRST, _RETRY), ("a slot expires",)),
+            Rules(with_slots=_missing_is_nothing, requires_slot=False),
+            id="missing-progress-means-nothing",
+        ),
+        pytest.param(
+            Scenario((_FIRST,), ("the slots expire",), attempts=2),
+            Rules(requires_slot=False),
+            id="an-attempt-without-progress-begins-anew",
+        ),
+        pytest.param(
+            Scenario((_FIRST, _RETRY), ("a record is lost",), awaits_verdict=True),
+            Rules(driver_finishes=True, decide=_forgets_trust, judged=_leaves_mark),
+            id="the-driver-finishes-before-the-verdict",
+        ),
+        pytest.param(
+            Scenario((_FIRST, _RETRY), ("a record is lost",), awaits_verdict=True),
+            Rules(decide=_forgets_trust, judged=_leaves_mark),
+            id="progress-is-trusted-after-a-bad-verdict",
+        ),
+        pytest.param(Scenario((_FIRST, _LARGER)), Rules(looks_again=False), id="a-task-looks-only-before-it-fences"),
+        pytest.param(
+            Scenario((_WIDE_FIRST, Try(THE_SAME_IN_ONE, "clear"))),
+            Rules(fences_all=False),
+            id="only-tasks-of-the-own-plan-are-fenced",
+        ),
+        pytest.param(
+            Scenario((_FIRST, _LARGER)), Rules(marks_before_fencing=False), id="tasks-are-fenced-before-the-mark"
+        ),
+        pytest.param(Scenario((_WIDE_FIRST,)), Rules(piece_name=lambda _: "orders-0"), id="two-pieces-of-one-name"),
+        pytest.param(
+            Scenario((_FIRST, _RETRY), ("the target is recreated",)),
+            Rules(compares_ids=False, checks_ids_at_end=False),
+            id="ids-of-targets-are-not-compared",
+        ),
+        pytest.param(
+            Scenario((_FIRST,), ("the target is recreated, its marks elsewhere",)),
+            Rules(checks_ids_at_end=False),
+            id="ids-of-targets-are-not-compared-at-the-end",
+        ),
+        pytest.param(
+            Scenario((_FIRST, Try(THE_SAME_IN_ONE, "clear"))),
+            Rules(decide=_trusts_any_plan),
+            id="finished-whatever-the-plan",
+        ),
+        pytest.param(
+            Scenario((_NARROW_FIRST, _CLEAR, _RETRY)),
+            Rules(claiming=_promises_too_much, with_slots=_missing_is_nothing, requires_slot=False),
+            id="a-claim-promises-progress-that-is-not-there",
+        ),
+        pytest.param(
+            Scenario((_FIRST, _NO_MARK, _CLEAR)),
+            Rules(decide=_forgets_trust),
+            id="progress-is-trusted-after-at-least-once",
+        ),
+        pytest.param(
+            Scenario((_NARROW_FIRST, _CLEAR, _RETRY), workers_live_on=True),
+            Rules(judged=_finishes_any),
+            id="a-worker-finishes-the-run-of-another",
+        ),
+        pytest.param(
+            Scenario((_FIRST, _RETRY), ("the mark expires",)),
+            Rules(may_have_delivered=lambda known, *_: known),
+            id="a-late-first-driver-begins-without-a-mark",
+        ),
+        pytest.param(
+            Scenario((_FIRST, _RETRY), (OLDER_MARK,)), Rules(marks_every_place=False), id="an-older-mark-is-left"
+        ),
+    ],
+)
+def test_the_model_finds_the_fault_of_a_rule(scenario: Scenario, rules: Rules) -> None:
+    """With this rule in place of today's, some interleaving loses or doubles a record."""
+    assert check(scenario).violation is None
+
+    assert check(replace(scenario, rules=rules)).violation is not None
+
+
+@pytest.mark.parametrize(
+    ("scenario", "rules"),
+    [
+        pytest.param(
+            Scenario((_FIRST, _AT_LEAST_ONCE)),
+            Rules(ends_before_at_least_once=False),
+            id="a-job-at-least-once-does-not-fence",
+        ),
+        pytest.param(
+            Scenario((_FIRST, _NO_MARK, _CLEAR), ("the state store is lost",)),
+            Rules(),
+            id="at-least-once-without-mark-and-then-lost-state",
+        ),
+        pytest.param(
+            Scenario((_FIRST, _RETRY), ("a record is lost",)),
+            Rules(),
+            id="a-task-passes-over-a-record-and-nobody-judges-its-report",
+        ),
+        pytest.param(
+            Scenario((_FIRST, _RETRY), ("the progress expires",)),
+            Rules(reads_back=False),
+            id="no-provenance-header-and-lost-progress",
+        ),
+    ],
+)
+def test_the_model_finds_the_documented_limits(scenario: Scenario, rules: Rules) -> None:
+    """What docs/explanation/run-protocol.md excludes is excluded for a reason."""
+    assert check(replace(scenario, rules=rules)).violation is not None

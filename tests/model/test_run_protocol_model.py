@@ -1,0 +1,88 @@
+"""No interleaving of a run's tries, drivers, Spark tasks and faults makes a task green that lost or doubled a record.
+
+The model calls the functions of ``core/run_protocol.py`` for each decision. Excluded are
+
+- writers at least once of earlier tries, which nothing fences: they have ended when the next try begins, and so has
+  every writer when a try begins that delivers at least once;
+- a Spark task that passes over a record of its source, when the worker does not judge the report that shows it;
+- records without the provenance header, when their progress is lost;
+- copies under another ``run_id``, as after a first try whose state store and mark are both lost.
+
+``test_limits_and_old_rules.py`` shows that the model finds the faults that it looks for.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.model.check import check
+from tests.model.world import AT_LEAST_ONCE, THE_SAME_IN_ONE, TWO_PIECES, Plan, Scenario, Try
+
+_FIRST, _RETRY, _CLEAR = Try(kind="first"), Try(kind="retry"), Try(kind="clear")
+_WIDE_FIRST, _WIDE_RETRY = Try(TWO_PIECES, "first"), Try(TWO_PIECES, "retry")
+_AT_LEAST_ONCE = Try(kind="clear", delivery=AT_LEAST_ONCE)
+_NO_MARK = Try(kind="clear", delivery=AT_LEAST_ONCE, may_mark=False)
+_NARROW_FIRST, _NARROW_RETRY = Try(((0,),), "first"), Try(((0,),), "retry")
+_CUT: Plan = ((0,), (1,))
+
+
+@pytest.mark.parametrize(
+    ("scenario", "least"),
+    [
+        pytest.param(Scenario((_WIDE_FIRST,), attempts=2), 5_000, id="attempts-of-two-pieces-side-by-side"),
+        pytest.param(Scenario((_FIRST,), attempts=3), 1_000, id="three-attempts-of-a-piece-side-by-side"),
+        pytest.param(Scenario((_FIRST, _RETRY), attempts=2), 40_000, id="two-tries-and-stale-attempts"),
+        pytest.param(Scenario((_WIDE_FIRST, _WIDE_RETRY)), 6_000, id="two-tries-of-two-pieces"),
+        pytest.param(Scenario((_FIRST, _RETRY, _RETRY)), 7_000, id="three-tries"),
+        pytest.param(Scenario((_NARROW_FIRST, _NARROW_RETRY), drivers=2), 30_000, id="two-drivers-of-each-submission"),
+        pytest.param(Scenario((_FIRST, _RETRY, _RETRY), workers_live_on=True), 10_000, id="earlier-workers-live-on"),
+        pytest.param(Scenario((_FIRST, _CLEAR, _CLEAR)), 7_000, id="clear-also-after-success"),
+        pytest.param(Scenario((_FIRST, Try(TWO_PIECES, "clear"))), 900, id="clear-with-a-larger-plan"),
+        pytest.param(Scenario((_WIDE_FIRST, _CLEAR)), 1_500, id="clear-with-a-smaller-plan"),
+        pytest.param(Scenario((_WIDE_FIRST, Try(THE_SAME_IN_ONE, "clear"))), 1_500, id="clear-with-another-layout"),
+        pytest.param(Scenario((_FIRST, Try(_CUT, "clear"), _CLEAR)), 20_000, id="clear-with-another-layout-and-back"),
+        pytest.param(Scenario((_FIRST, Try(kind="clear", changes_run=True))), 300, id="clear-with-other-expressions"),
+        pytest.param(
+            Scenario((_NARROW_FIRST, _NARROW_RETRY, _NARROW_RETRY), ("the state store is lost",)),
+            20_000,
+            id="lost-state",
+        ),
+        pytest.param(Scenario((_FIRST, _CLEAR), ("the state store is lost",)), 900, id="lost-state-and-clear"),
+        pytest.param(
+            Scenario((_FIRST, _RETRY), ("the state store is lost",), workers_live_on=True),
+            1_000,
+            id="lost-state-and-earlier-workers-live-on",
+        ),
+        pytest.param(Scenario((Try(_CUT, "first"), Try(_CUT)), ("a slot expires",)), 12_000, id="an-expired-slot"),
+        pytest.param(
+            Scenario((_NARROW_FIRST, _NARROW_RETRY, _NARROW_RETRY), ("the slots expire",)), 20_000, id="expired-slots"
+        ),
+        pytest.param(Scenario((_FIRST, _RETRY), ("the mark expires",)), 1_000, id="expired-mark"),
+        pytest.param(Scenario((_FIRST, _RETRY), ("the progress expires",)), 1_500, id="expired-mark-and-slots"),
+        pytest.param(Scenario((_FIRST, _RETRY), ("the target is recreated",)), 1_500, id="recreated-target"),
+        pytest.param(
+            Scenario((_FIRST, _RETRY), ("the target is recreated, its marks elsewhere",)),
+            1_000,
+            id="recreated-target-with-the-marks-on-another",
+        ),
+        pytest.param(Scenario((_FIRST, _RETRY, _RETRY), ("a bad verdict",)), 9_000, id="bad-verdict"),
+        pytest.param(
+            Scenario((_FIRST, _RETRY), ("a record is lost",), awaits_verdict=True), 50, id="report-of-a-lost-record"
+        ),
+        pytest.param(
+            Scenario((_FIRST, _AT_LEAST_ONCE, _CLEAR), ("the slots expire",)), 4_000, id="at-least-once-and-back"
+        ),
+        pytest.param(
+            Scenario((_FIRST, _AT_LEAST_ONCE, _CLEAR), ("the state store is lost",)),
+            7_000,
+            id="at-least-once-and-back-with-lost-state",
+        ),
+        pytest.param(Scenario((_FIRST, _NO_MARK, _CLEAR)), 1_000, id="at-least-once-without-a-mark-and-back"),
+    ],
+)
+def test_no_green_task_lost_or_doubled_a_record(scenario: Scenario, least: int) -> None:
+    """Whatever the order of steps, and wherever an actor stops or is suspended."""
+    found = check(scenario)
+
+    assert found.violation is None, str(found)
+    assert found.states > least

@@ -1,0 +1,140 @@
+"""The steps of the worker: begin a try, judge the report, have the last word."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from airflow_provider_kafka_spark.core.errors import RunTakenOverError
+from airflow_provider_kafka_spark.core.run_protocol import Claimant
+from tests.model.world import (
+    AT_LEAST_ONCE,
+    Driver,
+    Result,
+    Scenario,
+    Stored,
+    Try,
+    Worker,
+    World,
+    key_of,
+    offsets_of,
+)
+
+Steps = Iterator[tuple[str, World]]
+
+
+def begin_try(scenario: Scenario, world: World) -> Steps:
+    """Airflow starts the next try: a retry after one that ended in any way, a clear at any time."""
+    index = len(world.workers)
+    if index == len(scenario.tries):
+        return
+    asked = scenario.tries[index]
+    if index and scenario.awaits_verdict and world.workers[-1].step != "ended":
+        return
+    is_green = world.store is not None and world.store.is_green
+    if index and asked.kind == "retry" and (is_green or world.workers[-1].step == "green"):
+        return
+    earlier = world.workers
+    if not scenario.workers_live_on:
+        earlier = tuple(worker if worker.step == "green" else Worker("ended") for worker in earlier)
+    world = world._replace(workers=earlier)
+    stored = world.store
+    if stored is not None and stored.result is not None and asked.kind == "retry":
+        world = world._replace(
+            workers=(*earlier, Worker("green")),
+            greens=(*world.greens, stored.result),
+            store=stored._replace(is_green=True),
+        )
+        yield f"try {index + 1} ({asked.kind}) returns the stored result: green", world
+        return
+    yield _submitted(scenario, world, asked, index)
+
+
+def _submitted(scenario: Scenario, world: World, asked: Try, index: int) -> tuple[str, World]:
+    run_id, may_have_delivered = _run(world, asked, index)
+    stored = world.store
+    number = scenario.rules.next_number(0 if stored is None else stored.number, world.mark)
+    untrusted_until = 0 if stored is None else stored.untrusted_until
+    is_at_least_once = any(t.delivery == AT_LEAST_ONCE for t in scenario.tries[: index + 1])
+    if is_at_least_once and scenario.rules.ends_before_at_least_once:
+        # Nothing fences writers at least once, and they fence nobody: earlier ones have ended.
+        dead = (driver._replace(step="dead") for driver in world.drivers)
+        world = world._replace(drivers=tuple(dead), tasks=frozenset())
+    drivers = []
+    for i in range(scenario.drivers):
+        token = f"driver {len(world.drivers) + i + 1}"
+        key = key_of(run_id, asked.delivery, world.incarnation, asked.plan)
+        claimant = Claimant(number, token, run_id, key, may_have_delivered, untrusted_until)
+        drivers.append(Driver(token, index, claimant, incarnation=world.incarnation, key=key, pieces=asked.plan))
+    now_untrusted = number if asked.delivery == AT_LEAST_ONCE else untrusted_until
+    world = world._replace(
+        workers=(*world.workers, Worker("waits", number, run_id)),
+        drivers=(*world.drivers, *drivers),
+        store=Stored(number, run_id, now_untrusted),
+    )
+    return f"try {index + 1} ({asked.kind}) stores and submits number {number} of run {run_id}", world
+
+
+def _run(world: World, asked: Try, index: int) -> tuple[str, bool]:
+    """The run, and whether the worker knows of an earlier submission of it."""
+    stored, fresh = world.store, f"run{index + 1}"
+    if asked.changes_run or (stored is not None and stored.is_green):
+        return fresh, False
+    if stored is not None:
+        return stored.run_id, True
+    if world.mark is not None and asked.kind != "first":
+        return world.mark.run_id, True
+    return fresh, False
+
+
+def worker_steps(scenario: Scenario, world: World, index: int) -> Steps:
+    worker = world.workers[index]
+    name = f"worker {index + 1}"
+    if worker.step == "waits":
+        for driver in world.drivers:
+            if driver.of_try == index and driver.step == "reported":
+                yield from _judge(scenario, world, index, driver)
+    elif worker.step == "judged":
+        opened = world.with_owner_opened(scenario.rules)
+        following = opened.with_worker(index, step="claimed", epoch=opened.owner_epoch)
+        yield f"{name} opens the owner's transactional id", following
+    elif worker.step == "claimed":
+        if worker.epoch != world.owner_epoch and scenario.rules.compares_epochs:
+            return
+        try:
+            mark = scenario.rules.judged(world.mark, worker.number, worker.run_id, proved=worker.is_good)
+        except RunTakenOverError:
+            return
+        step = "finished" if worker.is_good else "ended"
+        following = world.with_mark(mark, scenario.rules).with_worker(index, step=step)
+        yield f"{name} commits the mark {mark.state!r}", following
+    elif worker.step == "finished":
+        yield _green(scenario, world, index)
+
+
+def _judge(scenario: Scenario, world: World, index: int, driver: Driver) -> Steps:
+    worker, name = world.workers[index], f"worker {index + 1}"
+    # A retry may have lost the state store, which the worker writes as it knows it.
+    stored = world.store or Stored(worker.number, worker.run_id)
+    is_good = not driver.duplicates and not driver.has_lost
+    if is_good:
+        result = Result(worker.run_id, offsets_of(scenario.tries[index].plan), driver.ended_at)
+        following = world._replace(store=stored._replace(result=result))
+        yield f"{name} judges the report good and stores the result", following.with_worker(index, step="judged")
+    if not is_good or "a bad verdict" in world.faults:
+        faults = tuple(fault for fault in world.faults if is_good is False or fault != "a bad verdict")
+        following = world._replace(store=stored._replace(untrusted_until=worker.number), faults=faults)
+        changes = {"step": "judged", "is_good": False}
+        yield f"{name} judges the report bad and stores that", following.with_worker(index, **changes)
+
+
+def _green(scenario: Scenario, world: World, index: int) -> tuple[str, World]:
+    worker = world.workers[index]
+    stored = world.store
+    driver = next(d for d in world.drivers if d.of_try == index and d.step == "reported")
+    result = Result(worker.run_id, offsets_of(scenario.tries[index].plan), driver.ended_at)
+    following = world._replace(
+        store=None if stored is None else stored._replace(is_green=True),
+        slots=frozenset(),
+        greens=(*world.greens, result),
+    )
+    return f"worker {index + 1} removes the slots and ends: green", following.with_worker(index, step="green")

@@ -1,0 +1,273 @@
+"""The world that the run protocol acts in: what Airflow, the workers, drivers, Spark tasks and brokers hold.
+
+One step changes it, all at once. Whoever can step may also wait: an actor that never steps again has crashed, and one
+that steps late was suspended. So each crash and each suspension is among the interleavings. A step that fails is left
+out, because an actor that fails changes nothing more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import NamedTuple
+
+from airflow_provider_kafka_spark.core import run_protocol
+from airflow_provider_kafka_spark.core.offset_range import OffsetRange
+from airflow_provider_kafka_spark.core.pieces import Piece, cut
+from airflow_provider_kafka_spark.core.run_protocol import Claimant, Decision, Mark
+
+#: The offsets that a plan gives to each of its pieces.
+Plan = tuple[tuple[int, ...], ...]
+ONE_PIECE: Plan = ((0, 1),)
+TWO_PIECES: Plan = ((0, 1), (2, 3))
+THE_SAME_IN_ONE: Plan = ((0, 1, 2, 3),)
+
+OLDER_MARK = "an older mark comes back"
+EXACTLY_ONCE, AT_LEAST_ONCE = "exactly_once", "at_least_once"
+
+
+@dataclass(frozen=True, slots=True)
+class Try:
+    """One try of the Airflow task: what it is asked for.
+
+    :param kind: "first", "retry" or "clear".
+    :param changes_run: the transformation is another one, so that earlier deliveries do not count.
+    :param may_mark: whether an at-least-once job may write the mark.
+    """
+
+    plan: Plan = ONE_PIECE
+    kind: str = "retry"
+    delivery: str = EXACTLY_ONCE
+    changes_run: bool = False
+    may_mark: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The rules of the protocol. The tests of old rules replace single ones."""
+
+    decide: Callable[[Mark | None, Claimant], Decision] = run_protocol.decide
+    with_slots: Callable[[Decision, Collection[str], Mapping[str, int]], Decision] = run_protocol.with_slots
+    fences: Callable[[Mark | None, Claimant], bool] = run_protocol.fences
+    claiming: Callable[[Mark | None, Claimant, Decision], Mark] = run_protocol.claiming
+    is_owner: Callable[[Mark | None, int, str], bool] = run_protocol.is_owner
+    judged: Callable[..., Mark] = run_protocol.judged
+    next_number: Callable[[int, Mark | None], int] = run_protocol.next_number
+    latest: Callable[[Iterable[Mark]], Mark | None] = run_protocol.latest
+    may_have_delivered: Callable[[bool, int, int], bool] = run_protocol.may_have_delivered
+    piece_name: Callable[[str], str] = str
+    #: Whether a mark is only written by the producer that was the last to open the owner's transactional id.
+    compares_epochs: bool = True
+    #: Whether a claim ends the tasks of all plans, or only those with the names of its own pieces.
+    fences_all: bool = True
+    marks_before_fencing: bool = True
+    #: Whether a mark is committed at each place that has one, or only for the first of the driver's own topics.
+    marks_every_place: bool = True
+    #: Whether a task looks for the mark again when it has fenced and loaded.
+    looks_again: bool = True
+    requires_slot: bool = True
+    compares_ids: bool = True
+    checks_ids_at_end: bool = True
+    #: Whether records have the provenance header, by which they are found in the target.
+    reads_back: bool = True
+    #: Whether an earlier driver has ended before a try that delivers at least once, or follows one.
+    ends_before_at_least_once: bool = True
+    #: Whether the driver finishes the run, and not the worker.
+    driver_finishes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """What may happen.
+
+    :param tries: of the Airflow task, one after the other; a driver of an earlier one may live on.
+    :param faults: each happens once, at any moment, or never.
+    :param attempts: how many attempts Spark may start of each piece, in each driver; the earlier ones may live on.
+    :param drivers: how many drivers the cluster manager may start for one submission.
+    :param workers_live_on: whether the process of an earlier try may live on too.
+    :param awaits_verdict: whether a try follows only when the one before has judged its report.
+    :param rules: of the protocol.
+    """
+
+    tries: tuple[Try, ...]
+    faults: tuple[str, ...] = ()
+    attempts: int = 1
+    drivers: int = 1
+    workers_live_on: bool = False
+    awaits_verdict: bool = False
+    rules: Rules = field(default_factory=Rules)
+
+
+class Result(NamedTuple):
+    """What a green task promises. The target's incarnation is that of the driver's last look at it."""
+
+    run_id: str
+    offsets: tuple[int, ...]
+    incarnation: int
+
+
+class Stored(NamedTuple):
+    """The task state store."""
+
+    number: int
+    run_id: str
+    untrusted_until: int = 0
+    result: Result | None = None
+    is_green: bool = False
+
+
+class Worker(NamedTuple):
+    """The process of one try."""
+
+    step: str
+    number: int = 0
+    run_id: str = ""
+    epoch: int = 0
+    is_good: bool = True
+
+
+class Driver(NamedTuple):
+    """One driver; its token is its name."""
+
+    token: str
+    of_try: int
+    claimant: Claimant
+    step: str = "C1"
+    incarnation: int = 0
+    epoch: int = 0
+    decision: Decision | None = None
+    seen: Mark | None = None
+    key: str = ""
+    pieces: Plan = ()
+    slots: tuple[int, ...] = ()
+    duplicates: int = 0
+    attempts: tuple[int, ...] = ()
+    done: tuple[int, ...] = ()
+    has_lost: bool = False
+    is_late: bool = False
+    ended_at: int = 0
+
+    @property
+    def is_claiming(self) -> bool:
+        """Whether it can still be fenced by another that claims. One that only counts commits nothing more."""
+        counts = self.step == "C5" and self.decision is Decision.DELIVERED
+        return bool(self.epoch) and self.step[0] == "C" and not counts
+
+
+class Task(NamedTuple):
+    """One attempt of a Spark task."""
+
+    driver: int
+    piece: int
+    attempt: int
+    step: str = "T2"
+    epoch: int = 0
+    position: int = 0
+    #: Of the open transaction's records.
+    incarnation: int = 0
+
+
+class World(NamedTuple):
+    """All of it. The mark and the slots are offsets that are committed for a partition of the target."""
+
+    store: Stored | None = None
+    workers: tuple[Worker, ...] = ()
+    drivers: tuple[Driver, ...] = ()
+    tasks: frozenset[Task] = frozenset()
+    greens: tuple[Result, ...] = ()
+    faults: tuple[str, ...] = ()
+    incarnation: int = 0
+    #: Offsets that the target has, by run.
+    records: tuple[tuple[str, int], ...] = ()
+    mark: Mark | None = None
+    #: The mark of the submission before, where it was committed for another topic, which may outlive this one's.
+    older_mark: Mark | None = None
+    slots: frozenset[tuple[str, str, int]] = frozenset()
+    owner_epoch: int = 0
+    epochs: frozenset[tuple[str, int]] = frozenset()
+
+    def with_owner_opened(self, rules: Rules) -> World:
+        """Somebody opens the owner's transactional id: a driver within its claim is fenced, so it does nothing more."""
+        fenced = (driver._replace(step="dead") if driver.is_claiming else driver for driver in self.drivers)
+        drivers = tuple(fenced) if rules.compares_epochs else self.drivers
+        return self._replace(owner_epoch=self.owner_epoch + 1, drivers=drivers)
+
+    def with_worker(self, index: int, **changes: object) -> World:
+        return self._replace(workers=_changed(self.workers, index, changes))
+
+    def with_driver(self, index: int, **changes: object) -> World:
+        return self._replace(drivers=_changed(self.drivers, index, changes))
+
+    def with_task(self, task: Task, following: Task | None) -> World:
+        return self._replace(tasks=self.tasks - {task} | ({following} if following is not None else set()))
+
+    def with_mark(self, mark: Mark, rules: Rules) -> World:
+        is_older = self.mark is not None and self.mark.token != mark.token
+        older_mark = self.mark if is_older and not rules.marks_every_place else self.older_mark
+        return self._replace(mark=mark, older_mark=older_mark)
+
+    def with_slots(self, key: str, positions: Mapping[str, int]) -> World:
+        kept = {slot for slot in self.slots if slot[0] != key or slot[1] not in positions}
+        return self._replace(slots=frozenset(kept | {(key, name, at) for name, at in positions.items()}))
+
+    def slots_of(self, key: str) -> dict[str, int]:
+        return {name: position for of_key, name, position in self.slots if of_key == key}
+
+    def epoch_of(self, transactional_id: str) -> int:
+        return dict(self.epochs).get(transactional_id, 0)
+
+    def with_epochs(self, transactional_ids: Iterable[str]) -> World:
+        """Each of these producers is fenced."""
+        epochs = dict(self.epochs)
+        for transactional_id in transactional_ids:
+            epochs[transactional_id] = epochs.get(transactional_id, 0) + 1
+        return self._replace(epochs=frozenset(epochs.items()))
+
+    def with_record(self, run_id: str, offset: int) -> World:
+        return self._replace(records=tuple(sorted((*self.records, (run_id, offset)))))
+
+
+def _changed(actors: tuple[NamedTuple, ...], index: int, changes: Mapping[str, object]) -> tuple[NamedTuple, ...]:
+    return (*actors[:index], actors[index]._replace(**changes), *actors[index + 1 :])
+
+
+@cache
+def pieces_of(plan: Plan) -> tuple[Piece, ...]:
+    """The package's own pieces: a range for each run of offsets that follow each other."""
+    tasks = []
+    for offsets in plan:
+        starts = [at for at in offsets if at - 1 not in offsets]
+        ends = [at + 1 for at in offsets if at + 1 not in offsets]
+        tasks.append([OffsetRange("orders", 0, *bounds) for bounds in zip(starts, ends, strict=True)])
+    return cut({r: 0 for spans in tasks for r in spans}, tasks, {})
+
+
+@cache
+def key_of(run_id: str, delivery: str, incarnation: int, plan: Plan) -> str:
+    parts = {"run_id": run_id, "delivery": delivery}
+    return run_protocol.delivery_key(parts, {"copy": str(incarnation)}, pieces_of(plan))
+
+
+@cache
+def names_of(plan: Plan, piece_name: Callable[[str], str]) -> tuple[str, ...]:
+    return tuple(piece_name(piece.name) for piece in pieces_of(plan))
+
+
+def offsets_of(plan: Plan) -> tuple[int, ...]:
+    return tuple(sorted(offset for piece in plan for offset in piece))
+
+
+def broken_promise(world: World) -> str | None:
+    """Whether a green task promises what is not so.
+
+    A target that is recreated after the driver's last look at it is no fault of the copy.
+    """
+    for run_id, offsets, incarnation in world.greens:
+        if incarnation != world.incarnation:
+            continue
+        for offset in offsets:
+            copies = world.records.count((run_id, offset))
+            if copies != 1:
+                return f"the task is green, and the target has {copies} copies of offset {offset} of run {run_id}"
+    return None
