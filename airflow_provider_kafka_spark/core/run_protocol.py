@@ -91,8 +91,8 @@ class Claimant:
     may_have_delivered: bool
     untrusted_until: int = 0
 
-    def mark(self, state: MarkState) -> Mark:
-        return Mark(self.number, self.token, self.run_id, self.key, state.value)
+    def mark(self, state: MarkState, groups: int = 0, width: int = 1, duplicates: int = 0) -> Mark:
+        return Mark(self.number, self.token, self.run_id, self.key, state.value, groups, width, duplicates)
 
 
 class Decision(enum.Enum):

@@ -46,7 +46,7 @@ class KafkaAdmin:
 
         :param within_ms: how long brokers may take to answer.
         """
-        return set(self._get(self._client.listTopics().names(), within_ms)) & set(topics)
+        return set(self._get(self._client.listTopics().names(), within_ms)) & set(topics) if topics else set()
 
     def partition_counts(self, topics: Sequence[str]) -> dict[str, int]:
         """Number of partitions of each topic that exists."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import ceil
 from uuid import uuid4
 
@@ -29,6 +29,7 @@ from airflow_provider_kafka_spark.core.run_protocol import (
     delivery_key,
     fences,
     latest,
+    may_have_delivered,
     with_slots,
 )
 from airflow_provider_kafka_spark.jobs.kafka_admin import (
@@ -87,7 +88,7 @@ class RunOwnership:
         self._producer = producer
         #: As it was before the claim.
         self._earlier: Mark | None = None
-        #: Topics for whose first partition this driver has committed its mark, or is going to.
+        #: Topics for whose first partition the mark is committed: a target, and those that have an earlier one.
         self._marked: list[str] = []
         self._committed: dict[str, CommittedOffset] = {}
 
@@ -114,16 +115,14 @@ class RunOwnership:
         :raises RunTakenOverError: if a later submission has the run.
         """
         self._request, self.run_id, self.duplicates = request, request.run_id, 0
-        self._marked = [targets[0], *(topic for topic in self._marked if topic != targets[0])]
         if self._producer is None:
-            return self._claim_plainly(pieces, target_ids)
-        mark = self._read_mark()
+            return self._claim_plainly(pieces, targets[0], target_ids)
+        mark = self._read_mark(targets[0])
         claimant = self._claimant(pieces, target_ids)
         decision = decide(mark, claimant)
         if fences(mark, claimant):
             self._write_mark(claiming(mark, claimant, decision))
-            ids = {f"{self.id_prefix}{piece.name}" for piece in pieces}
-            self.admin.fence(sorted(ids.union(self.admin.transactional_ids(self.id_prefix or ""))), self._timeout_ms)
+            self._fence(pieces)
         if request.goes_on and not request.is_retry:
             # Nobody has written anything of this batch.
             return Decision.BEGIN
@@ -161,7 +160,7 @@ class RunOwnership:
             if decision is Decision.CONTINUE:
                 committed = self._committed.get(piece.name, committed)
             progress[slot.group][slot.topic, slot.partition] = committed
-        mark = replace(claimant.mark(MarkState.OPEN), groups=len(self.groups), width=width, duplicates=self.duplicates)
+        mark = claimant.mark(MarkState.OPEN, len(self.groups), width, self.duplicates)
         *earlier, last = _in_parts(self.groups) or [()]
         for groups in earlier:
             self._producer.commit({group: progress[group] for group in groups})
@@ -172,12 +171,12 @@ class RunOwnership:
                 self.admin.remove_groups([f"{self._slots(before.key, 1).prefix}{i}" for i in range(before.groups)])
         return places
 
-    def _claim_plainly(self, pieces: Sequence[Piece], target_ids: Mapping[str, str]) -> Decision:
+    def _claim_plainly(self, pieces: Sequence[Piece], target: str, target_ids: Mapping[str, str]) -> Decision:
         """As :meth:`claim` without transactions: tasks of an earlier driver stop at their next look at the mark."""
         from py4j.protocol import Py4JJavaError
 
         try:
-            mark = self._read_mark()
+            mark = self._read_mark(target)
             claimant = self._claimant(pieces, target_ids)
             decide(mark, claimant)
             self._write_mark(claimant.mark(MarkState.OPENING))
@@ -185,6 +184,9 @@ class RunOwnership:
             if "AuthorizationException" not in str(error.java_exception):
                 raise
             self.has_mark = False
+        # A login that may not do it has written no transaction either.
+        with suppress(Py4JJavaError):
+            self._fence(pieces)
         # There is no progress to go on from.
         return Decision.READ_BACK if self._request.is_retry else Decision.BEGIN
 
@@ -194,7 +196,9 @@ class RunOwnership:
         lasts = request.goes_on and not is_part
         parts = {**request.delivery_parts, "run_id": self.run_id, "delivery": request.delivery}
         key = delivery_key(parts, target_ids, None if lasts else pieces)
-        return Claimant(request.submission, self._token, self.run_id, key, request.is_retry, request.untrusted_until)
+        # The number is the worker's clock.
+        may_be = may_have_delivered(request.is_retry, request.submission, int(time.time() * 1000))
+        return Claimant(request.submission, self._token, self.run_id, key, may_be, request.untrusted_until)
 
     def _slots(self, key: str, width: int) -> _Slots:
         return _Slots(f"{run_prefix(self._request.instance)}{key}-", self._marked[0], width)
@@ -219,9 +223,20 @@ class RunOwnership:
     def _timeout_ms(self) -> int:
         return int(self._request.sink_options.get(TIMEOUT_OPTION, TRANSACTION_TIMEOUT_MS))
 
-    def _read_mark(self) -> Mark | None:
-        """The run's mark; an earlier try may have had other targets, and left it there."""
+    def _fence(self, pieces: Sequence[Piece]) -> None:
+        """End every earlier task of the run, whatever its plan."""
+        prefix = f"{run_prefix(self._request.instance)}task-"
+        ids = {f"{prefix}{piece.name}" for piece in pieces}.union(self.admin.transactional_ids(prefix))
+        self.admin.fence(sorted(ids), self._timeout_ms)
+
+    def _read_mark(self, target: str) -> Mark | None:
+        """The run's mark; an earlier try may have had other targets, and left it there.
+
+        It is then written there too: otherwise it would count again, if the topic of the newer one is deleted.
+        """
         committed = self.admin.committed([self._group]).get(self._group, {})
+        earlier = self.admin.existing([topic for topic, _ in committed if topic != target])
+        self._marked = [target, *sorted(earlier)]
         mark = self._earlier = latest(Mark.from_json(offset.metadata) for offset in committed.values())
         if mark is not None and self._request.adopts_run:
             self.run_id = mark.run_id

@@ -173,7 +173,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
                     warnings = self._recount_gaps(source, report, rules)
                 except KafkaSparkError:
                     store.distrusted()
-                    judge_run(sink, stream_id, report.target_topics, submission, proved=False)
+                    judge_run(sink, request, report.run_id, report.target_topics, proved=False)
                     raise
             else:
                 self.log.info("No new records: the stream is at the end of every partition; Spark is not started.")

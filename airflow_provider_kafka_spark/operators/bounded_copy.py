@@ -115,15 +115,15 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
                     context, sink, logins, submitted, plan, transform, rules, is_retry=state.has_submitted
                 )
                 report = spark.run(request, "batch", on_event, logins)
-            targets = report.target_topics
+            judged = request, report.run_id, report.target_topics
             try:
                 result = self._verified(source, report, plan, transform, rules, submitted)
             except KafkaSparkError:
                 store.distrusted(submitted)
-                judge_run(sink, request.instance, targets, request.submission, proved=False)
+                judge_run(sink, *judged, proved=False)
                 raise
-            judge_run(sink, request.instance, targets, request.submission, proved=True)
             store.finished(submitted, result)
+            judge_run(sink, *judged, proved=True)
             remove_progress(sink, report.progress_groups)
         return self._done(context, result)
 

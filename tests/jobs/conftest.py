@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any
@@ -18,7 +19,7 @@ from tests.in_process_jobs import in_process_spark as in_process_spark
 
 Copy = Callable[..., JobReport]
 #: Numbers of submissions only grow.
-_numbers = count(1)
+_numbers = count(int(time.time() * 1000))
 
 
 @pytest.fixture

@@ -140,7 +140,7 @@ def _commit(scenario: Scenario, world: World, index: int) -> Steps:
         yield f"{driver.token} C6: commits the first slots", following.with_driver(index, step="C6 mark")
         return
     claimant = replace(driver.claimant, key=driver.key)
-    mark = claimant.mark(MarkState.OPEN, len(positions), driver.duplicates)
+    mark = claimant.mark(MarkState.OPEN, len(positions), duplicates=driver.duplicates)
     following = world.with_slots(driver.key, dict(positions[-1:])).with_mark(mark, scenario.rules)
     yield f"{driver.token} C6: commits the last slot and the mark 'open'", following.with_driver(index, step="writes")
 

@@ -52,7 +52,7 @@ def begin_try(scenario: Scenario, world: World) -> Steps:
 def _submitted(scenario: Scenario, world: World, asked: Try, index: int) -> tuple[str, World]:
     run_id, may_have_delivered = _run(world, asked, index)
     stored = world.store
-    number = scenario.rules.next_number(0 if stored is None else stored.number, world.mark)
+    number = scenario.rules.next_number(0 if stored is None else stored.number, len(world.workers) + 1)
     untrusted_until = 0 if stored is None else stored.untrusted_until
     is_at_least_once = any(t.delivery == AT_LEAST_ONCE for t in scenario.tries[: index + 1])
     if is_at_least_once and scenario.rules.ends_before_at_least_once:
@@ -94,14 +94,10 @@ def worker_steps(scenario: Scenario, world: World, index: int) -> Steps:
             if driver.of_try == index and driver.step == "reported":
                 yield from _judge(scenario, world, index, driver)
     elif worker.step == "judged":
-        opened = world.with_owner_opened(scenario.rules)
-        following = opened.with_worker(index, step="claimed", epoch=opened.owner_epoch)
-        yield f"{name} opens the owner's transactional id", following
-    elif worker.step == "claimed":
-        if worker.epoch != world.owner_epoch and scenario.rules.compares_epochs:
-            return
+        yield f"{name} reads the mark", world.with_worker(index, step="read", seen=world.mark)
+    elif worker.step == "read":
         try:
-            mark = scenario.rules.judged(world.mark, worker.number, worker.run_id, proved=worker.is_good)
+            mark = scenario.rules.judged(worker.seen, worker.number, worker.run_id, proved=worker.is_good)
         except RunTakenOverError:
             return
         step = "finished" if worker.is_good else "ended"

@@ -53,7 +53,7 @@ class Rules:
     claiming: Callable[[Mark | None, Claimant, Decision], Mark] = run_protocol.claiming
     is_owner: Callable[[Mark | None, int, str], bool] = run_protocol.is_owner
     judged: Callable[..., Mark] = run_protocol.judged
-    next_number: Callable[[int, Mark | None], int] = run_protocol.next_number
+    next_number: Callable[[int, int], int] = run_protocol.next_number
     latest: Callable[[Iterable[Mark]], Mark | None] = run_protocol.latest
     may_have_delivered: Callable[[bool, int, int], bool] = run_protocol.may_have_delivered
     piece_name: Callable[[str], str] = str
@@ -123,7 +123,7 @@ class Worker(NamedTuple):
     step: str
     number: int = 0
     run_id: str = ""
-    epoch: int = 0
+    seen: Mark | None = None
     is_good: bool = True
 
 
