@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -110,6 +112,8 @@ def submit(spark: SparkJobHook, logins: JobCredentials, topic: str) -> JobReport
     spans = plan_spans(ranges)
     request = JobRequest(
         run_id=uuid4().hex[:16],
+        instance=os.urandom(8).hex(),
+        submission=int(time.time() * 1000),
         plan_digest="digest",
         ranges=tuple(ranges.format()),
         spans=spans,

@@ -24,6 +24,8 @@ _SECRET = "hunter2"
 
 _REQUEST = JobRequest(
     run_id="0123456789abcdef",
+    instance="instance",
+    submission=1,
     plan_digest="fedcba9876543210",
     ranges=("orders:0:0:10", "orders:1:5:9"),
     spans=(OffsetRange("orders", 0, 0, 10), OffsetRange("orders", 1, 5, 9)),
@@ -359,7 +361,7 @@ def test_an_unreadable_request_gives_away_no_secret(text: str) -> None:
 
 def test_what_is_left_out_is_the_safe_choice() -> None:
     """A request that says no more than it must loses nothing, keeps the order, and is a first try."""
-    request = JobRequest("r", "d", (), (), Transform(), {}, {}, "report.json")
+    request = JobRequest("r", "i", 1, "d", (), (), Transform(), {}, {}, "report.json")
 
     assert request.fail_on_data_loss
     assert request.preserve_order

@@ -38,6 +38,8 @@ def request_for(broker: KafkaBroker, ranges: list[str], target: str, **changes: 
     login = {"kafka.bootstrap.servers": broker.bootstrap_servers}
     request = JobRequest(
         run_id=os.urandom(8).hex(),
+        instance=os.urandom(8).hex(),
+        submission=int(time.time() * 1000),
         plan_digest="plan",
         ranges=tuple(parsed.format()),
         spans=spans,

@@ -31,6 +31,8 @@ from tests.driver_program import Driver
 
 REQUEST = JobRequest(
     run_id="0123456789abcdef",
+    instance="instance",
+    submission=1,
     plan_digest="digest",
     ranges=(),
     spans=(),

@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -73,6 +74,8 @@ def test_spark_obtains_tokens_for_two_clusters_and_copies_on_them(
     spans = plan_spans(ranges)
     request = JobRequest(
         run_id="0123456789abcdef",
+        instance=os.urandom(8).hex(),
+        submission=int(time.time() * 1000),
         plan_digest="digest",
         ranges=tuple(ranges.format()),
         spans=spans,

@@ -28,6 +28,8 @@ from airflow_provider_kafka_spark.submission.job_files import (
 
 REQUEST = JobRequest(
     run_id="0123456789abcdef",
+    instance="instance",
+    submission=1,
     plan_digest="digest",
     ranges=(),
     spans=(),

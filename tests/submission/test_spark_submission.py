@@ -88,6 +88,8 @@ def submit(
 ) -> Submitted:
     request = JobRequest(
         run_id="0123456789abcdef",
+        instance="instance",
+        submission=1,
         plan_digest="digest",
         ranges=(),
         spans=(),

@@ -212,6 +212,8 @@ def request(
     order = StreamRequest("id", planned, {}, "{}", "file:/c", "", -1, "file:/lock", "task")
     return JobRequest(
         run_id="run",
+        instance="instance",
+        submission=1,
         plan_digest="digest",
         ranges=() if stream else planned,
         spans=(),
