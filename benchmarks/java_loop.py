@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_kafka_spark.core.protocol import JobRequest
 from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER
-from airflow_provider_kafka_spark.jobs.record_writer import compile_java
+from airflow_provider_kafka_spark.jobs.janino import compile_java, java_sources
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -20,8 +19,7 @@ _PREFIX = "kafka."
 def compiled(spark: SparkSession) -> Any:
     """The loop, compiled by Spark's own compiler, as the writer is."""
     jvm: Any = spark.sparkContext._jvm
-    source = files(__package__).joinpath("JavaLoop.java").read_text(encoding="utf-8")
-    constructor = compile_java(spark.sparkContext._jvm, source).getClassLoader().loadClass(_CLASS).getConstructors()[0]
+    constructor = compile_java(jvm, java_sources("benchmarks")).loader.loadClass(_CLASS).getConstructors()[0]
     return constructor.newInstance(spark.sparkContext._gateway.new_array(jvm.java.lang.Object, 0))  # type: ignore[union-attr]
 
 

@@ -10,6 +10,7 @@
     │   ├── ExpressionError          an SQL expression does not compile, is not permitted or fails on data
     │   ├── ConnectionConfigError    a connection is missing, incomplete or cannot be translated
     │   └── TargetError              the target cannot take the records: missing, too small, or also read
+    │       └── TargetRecreatedError   a target was deleted or recreated while the job ran                 (retriable)
     ├── PlanError                    the broker does not hold what the plan asks for
     │   ├── UnknownTopicError        a topic or partition does not exist
     │   ├── DataLossError            requested records are no longer available
@@ -44,6 +45,9 @@
     │   ├── RunTakenOverError        a later try of the same run writes now                           (retriable)
     │   ├── JobTokenEndedError       the job's delegation token ended while it ran                    (retriable)
     │   ├── EarlierJobUnknownError   it is unknown whether an earlier try's job still runs            (retriable)
+    │   ├── ProgressUnknownError     the committed progress of a Spark task is gone                   (retriable)
+    │   ├── TransactionEndedError    the brokers ended a transaction of the job                       (retriable)
+    │   ├── SourceStalledError       the source gave no records for too long                          (retriable)
     │   └── JobKilledError           the task was killed, and the job with it                         (retriable)
     ├── ProtocolError                a request, report or stored state is not of a form that is read
     └── LocalServiceError            a broker or cluster for tests and demos did not start or stop
@@ -112,6 +116,15 @@ class TargetError(InvalidInputError):
 
     Create or change the target topic, or leave out the record that the message names. Then clear the task.
     """
+
+
+class TargetRecreatedError(TargetError):
+    """A target was deleted, or deleted and recreated, while the job ran: what went to the earlier topic is lost.
+
+    Create the topic if it does not exist. A retry writes all records to the new one.
+    """
+
+    retriable = True
 
 
 class PlanError(KafkaSparkError):
@@ -373,6 +386,33 @@ class RunTakenOverError(JobError):
     """A later try of the same run writes now. This one was fenced and writes nothing more.
 
     Nothing: the later try finishes the run.
+    """
+
+    retriable = True
+
+
+class ProgressUnknownError(JobError):
+    """The committed progress of a Spark task is gone, so it is unknown what it has delivered. Nothing was written.
+
+    Nothing: a retry reads the target back.
+    """
+
+    retriable = True
+
+
+class TransactionEndedError(JobError):
+    """The brokers ended a transaction of the job: it was open for too long, or another attempt of its task took over.
+
+    Nothing, if it is rare. Else raise ``kafka.transaction.timeout.ms`` in ``sink_options``.
+    """
+
+    retriable = True
+
+
+class SourceStalledError(JobError):
+    """The source gave no records for longer than ``kafkaConsumer.pollTimeoutMs``. What was committed stays.
+
+    Check the brokers of the source, or raise ``kafkaConsumer.pollTimeoutMs`` in ``source_options``.
     """
 
     retriable = True

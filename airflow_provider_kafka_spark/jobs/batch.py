@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError, TargetError
+from airflow_provider_kafka_spark.core.handoff.writer_messages import Slot
 from airflow_provider_kafka_spark.core.kept_timestamps import check_timestamp_type
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE
@@ -24,7 +25,7 @@ from airflow_provider_kafka_spark.jobs.driver import run_job
 from airflow_provider_kafka_spark.jobs.kafka_admin import KafkaAdmin, kafka_admin, login_options
 from airflow_provider_kafka_spark.jobs.kafka_source import Source, open_source, read_from, read_since
 from airflow_provider_kafka_spark.jobs.progress import OverallProgress, ProgressLog
-from airflow_provider_kafka_spark.jobs.record_writer import ReadCounter, WriteResult, merged
+from airflow_provider_kafka_spark.jobs.record_writer import TaskMonitor, WriteResult, merged
 from airflow_provider_kafka_spark.jobs.run_ownership import Claim, claim_run, wait_for_open_transactions
 from airflow_provider_kafka_spark.jobs.spark_application import SparkApplication
 from airflow_provider_kafka_spark.jobs.targets import find_targets
@@ -64,14 +65,16 @@ def copy(spark: SparkApplication, request: JobRequest, overall: OverallProgress 
                 check_timestamp_type(name, config)
         claim = claim_run(admin, request, targets) if request.delivery == EXACTLY_ONCE else None
         source, delivered, warnings = _prepare(spark, request, planned, targets, configs, admin, claim)
-        result, failed = WriteResult(), 0
+        result, failed, slots = WriteResult(), 0, dict[str, Slot]()
         if source is not None:
             with _naming_deleted_targets(admin, targets):
-                result, failed = _write(spark, request, source, configs, claim, overall)
+                slots = {} if claim is None or claim.is_finished else claim.slots(admin, source.pieces)
+                result, failed = _write(spark, request, source, configs, claim, slots, overall)
         if claim is not None and not request.progress_lasts:
             claim.finish(admin)
+        progress_groups = tuple(sorted(slot.group for slot in slots.values()))
         written_to = result.targets
-        if delivered.ranges or any(result.unknown_targets):
+        if delivered.ranges or result.has_unknown_targets:
             written_to = [*written_to, *_since_first_try(request, admin.end_offsets(targets))]
     duplicates = delivered.duplicates
     if failed and claim is not None:
@@ -89,7 +92,7 @@ def copy(spark: SparkApplication, request: JobRequest, overall: OverallProgress 
                 r,
                 records_read=result.read[i] + before[i],
                 records_written=result.written[i] + before[i],
-                records_skipped=result.skipped[i],
+                records_skipped=result.filtered[i],
             )
             for i, r in enumerate(planned)
         ),
@@ -98,10 +101,10 @@ def copy(spark: SparkApplication, request: JobRequest, overall: OverallProgress 
         spark_version=spark.sparkContext.version,
         seconds=time.monotonic() - started,
         target_ranges=merged(written_to),
-        delivered_before=before.total() + result.before.total(),
+        delivered_before=before.total() + result.already_committed.total(),
         duplicates=duplicates,
         failed_tasks=failed,
-        progress_groups=tuple(sorted(result.groups)),
+        progress_groups=progress_groups,
         ui_url=spark.sparkContext.uiWebUrl,
         warnings=warnings,
     )
@@ -125,7 +128,7 @@ def _prepare(
         return source, Delivered(), source.warnings
     if claim is not None:
         # Nothing may arrive after the target was read.
-        claim.fence(admin, source.task_names)
+        claim.fence(admin, [piece.name for piece in source.pieces])
     if not request.transform.provenance_headers:
         return source, Delivered(), source.warnings
     compacted = [name for name, config in configs.items() if "compact" in config["cleanup.policy"]]
@@ -197,7 +200,15 @@ def _open(
     spans: Sequence[OffsetRange],
 ) -> Source:
     options = {**request.source_options, "failOnDataLoss": str(request.fail_on_data_loss).lower()}
-    return open_source(spark, ranges, spans, options, request.source_ids, preserve_order=request.preserve_order)
+    return open_source(
+        spark,
+        ranges,
+        spans,
+        options,
+        request.source_ids,
+        preserve_order=request.preserve_order,
+        goes_on=request.progress_lasts,
+    )
 
 
 def _kept_records(spark: SparkApplication, request: JobRequest, planned: OffsetRanges) -> DataFrame:
@@ -211,6 +222,7 @@ def _write(
     source: Source,
     configs: Mapping[str, Mapping[str, str]],
     claim: Claim | None,
+    slots: Mapping[str, Slot],
     overall: OverallProgress | None,
 ) -> tuple[WriteResult, int]:
     """Write all records of a source.
@@ -220,10 +232,10 @@ def _write(
     group = f"copy-{uuid4()}"
     spark.sparkContext.setJobGroup(group, f"Copy of run {request.run_id}")
     with (
-        ReadCounter(spark.sparkContext) as counter,
-        ProgressLog(counter, source.offsets, request.progress_seconds, request.event_token, overall),
+        TaskMonitor(spark.sparkContext, group) as monitor,
+        ProgressLog(monitor, source.offsets, request.progress_seconds, request.event_token, overall),
     ):
-        result = write_records(spark, request, source, configs, claim, counter)
+        result = write_records(spark, request, source, configs, claim, slots, monitor)
     return result, _failed_tasks(spark, group)
 
 

@@ -89,13 +89,13 @@ class KafkaAdmin:
         found = self._get(self._client.listConsumerGroupOffsets(group).partitionsToOffsetAndMetadata())
         return next((str(offset.metadata()) for offset in found.values() if offset is not None), None)
 
-    def set_mark(self, group: str, topic: str, text: str) -> None:
+    def set_mark(self, group: str, topic: str, text: str, offset: int = 0) -> None:
         """Commit a text for a group; a committed offset needs a partition that exists on the cluster.
 
         :param topic: any topic of the cluster; the offset is that of its partition 0.
         """
         kafka, offsets = self._jvm.org.apache.kafka, self._jvm.java.util.HashMap()
-        mark = kafka.clients.consumer.OffsetAndMetadata(0, text)
+        mark = kafka.clients.consumer.OffsetAndMetadata(offset, text)
         # Earlier tries may have had other targets, and look for the mark there.
         for partition in self._get(self._client.listConsumerGroupOffsets(group).partitionsToOffsetAndMetadata()):
             offsets.put(partition, mark)

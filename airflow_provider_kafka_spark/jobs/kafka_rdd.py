@@ -13,26 +13,48 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange
-from airflow_provider_kafka_spark.jobs.record_writer import pass_record
+from airflow_provider_kafka_spark.core.run_identity import TRANSACTION_TIMEOUT_MS
+from airflow_provider_kafka_spark.jobs.record_writer import record_handoff
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from airflow_provider_kafka_spark.jobs.spark_application import HasContext
 
+_POLL_TIMEOUT = "kafkaConsumer.pollTimeoutMs"
 _DEFAULT_POLL_TIMEOUT_MS = 120_000
+#: What the consumer waits for any other answer, such as that about the offsets of a partition.
+_API_TIMEOUT, _DEFAULT_API_TIMEOUT_MS = "default.api.timeout.ms", 60_000
+_MIN_POLL_TIMEOUT_MS = 1_000
 
 
-def read_tasks(spark: HasContext, tasks: Sequence[Sequence[OffsetRange]], options: Mapping[str, str]) -> Any:
+def poll_timeout_ms(options: Mapping[str, str]) -> int:
+    """How long the source may give nothing, in ms.
+
+    :param options: of the source.
+    """
+    return int(options.get(_POLL_TIMEOUT, _DEFAULT_POLL_TIMEOUT_MS))
+
+
+def read_tasks(
+    spark: HasContext,
+    tasks: Sequence[Sequence[OffsetRange]],
+    options: Mapping[str, str],
+    transaction_timeout_ms: int = TRANSACTION_TIMEOUT_MS,
+) -> Any:
     """A ``JavaRDD`` of ``ConsumerRecord``, one Spark partition per task, or None if this Spark has no such RDD.
+
+    One wait for records is short: the writer commits what is open before it waits again.
 
     :param tasks: the spans of each task, which it reads one after the other.
     :param options: of the source, without the offsets.
+    :param transaction_timeout_ms: of the transactions that are open meanwhile.
     """
     from py4j.protocol import Py4JError
 
     try:
-        return _read(spark, tasks, options)
+        wait_ms = max(_MIN_POLL_TIMEOUT_MS, transaction_timeout_ms // 4)
+        return _read(spark, tasks, options, min(poll_timeout_ms(options), wait_ms))
     # TypeError: py4j's answer where a name is a package, that is, where the class is absent.
     except (Py4JError, TypeError, AttributeError) as error:
         sys.stderr.write(
@@ -56,7 +78,7 @@ def as_rows(spark: SparkSession, records: Any, *, headers: bool = True, beside_r
     converter = kafka010.KafkaRecordToRowConverter()
     to_row = converter.toInternalRowWithHeaders() if headers else converter.toInternalRowWithoutHeaders()
     if beside_records:
-        rows = records.map(pass_record(spark.sparkContext, to_row)).rdd()
+        rows = records.map(record_handoff(spark.sparkContext, to_row)).rdd()
     else:
         row_class = jvm.java.lang.Class.forName("org.apache.spark.sql.catalyst.InternalRow")
         rows = records.rdd().map(to_row, jvm.scala.reflect.ClassTag.apply(row_class))
@@ -64,7 +86,7 @@ def as_rows(spark: SparkSession, records: Any, *, headers: bool = True, beside_r
     return DataFrame(session.internalCreateDataFrame(rows, schema, False), spark)
 
 
-def _read(spark: HasContext, tasks: Sequence[Sequence[OffsetRange]], options: Mapping[str, str]) -> Any:
+def _read(spark: HasContext, tasks: Sequence[Sequence[OffsetRange]], options: Mapping[str, str], wait_ms: int) -> Any:
     jvm: Any = spark.sparkContext._jvm
     context = spark.sparkContext._jsc.sc()
     kafka010 = jvm.org.apache.spark.sql.kafka010
@@ -72,16 +94,17 @@ def _read(spark: HasContext, tasks: Sequence[Sequence[OffsetRange]], options: Ma
     for name, value in options.items():
         if name.startswith("kafka."):
             params.put(name.removeprefix("kafka."), value)
+    # After a poll without records, Spark's consumer asks for the offsets of the partition.
+    params.put(_API_TIMEOUT, str(min(int(params.get(_API_TIMEOUT) or _DEFAULT_API_TIMEOUT_MS), wait_ms)))
     executor_params = kafka010.KafkaSourceProvider.kafkaParamsForExecutors(
         jvm.org.apache.spark.api.python.PythonUtils.toScalaMap(params),
         options.get("groupIdPrefix", "spark-kafka-relation") + f"-{uuid4()}-executor",
     )
-    poll_timeout_ms = int(options.get("kafkaConsumer.pollTimeoutMs", _DEFAULT_POLL_TIMEOUT_MS))
     fail_on_data_loss = options.get("failOnDataLoss", "true") == "true"
 
     def rdd_of(spans: Iterable[OffsetRange]) -> Any:
         ranges = _offset_ranges(jvm, spans)
-        return kafka010.KafkaSourceRDD(context, executor_params, ranges, poll_timeout_ms, fail_on_data_loss).toJavaRDD()
+        return kafka010.KafkaSourceRDD(context, executor_params, ranges, wait_ms, fail_on_data_loss).toJavaRDD()
 
     if all(len(task) == 1 for task in tasks):
         return rdd_of(span for task in tasks for span in task)

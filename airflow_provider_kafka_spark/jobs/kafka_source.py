@@ -6,13 +6,14 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_kafka_spark.core.handoff.writer_messages import piece_text
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange
+from airflow_provider_kafka_spark.core.pieces import Piece, cut
 from airflow_provider_kafka_spark.core.spans import tasks_of
 from airflow_provider_kafka_spark.jobs.kafka_rdd import as_rows, read_tasks
-from airflow_provider_kafka_spark.jobs.record_writer import in_range, range_table
+from airflow_provider_kafka_spark.jobs.record_writer import in_range
 from airflow_provider_kafka_spark.jobs.spark_application import SparkApplication
 
 if TYPE_CHECKING:
@@ -32,25 +33,21 @@ class Source:
     :param records: a ``JavaRDD`` of ``ConsumerRecord``, or None where this Spark has only its public reader. It may
         hold records between two ranges.
     :param public_rows: what the public reader gives, nothing between the ranges; None where there are records.
-    :param table: the ranges, as the writer reads them.
+    :param pieces: what each Spark partition holds, in their order.
     :param has_gaps: whether there may be records between two ranges.
     :param warnings: what the author should know.
     """
 
     records: Any
     public_rows: DataFrame | None
-    table: str
+    pieces: tuple[Piece, ...]
     has_gaps: bool = False
     warnings: tuple[str, ...] = ()
 
     @property
     def offsets(self) -> int:
         """How many offsets the ranges have."""
-        return sum(int(until) - int(start) for _, _, start, until, *_ in map(str.split, self.table.splitlines()))
-
-    @property
-    def task_names(self) -> list[str]:
-        return sorted({line.rpartition(" ")[2] for line in self.table.splitlines()})
+        return sum(piece.offsets for piece in self.pieces)
 
     def rows(self, spark: SparkSession, *, headers: bool = True, beside_records: bool = False) -> DataFrame:
         """The records with the columns of Spark's Kafka source, and nothing between the ranges.
@@ -60,7 +57,9 @@ class Source:
         """
         if self.public_rows is not None:
             return self.public_rows
-        wanted = self.records.filter(in_range(spark.sparkContext, self.table)) if self.has_gaps else self.records
+        wanted = self.records
+        if self.has_gaps:
+            wanted = wanted.filter(in_range(spark.sparkContext, [piece_text(piece, None) for piece in self.pieces]))
         return as_rows(spark, wanted, headers=headers, beside_records=beside_records)
 
 
@@ -72,26 +71,28 @@ def open_source(
     topic_ids: Mapping[str, str],
     *,
     preserve_order: bool,
+    goes_on: bool = False,
 ) -> Source:
     """The records of ranges; nothing is read yet.
 
-    Spark's own Kafka RDD takes any number of spans of a partition. Without it, one load of the public reader can hold
-    one range of each partition, so the k-th range of every partition goes into layer k, and the layers are united.
+    Spark's own Kafka RDD takes any number of spans of a partition. Without it, each range is a load of the public
+    reader, and the loads are united in their order.
 
     :param ranges: at least one, each with the index of the planned range that it lies in.
     :param spans: what to read of each partition; they cover the ranges.
     :param options: of the source, without the offsets.
-    :param topic_ids: id of each topic, as far as it is known; a part of the tasks' names.
+    :param topic_ids: id of each topic, as far as it is known; a part of the pieces' names.
+    :param goes_on: whether this is a batch of a stream.
     """
     tasks = tasks_of(spans, preserve_order=preserve_order)
     records = read_tasks(spark, tasks, options)
     if records is not None:
         has_gaps = sum(span.size for span in spans) > sum(r.size for r in ranges)
-        return Source(records, None, range_table(ranges, tasks, topic_ids), has_gaps)
-    loads = [_load_layer(spark.session, layer, options) for layer in _layers(ranges)]
+        return Source(records, None, cut(ranges, tasks, topic_ids, goes_on=goes_on), has_gaps)
+    loads = [_load_range(spark.session, r, options) for r in sorted(ranges)]
     rows = reduce(lambda above, below: above.unionAll(below), loads)
-    table = range_table(ranges, [[r] for r in ranges], topic_ids)
-    return Source(None, rows, table, warnings=(_PUBLIC_READER.format(spark.sparkContext.version),))
+    warning = _PUBLIC_READER.format(spark.sparkContext.version)
+    return Source(None, rows, cut(ranges, [[r] for r in ranges], topic_ids), warnings=(warning,))
 
 
 def read_from(spark: SparkSession, starts: Mapping[str, Mapping[str, int]], options: Mapping[str, str]) -> DataFrame:
@@ -123,30 +124,13 @@ def read_since(
     return _load(spark, options, subscribe=",".join(topics), endingOffsets="latest", **start)
 
 
-def _layers(spans: Iterable[OffsetRange]) -> list[list[OffsetRange]]:
-    layers: list[list[OffsetRange]] = []
-    for _, of_partition in groupby(sorted(spans), key=lambda span: span.topic_partition):
-        for depth, span in enumerate(of_partition):
-            if depth == len(layers):
-                layers.append([])
-            layers[depth].append(span)
-    return layers
-
-
-def _load_layer(spark: SparkSession, layer: Sequence[OffsetRange], options: Mapping[str, str]) -> DataFrame:
-    assign: dict[str, list[int]] = {}
-    starts: dict[str, dict[str, int]] = {}
-    ends: dict[str, dict[str, int]] = {}
-    for span in layer:
-        assign.setdefault(span.topic, []).append(span.partition)
-        starts.setdefault(span.topic, {})[str(span.partition)] = span.from_offset
-        ends.setdefault(span.topic, {})[str(span.partition)] = span.until_offset
+def _load_range(spark: SparkSession, r: OffsetRange, options: Mapping[str, str]) -> DataFrame:
     return _load(
         spark,
         options,
-        assign=json.dumps(assign, sort_keys=True),
-        startingOffsets=json.dumps(starts, sort_keys=True),
-        endingOffsets=json.dumps(ends, sort_keys=True),
+        assign=json.dumps({r.topic: [r.partition]}),
+        startingOffsets=json.dumps({r.topic: {str(r.partition): r.from_offset}}),
+        endingOffsets=json.dumps({r.topic: {str(r.partition): r.until_offset}}),
     )
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from airflow_provider_kafka_spark.core.handoff.job_events import JobEvent, JobProgress, format_event
 
 if TYPE_CHECKING:
-    from airflow_provider_kafka_spark.jobs.record_writer import ReadCounter
+    from airflow_provider_kafka_spark.jobs.record_writer import TaskMonitor
 
 
 def emit(event: JobEvent, token: str) -> None:
@@ -39,7 +39,7 @@ class OverallProgress:
 class ProgressLog:
     """Says at a bounded rate how many records were read, inside ``with``.
 
-    :param counter: of the writer.
+    :param monitor: of the writer.
     :param planned: records to be read at most.
     :param seconds: between two lines.
     :param token: of the request, for the events.
@@ -47,9 +47,9 @@ class ProgressLog:
     """
 
     def __init__(
-        self, counter: ReadCounter, planned: int, seconds: float, token: str, overall: OverallProgress | None = None
+        self, monitor: TaskMonitor, planned: int, seconds: float, token: str, overall: OverallProgress | None = None
     ) -> None:
-        self._counter = counter
+        self._monitor = monitor
         self._planned = planned
         self._overall = overall or OverallProgress(0, planned)
         self._seconds = seconds
@@ -74,7 +74,7 @@ class ProgressLog:
         said = 0
         while not self._stop.wait(self._seconds):
             try:
-                records = self._counter.records
+                records = self._monitor.records
             except Exception as error:  # noqa: BLE001 - progress is a courtesy; the copy must not fail for it
                 sys.stderr.write(f"No progress can be shown: {error}\n")
                 return

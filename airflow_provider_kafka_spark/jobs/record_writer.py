@@ -1,36 +1,37 @@
-"""The writer of every job: a Java class that is compiled on the driver and runs on the executors.
+"""The writer of every job: the Java classes in the folder ``writer``, which run on the executors.
 
-Its source is ``RecordWriter.java`` beside this module. Spark ships a compiler (Janino) for its own generated code, so
-there is no build step and no binary.
+They are compiled on the driver (:mod:`janino`) and shipped with the job.
 """
 
 from __future__ import annotations
 
-import json
-import zipfile
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from airflow_provider_kafka_spark.core.errors import JarError
+from airflow_provider_kafka_spark.core.handoff.writer_messages import TaskFailure, TaskReport, WriterSettings
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, TopicPartition
+from airflow_provider_kafka_spark.jobs.janino import compile_java, java_sources
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-_SOURCE = "RecordWriter.java"
-_CLASS = "airflow_provider_kafka_spark.jobs.RecordWriter"
+    from airflow_provider_kafka_spark.jobs.janino import CompiledClasses
+
+_PACKAGE, _FOLDER = "airflow_provider_kafka_spark.jobs", "writer"
+#: How long to wait for the last events of a job that has ended.
+_EVENTS_MS = 10_000
 #: The class loader of the compiled classes, by Spark application.
 _loaders: WeakKeyDictionary[SparkContext, Any] = WeakKeyDictionary()
 #: What :func:`compile_ahead` has begun.
-_ahead: list[Future[Any]] = []
+_ahead: list[Future[CompiledClasses]] = []
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,30 +40,37 @@ class WriteResult:
 
     :param read: records read, by index of their range.
     :param written: records acknowledged, in this attempt of each Spark task and in earlier ones.
-    :param skipped: records that ``where`` or the exact window left out.
-    :param before: of the written records, those that an earlier attempt had committed.
+    :param filtered: records that ``where`` or the exact window left out.
+    :param already_committed: of the written records, those that an earlier attempt had committed.
     :param targets: where each Spark task wrote, in this attempt and in earlier ones.
-    :param groups: the consumer groups that hold the Spark tasks' progress.
-    :param unknown_targets: for each Spark task, whether it is unknown where earlier attempts wrote.
+    :param reports: of the pieces, by their names.
     """
 
     read: Counter[int] = field(default_factory=Counter)
     written: Counter[int] = field(default_factory=Counter)
-    skipped: Counter[int] = field(default_factory=Counter)
-    before: Counter[int] = field(default_factory=Counter)
+    filtered: Counter[int] = field(default_factory=Counter)
+    already_committed: Counter[int] = field(default_factory=Counter)
     targets: list[OffsetRange] = field(default_factory=list)
-    groups: list[str] = field(default_factory=list)
-    unknown_targets: list[bool] = field(default_factory=list)
+    reports: dict[str, TaskReport] = field(default_factory=dict)
 
-    def add(self, task_report: str) -> None:
+    @property
+    def pieces(self) -> set[str]:
+        """Names of the pieces whose Spark tasks have reported."""
+        return set(self.reports)
+
+    @property
+    def has_unknown_targets(self) -> bool:
+        """Whether it is unknown where earlier attempts wrote."""
+        return any(report.targets_unknown for report in self.reports.values())
+
+    def add(self, report: TaskReport) -> None:
         """Add what one Spark task returned."""
-        value = json.loads(task_report)
-        for index, *counts in value["ranges"]:
-            for counter, count in zip((self.read, self.written, self.skipped, self.before), counts, strict=True):
+        self.reports[report.piece] = report
+        for index, *counts in report.ranges:
+            counters = (self.read, self.written, self.filtered, self.already_committed)
+            for counter, count in zip(counters, counts, strict=True):
                 counter[index] += count
-        self.targets.extend(OffsetRange(t, p, first, last + 1) for t, p, first, last in value["targets"] if last >= 0)
-        self.groups.extend([value["group"]] if value["group"] else [])
-        self.unknown_targets.append(value["unknown"])
+        self.targets.extend(OffsetRange(t.topic, t.partition, t.first, t.last + 1) for t in report.targets)
 
 
 def merged(ranges: Iterable[OffsetRange]) -> tuple[OffsetRange, ...]:
@@ -74,72 +82,50 @@ def merged(ranges: Iterable[OffsetRange]) -> tuple[OffsetRange, ...]:
     return tuple(found.values())
 
 
-def range_table(
-    ranges: Mapping[OffsetRange, int], tasks: Sequence[Sequence[OffsetRange]], topic_ids: Mapping[str, str]
-) -> str:
-    """The ranges as the Java class reads them: one line each, with topic, partition, start, end, index and task name.
-
-    An attempt finds its progress by the task name, so the same plan gives the same names.
-
-    :param ranges: with the index of the planned range that each lies in.
-    :param tasks: the spans that each Spark task reads; together they cover all ranges.
-    :param topic_ids: id of each topic, as far as it is known: a topic that is created again gives other task names.
-    """
-    tasks_by_partition = Counter(task[0].topic_partition for task in tasks)
-    starts: dict[TopicPartition, list[tuple[int, str]]] = {}
-    for task in tasks:
-        first = task[0]
-        start = [first.from_offset] if tasks_by_partition[first.topic_partition] > 1 else []
-        topic_id = [topic_ids[first.topic]] if first.topic in topic_ids else []
-        name = "-".join(map(str, [first.topic, *topic_id, first.partition, *start]))
-        starts.setdefault(first.topic_partition, []).extend((span.from_offset, name) for span in task)
-    lines = []
-    for r, index in ranges.items():
-        name = max(start for start in starts[r.topic_partition] if start[0] <= r.from_offset)[1]
-        lines.append(f"{r.topic} {r.partition} {r.from_offset} {r.until_offset} {index} {name}")
-    return "\n".join(lines)
-
-
 def run_writer(
-    context: SparkContext, records: Any, settings: Mapping[str, str], table: str, counter: ReadCounter
+    context: SparkContext, records: Any, settings: WriterSettings, pieces: Sequence[str], monitor: TaskMonitor
 ) -> WriteResult:
     """Write all records, and return when every one is acknowledged.
 
     :param records: a ``JavaRDD`` of Kafka's records, or of rows as ``transform.to_rows`` makes them.
-    :param settings: of the Java class; producer properties have the prefix ``kafka.``.
-    :param table: from :func:`range_table`.
-    :param counter: is increased while records are read.
-    :raises Py4JJavaError: what Spark raised.
+    :param pieces: for each Spark partition what ``writer_messages.piece_text`` gave.
+    :param monitor: watches the job group that is set.
+    :raises Py4JJavaError: what Spark raised; ``monitor.failure`` has the failure of a task that has a name.
     """
     result = WriteResult()
-    java_settings = context._jvm.java.util.HashMap()  # type: ignore[union-attr]
-    for name, value in settings.items():
-        java_settings.put(name, value)
-    for report in records.mapPartitions(_new(context, _CLASS, java_settings, table, counter.total)).collect():
-        result.add(str(report))
+    writer = _new(context, "RecordWriter", settings.to_json(), _broadcast(context, pieces), monitor.total)
+    for report in records.mapPartitions(writer).collect():
+        result.add(TaskReport.from_json(str(report)))
     return result
 
 
-def in_range(context: SparkContext, table: str) -> Any:
-    """A Java function that passes the records that lie in a range."""
-    return _new(context, f"{_CLASS}$InRange", table)
+def in_range(context: SparkContext, pieces: Sequence[str]) -> Any:
+    """A Java function that passes the records that lie in a range.
+
+    :param pieces: as for :func:`run_writer`.
+    """
+    return _new(context, "InRange", _broadcast(context, pieces))
 
 
-def pass_record(context: SparkContext, to_row: Any) -> Any:
+def record_handoff(context: SparkContext, to_row: Any) -> Any:
     """A Java function that makes a row of a record, and passes the record to the writer of the same Spark task."""
-    return _new(context, f"{_CLASS}$PassRecord", to_row)
+    return _new(context, "RecordHandoff", to_row)
 
 
-class ReadCounter:
-    """Counts the records that the tasks of a writer have read until now, inside ``with``, from Spark's heartbeats."""
+class TaskMonitor:
+    """Watches the Spark tasks of one job group, inside ``with``.
 
-    def __init__(self, context: SparkContext) -> None:
+    Spark's heartbeats say how many records were read. At a failure that each attempt would have again, the group is
+    cancelled.
+    """
+
+    def __init__(self, context: SparkContext, group: str) -> None:
         self._sc: Any = context._jsc.sc()
         #: For the Java class.
         self.total = self._sc.longAccumulator()
-        self._listener = _new(context, f"{_CLASS}$ReadCounter", self.total)
+        self._listener = _new(context, "TaskMonitor", self._sc, group, self.total)
 
-    def __enter__(self) -> ReadCounter:
+    def __enter__(self) -> TaskMonitor:
         self._sc.addSparkListener(self._listener)
         return self
 
@@ -150,7 +136,27 @@ class ReadCounter:
 
     @property
     def records(self) -> int:
+        """How many records were read until now."""
         return int(self._listener.recordsRead())
+
+    @property
+    def failure(self) -> TaskFailure | None:
+        """How a task of the job that has just failed did so, if that has a name."""
+        # Events arrive after the answer to the job. A JVM that is gone has none.
+        with suppress(Exception):
+            self._sc.listenerBus().waitUntilEmpty(_EVENTS_MS)
+            text = self._listener.failure()
+            return None if text is None else TaskFailure.from_json(str(text))
+        return None
+
+
+def _broadcast(context: SparkContext, texts: Sequence[str]) -> Any:
+    """Every executor gets the texts once, and a task parses only its own."""
+    jvm: Any = context._jvm
+    array = context._gateway.new_array(jvm.java.lang.String, len(texts))  # type: ignore[union-attr]
+    for i, text in enumerate(texts):
+        array[i] = text
+    return context._jsc.broadcast(array)
 
 
 def _new(context: SparkContext, name: str, *arguments: Any) -> Any:
@@ -162,59 +168,40 @@ def _new(context: SparkContext, name: str, *arguments: Any) -> Any:
     array = context._gateway.new_array(jvm.java.lang.Object, len(arguments))  # type: ignore[union-attr]
     for i, argument in enumerate(arguments):
         array[i] = argument
-    return loader.loadClass(name).getConstructors()[0].newInstance(array)
+    return loader.loadClass(f"{_PACKAGE}.{_FOLDER}.{name}").getConstructors()[0].newInstance(array)
 
 
 def compile_ahead(jvm: Any) -> None:
     """Begin to compile the writer, while the application of this JVM starts; that saves a sixth of a second."""
     executor = ThreadPoolExecutor(1, "compile")
-    _ahead.append(executor.submit(compile_java, jvm, _source()))
+    _ahead.append(executor.submit(compile_java, jvm, java_sources(_PACKAGE, _FOLDER)))
     executor.shutdown(wait=False)
 
 
-def _source() -> str:
-    return files(__package__ or "").joinpath(_SOURCE).read_text(encoding="utf-8")
-
-
-def compile_java(jvm: Any, source: str) -> Any:
-    """Spark's own compiler, which has compiled a source; it has the bytecodes and a class loader."""
-    compiler = jvm.org.codehaus.janino.SimpleCompiler()
-    compiler.setParentClassLoader(jvm.java.lang.Thread.currentThread().getContextClassLoader())
-    compiler.cook(source)
-    return compiler
-
-
 def _compile_and_ship(context: SparkContext) -> Any:
-    """Compile the class and hand it to all executors.
+    """Compile the classes and hand them to all executors.
 
-    :return: a class loader that has it.
+    :return: a class loader that has them.
     :raises JarError: naming what is missing.
     """
     from py4j.protocol import Py4JError
 
     jvm: Any = context._jvm
-    source = _source()
+    sources = java_sources(_PACKAGE, _FOLDER)
     try:
-        compiler = _ahead.pop().result() if _ahead else compile_java(jvm, source)
-        classes = compiler.getBytecodes()
-        jar = Path(jvm.org.apache.spark.SparkFiles.getRootDirectory()) / f"record-writer-{_digest(source)}.jar"
-        _write_jar(jar, {name: bytes(classes[name]) for name in classes})
+        compiled = _ahead.pop().result() if _ahead else compile_java(jvm, sources)
+        jar = Path(jvm.org.apache.spark.SparkFiles.getRootDirectory()) / f"record-writer-{_digest(sources)}.jar"
+        compiled.write_jar(jar)
         # Without other processes, nobody has to fetch it from the driver.
         context._jsc.addJar(f"local:{jar}" if context._jsc.isLocal() else str(jar))
-        return compiler.getClassLoader()
+        return compiled.loader
     # TypeError: py4j's answer where a class is absent.
     except (Py4JError, TypeError, OSError) as error:
         raise JarError(_missing(error)) from error
 
 
-def _write_jar(path: Path, classes: Mapping[str, bytes]) -> None:
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as jar:
-        for name, content in sorted(classes.items()):
-            jar.writestr(f"{name.replace('.', '/')}.class", content)
-
-
-def _digest(source: str) -> str:
-    return sha256(source.encode()).hexdigest()[:16]
+def _digest(sources: Mapping[str, str]) -> str:
+    return sha256("".join(sources.values()).encode()).hexdigest()[:16]
 
 
 def _missing(error: Exception) -> str:

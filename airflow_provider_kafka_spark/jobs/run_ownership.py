@@ -7,12 +7,15 @@ earlier try still lives, its tasks find another mark and write nothing.
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from uuid import uuid4
 
 from airflow_provider_kafka_spark.core.errors import DeliveryError
+from airflow_provider_kafka_spark.core.handoff.writer_messages import Owner, Slot
+from airflow_provider_kafka_spark.core.pieces import Piece
 from airflow_provider_kafka_spark.core.protocol import JobRequest
 from airflow_provider_kafka_spark.core.run_identity import TRANSACTION_TIMEOUT_MS, progress_key, run_prefix
 from airflow_provider_kafka_spark.jobs.kafka_admin import KafkaAdmin
@@ -52,17 +55,20 @@ class Claim:
         return f"{self.prefix}owner"
 
     @property
-    def settings(self) -> dict[str, str]:
-        """Settings of the writer."""
-        found = {
-            "transactional_prefix": f"{self.prefix}task-",
-            "owner_group": self.group,
-            "owner": self.mark,
-            "progress_key": self.key,
-            "target_topics": " ".join(self.targets),
-            _TIMEOUT: self.timeout_ms,
-        }
-        return {**found, "finished": "yes"} if self.is_finished else found
+    def owner(self) -> Owner:
+        return Owner(self.group, 1, self.mark)
+
+    @property
+    def id_prefix(self) -> str:
+        return f"{self.prefix}task-"
+
+    def slots(self, admin: KafkaAdmin, pieces: Sequence[Piece]) -> dict[str, Slot]:
+        """The slot of each piece by its name; a new one stands at the piece's first offset."""
+        slots = {piece.name: Slot(f"{self.id_prefix}{piece.name}-{self.key}", self.targets[0], 0) for piece in pieces}
+        for piece in pieces:
+            if admin.mark(slots[piece.name].group) is None:
+                admin.set_mark(slots[piece.name].group, self.targets[0], f"{piece.name}\n", piece.from_offset)
+        return slots
 
     def fence(self, admin: KafkaAdmin, tasks: Sequence[str]) -> None:
         """End what earlier tries may still be writing.
@@ -74,7 +80,7 @@ class Claim:
     def finish(self, admin: KafkaAdmin) -> None:
         """Mark the run as finished: a driver of an earlier try that wakes up later writes nothing."""
         if not self.is_finished:
-            admin.set_mark(self.group, self.targets[0], f"{self.key} {_FINISHED}")
+            admin.set_mark(self.group, self.targets[0], _mark_text(f"{self.key} {_FINISHED}"))
 
 
 def claim_run(admin: KafkaAdmin, request: JobRequest, targets: Sequence[str]) -> Claim:
@@ -85,7 +91,7 @@ def claim_run(admin: KafkaAdmin, request: JobRequest, targets: Sequence[str]) ->
     options: Mapping[str, str] = request.sink_options
     plan = "stream" if request.progress_lasts else request.plan_digest
     prefix, key = run_prefix(request.run_id), progress_key(plan, admin.topic_ids(targets))
-    before = admin.mark(f"{prefix}owner") or ""
+    before = json.loads(admin.mark(f"{prefix}owner") or "{}").get("token", "")
     complete, is_finished = f"{key} {_COMPLETE} ", before == f"{key} {_FINISHED}"
     progress_is_complete = is_finished or before.startswith(complete)
     # Once another plan may have delivered records, each try of this one has to read the target back.
@@ -100,8 +106,12 @@ def claim_run(admin: KafkaAdmin, request: JobRequest, targets: Sequence[str]) ->
         timeout_ms=options.get(_TIMEOUT, str(TRANSACTION_TIMEOUT_MS)),
     )
     if not claim.is_finished:
-        admin.set_mark(claim.group, targets[0], claim.mark)
+        admin.set_mark(claim.group, targets[0], _mark_text(claim.mark))
     return claim
+
+
+def _mark_text(token: str) -> str:
+    return json.dumps({"number": 1, "token": token})
 
 
 def wait_for_open_transactions(admin: KafkaAdmin, targets: Sequence[str]) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 #: Whether a record passes ``where`` and the exact window.
-KEEP = "_keep"
+KEEP = "_selected"
 #: As Spark's connector names and types them (KafkaRecordToRowConverter).
 SOURCE_COLUMNS = {
     "key": "binary",
@@ -66,7 +66,7 @@ def check_expressions(spark: SparkSession, transform: Transform) -> None:
 
 
 def mark_kept(records: DataFrame, transform: Transform) -> DataFrame:
-    """Add ``_keep``. It is computed once, so that what is counted is what is written."""
+    """Add ``_selected``. It is computed once, so that what is counted is what is written."""
     from pyspark.sql import functions as F
 
     kept = F.lit(True) if transform.where is None else F.expr(transform.where)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_kafka_spark.core.errors import JobFailedError, error_named
-from airflow_provider_kafka_spark.core.handoff.refused_records import find_refused_record
+from airflow_provider_kafka_spark.core.handoff.task_failures import failure_of_task
+from airflow_provider_kafka_spark.core.handoff.writer_messages import Slot, WriterSettings, piece_text
 from airflow_provider_kafka_spark.core.protocol import JobRequest
 from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER
+from airflow_provider_kafka_spark.jobs.kafka_rdd import poll_timeout_ms
 from airflow_provider_kafka_spark.jobs.kafka_source import Source
-from airflow_provider_kafka_spark.jobs.record_writer import ReadCounter, WriteResult, run_writer
+from airflow_provider_kafka_spark.jobs.record_writer import TaskMonitor, WriteResult, run_writer
 from airflow_provider_kafka_spark.jobs.run_ownership import Claim
 from airflow_provider_kafka_spark.jobs.spark_application import SparkApplication
 from airflow_provider_kafka_spark.jobs.transform import names_headers, needs_sql, to_rows
@@ -22,8 +25,8 @@ _BATCH_SIZE = "kafka.batch.size"
 #: How long a producer tries to deliver a record (``delivery.timeout.ms``) by default, in ms.
 _DELIVERY_TIMEOUT_MS = 120_000
 _MARGIN_MS = 10_000
-#: Records of one transaction, at most; most are committed after a time (RecordWriter.java).
-COMMIT_RECORDS = 1_000_000
+#: Records of one transaction at most; most are committed after a time, so that consumers see them.
+COMMIT_RECORDS, COMMIT_MS = 1_000_000, 2_000
 
 
 def write_records(
@@ -32,7 +35,8 @@ def write_records(
     source: Source,
     configs: Mapping[str, Mapping[str, str]],
     claim: Claim | None,
-    counter: ReadCounter,
+    slots: Mapping[str, Slot],
+    monitor: TaskMonitor,
 ) -> WriteResult:
     """Write what is kept of a source, and return when all of it is acknowledged, or committed.
 
@@ -43,42 +47,50 @@ def write_records(
     from py4j.protocol import Py4JJavaError
 
     largest = {name: int(config["max.message.bytes"]) for name, config in configs.items()}
-    settings = {**_settings(request), **_fitting_batches(request.sink_options, largest)}
-    if claim is not None:
-        settings |= claim.settings | {"commit_records": str(COMMIT_RECORDS)}
+    settings = _settings(request, claim, _fitting_batches(request.sink_options, largest))
     records, transform = source.records, request.transform
     if records is None or needs_sql(transform):
         is_beside = records is not None
         of_source = source.rows(spark.session, headers=names_headers(transform), beside_records=is_beside)
         rows = to_rows(of_source, transform, whole=not is_beside)
-        settings["columns"] = " ".join(rows.columns)
+        settings = replace(settings, columns=tuple(rows.columns))
         records = _rows(spark.session, rows)
+    pieces = [piece_text(piece, slots.get(piece.name)) for piece in source.pieces]
     try:
-        return run_writer(spark.sparkContext, records, settings, source.table, counter)
+        return run_writer(spark.sparkContext, records, settings, pieces, monitor)
     except Py4JJavaError as error:
-        refused = find_refused_record(str(error), largest, request)
-        if refused is None:
+        failure = monitor.failure
+        if failure is None:
             raise
-        raise error_named(refused.error, JobFailedError)(refused.message) from error
+        cause = failure_of_task(failure, largest, request)
+        raise error_named(cause.error, JobFailedError)(cause.message) from error
 
 
-def _settings(request: JobRequest) -> dict[str, str]:
-    """Settings of the Java class; a flag is there or not."""
-    transform = request.transform
-    delivery_timeout_ms = int(request.sink_options.get("kafka.delivery.timeout.ms", _DELIVERY_TIMEOUT_MS))
-    found = {
-        "run_id": request.run_id,
-        "delivery_timeout_ms": str(delivery_timeout_ms + _MARGIN_MS),
-        "provenance_header": PROVENANCE_HEADER if transform.provenance_headers else None,
-        "target_topic": transform.topic,
-        "include_headers": "yes" if transform.include_headers else None,
-        "preserve_partition": "yes" if transform.preserve_partition else None,
-        "preserve_timestamps": "yes" if transform.preserve_timestamps else None,
-        "window_start_ms": transform.window_start_ms,
-        "window_end_ms": transform.window_end_ms,
-        **request.sink_options,
-    }
-    return {name: str(value) for name, value in found.items() if value is not None}
+def _settings(request: JobRequest, claim: Claim | None, fitting: Mapping[str, str]) -> WriterSettings:
+    transform, options = request.transform, {**request.sink_options, **fitting}
+    if claim is not None:
+        options["kafka.transaction.timeout.ms"] = claim.timeout_ms
+    delivery_timeout_ms = int(options.get("kafka.delivery.timeout.ms", _DELIVERY_TIMEOUT_MS))
+    return WriterSettings(
+        run_id=request.run_id,
+        provenance_header=PROVENANCE_HEADER if transform.provenance_headers else None,
+        target_topic=transform.topic,
+        target_ids={},
+        columns=None,
+        include_headers=transform.include_headers,
+        preserve_partition=transform.preserve_partition,
+        preserve_timestamps=transform.preserve_timestamps,
+        window_start_ms=transform.window_start_ms,
+        window_end_ms=transform.window_end_ms,
+        delivery_timeout_ms=delivery_timeout_ms + _MARGIN_MS,
+        stall_timeout_ms=poll_timeout_ms(request.source_options),
+        commit_records=COMMIT_RECORDS,
+        commit_ms=COMMIT_MS,
+        owner=None if claim is None else claim.owner,
+        id_prefix=None if claim is None else claim.id_prefix,
+        delivered=claim is not None and claim.is_finished,
+        producer={name.removeprefix("kafka."): value for name, value in options.items() if name.startswith("kafka.")},
+    )
 
 
 def _fitting_batches(options: Mapping[str, str], largest: Mapping[str, int]) -> dict[str, str]:

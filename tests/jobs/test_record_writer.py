@@ -1,62 +1,73 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from airflow_provider_kafka_spark.core.errors import JarError
+from airflow_provider_kafka_spark.core.handoff.writer_messages import TargetSpan, TaskReport
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange
 from airflow_provider_kafka_spark.jobs import record_writer
+from airflow_provider_kafka_spark.jobs.janino import CompiledClasses
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+Sources = Callable[[str], None]
+
 
 @pytest.fixture
-def source(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+def sources(monkeypatch: pytest.MonkeyPatch) -> Sources:
     """A Java source in place of the writer's, for an application that has compiled nothing."""
-    file = tmp_path / "RecordWriter.java"
-    monkeypatch.setattr(record_writer, "files", lambda _: tmp_path)
     monkeypatch.setattr(record_writer, "_loaders", {})
-    return file
+    return lambda text: monkeypatch.setattr(record_writer, "java_sources", lambda *_: {"a/A.java": text})
 
 
 @pytest.mark.spark
-def test_a_class_that_does_not_compile_is_named(spark: SparkSession, source: Path) -> None:
+def test_a_class_that_does_not_compile_is_named(spark: SparkSession, sources: Sources) -> None:
     """As where this Spark has another Kafka client, or none."""
-    source.write_text("import org.apache.kafka.nowhere.Producer; public class A { Producer p; }")
+    sources("package a; import org.apache.kafka.nowhere.Producer; public class A { Producer p; }")
 
     with pytest.raises(JarError, match=r"must compile against the Kafka connector .*org.apache.kafka.nowhere"):
-        record_writer.ReadCounter(spark.sparkContext)
+        record_writer.TaskMonitor(spark.sparkContext, "group")
 
 
 @pytest.mark.spark
 def test_a_class_that_cannot_be_shipped_is_named(
-    spark: SparkSession, source: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, sources: Sources, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The jar goes to Spark's local folder."""
 
-    def full(*_: object) -> None:
+    def full(_: CompiledClasses, path: Path) -> None:
         raise OSError(28, "No space left on device")
 
-    source.write_text("public class A {}")
-    monkeypatch.setattr(record_writer, "_write_jar", full)
+    sources("package a; public class A {}")
+    monkeypatch.setattr(CompiledClasses, "write_jar", full)
 
     with pytest.raises(JarError, match=r"local folder must take the jar .*No space left on device"):
-        record_writer.ReadCounter(spark.sparkContext)
+        record_writer.TaskMonitor(spark.sparkContext, "group")
 
 
-def test_tasks_are_named_by_what_they_read() -> None:
-    """The name stays the same in a retry, and no two tasks share it."""
-    ranges = {OffsetRange("o", 0, 0, 5): 0, OffsetRange("o", 0, 8, 9): 1, OffsetRange("o", 1, 3, 4): 2}
-    spans = [OffsetRange("o", 0, 0, 5), OffsetRange("o", 0, 8, 9), OffsetRange("o", 1, 3, 4)]
+def _report(piece: str, **fields: Any) -> TaskReport:
+    return TaskReport(
+        **{"piece": piece, "ranges": (), "targets": (), "targets_unknown": False, "resumed_at": None} | fields
+    )
 
-    together = record_writer.range_table(ranges, [spans[:2], spans[2:]], {"o": "id"})
-    apart = record_writer.range_table(ranges, [[span] for span in spans], {})
 
-    assert together.splitlines() == ["o 0 0 5 0 o-id-0", "o 0 8 9 1 o-id-0", "o 1 3 4 2 o-id-1"]
-    assert apart.splitlines() == ["o 0 0 5 0 o-0-0", "o 0 8 9 1 o-0-8", "o 1 3 4 2 o-1"]
+def test_reports_of_all_pieces_are_added_up() -> None:
+    """By planned range; two pieces may hold parts of one."""
+    result = record_writer.WriteResult()
+
+    result.add(_report("a", ranges=((0, 5, 4, 1, 2), (1, 1, 1, 0, 0)), targets=(TargetSpan("copy", 0, 7, 9),)))
+    result.add(_report("b", ranges=((0, 2, 2, 0, 0),), targets_unknown=True))
+
+    assert (result.read, result.written) == ({0: 7, 1: 1}, {0: 6, 1: 1})
+    assert (result.filtered[0], result.already_committed[0]) == (1, 2)
+    assert result.targets == [OffsetRange("copy", 0, 7, 10)]
+    assert result.pieces == {"a", "b"}
+    assert result.has_unknown_targets
 
 
 def test_one_target_range_for_each_partition() -> None:

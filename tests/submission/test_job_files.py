@@ -89,7 +89,7 @@ def test_only_rules_and_jobs_travel(tmp_path: Path) -> None:
         for module in (package / folder).rglob("*.*")
         if module.suffix in (".py", ".java")
     }
-    some = ("jobs/batch.py", "jobs/RecordWriter.java", "core/streams/stream_plan.py")
+    some = ("jobs/batch.py", "jobs/writer/RecordWriter.java", "core/streams/stream_plan.py")
     assert {f"{package.name}/{name}" for name in some} < names
 
 

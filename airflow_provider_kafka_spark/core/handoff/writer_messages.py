@@ -1,0 +1,165 @@
+"""What the driver and the writer say to each other, as versioned JSON. No I/O.
+
+The Java classes ``Settings``, ``Piece``, ``TaskReport`` and ``WriteFailure`` in ``jobs/writer`` are the other side.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from airflow_provider_kafka_spark.core.codec import decode_text, encode
+from airflow_provider_kafka_spark.core.pieces import Piece
+
+_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The mark that a run has while this job may write for it.
+
+    :param group: whose committed offset has the mark as its metadata.
+    :param number: of the submission.
+    :param token: of the driver.
+    """
+
+    group: str
+    number: int
+    token: str
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """Where the progress of one piece is committed: any offset is taken for a partition that exists.
+
+    The offset is the end of what is done in the source. The metadata is the piece's name, a line break, and where the
+    piece wrote.
+    """
+
+    group: str
+    topic: str
+    partition: int
+
+
+@dataclass(frozen=True, slots=True)
+class WriterSettings:
+    """What all Spark tasks of a job are to do.
+
+    :param run_id: value of the provenance header, with the source record.
+    :param provenance_header: its name; None for no header.
+    :param target_topic: None if the rows have it, in the column ``target_topic``.
+    :param target_ids: id of each target topic, as far as it is known; compared before each commit.
+    :param columns: names of the rows' columns; None if the input is Kafka's own records.
+    :param window_start_ms: a record that is older is not selected.
+    :param window_end_ms: a record of this time or later is not selected.
+    :param delivery_timeout_ms: how long to wait for acknowledgements after a flush.
+    :param stall_timeout_ms: how long the source may give nothing.
+    :param commit_records: records of one transaction at most.
+    :param commit_ms: how long a transaction is open at most, while records arrive.
+    :param owner: None if no mark could be written.
+    :param id_prefix: transactional ids are this and the name of a piece; None for at least once.
+    :param delivered: an earlier try delivered everything: records are only read and counted.
+    :param producer: settings of the producer, without the prefix ``kafka.``; secrets are references.
+    """
+
+    run_id: str
+    provenance_header: str | None
+    target_topic: str | None
+    target_ids: Mapping[str, str]
+    columns: tuple[str, ...] | None
+    include_headers: bool
+    preserve_partition: bool
+    preserve_timestamps: bool
+    window_start_ms: int | None
+    window_end_ms: int | None
+    delivery_timeout_ms: int
+    stall_timeout_ms: int
+    commit_records: int
+    commit_ms: int
+    owner: Owner | None
+    id_prefix: str | None
+    delivered: bool
+    producer: Mapping[str, str] = field(repr=False)
+
+    def to_json(self) -> str:
+        return json.dumps(encode(self, _VERSION))
+
+
+@dataclass(frozen=True, slots=True)
+class TargetSpan:
+    """The first and the last offset of what one Spark task wrote to a partition."""
+
+    topic: str
+    partition: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class TaskReport:
+    """What became of one piece.
+
+    :param piece: its name.
+    :param ranges: for each planned range: its index, and how many records were read, written, filtered and already
+        committed. Those that were already committed count as written.
+    :param targets: where the records are, those of earlier attempts included.
+    :param targets_unknown: whether it is unknown where earlier attempts wrote.
+    :param resumed_at: source offset at which this attempt went on; None if it began at the first one.
+    """
+
+    piece: str
+    ranges: tuple[tuple[int, ...], ...]
+    targets: tuple[TargetSpan, ...]
+    targets_unknown: bool
+    resumed_at: int | None
+
+    @classmethod
+    def from_json(cls, text: str) -> TaskReport:
+        """:raises ProtocolError: if it is no report of this version."""
+        return decode_text(cls, text, version=_VERSION, name="The report of a Spark task")
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFailure:
+    """How one Spark task failed.
+
+    :param kind: one of the names in ``WriteFailure.java``.
+    :param message: what happened, in one sentence.
+    :param record: the source record, such as ``orders[0]@123``; None if the failure is of no single record.
+    :param record_bytes: of its key and value.
+    :param target: the topic it was to go to.
+    :param reason: the client's error with its causes; empty if there is none.
+    :param permanent: whether every attempt would fail so.
+    """
+
+    kind: str
+    message: str
+    record: str | None
+    record_bytes: int
+    target: str | None
+    reason: str
+    permanent: bool
+
+    @classmethod
+    def from_json(cls, text: str) -> TaskFailure:
+        """:raises ProtocolError: if it is no failure of this version."""
+        return decode_text(cls, text, version=_VERSION, name="The failure of a Spark task")
+
+
+def piece_text(piece: Piece, slot: Slot | None) -> str:
+    """A piece of the plan for the Spark task that copies it.
+
+    :param slot: where its progress is committed; None for at least once, and where nothing is written.
+    """
+    return json.dumps(
+        {
+            "version": _VERSION,
+            "name": piece.name,
+            "topic": piece.topic,
+            "partition": piece.partition,
+            "ranges": [[part.from_offset, part.until_offset, part.index] for part in piece.parts],
+            "until": piece.until_offset,
+            "slot": None if slot is None else encode(slot),
+        }
+    )

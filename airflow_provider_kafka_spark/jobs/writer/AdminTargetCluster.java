@@ -1,0 +1,119 @@
+package airflow_provider_kafka_spark.jobs.writer;
+
+import java.time.Duration;
+import java.util.Collections;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.AdminClient;
+import org.apache.kafka.clients.admin.ListConsumerGroupOffsetsOptions;
+import org.apache.kafka.clients.admin.ListConsumerGroupOffsetsResult;
+import org.apache.kafka.clients.admin.ListConsumerGroupOffsetsSpec;
+import org.apache.kafka.clients.admin.TopicDescription;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.common.KafkaException;
+import org.apache.kafka.common.KafkaFuture;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.InterruptException;
+import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
+
+/** Asks the brokers by an Admin client, which is open as long as the task. */
+@SuppressWarnings({"cast", "rawtypes"})
+final class AdminTargetCluster implements TargetCluster {
+    private static final long TIMEOUT_MS = 60000L;
+    private static final String[] LOGIN = {"bootstrap.", "security.", "sasl.", "ssl.", "config.providers"};
+
+    private final Settings settings;
+    private final Piece piece;
+    private final Admin admin;
+
+    /** @param config of a producer; only its login is taken */
+    AdminTargetCluster(Settings settings, Piece piece, Map<String, Object> config) {
+        this.settings = settings;
+        this.piece = piece;
+        HashMap<String, Object> login = new HashMap<String, Object>();
+        for (Map.Entry<String, Object> entry : config.entrySet()) {
+            if (isLogin((String) entry.getKey())) {
+                login.put(entry.getKey(), entry.getValue());
+            }
+        }
+        admin = AdminClient.create(login);
+    }
+
+    @Override
+    public RunState runState() {
+        HashMap<String, ListConsumerGroupOffsetsSpec> groups = new HashMap<String, ListConsumerGroupOffsetsSpec>();
+        if (settings.ownerGroup != null) {
+            groups.put(settings.ownerGroup, new ListConsumerGroupOffsetsSpec());
+        }
+        if (piece.slotGroup != null) {
+            groups.put(
+                piece.slotGroup,
+                new ListConsumerGroupOffsetsSpec().topicPartitions(Collections.singletonList(piece.slotPartition))
+            );
+        }
+        // The answer waits until a transaction that is being committed has ended.
+        ListConsumerGroupOffsetsOptions stable = new ListConsumerGroupOffsetsOptions().requireStable(true);
+        ListConsumerGroupOffsetsResult found = admin.listConsumerGroupOffsets(groups, stable);
+        Mark mark = settings.ownerGroup == null ? null : Mark.newest(offsets(found, settings.ownerGroup));
+        OffsetAndMetadata progress = piece.slotGroup == null
+            ? null : (OffsetAndMetadata) offsets(found, piece.slotGroup).get(piece.slotPartition);
+        return new RunState(mark, progress);
+    }
+
+    @Override
+    public Map<String, String> targetIds() {
+        HashMap<String, String> ids = new HashMap<String, String>();
+        Map<String, KafkaFuture<TopicDescription>> described =
+            admin.describeTopics(settings.targetIds.keySet()).topicNameValues();
+        for (Map.Entry<String, KafkaFuture<TopicDescription>> entry : described.entrySet()) {
+            try {
+                TopicDescription topic = (TopicDescription) get((KafkaFuture) entry.getValue());
+                ids.put(entry.getKey(), topic.topicId().toString());
+            } catch (UnknownTopicOrPartitionException error) {
+                // It is absent from the answer.
+                continue;
+            }
+        }
+        return ids;
+    }
+
+    @Override
+    public void close() {
+        admin.close(Duration.ZERO);
+    }
+
+    @SuppressWarnings("unchecked")
+    private static Map<TopicPartition, OffsetAndMetadata> offsets(ListConsumerGroupOffsetsResult found, String group) {
+        return (Map<TopicPartition, OffsetAndMetadata>) get(found.partitionsToOffsetAndMetadata(group));
+    }
+
+    private static Object get(KafkaFuture<?> future) {
+        try {
+            return future.get(TIMEOUT_MS, TimeUnit.MILLISECONDS);
+        } catch (ExecutionException error) {
+            if (error.getCause() instanceof KafkaException) {
+                throw (KafkaException) error.getCause();
+            }
+            throw new KafkaException(error.getCause());
+        } catch (TimeoutException error) {
+            throw new org.apache.kafka.common.errors.TimeoutException(
+                "The target's brokers did not answer within " + TIMEOUT_MS + " ms."
+            );
+        } catch (InterruptedException error) {
+            throw new InterruptException(error);
+        }
+    }
+
+    private static boolean isLogin(String name) {
+        for (int i = 0; i < LOGIN.length; i++) {
+            if (name.startsWith(LOGIN[i])) {
+                return true;
+            }
+        }
+        return false;
+    }
+}

@@ -1,0 +1,82 @@
+package airflow_provider_kafka_spark.jobs.writer;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.spark.TaskContext;
+import org.apache.spark.broadcast.Broadcast;
+
+/** What one Spark task copies: ranges of one Kafka partition, in order. Offsets between them are read and dropped. */
+final class Piece {
+    final String name;
+    final String topic;
+    final int partition;
+    final long first;
+    final long until;
+    /** For each range the index of the planned range that it lies in. */
+    final int[] indexes;
+    /** Where the progress of this piece is committed; null for at least once. */
+    final String slotGroup;
+    final TopicPartition slotPartition;
+    private final long[] starts;
+    private final long[] ends;
+    private int current;
+
+    private Piece(Fields fields) {
+        name = fields.text("name");
+        topic = fields.text("topic");
+        partition = (int) fields.number("partition");
+        until = fields.number("until");
+        JsonNode ranges = fields.list("ranges");
+        int count = ranges.size();
+        if (count == 0) {
+            throw new IllegalArgumentException("Piece " + name + " must have a range.");
+        }
+        starts = new long[count];
+        ends = new long[count];
+        indexes = new int[count];
+        for (int i = 0; i < count; i++) {
+            JsonNode range = Fields.item(ranges, i);
+            starts[i] = Fields.item(range, 0).asLong();
+            ends[i] = Fields.item(range, 1).asLong();
+            indexes[i] = Fields.item(range, 2).asInt();
+            if (starts[i] > ends[i] || (i > 0 && starts[i] < ends[i - 1]) || ends[i] > until) {
+                throw new IllegalArgumentException(
+                    "The ranges of piece " + name + " must be sorted, disjoint and end at " + until + " or before; got "
+                        + ranges + "."
+                );
+            }
+        }
+        first = starts[0];
+        Fields slot = fields.optionalObject("slot");
+        slotGroup = slot == null ? null : slot.text("group");
+        slotPartition = slot == null ? null : new TopicPartition(slot.text("topic"), (int) slot.number("partition"));
+        if (slot != null) {
+            slot.end();
+        }
+        fields.end();
+    }
+
+    static Piece parse(String text) {
+        return new Piece(Fields.parse("Piece", text));
+    }
+
+    /** The piece of the Spark task that runs in this thread. */
+    static Piece ofThisTask(Broadcast<?> pieces) {
+        return parse(((String[]) pieces.value())[TaskContext.getPartitionId()]);
+    }
+
+    boolean holds(String otherTopic, int otherPartition, long offset) {
+        return otherPartition == partition && offset >= first && offset < until && otherTopic.equals(topic);
+    }
+
+    /** The position of the range that an offset lies in, or -1. It is fast for offsets that ascend. */
+    int find(long offset) {
+        if (offset < starts[current]) {
+            current = 0;
+        }
+        while (offset >= ends[current] && current < ends.length - 1) {
+            current++;
+        }
+        return offset >= starts[current] && offset < ends[current] ? current : -1;
+    }
+}

@@ -1,0 +1,72 @@
+package airflow_provider_kafka_spark.jobs.writer;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import java.util.Map;
+
+/** What all tasks of a job are to do: {@code WriterSettings} in {@code writer_messages.py} says what each field means. */
+final class Settings {
+    final String runId;
+    final String provenanceHeader;
+    final String targetTopic;
+    final Map<String, String> targetIds;
+    /** Names of the columns of a row; null where the input is Kafka's records. */
+    final String[] columns;
+    final boolean includeHeaders;
+    final boolean preservePartition;
+    final boolean preserveTimestamps;
+    final long windowStartMs;
+    final long windowEndMs;
+    final long deliveryTimeoutMs;
+    final long stallTimeoutMs;
+    final long commitRecords;
+    final long commitMs;
+    /** The mark that the owner's group has while this job has the run; null if there is none. */
+    final Mark mark;
+    final String ownerGroup;
+    /** Transactional ids begin with it; null for at least once. */
+    final String idPrefix;
+    final boolean isDelivered;
+    final Map<String, String> producer;
+
+    private Settings(Fields fields) {
+        runId = fields.text("run_id");
+        provenanceHeader = fields.optionalText("provenance_header");
+        targetTopic = fields.optionalText("target_topic");
+        targetIds = fields.map("target_ids");
+        columns = texts(fields.optionalList("columns"));
+        includeHeaders = fields.flag("include_headers");
+        preservePartition = fields.flag("preserve_partition");
+        preserveTimestamps = fields.flag("preserve_timestamps");
+        windowStartMs = fields.optionalNumber("window_start_ms", Long.MIN_VALUE);
+        windowEndMs = fields.optionalNumber("window_end_ms", Long.MAX_VALUE);
+        deliveryTimeoutMs = fields.number("delivery_timeout_ms");
+        stallTimeoutMs = fields.number("stall_timeout_ms");
+        commitRecords = fields.number("commit_records");
+        commitMs = fields.number("commit_ms");
+        Fields owner = fields.optionalObject("owner");
+        ownerGroup = owner == null ? null : owner.text("group");
+        mark = owner == null ? null : new Mark(owner.number("number"), owner.text("token"));
+        if (owner != null) {
+            owner.end();
+        }
+        idPrefix = fields.optionalText("id_prefix");
+        isDelivered = fields.flag("delivered");
+        producer = fields.map("producer");
+        fields.end();
+    }
+
+    static Settings parse(String text) {
+        return new Settings(Fields.parse("WriterSettings", text));
+    }
+
+    private static String[] texts(JsonNode list) {
+        if (list == null) {
+            return null;
+        }
+        String[] texts = new String[list.size()];
+        for (int i = 0; i < texts.length; i++) {
+            texts[i] = Fields.item(list, i).asText();
+        }
+        return texts;
+    }
+}

@@ -1,0 +1,213 @@
+package airflow_provider_kafka_spark.jobs.writer;
+
+import java.time.Duration;
+import java.util.Map;
+import java.util.concurrent.TimeUnit;
+import org.apache.kafka.clients.producer.Producer;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.clients.producer.RecordMetadata;
+import org.apache.kafka.common.KafkaException;
+import org.apache.spark.TaskContext;
+
+/** Sends the records of one piece, and knows when all of them are acknowledged. */
+@SuppressWarnings("cast")
+abstract class Sink {
+    final Settings settings;
+    final Piece piece;
+    final Producer<byte[], byte[]> producer;
+    final TargetCluster cluster;
+    final CommittedProgress progress;
+    private final TaskContext context;
+    private final Provenance provenance;
+    private final AckCounter acknowledged = new AckCounter();
+    private boolean isOpen;
+    private long openedAt;
+    private long sentBefore;
+    private long sent;
+    private long bytes;
+    private AckCallback refused;
+    private Exception refusal;
+    private volatile boolean hasFailed;
+
+    Sink(Settings settings, Piece piece, Producer<byte[], byte[]> producer, TargetCluster cluster, TaskContext context) {
+        this.settings = settings;
+        this.piece = piece;
+        this.producer = producer;
+        this.cluster = cluster;
+        this.context = context;
+        provenance = new Provenance(settings, piece);
+        progress = new CommittedProgress(piece);
+    }
+
+    /** Before the first record. */
+    abstract void open();
+
+    /** What a transaction needs before its first record; nothing is open yet. */
+    abstract void beginTransaction();
+
+    /** Ends what is open: everything is acknowledged, and the targets are those of the claim. */
+    abstract void endTransaction(long position);
+
+    /** Ends a failed attempt. It returns soon, whatever the brokers do. */
+    abstract void abort();
+
+    /** The name of a failure about the brokers; {@code kind} unless they take nothing more from this producer. */
+    abstract WriteFailure failure(String kind, String message, Throwable cause);
+
+    /** Whether records were sent since the last commit. */
+    final boolean isOpen() {
+        return isOpen;
+    }
+
+    /** @param now {@code System.nanoTime()} */
+    final boolean isDue(long now) {
+        return isOpen
+            && (sent - sentBefore >= settings.commitRecords
+                || now - openedAt >= TimeUnit.MILLISECONDS.toNanos(settings.commitMs));
+    }
+
+    /** Sends one record; its acknowledgement is counted for a range. */
+    final void send(RecordCursor record, RangeCounts range) {
+        provenance.addTo(record.headers, record.offset, record.timestamp);
+        int size = (record.key == null ? 0 : record.key.length) + (record.value == null ? 0 : record.value.length);
+        AckCallback callback = new AckCallback(this, range, record.offset, record.targetTopic, size);
+        Long timestamp = settings.preserveTimestamps && record.timestamp >= 0 ? Long.valueOf(record.timestamp) : null;
+        try {
+            begin();
+            sent++;
+            bytes += size;
+            producer.send(
+                new ProducerRecord<byte[], byte[]>(
+                    record.targetTopic, record.targetPartition, timestamp, record.key, record.value, record.headers
+                ),
+                callback
+            );
+        } catch (RuntimeException error) {
+            refuse(callback, error);
+            throwFailure();
+        }
+    }
+
+    /** Ends what is open, if anything is; everything before this source offset is done. */
+    final void commit(long position) {
+        awaitAll();
+        compareTargets();
+        endTransaction(position);
+        isOpen = false;
+        progress.advance(position);
+        context.taskMetrics().outputMetrics().setRecordsWritten(sent);
+        context.taskMetrics().outputMetrics().setBytesWritten(bytes);
+    }
+
+    /** Fails if a record was refused. */
+    final void throwFailure() {
+        if (hasFailed) {
+            AckCallback record = refused;
+            if (ClientErrors.isFenced(refusal)) {
+                throw failure(WriteFailure.NOT_ACKNOWLEDGED, "", refusal);
+            }
+            throw WriteFailure.ofRecord(
+                piece.topic + "[" + piece.partition + "]@" + record.offset, record.bytes, record.targetTopic, refusal
+            );
+        }
+    }
+
+    final void begin() {
+        if (!isOpen) {
+            beginTransaction();
+            isOpen = true;
+            openedAt = System.nanoTime();
+            sentBefore = sent;
+        }
+    }
+
+    /** Called by the producer's own thread, in which all acknowledgements arrive. */
+    final void acknowledge(RangeCounts range, RecordMetadata metadata) {
+        range.acknowledged.add();
+        progress.targets.add(metadata);
+        acknowledged.add();
+    }
+
+    /** Keeps the first error of all records; the later ones follow from it. */
+    final synchronized void refuse(AckCallback record, Exception error) {
+        if (!hasFailed) {
+            refused = record;
+            refusal = error;
+            hasFailed = true;
+        }
+    }
+
+    final void close() {
+        if (producer != null) {
+            producer.close(Duration.ZERO);
+        }
+    }
+
+    /** Fails if this job does not have the run. */
+    final RunState checkOwner() {
+        RunState found = cluster.runState();
+        if (settings.mark != null && !settings.mark.isSame(found.mark)) {
+            String owner = found.mark == null ? "No submission" : "Another one, " + found.mark + ",";
+            throw WriteFailure.of(
+                WriteFailure.TAKEN_OVER, owner + " has the run of piece " + piece.name + ", and this job is "
+                    + settings.mark + ".", null
+            );
+        }
+        return found;
+    }
+
+    /** Waits until every record is acknowledged. The producer's flush does not wait for batches that were split. */
+    private void awaitAll() {
+        try {
+            producer.flush();
+        } catch (KafkaException error) {
+            throw failure(WriteFailure.COULD_NOT_COMMIT, "The records of piece " + piece.name + " were not sent.", error);
+        }
+        long deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(settings.deliveryTimeoutMs);
+        while (!hasFailed && acknowledged.get() < sent && System.nanoTime() < deadline) {
+            context.killTaskIfInterrupted();
+            pause();
+        }
+        throwFailure();
+        if (acknowledged.get() < sent) {
+            throw WriteFailure.of(
+                WriteFailure.NOT_ACKNOWLEDGED,
+                "The target acknowledged " + acknowledged.get() + " of " + sent + " records of piece " + piece.name
+                    + " within " + settings.deliveryTimeoutMs + " ms.", null
+            );
+        }
+    }
+
+    /** Fails if a target is not the topic that the driver found any more. */
+    private void compareTargets() {
+        if (settings.targetIds.isEmpty()) {
+            return;
+        }
+        Map<String, String> present;
+        try {
+            present = cluster.targetIds();
+        } catch (KafkaException error) {
+            String message = "The targets of piece " + piece.name + " could not be compared.";
+            throw WriteFailure.of(WriteFailure.COULD_NOT_COMMIT, message, error);
+        }
+        for (Map.Entry<String, String> target : settings.targetIds.entrySet()) {
+            String id = (String) present.get(target.getKey());
+            if (!((String) target.getValue()).equals(id)) {
+                throw WriteFailure.of(
+                    WriteFailure.TARGET_RECREATED, "Topic " + target.getKey() + " had the id " + target.getValue()
+                        + " when the job began; " + (id == null ? "it does not exist now." : "now it has " + id + "."),
+                    null
+                );
+            }
+        }
+    }
+
+    private static void pause() {
+        try {
+            Thread.sleep(5);
+        } catch (InterruptedException interrupted) {
+            Thread.currentThread().interrupt();
+            throw new IllegalStateException("The task was interrupted.", interrupted);
+        }
+    }
+}

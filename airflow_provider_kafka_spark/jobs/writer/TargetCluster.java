@@ -1,0 +1,14 @@
+package airflow_provider_kafka_spark.jobs.writer;
+
+import java.util.Map;
+
+/** What a task asks the target's brokers. Every call is bounded, and fails with a {@code KafkaException}. */
+interface TargetCluster {
+    /** The owner's mark and the committed progress of the piece, by one request. */
+    RunState runState();
+
+    /** The present ids of the topics that the settings name; a topic that does not exist is absent. */
+    Map<String, String> targetIds();
+
+    void close();
+}

@@ -1,0 +1,112 @@
+package airflow_provider_kafka_spark.jobs.writer;
+
+import java.util.Collection;
+import java.util.LinkedHashMap;
+import org.apache.spark.TaskContext;
+import org.apache.spark.executor.InputMetrics;
+import org.apache.spark.util.LongAccumulator;
+
+/** Copies the records of one piece into a sink, and counts what became of each range. */
+@SuppressWarnings("cast")
+final class TaskWriter {
+    private final Piece piece;
+    private final RecordCursor cursor;
+    private final SourceIterator source;
+    private final LongAccumulator recordsRead;
+    private final TaskContext context;
+    private final InputMetrics metrics;
+    private final LinkedHashMap<Integer, RangeCounts> counts = new LinkedHashMap<Integer, RangeCounts>();
+    /** Of each range of the piece. */
+    private final RangeCounts[] countsOf;
+
+    /** @param recordsRead is increased with every record */
+    TaskWriter(
+        Piece piece, RecordCursor cursor, SourceIterator source, LongAccumulator recordsRead, TaskContext context
+    ) {
+        this.piece = piece;
+        this.cursor = cursor;
+        this.source = source;
+        this.recordsRead = recordsRead;
+        this.context = context;
+        metrics = context.taskMetrics().inputMetrics();
+        countsOf = new RangeCounts[piece.indexes.length];
+        for (int i = 0; i < countsOf.length; i++) {
+            Integer index = Integer.valueOf(piece.indexes[i]);
+            if (!counts.containsKey(index)) {
+                counts.put(index, new RangeCounts(piece.indexes[i]));
+            }
+            countsOf[i] = (RangeCounts) counts.get(index);
+        }
+    }
+
+    Collection<RangeCounts> counts() {
+        return counts.values();
+    }
+
+    /** The first input, or null. Nothing is open while it is waited for. */
+    Object first() throws Exception {
+        return next(null, piece.first, System.nanoTime());
+    }
+
+    /** Copies everything from the first input on, and returns when all of it is done. */
+    void copy(Object first, Sink sink) throws Exception {
+        Object input = first;
+        long end = piece.first;
+        while (input != null) {
+            sink.throwFailure();
+            context.killTaskIfInterrupted();
+            cursor.read(input);
+            if (!piece.holds(cursor.topic, cursor.partition, cursor.offset)) {
+                throw WriteFailure.ofData(
+                    WriteFailure.OUTSIDE_OF_PIECE, "Record " + cursor.name() + " is outside of piece " + piece.name
+                        + ".", cursor.name()
+                );
+            }
+            int range = piece.find(cursor.offset);
+            if (range >= 0) {
+                handle(countsOf[range], sink);
+            }
+            end = cursor.offset + 1;
+            long now = System.nanoTime();
+            if (sink.isDue(now)) {
+                sink.commit(end);
+                now = System.nanoTime();
+            }
+            input = next(sink, end, now);
+        }
+        if (sink.isOpen() || end > sink.progress.position()) {
+            sink.commit(end);
+        }
+    }
+
+    private void handle(RangeCounts range, Sink sink) {
+        range.read++;
+        if (!cursor.selected) {
+            range.filtered++;
+        } else if (cursor.offset < sink.progress.position()) {
+            range.alreadyCommitted++;
+        } else {
+            sink.send(cursor, range);
+        }
+        recordsRead.add(1L);
+        metrics.incRecordsRead(1L);
+    }
+
+    /**
+     * The next input, or null at the end. No transaction stays open while the source gives nothing.
+     *
+     * @param sink null if it is not open yet
+     */
+    private Object next(Sink sink, long end, long now) throws Exception {
+        Object input = source.next(now);
+        while (source.isStalled()) {
+            context.killTaskIfInterrupted();
+            if (sink != null && sink.isOpen()) {
+                sink.commit(end);
+            }
+            source.checkStall();
+            input = source.next(now);
+        }
+        return input;
+    }
+}

@@ -1,0 +1,118 @@
+package airflow_provider_kafka_spark.jobs.writer;
+
+import java.util.Collections;
+import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
+import org.apache.kafka.clients.producer.Producer;
+import org.apache.kafka.common.KafkaException;
+import org.apache.spark.TaskContext;
+
+/**
+ * Exactly once: each transaction also commits how far the piece is. The transactional id belongs to run and piece, so
+ * that opening the sink fences the piece's earlier attempts, and it goes on from what they committed.
+ */
+final class TransactionalSink extends Sink {
+    /** How long the end of a failed attempt waits for the abort of its transaction. */
+    private static final long ABORT_MS = 5000L;
+
+    TransactionalSink(
+        Settings settings, Piece piece, Producer<byte[], byte[]> producer, TargetCluster cluster, TaskContext context
+    ) {
+        super(settings, piece, producer, cluster, context);
+    }
+
+    @Override
+    void open() {
+        try {
+            // An attempt that lost its run must not fence the one that has it now.
+            checkOwner();
+            producer.initTransactions();
+            if (!progress.load(checkOwner().progress)) {
+                throw WriteFailure.of(
+                    WriteFailure.PROGRESS_UNKNOWN, "The progress of piece " + piece.name + " must be in the group "
+                        + piece.slotGroup + "; it is not.", null
+                );
+            }
+        } catch (KafkaException error) {
+            throw failure(WriteFailure.COULD_NOT_BEGIN, "Piece " + piece.name + " could not begin.", error);
+        }
+    }
+
+    @Override
+    void beginTransaction() {
+        producer.beginTransaction();
+    }
+
+    @Override
+    void endTransaction(long position) {
+        try {
+            begin();
+            producer.sendOffsetsToTransaction(
+                Collections.singletonMap(piece.slotPartition, progress.toCommit(position)),
+                new ConsumerGroupMetadata(piece.slotGroup)
+            );
+            producer.commitTransaction();
+        } catch (KafkaException error) {
+            String message = "Piece " + piece.name + " could not commit its transaction.";
+            throw failure(WriteFailure.COULD_NOT_COMMIT, message, error);
+        }
+    }
+
+    /** Aborts an open transaction, which consumers of the target would wait for. */
+    @Override
+    void abort() {
+        if (!isOpen()) {
+            return;
+        }
+        // A task that is killed is interrupted, which must not keep it from the abort.
+        boolean isInterrupted = Thread.interrupted();
+        Abort abort = new Abort(producer);
+        abort.start();
+        try {
+            abort.join(ABORT_MS);
+        } catch (InterruptedException interrupted) {
+            isInterrupted = true;
+        }
+        if (isInterrupted) {
+            Thread.currentThread().interrupt();
+        }
+    }
+
+    @Override
+    WriteFailure failure(String kind, String message, Throwable cause) {
+        if (!ClientErrors.isFenced(cause)) {
+            return WriteFailure.of(kind, message, cause);
+        }
+        try {
+            checkOwner();
+        } catch (WriteFailure takenOver) {
+            return takenOver;
+        } catch (KafkaException unknown) {
+            cause.addSuppressed(unknown);
+        }
+        return WriteFailure.of(
+            WriteFailure.TRANSACTION_ENDED, "The broker ended the transaction of piece " + piece.name + ": it was open "
+                + "for longer than transaction.timeout.ms, or another attempt of the same task took over.", cause
+        );
+    }
+
+    /** Brokers that are away must not hold the end of a task. */
+    private static final class Abort extends Thread {
+        private final Producer<byte[], byte[]> producer;
+
+        Abort(Producer<byte[], byte[]> producer) {
+            super("abort-transaction");
+            this.producer = producer;
+            setDaemon(true);
+        }
+
+        @Override
+        public void run() {
+            try {
+                producer.abortTransaction();
+            } catch (RuntimeException error) {
+                // It is fenced, closed or out of reach: the broker aborts, at the latest at the transaction's time-out.
+                Thread.yield();
+            }
+        }
+    }
+}
