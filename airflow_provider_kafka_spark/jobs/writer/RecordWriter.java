@@ -46,14 +46,16 @@ public final class RecordWriter implements FlatMapFunction {
     @Override
     public Iterator call(Object records) throws Exception {
         RecordHandoff.clear();
-        String report;
         try {
-            report = write(Settings.parse(settings), Piece.ofThisTask(pieces), (Iterator) records);
+            String report = write(Settings.parse(settings), Piece.ofThisTask(pieces), (Iterator) records);
+            return Collections.singletonList(report).iterator();
+        } catch (WriteFailure failure) {
+            throw failure.forDriver();
         } catch (StackOverflowError error) {
             // Spark would end the executor for it, and with it other tasks.
-            throw WriteFailure.ofData(WriteFailure.STACK_OVERFLOW, "An expression needs too much stack.", null);
+            String message = "An expression needs too much stack.";
+            throw WriteFailure.ofData(WriteFailure.STACK_OVERFLOW, message, null).forDriver();
         }
-        return Collections.singletonList(report).iterator();
     }
 
     private String write(Settings job, Piece piece, Iterator records) throws Exception {

@@ -92,9 +92,9 @@ public final class TaskMonitor extends SparkListener {
             readByTask.remove(task);
         }
         if (event.reason() instanceof ExceptionFailure) {
-            ExceptionFailure reason = (ExceptionFailure) event.reason();
-            if (reason.className().equals(WriteFailure.class.getName())) {
-                keep(reason.description());
+            String found = WriteFailure.find(((ExceptionFailure) event.reason()).description());
+            if (found != null) {
+                keep(found);
             }
         }
     }

@@ -1,12 +1,14 @@
 package airflow_provider_kafka_spark.jobs.writer;
 
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * A failure that has a name. Its message is one JSON text, which {@link TaskMonitor} takes to the driver:
  * {@code TaskFailure} in {@code writer_messages.py} says what each field means.
  */
-public final class WriteFailure extends RuntimeException {
+final class WriteFailure extends RuntimeException {
     static final String REFUSED = "refused";
     static final String NOT_ACKNOWLEDGED = "not_acknowledged";
     static final String TAKEN_OVER = "taken_over";
@@ -21,6 +23,8 @@ public final class WriteFailure extends RuntimeException {
     static final String OUTSIDE_OF_PIECE = "outside_of_piece";
     static final String STACK_OVERFLOW = "stack_overflow";
     private static final long serialVersionUID = 1L;
+    private static final String PREFIX = "WriteFailure: ";
+    private static final Logger LOG = LoggerFactory.getLogger(WriteFailure.class);
 
     private WriteFailure(ObjectNode json, Throwable cause) {
         super(json.toString(), cause);
@@ -42,6 +46,19 @@ public final class WriteFailure extends RuntimeException {
         String kind = isPermanent ? REFUSED : NOT_ACKNOWLEDGED;
         String message = "Record " + record + " was not written to " + target + ".";
         return new WriteFailure(json(kind, message, record, bytes, target, cause, isPermanent), cause);
+    }
+
+    /** The same as an error that Spark's driver can read: it does not have the classes of this package. */
+    IllegalStateException forDriver() {
+        LOG.warn("The task fails.", this);
+        IllegalStateException known = new IllegalStateException(PREFIX + getMessage());
+        known.setStackTrace(getStackTrace());
+        return known;
+    }
+
+    /** The JSON text in the message of {@link #forDriver}, or null. */
+    static String find(String message) {
+        return message != null && message.startsWith(PREFIX) ? message.substring(PREFIX.length()) : null;
     }
 
     private static ObjectNode json(

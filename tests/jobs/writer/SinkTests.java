@@ -1,0 +1,388 @@
+package airflow_provider_kafka_spark.jobs.writer;
+
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.clients.producer.MockProducer;
+import org.apache.kafka.common.KafkaException;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.ProducerFencedException;
+import org.apache.kafka.common.errors.RecordTooLargeException;
+import org.apache.kafka.common.serialization.ByteArraySerializer;
+import org.apache.spark.TaskContext$;
+
+/** The sinks with Kafka's own mock of a producer; {@code test_sinks.py} runs each method. */
+@SuppressWarnings({"cast", "rawtypes", "unchecked"})
+public final class SinkTests {
+    private static final String SETTINGS =
+        "{'version': 1, 'run_id': 'run', 'provenance_header': 'from', 'target_topic': 'copy',"
+            + " 'target_ids': {'copy': 'id'}, 'columns': null, 'include_headers': true, 'preserve_partition': false,"
+            + " 'preserve_timestamps': false, 'window_start_ms': null, 'window_end_ms': null,"
+            + " 'delivery_timeout_ms': 200, 'stall_timeout_ms': 1000, 'commit_records': 3, 'commit_ms': 60000,"
+            + " 'owner': {'group': 'owner', 'number': 7, 'token': 'mine'}, 'id_prefix': 'task-', 'delivered': false,"
+            + " 'producer': {}}";
+    private static final String PIECE =
+        "{'version': 1, 'name': 'orders-0', 'topic': 'orders', 'partition': 0, 'ranges': [[10, 100, 0]], 'until': 100,"
+            + " 'slot': {'group': 'slot', 'topic': 'copy', 'partition': 0}}";
+    private static final Mark MINE = new Mark(7L, "mine");
+    private static final Mark ANOTHER = new Mark(8L, "another");
+
+    private final Piece piece = Piece.parse(json(PIECE));
+    private final Cluster cluster = new Cluster();
+    private final TestProducer producer = new TestProducer(cluster);
+    private final RangeCounts counts = new RangeCounts(0);
+    private final Sink sink;
+
+    private SinkTests(boolean isTransactional) {
+        Settings settings = Settings.parse(json(SETTINGS));
+        sink = isTransactional
+            ? (Sink) new TransactionalSink(settings, piece, producer, cluster, TaskContext$.MODULE$.empty())
+            : (Sink) new PlainSink(settings, piece, producer, cluster, TaskContext$.MODULE$.empty());
+    }
+
+    /** A commit has the records, and with them the position, the piece's name and where the records are. */
+    public static void aCommitHasRecordsAndProgress() {
+        SinkTests test = opened();
+        test.send(10);
+        test.send(11);
+        test.sink.commit(12);
+        check(test.producer.commitCount() == 1, "one commit");
+        check(test.producer.history().size() == 2, "two records");
+        OffsetAndMetadata slot = test.slot();
+        check(slot.offset() == 12, "position " + slot.offset());
+        check(slot.metadata().equals("orders-0\ncopy 0 0 1\n"), "metadata " + slot.metadata());
+        check(test.counts.acknowledged.get() == 2, "two acknowledgements");
+    }
+
+    /** The next attempt goes on at the committed position, and knows where the earlier one wrote. */
+    public static void anAttemptGoesOnFromCommittedProgress() {
+        SinkTests test = new SinkTests(true);
+        test.cluster.progress = new OffsetAndMetadata(40L, "orders-0\ncopy 0 5 9\n");
+        test.sink.open();
+        test.send(40);
+        test.sink.commit(41);
+        check(test.sink.progress.resumedAt().longValue() == 40, "resumed at 40");
+        check(test.slot().metadata().equals("orders-0\ncopy 0 0 e\n"), "metadata " + test.slot().metadata());
+    }
+
+    /** The position of a stream's earlier batch says nothing about this one. */
+    public static void progressOfAnEarlierBatchIsNone() {
+        SinkTests test = new SinkTests(true);
+        test.cluster.progress = new OffsetAndMetadata(10L, "orders-0\ncopy 0 5 9\n");
+        test.sink.open();
+        check(test.sink.progress.position() == 10, "position");
+        check(test.sink.progress.resumedAt() == null, "begins at the first offset");
+        check(test.sink.progress.targets.format().isEmpty(), "no targets");
+    }
+
+    /** Another owner's task is not fenced. */
+    public static void theOwnerIsLookedAtBeforeAnythingIsFenced() {
+        SinkTests test = new SinkTests(true);
+        test.cluster.mark = ANOTHER;
+        test.failsToOpen("taken_over");
+        check(!test.producer.transactionInitialized(), "nothing is fenced");
+    }
+
+    /** A run without a mark belongs to no one. */
+    public static void aRunWithoutMarkIsNotOurs() {
+        SinkTests test = new SinkTests(true);
+        test.cluster.mark = null;
+        test.failsToOpen("taken_over");
+    }
+
+    /** A driver that claims the run after the first look is seen by the second one. */
+    public static void theOwnerIsLookedAtAgainAfterFencing() {
+        SinkTests test = new SinkTests(true);
+        test.producer.markAfterInit = ANOTHER;
+        test.failsToOpen("taken_over");
+        check(test.producer.transactionInitialized(), "after fencing");
+        check(test.cluster.looks == 2, "two looks");
+    }
+
+    /** A slot that is gone never means "nothing was done". */
+    public static void progressThatIsGoneIsUnknown() {
+        SinkTests test = new SinkTests(true);
+        test.cluster.progress = null;
+        test.failsToOpen("progress_unknown");
+    }
+
+    /** So is that of another piece. */
+    public static void progressOfAnotherPieceIsUnknown() {
+        SinkTests test = new SinkTests(true);
+        test.cluster.progress = new OffsetAndMetadata(40L, "orders-00\n");
+        test.failsToOpen("progress_unknown");
+    }
+
+    /** What was sent after the last commit is aborted. */
+    public static void anAbortEndsTheOpenTransaction() {
+        SinkTests test = opened();
+        test.send(10);
+        test.sink.commit(11);
+        test.send(11);
+        Thread.currentThread().interrupt();
+        test.sink.abort();
+        check(Thread.interrupted(), "the interrupt is kept");
+        check(test.producer.transactionAborted(), "aborted");
+        check(test.producer.history().size() == 1, "one committed record");
+    }
+
+    /** Nothing is aborted that is not open. */
+    public static void anAbortWithoutTransactionDoesNothing() {
+        SinkTests test = opened();
+        test.sink.abort();
+        check(!test.producer.transactionAborted(), "not aborted");
+    }
+
+    /** The records of the last commit stay, those after it are not committed. */
+    public static void aTargetThatIsRecreatedBetweenCommitsIsAnError() {
+        SinkTests test = opened();
+        test.send(10);
+        test.sink.commit(11);
+        test.send(11);
+        test.cluster.ids.put("copy", "another id");
+        test.failsToCommit("target_recreated", false);
+        check(test.producer.commitCount() == 1, "one commit");
+    }
+
+    /** So is one that is deleted. */
+    public static void aTargetThatIsDeletedIsAnError() {
+        SinkTests test = opened();
+        test.send(10);
+        test.cluster.ids.clear();
+        test.failsToCommit("target_recreated", false);
+    }
+
+    /** Fenced, and another submission has the run. */
+    public static void fencedByALaterSubmission() {
+        SinkTests test = opened();
+        test.send(10);
+        test.cluster.mark = ANOTHER;
+        test.producer.commitTransactionException = new ProducerFencedException("fenced");
+        test.failsToCommit("taken_over", false);
+    }
+
+    /** Fenced, and the run is still ours: the broker ended the transaction. */
+    public static void fencedWhileTheRunIsOurs() {
+        SinkTests test = opened();
+        test.send(10);
+        test.producer.commitTransactionException = new KafkaException("error", new ProducerFencedException("fenced"));
+        test.failsToCommit("transaction_ended", false);
+    }
+
+    /** The same, told by the acknowledgement of a record. */
+    public static void fencedAtARecord() {
+        SinkTests test = opened();
+        test.send(10);
+        test.producer.errorNext(new ProducerFencedException("fenced"));
+        test.failsToCommit("transaction_ended", false);
+    }
+
+    /** Every attempt would be refused so. */
+    public static void aRecordThatIsTooLargeIsRefusedPermanently() {
+        SinkTests test = opened();
+        test.send(10);
+        test.producer.errorNext(new RecordTooLargeException("too large"));
+        test.failsToCommit("refused", true);
+    }
+
+    /** Another attempt may succeed. */
+    public static void aRecordThatTimedOutIsNotAcknowledged() {
+        SinkTests test = opened();
+        test.send(10);
+        test.producer.errorNext(new org.apache.kafka.common.errors.TimeoutException("slow"));
+        test.failsToCommit("not_acknowledged", false);
+    }
+
+    /** The producer's flush may return before the parts of a split batch are acknowledged; the commit waits for them. */
+    public static void aCommitWaitsForTheAcknowledgementsOfASplitBatch() throws Exception {
+        SinkTests test = opened();
+        test.send(10);
+        test.send(11);
+        test.producer.flushes = false;
+        Thread later = new Thread(new Completion(test.producer));
+        later.start();
+        test.sink.commit(12);
+        later.join();
+        check(test.counts.acknowledged.get() == 2, "two acknowledgements");
+    }
+
+    /** It does not wait without a bound, and commits nothing. */
+    public static void aCommitGivesUpAfterTheDeliveryTimeout() {
+        SinkTests test = opened();
+        test.send(10);
+        test.producer.flushes = false;
+        test.failsToCommit("not_acknowledged", false);
+        check(test.producer.commitCount() == 0, "no commit");
+    }
+
+    /** After the time of the settings, or after so many records. */
+    public static void aCommitIsDueAfterATimeOrANumberOfRecords() {
+        SinkTests test = opened();
+        long second = 1000000000L;
+        check(!test.sink.isDue(System.nanoTime() + 100 * second), "nothing is open");
+        test.send(10);
+        check(!test.sink.isDue(System.nanoTime() + 50 * second), "before its time");
+        check(test.sink.isDue(System.nanoTime() + 60 * second), "after its time");
+        test.send(11);
+        test.send(12);
+        check(test.sink.isDue(System.nanoTime()), "after three records");
+        test.sink.commit(13);
+        check(!test.sink.isDue(System.nanoTime() + 100 * second), "nothing is open");
+    }
+
+    /** Without transactions, a task that lost its run ends at its next flush. */
+    public static void atLeastOnceLooksAtTheOwnerAtEachFlush() {
+        SinkTests test = new SinkTests(false);
+        test.sink.open();
+        test.send(10);
+        test.sink.commit(11);
+        test.send(11);
+        test.cluster.mark = ANOTHER;
+        test.failsToCommit("taken_over", false);
+        check(!test.producer.transactionInitialized(), "no transactions");
+    }
+
+    /** Also without transactions. */
+    public static void atLeastOnceComparesTheTargets() {
+        SinkTests test = new SinkTests(false);
+        test.sink.open();
+        test.send(10);
+        test.cluster.ids.put("copy", "another id");
+        test.failsToCommit("target_recreated", false);
+    }
+
+    /** An earlier try delivered everything: all is counted, and nothing is sent. */
+    public static void whatWasDeliveredIsOnlyCounted() {
+        SinkTests test = new SinkTests(true);
+        DeliveredSink sink =
+            new DeliveredSink(Settings.parse(json(SETTINGS)), test.piece, test.cluster, TaskContext$.MODULE$.empty());
+        test.cluster.progress = null;
+        sink.open();
+        check(sink.progress.position() == Long.MAX_VALUE, "everything is done");
+        check(sink.progress.hasUnknownTargets(), "its targets are unknown");
+    }
+
+    private static SinkTests opened() {
+        SinkTests test = new SinkTests(true);
+        test.sink.open();
+        return test;
+    }
+
+    private void send(long offset) {
+        RecordCursor cursor = new RecordCursor(Settings.parse(json(SETTINGS)));
+        cursor.read(new ConsumerRecord("orders", 0, offset, new byte[1], new byte[2]));
+        sink.send(cursor, counts);
+    }
+
+    private OffsetAndMetadata slot() {
+        List commits = producer.consumerGroupOffsetsHistory();
+        Map groups = (Map) commits.get(commits.size() - 1);
+        return (OffsetAndMetadata) ((Map) groups.get("slot")).get(new TopicPartition("copy", 0));
+    }
+
+    private void failsToOpen(String kind) {
+        try {
+            sink.open();
+        } catch (WriteFailure failure) {
+            check(failure.getMessage().indexOf("\"kind\":\"" + kind + "\"") >= 0, failure.getMessage());
+            return;
+        }
+        throw new AssertionError("It opened.");
+    }
+
+    private void failsToCommit(String kind, boolean isPermanent) {
+        try {
+            sink.commit(99);
+        } catch (WriteFailure failure) {
+            check(failure.getMessage().indexOf("\"kind\":\"" + kind + "\"") >= 0, failure.getMessage());
+            check(failure.getMessage().indexOf("\"permanent\":" + isPermanent) >= 0, failure.getMessage());
+            return;
+        }
+        throw new AssertionError("It committed.");
+    }
+
+    private static void check(boolean isSo, String what) {
+        if (!isSo) {
+            throw new AssertionError(what);
+        }
+    }
+
+    private static String json(String text) {
+        return text.replace('\'', '"');
+    }
+
+    /** What the brokers hold. */
+    private static final class Cluster implements TargetCluster {
+        final HashMap<String, String> ids = new HashMap<String, String>();
+        Mark mark = MINE;
+        OffsetAndMetadata progress = new OffsetAndMetadata(10L, "orders-0\n");
+        int looks;
+
+        Cluster() {
+            ids.put("copy", "id");
+        }
+
+        @Override
+        public RunState runState() {
+            looks++;
+            return new RunState(mark, progress);
+        }
+
+        @Override
+        public Map<String, String> targetIds() {
+            return ids;
+        }
+
+        @Override
+        public void close() {
+            ids.clear();
+        }
+    }
+
+    private static final class TestProducer extends MockProducer {
+        /** Whether a flush acknowledges everything. */
+        boolean flushes = true;
+        /** What the owner's group has when the earlier attempts are fenced. */
+        Mark markAfterInit;
+        private final Cluster cluster;
+
+        TestProducer(Cluster cluster) {
+            super(false, new ByteArraySerializer(), new ByteArraySerializer());
+            this.cluster = cluster;
+        }
+
+        @Override
+        public void initTransactions() {
+            super.initTransactions();
+            if (markAfterInit != null) {
+                cluster.mark = markAfterInit;
+            }
+        }
+
+        @Override
+        public synchronized void flush() {
+            if (flushes) {
+                super.flush();
+            }
+        }
+    }
+
+    /** Acknowledges two records, one after the other. */
+    private static final class Completion implements Runnable {
+        private final TestProducer producer;
+
+        Completion(TestProducer producer) {
+            this.producer = producer;
+        }
+
+        @Override
+        public void run() {
+            for (int done = 0; done < 2; ) {
+                Thread.yield();
+                done += producer.completeNext() ? 1 : 0;
+            }
+        }
+    }
+}

@@ -1,0 +1,136 @@
+"""The writer alone: a mark and slots as a driver commits them, and Spark in the tests' own process."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from airflow_provider_kafka_spark.core.handoff.writer_messages import (
+    Owner,
+    Slot,
+    TaskFailure,
+    WriterSettings,
+    piece_text,
+)
+from airflow_provider_kafka_spark.core.offset_range import OffsetRange
+from airflow_provider_kafka_spark.core.pieces import Piece, cut
+from airflow_provider_kafka_spark.jobs.kafka_rdd import read_tasks
+from airflow_provider_kafka_spark.jobs.record_writer import TaskMonitor, WriteResult, run_writer
+from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class TaskFailedError(Exception):
+    """A Spark task failed by name."""
+
+    def __init__(self, failure: TaskFailure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+
+
+@dataclass
+class WriterJob:
+    """One piece, from the start of a topic, into another one.
+
+    :param source_broker: where the source is.
+    :param broker: where the target is.
+    """
+
+    spark: SparkSession
+    source_broker: KafkaBroker
+    broker: KafkaBroker
+    source: str
+    target: str
+    until: int
+    prefix: str = field(default_factory=lambda: f"run-{uuid4().hex[:12]}-")
+    options: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        span = OffsetRange(self.source, 0, 0, self.until)
+        self.pieces: tuple[Piece, ...] = cut({span: 0}, [[span]], {})
+        #: What Spark reads.
+        self.spans = self.pieces[0].spans
+        self.slot = Slot(f"{self.prefix}slot", self.target, 0)
+        self.settings = WriterSettings(
+            run_id="0123456789abcdef",
+            provenance_header="from",
+            target_topic=self.target,
+            target_ids={},
+            columns=None,
+            include_headers=True,
+            preserve_partition=False,
+            preserve_timestamps=False,
+            window_start_ms=None,
+            window_end_ms=None,
+            delivery_timeout_ms=30_000,
+            stall_timeout_ms=120_000,
+            commit_records=50,
+            commit_ms=2_000,
+            owner=Owner(f"{self.prefix}owner", 1, "mine"),
+            id_prefix=f"{self.prefix}task-",
+            delivered=False,
+            producer={"bootstrap.servers": self.broker.bootstrap_servers, "linger.ms": "5"},
+        )
+
+    @property
+    def transactional_id(self) -> str:
+        return f"{self.settings.id_prefix}{self.pieces[0].name}"
+
+    def claim(self, number: int = 1, driver: str = "mine") -> None:
+        """Commit the mark of a submission."""
+        self._commit(f"{self.prefix}owner", 0, json.dumps({"number": number, "token": driver}))
+
+    def open(self, name: str | None = None) -> None:
+        """Commit the slot at the start of the piece."""
+        self._commit(self.slot.group, 0, f"{name or self.pieces[0].name}\n")
+
+    def change(self, **settings: Any) -> None:
+        self.settings = replace(self.settings, **settings)
+
+    def run(self, records: Callable[[Any], Any] = lambda records: records) -> WriteResult:
+        """Run the writer.
+
+        :param records: makes what is written of the records of the source.
+        :raises TaskFailedError: by the failure that the driver learns of.
+        """
+        from py4j.protocol import Py4JJavaError
+
+        context = self.spark.sparkContext
+        group = f"writer-{uuid4()}"
+        context.setJobGroup(group, "a test of the writer")
+        options = {"kafka.bootstrap.servers": self.source_broker.bootstrap_servers, **self.options}
+        source = read_tasks(self.spark, [self.spans], options, transaction_timeout_ms=4_000)
+        texts: Sequence[str] = [piece_text(piece, self.slot) for piece in self.pieces]
+        with TaskMonitor(context, group) as monitor:
+            try:
+                return run_writer(context, records(source), self.settings, texts, monitor)
+            except Py4JJavaError as error:
+                if monitor.failure is None:
+                    raise
+                raise TaskFailedError(monitor.failure) from error
+
+    def failure(self, records: Callable[[Any], Any] = lambda records: records) -> TaskFailure:
+        """The failure of a run."""
+        with pytest.raises(TaskFailedError) as caught:
+            self.run(records)
+        return caught.value.failure
+
+    def written(self) -> list[bytes | None]:
+        """What a reader of committed records sees."""
+        return [record.value for record in self.broker.consume(self.target)]
+
+    def _commit(self, group: str, offset: int, metadata: str) -> None:
+        admin = AdminClient({"bootstrap.servers": self.broker.bootstrap_servers})
+        partition = TopicPartition(self.target, 0, offset, metadata=metadata)
+        request = ConsumerGroupTopicPartitions(group, [partition])
+        for future in admin.alter_consumer_group_offsets([request]).values():
+            assert not [p for p in future.result(30).topic_partitions if p.error]

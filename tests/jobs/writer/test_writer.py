@@ -1,0 +1,267 @@
+"""The writer on a real broker and Spark: when it looks, what it refuses, and how it ends."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psutil
+import pytest
+from confluent_kafka import Producer
+from pyspark import InheritableThread
+
+from airflow_provider_kafka_spark.jobs.janino import compile_java
+from airflow_provider_kafka_spark.testing.broker_client import Record
+from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
+from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
+from tests.jobs.writer.conftest import WriterJob
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.broker, pytest.mark.spark]
+
+COUNT = 200
+VALUES = [b"%d" % i for i in range(COUNT)]
+#: The broker hands out one batch of a partition at a time, and waits before it does.
+SLOW = {"kafka.fetch.min.bytes": "1000000", "kafka.fetch.max.wait.ms": "200", "kafka.max.partition.fetch.bytes": "1"}
+
+
+@pytest.fixture
+def job(spark: SparkSession, kafka_broker: KafkaBroker, topic: TopicFactory) -> WriterJob:
+    """A copy of all records of a topic, claimed and opened by its driver."""
+    source, target = topic(suffix="source"), topic(suffix="target")
+    kafka_broker.produce(source, [Record(b"k", value) for value in VALUES], {"batch.num.messages": 10})
+    job = WriterJob(spark, kafka_broker, kafka_broker, source, target, COUNT)
+    job.claim()
+    job.open()
+    return job
+
+
+def test_writes_all_records_and_reports_them(job: WriterJob) -> None:
+    """With the progress of each transaction."""
+    result = job.run()
+
+    assert job.written() == VALUES
+    assert (result.read, result.written, result.already_committed) == ({0: COUNT}, {0: COUNT}, {0: 0})
+    (report,) = result.reports.values()
+    assert (report.piece, report.resumed_at, report.targets_unknown) == (job.pieces[0].name, None, False)
+    assert job.broker.committed(job.slot.group, job.target) == {0: COUNT}
+
+
+def test_a_second_attempt_writes_nothing_twice(job: WriterJob) -> None:
+    """It knows where the first one wrote."""
+    first = job.run()
+
+    second = job.run()
+
+    assert job.written() == VALUES
+    assert (second.written, second.already_committed) == ({0: COUNT}, {0: COUNT})
+    assert second.targets == first.targets
+    assert [report.resumed_at for report in second.reports.values()] == [COUNT]
+
+
+def test_what_was_delivered_is_only_counted(job: WriterJob) -> None:
+    """No producer is opened, so nothing is fenced."""
+    job.run()
+    other = _open_transaction(job)
+    job.change(delivered=True)
+
+    result = job.run()
+
+    other.commit_transaction()
+    assert result.already_committed == {0: COUNT}
+    assert job.written() == [*VALUES, b"other"]
+
+
+def test_a_task_that_lost_its_run_fences_no_one(job: WriterJob) -> None:
+    """It looks first: whoever writes under its transactional id goes on."""
+    job.claim(2, "another")
+    other = _open_transaction(job)
+
+    failure = job.failure()
+
+    other.commit_transaction()
+    assert (failure.kind, failure.permanent) == ("taken_over", False)
+    assert job.written() == [b"other"]
+
+
+@pytest.mark.parametrize("name", [pytest.param("another-piece", id="of-another-piece"), pytest.param(None, id="none")])
+def test_unknown_progress_is_an_error(job: WriterJob, name: str | None) -> None:
+    """A missing slot never means that nothing was done."""
+    if name is None:
+        job.slot = type(job.slot)(f"{job.prefix}no-slot", job.target, 0)
+    else:
+        job.open(name)
+
+    assert job.failure().kind == "progress_unknown"
+    assert job.written() == []
+
+
+def test_a_recreated_target_takes_nothing(job: WriterJob) -> None:
+    """What goes to it is aborted: the driver has looked at another topic."""
+    job.change(target_ids={job.target: "AAAAAAAAAAAAAAAAAAAAAA"})
+
+    failure = job.failure()
+
+    assert failure.kind == "target_recreated"
+    assert _is_readable(job)
+    assert job.written() == []
+
+
+@pytest.mark.parametrize("kind", ["IOException", "StackOverflowError"])
+def test_the_transaction_ends_with_the_attempt(job: WriterJob, spark: SparkSession, tmp_path: Path, kind: str) -> None:
+    """Whatever ended it: readers of committed records do not wait for the transaction's time-out."""
+    from py4j.protocol import Py4JJavaError
+
+    source = Path(__file__).with_name("FailAt.java").read_text()
+    compiled = compile_java(spark.sparkContext._jvm, {"tests/jobs/writer/FailAt.java": source})
+    compiled.write_jar(tmp_path / "fail-at.jar")
+    context: Any = spark.sparkContext
+    context._jsc.addJar(f"local:{tmp_path / 'fail-at.jar'}")
+    arguments = context._gateway.new_array(context._jvm.java.lang.Object, 2)
+    arguments[0], arguments[1] = kind, context._jvm.java.lang.Long.valueOf(120)
+    fail_at = compiled.loader.loadClass("tests.jobs.writer.FailAt").getConstructors()[0].newInstance(arguments)
+
+    if kind == "StackOverflowError":
+        failure = job.failure(lambda records: records.filter(fail_at))
+        assert (failure.kind, failure.permanent) == ("stack_overflow", True)
+    else:
+        with pytest.raises(Py4JJavaError, match="checked"):
+            job.run(lambda records: records.filter(fail_at))
+
+    assert _is_readable(job)
+    assert job.written() == VALUES[:100]
+
+
+def test_a_record_outside_of_the_piece_is_an_error(job: WriterJob, spark: SparkSession) -> None:
+    """It would be written by another task as well."""
+    part = WriterJob(spark, job.broker, job.broker, job.source, job.target, 120, prefix=job.prefix)
+    part.open()
+    # The writer takes the end of the piece from its parts; the source gives more.
+    part.spans = job.pieces[0].spans
+
+    failure = part.failure()
+
+    assert (failure.kind, failure.permanent) == ("outside_of_piece", True)
+    assert failure.record == f"{job.source}[0]@120"
+
+
+@pytest.fixture(scope="module")
+def second_broker() -> Iterator[KafkaBroker]:
+    """A broker that a test may suspend."""
+    with KafkaBroker() as broker:
+        yield broker
+
+
+@pytest.fixture
+def stalling(spark: SparkSession, kafka_broker: KafkaBroker, second_broker: KafkaBroker, topic: TopicFactory) -> Any:
+    """A job whose source is suspended as soon as the first records are committed, and goes on after the test."""
+    target, source = topic(suffix="target"), topic(suffix="source").replace("source", "far")
+    second_broker.create_topic(source, 1)
+    second_broker.produce(source, [Record(b"k", value) for value in VALUES], {"batch.num.messages": 10})
+    job = WriterJob(spark, second_broker, kafka_broker, source, target, COUNT, options=dict(SLOW))
+    job.claim()
+    job.open()
+    job.change(commit_records=1_000_000, commit_ms=300)
+    process = _listener(second_broker)
+    try:
+        yield job, process
+    finally:
+        process.send_signal(signal.SIGCONT)
+
+
+def test_a_source_that_stalls_keeps_no_transaction_open(stalling: tuple[WriterJob, psutil.Process]) -> None:
+    """The task commits what it has, and goes on when the source answers again."""
+    job, process = stalling
+    result = _started(job.run)
+    _wait_until(lambda: bool(job.written()))
+
+    process.send_signal(signal.SIGSTOP)
+    # The consumer gives up after one second, and then the transaction is committed.
+    _wait_until(lambda: _is_readable(job, 0.1))
+    seen = job.written()
+    time.sleep(3)
+    still_readable = _is_readable(job)
+    process.send_signal(signal.SIGCONT)
+
+    assert result.result(60).written == {0: COUNT}
+    assert still_readable
+    assert job.written() == VALUES
+    assert 0 < len(seen) < COUNT
+
+
+def test_a_source_that_stalls_for_too_long_ends_the_task(stalling: tuple[WriterJob, psutil.Process]) -> None:
+    """By name; what was committed stays."""
+    job, process = stalling
+    job.change(stall_timeout_ms=3_000)
+    failure = _started(job.failure)
+    _wait_until(lambda: bool(job.written()))
+
+    process.send_signal(signal.SIGSTOP)
+
+    assert failure.result(60).kind == "source_stalled"
+    assert _is_readable(job)
+
+
+def _open_transaction(job: WriterJob) -> Producer:
+    """Another writer that uses the transactional id of the job's task."""
+    producer = Producer({"bootstrap.servers": job.broker.bootstrap_servers, "transactional.id": job.transactional_id})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(job.target, b"other")
+    producer.flush(30)
+    return producer
+
+
+def _is_readable(job: WriterJob, seconds: float = 5.0) -> bool:
+    """Whether no transaction is open in the target, within some seconds."""
+    deadline = time.monotonic() + seconds
+    while True:
+        if _last_stable(job) == job.broker.offsets(job.target)[0][1]:
+            return True
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+
+
+def _last_stable(job: WriterJob) -> int:
+    from confluent_kafka import IsolationLevel, TopicPartition
+    from confluent_kafka.admin import AdminClient, OffsetSpec
+
+    admin = AdminClient({"bootstrap.servers": job.broker.bootstrap_servers})
+    request = {TopicPartition(job.target, 0): OffsetSpec.latest()}
+    (found,) = admin.list_offsets(request, isolation_level=IsolationLevel.READ_COMMITTED).values()
+    return int(found.result(30).offset)
+
+
+def _wait_until(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def _started(run: Callable[[], Any]) -> Future[Any]:
+    """The result of a function that runs in a thread of its own."""
+    result: Future[Any] = Future()
+
+    def target() -> None:
+        try:
+            result.set_result(run())
+        except BaseException as error:  # noqa: BLE001 - the test raises it
+            result.set_exception(error)
+
+    InheritableThread(target=target).start()
+    return result
+
+
+def _listener(broker: KafkaBroker) -> psutil.Process:
+    """The process that listens at a broker's port."""
+    port = int(broker.bootstrap_servers.rpartition(":")[2])
+    (pid,) = {c.pid for c in psutil.net_connections("tcp") if c.laddr.port == port and c.status == psutil.CONN_LISTEN}
+    return psutil.Process(pid)
