@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
@@ -161,6 +165,23 @@ def test_a_record_outside_of_the_piece_is_an_error(job: WriterJob, spark: SparkS
 
     assert (failure.kind, failure.permanent) == ("outside_of_piece", True)
     assert failure.record == f"{job.source}[0]@120"
+
+
+def test_spark_does_not_repeat_what_is_refused_permanently(kafka_broker: KafkaBroker, topic: TopicFactory) -> None:
+    """Although it may try each task four times."""
+    source, target = topic(suffix="source"), topic(suffix="target", config={"max.message.bytes": "20000"})
+    kafka_broker.produce(source, [Record(b"k", value) for value in VALUES] + [Record(b"large", os.urandom(50_000))])
+    arguments = [kafka_broker.bootstrap_servers, source, target, str(COUNT + 1)]
+
+    output = subprocess.run(
+        [sys.executable, "-m", "tests.jobs.writer.retrying_spark", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=True,
+    ).stdout
+
+    assert json.loads(output.splitlines()[-1]) == {"kind": "refused", "failed": 1}
 
 
 @pytest.fixture(scope="module")
