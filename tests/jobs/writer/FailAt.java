@@ -10,9 +10,9 @@ public final class FailAt implements Function {
     private final String kind;
     private final long offset;
 
-    public FailAt(String kind, Long offset) {
+    public FailAt(String kind, String offset) {
         this.kind = kind;
-        this.offset = offset.longValue();
+        this.offset = Long.parseLong(offset);
     }
 
     @Override

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -132,5 +133,12 @@ class WriterJob:
         admin = AdminClient({"bootstrap.servers": self.broker.bootstrap_servers})
         partition = TopicPartition(self.target, 0, offset, metadata=metadata)
         request = ConsumerGroupTopicPartitions(group, [partition])
-        for future in admin.alter_consumer_group_offsets([request]).values():
-            assert not [p for p in future.result(30).topic_partitions if p.error]
+        deadline = time.monotonic() + 30
+        while True:
+            (future,) = admin.alter_consumer_group_offsets([request]).values()
+            errors = [p.error for p in future.result(30).topic_partitions if p.error]
+            if not errors:
+                return
+            # A new broker makes the topic of committed offsets first.
+            assert time.monotonic() < deadline, errors
+            time.sleep(0.1)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
@@ -15,10 +19,11 @@ from confluent_kafka import Producer
 from pyspark import InheritableThread
 
 from airflow_provider_kafka_spark.jobs.janino import compile_java
+from airflow_provider_kafka_spark.jobs.kafka_rdd import as_rows
 from airflow_provider_kafka_spark.testing.broker_client import Record
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
-from tests.jobs.writer.conftest import WriterJob
+from tests.jobs.writer.conftest import TaskFailedError, WriterJob
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -113,27 +118,38 @@ def test_a_recreated_target_takes_nothing(job: WriterJob) -> None:
     assert job.written() == []
 
 
-@pytest.mark.parametrize("kind", ["IOException", "StackOverflowError"])
-def test_the_transaction_ends_with_the_attempt(job: WriterJob, spark: SparkSession, tmp_path: Path, kind: str) -> None:
+@pytest.fixture(scope="module")
+def fail_at(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, int], Any]:
+    """Make a Java function that passes records, and fails at an offset."""
+    context: Any = spark.sparkContext
+    source = Path(__file__).with_name("FailAt.java").read_text()
+    compiled = compile_java(context._jvm, {"tests/jobs/writer/FailAt.java": source})
+    jar = tmp_path_factory.mktemp("jars") / "fail-at.jar"
+    compiled.write_jar(jar)
+    context._jsc.addJar(f"local:{jar}")
+
+    def make(kind: str, offset: int) -> Any:
+        arguments = context._gateway.new_array(context._jvm.java.lang.Object, 2)
+        arguments[0], arguments[1] = kind, str(offset)
+        return compiled.loader.loadClass("tests.jobs.writer.FailAt").getConstructors()[0].newInstance(arguments)
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"), [("IOException", ""), ("StackOverflowError", "stack_overflow")], ids=["checked", "error"]
+)
+def test_the_transaction_ends_with_the_attempt(
+    job: WriterJob, fail_at: Callable[[str, int], Any], kind: str, expected: str
+) -> None:
     """Whatever ended it: readers of committed records do not wait for the transaction's time-out."""
     from py4j.protocol import Py4JJavaError
 
-    source = Path(__file__).with_name("FailAt.java").read_text()
-    compiled = compile_java(spark.sparkContext._jvm, {"tests/jobs/writer/FailAt.java": source})
-    compiled.write_jar(tmp_path / "fail-at.jar")
-    context: Any = spark.sparkContext
-    context._jsc.addJar(f"local:{tmp_path / 'fail-at.jar'}")
-    arguments = context._gateway.new_array(context._jvm.java.lang.Object, 2)
-    arguments[0], arguments[1] = kind, context._jvm.java.lang.Long.valueOf(120)
-    fail_at = compiled.loader.loadClass("tests.jobs.writer.FailAt").getConstructors()[0].newInstance(arguments)
+    with pytest.raises((TaskFailedError, Py4JJavaError)) as caught:
+        job.run(lambda records: records.filter(fail_at(kind, 120)))
 
-    if kind == "StackOverflowError":
-        failure = job.failure(lambda records: records.filter(fail_at))
-        assert (failure.kind, failure.permanent) == ("stack_overflow", True)
-    else:
-        with pytest.raises(Py4JJavaError, match="checked"):
-            job.run(lambda records: records.filter(fail_at))
-
+    found = caught.value.failure.kind if isinstance(caught.value, TaskFailedError) else ""
+    assert found == expected
     assert _is_readable(job)
     assert job.written() == VALUES[:100]
 
@@ -149,6 +165,23 @@ def test_a_record_outside_of_the_piece_is_an_error(job: WriterJob, spark: SparkS
 
     assert (failure.kind, failure.permanent) == ("outside_of_piece", True)
     assert failure.record == f"{job.source}[0]@120"
+
+
+def test_spark_does_not_repeat_what_is_refused_permanently(kafka_broker: KafkaBroker, topic: TopicFactory) -> None:
+    """Although it may try each task four times."""
+    source, target = topic(suffix="source"), topic(suffix="target", config={"max.message.bytes": "20000"})
+    kafka_broker.produce(source, [Record(b"k", value) for value in VALUES] + [Record(b"large", os.urandom(50_000))])
+    arguments = [kafka_broker.bootstrap_servers, source, target, str(COUNT + 1)]
+
+    output = subprocess.run(
+        [sys.executable, "-m", "tests.jobs.writer.retrying_spark", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=True,
+    ).stdout
+
+    assert json.loads(output.splitlines()[-1]) == {"kind": "refused", "failed": 1}
 
 
 @pytest.fixture(scope="module")
@@ -175,10 +208,17 @@ def stalling(spark: SparkSession, kafka_broker: KafkaBroker, second_broker: Kafk
         process.send_signal(signal.SIGCONT)
 
 
-def test_a_source_that_stalls_keeps_no_transaction_open(stalling: tuple[WriterJob, psutil.Process]) -> None:
-    """The task commits what it has, and goes on when the source answers again."""
+@pytest.mark.parametrize("reader", ["records", "rows"])
+def test_a_source_that_stalls_keeps_no_transaction_open(
+    stalling: tuple[WriterJob, psutil.Process], spark: SparkSession, reader: str
+) -> None:
+    """The task commits what it has, and goes on when the source answers again; also through generated code."""
     job, process = stalling
-    result = _started(job.run)
+    if reader == "rows":
+        job.change(columns=("offset", "_selected"))
+        result = _started(lambda: job.run(lambda records: _rows(spark, records)))
+    else:
+        result = _started(job.run)
     _wait_until(lambda: bool(job.written()))
 
     process.send_signal(signal.SIGSTOP)
@@ -206,6 +246,13 @@ def test_a_source_that_stalls_for_too_long_ends_the_task(stalling: tuple[WriterJ
 
     assert failure.result(60).kind == "source_stalled"
     assert _is_readable(job)
+
+
+def _rows(spark: SparkSession, records: Any) -> Any:
+    """What Spark SQL computes of records, which the writer gets as well."""
+    rows = as_rows(spark, records, headers=False, beside_records=True)
+    selected = rows.selectExpr("offset", "length(value) > 0 as _selected")
+    return selected._jdf.queryExecution().toRdd().toJavaRDD()  # noqa: SLF001 - PySpark has no public name for it
 
 
 def _open_transaction(job: WriterJob) -> Producer:
