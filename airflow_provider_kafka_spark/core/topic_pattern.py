@@ -9,17 +9,12 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-import re2
-
 from airflow_provider_kafka_spark.core.errors import InvalidInputError
 
 #: Characters of a pattern.
 LONGEST = 1_000
-_OPTIONS = re2.Options()
-_OPTIONS.log_errors = False
-_OPTIONS.never_capture = True
-# Bytes of a compiled pattern and its caches; it also bounds the time for each letter of a name.
-_OPTIONS.max_mem = 1 << 16
+#: Bytes of a compiled pattern and its caches. It also bounds the time for each letter of a name.
+_MAX_MEMORY = 1 << 16
 
 
 def check_topic_pattern(pattern: Any) -> None:
@@ -30,15 +25,11 @@ def check_topic_pattern(pattern: Any) -> None:
             "Name the topics in topics."
         )
     try:
-        if not isinstance(pattern, str):
-            raise TypeError("it is not text")
-        re2.compile(pattern, _OPTIONS)
-    except (re2.error, TypeError, UnicodeEncodeError) as error:
-        (reason, *_) = error.args
-        reason = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
+        _compile(pattern)
+    except ValueError as error:
         raise InvalidInputError(
             f"topic_pattern must be a regular expression in RE2's syntax, such as 'orders\\..*'; got {_cut(pattern)}: "
-            f"{reason[:80]}. RE2 has no look-ahead and no back references. Correct it, or name the topics in topics."
+            f"{str(error)[:80]}. RE2 has no look-ahead and no back references. Correct it, or pass topics."
         ) from error
 
 
@@ -48,8 +39,22 @@ def matching_names(pattern: str, names: Collection[str]) -> frozenset[str]:
     >>> sorted(matching_names("orders-.*", ["orders-eu", "orders", "old-orders-eu"]))
     ['orders-eu']
     """
-    matches = re2.compile(pattern, _OPTIONS).fullmatch
+    matches = _compile(pattern).fullmatch
     return frozenset(name for name in names if matches(name) is not None)
+
+
+def _compile(pattern: Any) -> Any:
+    # Not above: a Spark driver, which imports this module with all others of the rules, has no RE2.
+    import re2
+
+    options = re2.Options()
+    options.log_errors, options.never_capture, options.max_mem = False, True, _MAX_MEMORY
+    if not isinstance(pattern, str):
+        raise ValueError("it is not text")
+    try:
+        return re2.compile(pattern, options)
+    except re2.error as error:
+        raise ValueError(error.args[0].decode(errors="replace")) from error
 
 
 def _cut(pattern: object) -> str:
