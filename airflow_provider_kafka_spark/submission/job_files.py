@@ -12,10 +12,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import airflow_provider_kafka_spark
+from airflow_provider_kafka_spark.clients.connection.login_file import read_login_file
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError, JobFolderError
 from airflow_provider_kafka_spark.core.handoff.file_names import CODE, REQUEST
 from airflow_provider_kafka_spark.core.protocol import JobRequest
-from airflow_provider_kafka_spark.clients.connection.login_file import read_login_file
 
 _PACKAGE = Path(airflow_provider_kafka_spark.__file__).parent
 #: The packages that run on a driver.

@@ -8,6 +8,7 @@ import socket
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -21,6 +22,7 @@ from cryptography.hazmat.primitives.serialization import (
     pkcs12,
 )
 
+from airflow_provider_kafka_spark.clients.connection.login_file import read_login_file, read_login_folder
 from airflow_provider_kafka_spark.core.client_config import KafkaClientConfig, translate
 from airflow_provider_kafka_spark.core.connection.client_properties import LoginFiles
 from airflow_provider_kafka_spark.core.connection.connection_extra import PemSource
@@ -34,7 +36,7 @@ from airflow_provider_kafka_spark.core.connection.oidc import OidcLogin
 from airflow_provider_kafka_spark.core.connection.sasl import Login
 from airflow_provider_kafka_spark.core.connection.tls import StoreSource, Tls
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError
-from airflow_provider_kafka_spark.clients.connection.login_file import read_login_file, read_login_folder
+from airflow_provider_kafka_spark.toolchain.settings import TOKEN_ENDPOINT_HOSTS, token_endpoint_hosts
 
 _Key = rsa.RSAPrivateKey | dsa.DSAPrivateKey | ec.EllipticCurvePrivateKey
 _JKS_MAGIC = b"\xfe\xed\xfe\xed"
@@ -58,9 +60,21 @@ class _Reader:
         found = self._tls(tls) if tls else {}
         if isinstance(login, KerberosLogin):
             found |= self._kerberos(login)
-        if isinstance(login, OidcLogin) and login.authorities:
-            found["https_ca_certificates"] = self._authorities(login.authorities)
+        if isinstance(login, OidcLogin):
+            self._check_token_endpoint(login.url)
+            if login.authorities:
+                found["https_ca_certificates"] = self._authorities(login.authorities)
         return LoginFiles(**found)
+
+    def _check_token_endpoint(self, url: str) -> None:
+        """Worker, driver and executors send a request there, and who edits the connection chooses the address."""
+        permitted, host = token_endpoint_hosts(), urlsplit(url).hostname
+        if permitted is not None and host not in permitted:
+            raise self._error(
+                "sasl.oauthbearer.token.endpoint.url",
+                f"an address at one of the hosts of {TOKEN_ENDPOINT_HOSTS}; got the host {host!r}. Correct the "
+                "address, or have the host added to the setting.",
+            )
 
     def _tls(self, tls: Tls) -> dict[str, Any]:
         found: dict[str, Any] = {}
