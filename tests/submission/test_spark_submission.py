@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_kafka_spark.core.client_config import translate
-from airflow_provider_kafka_spark.core.errors import ConnectionConfigError, JobReportMissingError, OptionError
+from airflow_provider_kafka_spark.core.errors import ConnectionConfigError, JobReportMissingError
 from airflow_provider_kafka_spark.core.handoff.java_properties import parse_properties
 from airflow_provider_kafka_spark.core.handoff.job_credentials import JobCredentials
 from airflow_provider_kafka_spark.core.protocol import JobRequest, Transform
@@ -343,20 +343,6 @@ def test_a_value_is_never_a_second_java_option(connection: Callable[..., None], 
 
     for options in (submitted.environment["SPARK_SUBMIT_OPTS"], *java_options(submitted).values()):
         assert [word for word in shlex.split(options) if "OnError" in word] == [f"-Dallowed={value}"]
-
-
-@pytest.mark.parametrize("name", ["spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions"])
-def test_a_secret_among_the_drivers_java_options_is_refused(
-    connection: Callable[..., None], home: Path, name: str
-) -> None:
-    """They are arguments of a JVM on the worker, which all its users can read. A file of options is none."""
-    connection("spark_default", conn_type="spark", host="local[2]")
-    with pytest.raises(OptionError, match=f"no secret in {name}.*'@' and its path") as error:
-        submit(home, conf={name: "-Da=b -Djavax.net.ssl.keyStorePassword=hunter2"})
-    assert "hunter2" not in str(error.value)
-
-    for harmless in ("@/etc/spark/driver.options", "-Djava.security.auth.login.config=/etc/jaas.conf -Xss4m"):
-        assert settings(submit(home, conf={name: harmless}))[name] == harmless
 
 
 def test_an_author_may_open_more_of_the_ui(connection: Callable[..., None], home: Path) -> None:
