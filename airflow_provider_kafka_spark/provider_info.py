@@ -95,6 +95,26 @@ def get_provider_info() -> dict[str, Any]:
                         "example": None,
                         "default": "True",
                     },
+                    "allow_client_classes": {
+                        "description": (
+                            "Whether source_options and sink_options may name classes that Kafka's clients load in "
+                            "driver and executors (interceptor.classes, metric.reporters, partitioner.class).\n"
+                        ),
+                        "version_added": "0.1.0",
+                        "type": "boolean",
+                        "example": None,
+                        "default": "False",
+                    },
+                    "token_endpoint_hosts": {
+                        "description": (
+                            "Hosts that the token endpoint of a connection by OAuth may have, separated by commas. If "
+                            "it is empty, every host.\n"
+                        ),
+                        "version_added": "0.1.0",
+                        "type": "string",
+                        "example": "id.example.com",
+                        "default": "",
+                    },
                 },
             }
         },

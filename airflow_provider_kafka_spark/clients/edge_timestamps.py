@@ -11,9 +11,25 @@ from confluent_kafka import KafkaError, KafkaException
 from airflow_provider_kafka_spark.clients.kafka_client import KafkaClient
 from airflow_provider_kafka_spark.core.offset_range import OffsetRanges, TopicPartition
 
+#: What a client finds wrong with a record: damage, an unknown codec, or that it unpacks to more than 100 MB.
+_UNREADABLE = frozenset(
+    {
+        KafkaError._BAD_COMPRESSION,
+        KafkaError._BAD_MSG,
+        KafkaError._NOT_IMPLEMENTED,
+        KafkaError._UNDERFLOW,
+        KafkaError.INVALID_MSG,
+        KafkaError.INVALID_MSG_SIZE,
+        KafkaError.MSG_SIZE_TOO_LARGE,
+    }
+)
+
 
 def edge_timestamps(client: KafkaClient, ranges: OffsetRanges) -> tuple[int, int] | None:
     """The least and the greatest timestamp, in ms, of the first and the last record of each partition's ranges.
+
+    A record that the worker's client cannot read is left out with a warning: the job may be told to leave it out, or
+    read it with more memory.
 
     :return: None if there is no record at any of these offsets.
     :raises BrokerError: if the broker does not return them.
@@ -25,7 +41,7 @@ def edge_timestamps(client: KafkaClient, ranges: OffsetRanges) -> tuple[int, int
         first.setdefault(r.topic_partition, r.from_offset)
         last[r.topic_partition] = r.until_offset
     found = _timestamps(client, first, last)
-    found += _timestamps(client, {p: until - 1 for p, until in last.items()}, last)
+    found += _timestamps(client, {p: until - 1 for p, until in last.items() if until - 1 > first[p]}, last)
     return (min(found), max(found)) if found else None
 
 
@@ -41,18 +57,30 @@ def _timestamps(
         found, waiting, deadline = list[int](), set(starts), time.monotonic() + client.timeout
         while waiting and time.monotonic() < deadline:
             for message in consumer.consume(num_messages=500, timeout=0.2):
-                error, topic, number = message.error(), message.topic(), message.partition()
-                if topic is None or number is None:
+                topic, number = message.topic(), message.partition()
+                if topic is None or number is None or (partition := TopicPartition(topic, number)) not in waiting:
                     continue
-                partition = TopicPartition(topic, number)
-                if error is not None and error.code() != KafkaError._PARTITION_EOF:
-                    raise client.to_error(KafkaException(error), f"reading {partition}", f"READ on topic {topic!r}")
-                offset, (kind, timestamp) = message.offset(), message.timestamp()
-                if error is None and partition in waiting and offset is not None and offset < ends[partition]:
-                    found += [timestamp] if kind else []
-                if partition in waiting:
-                    waiting.discard(partition)
-                    consumer.incremental_unassign([confluent_kafka.TopicPartition(topic, number)])
+                found += _timestamp(client, partition, message, ends[partition])
+                waiting.discard(partition)
+                consumer.incremental_unassign([confluent_kafka.TopicPartition(topic, number)])
         return found
     finally:
         consumer.close()
+
+
+def _timestamp(client: KafkaClient, partition: TopicPartition, message: confluent_kafka.Message, end: int) -> list[int]:
+    """The timestamp of a record, if it is before the end, can be read, and has one."""
+    error, offset, (kind, timestamp) = message.error(), message.offset(), message.timestamp()
+    if error is None:
+        return [timestamp] if kind and offset is not None and offset < end else []
+    if error.code() in _UNREADABLE:
+        client.log.warning(
+            "The timestamp of %s@%s is not compared with the settings of the target, since the worker's client cannot "
+            "read the record (%s). The job reads it, or fails with its offset.",
+            partition,
+            offset,
+            error.name(),
+        )
+    elif error.code() != KafkaError._PARTITION_EOF:
+        raise client.to_error(KafkaException(error), f"reading {partition}", f"READ on topic {partition.topic!r}")
+    return []

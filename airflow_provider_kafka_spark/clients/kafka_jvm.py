@@ -22,6 +22,7 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from airflow_provider_kafka_spark.clients.managed_resource import ManagedResource
 from airflow_provider_kafka_spark.core.connection.faults import find_login_fault
 from airflow_provider_kafka_spark.core.connection.jaas import parse_jaas
+from airflow_provider_kafka_spark.core.connection.token_answer import without_token_answer
 from airflow_provider_kafka_spark.core.errors import (
     BrokerAuthenticationError,
     BrokerAuthorizationError,
@@ -254,7 +255,9 @@ class KafkaJvm(ManagedResource):
                 " With Kerberos, also compare the clocks of all machines, and sasl.kerberos.service.name with the "
                 "broker's principal."
             )
-        return kind(f"{_sentence(action)} failed ({self._described}): {_ended(reason)} {advice}".rstrip())
+        return kind(
+            f"{_sentence(action)} failed ({self._described}): {_ended(without_token_answer(reason))} {advice}".rstrip()
+        )
 
     def open(self) -> None:
         """Start the JVM.

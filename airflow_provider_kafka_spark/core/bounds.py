@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -266,8 +267,7 @@ def read_json(text: str, name: str) -> object:
 
     def refuse_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         # Both Python and Spark would silently take the last one.
-        keys = [key for key, _ in pairs]
-        repeated = sorted({key for key in keys if keys.count(key) > 1})
+        repeated = sorted(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
         if repeated:
             raise BoundError(f"{name} names {repeated} twice in {text!r}. Name each once.")
         return dict(pairs)

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import difflib
-import re
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_provider_kafka_spark.core.errors import InvalidInputError, UnknownTopicError
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition
+from airflow_provider_kafka_spark.core.topic_pattern import check_topic_pattern, matching_names
+
+#: Names that a message lists.
+_MAX_SHOWN = 5
+#: Existing topics that a misspelt name is compared with; more take seconds.
+_MAX_COMPARED = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +90,8 @@ class Selection:
     """Which partitions to read: exactly one of a list of topics, a pattern, or an assignment.
 
     :param topics: names of topics, all of whose partitions are read.
-    :param pattern: a regular expression that must match a topic's **whole** name. (Spark's ``subscribePattern`` is an
-        unanchored search, and so takes ``orders-dlq`` for ``orders``.)
+    :param pattern: a regular expression in RE2's syntax that must match a topic's **whole** name. (Spark's
+        ``subscribePattern`` is an unanchored search, and so takes ``orders-dlq`` for ``orders``.)
     :param assign: partitions by topic.
     :raises InvalidInputError: if none or several are given, or one is malformed.
     """
@@ -109,20 +115,13 @@ class Selection:
                 or not self.topics
             ):
                 raise InvalidInputError(f"topics must be a list of names, such as ['orders']; got {self.topics!r}.")
-            repeated = sorted({topic for topic in self.topics if list(self.topics).count(topic) > 1})
-            if repeated:
-                raise InvalidInputError(
-                    f"topics names {repeated} twice; name each topic once. Got {list(self.topics)!r}."
-                )
             for topic in self.topics:
                 TopicPartition(topic, 0)
+            repeated = sorted(topic for topic, count in Counter(self.topics).items() if count > 1)
+            if repeated:
+                raise InvalidInputError(f"topics must name each topic once; got {repeated[:_MAX_SHOWN]} twice.")
         if self.pattern is not None:
-            try:
-                re.compile(self.pattern).fullmatch("")
-            except (re.error, TypeError) as error:
-                raise InvalidInputError(
-                    f"topic_pattern must be a regular expression, such as 'orders\\..*'; got {self.pattern!r}: {error}."
-                ) from error
+            check_topic_pattern(self.pattern)
         if self.assign is not None:
             if not isinstance(self.assign, Mapping) or not self.assign:
                 raise InvalidInputError(
@@ -171,11 +170,8 @@ class Selection:
     def matching(self, existing: Collection[str]) -> frozenset[str]:
         """Those of the topics to read that exist; it may be none."""
         if self.pattern is not None:
-            return frozenset(name for name in existing if self._matches(name))
+            return frozenset(name for name in matching_names(self.pattern, existing) if not name.startswith("__"))
         return frozenset(self.topics if self.topics is not None else self.assign or ()) & frozenset(existing)
-
-    def _matches(self, name: str) -> bool:
-        return re.fullmatch(self.pattern or "", name) is not None and not name.startswith("__")
 
     def partitions(self, cluster: ClusterState) -> tuple[TopicPartition, ...]:
         """Every partition to read, sorted.
@@ -196,5 +192,7 @@ class Selection:
 
 
 def _did_you_mean(name: str, existing: Collection[str]) -> str:
+    if len(existing) > _MAX_COMPARED:
+        return ""
     close = difflib.get_close_matches(name, existing, n=3)
     return f" Did you mean {' or '.join(map(repr, close))}?" if close else ""

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 
+from airflow_provider_kafka_spark.core.errors import ExpressionError
+
 #: Groups of Spark's built-in functions (``ExpressionInfo.getGroup``) whose results come from the arguments alone.
 _ALLOWED_GROUPS = frozenset(
     f"{group}_funcs"
@@ -35,8 +37,10 @@ _REASONS = {
     ),
     **dict.fromkeys(("uuid", "monotonically_increasing_id", "spark_partition_id"), NOT_REPEATABLE),
 }
-#: Characters of an expression; the checks of a longer one take many seconds.
-LONGEST = 16_384
+#: Characters of an expression, and brackets within brackets; Spark's parser takes many seconds for more.
+_LONGEST, _DEEPEST = 16_384, 100
+#: A quoted text or name, which may have brackets, or a bracket.
+_QUOTED_OR_BRACKET = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|`[^`]*`|[(\[)\]]""", re.DOTALL)
 _YEAR = r"[+-]?\d{4,}(?!\d|:)"
 #: A complete date or time, as Spark's parser accepts it. The parser replaces 'now', in any spelling, by the current
 #: time, and adds the current day to a time without a day.
@@ -45,6 +49,33 @@ _WRITTEN_OUT = re.compile(
 )
 #: A text that Spark reads as a time of the current day.
 _TIME_OF_DAY = re.compile(r"\s*T?\d{1,2}:", re.IGNORECASE)
+
+
+def check_size(name: str, sql: str, example: str) -> None:
+    """Check what bounds the work of Spark's parser, before Spark starts.
+
+    :param name: of the parameter, for the error.
+    :raises ExpressionError: if it is too long or too deep.
+    """
+    if len(sql) > _LONGEST:
+        raise ExpressionError(
+            f"{name} must be an SQL expression of at most {_LONGEST:,} characters, such as {example!r}; got "
+            f"{len(sql):,}, which begin with {cut(sql, 120)!r}. Give a longer list of values to several tasks."
+        )
+    depth = deepest = 0
+    for found in _QUOTED_OR_BRACKET.findall(sql):
+        depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(found, 0)
+        deepest = max(deepest, depth)
+    if deepest > _DEEPEST:
+        raise ExpressionError(
+            f"{name} must have at most {_DEEPEST} brackets within each other, such as {example!r}; got {deepest:,} in "
+            f"{cut(sql, 120)!r}. Take brackets out that change nothing."
+        )
+
+
+def cut(text: str, most: int) -> str:
+    """At most so many characters of a text, for messages."""
+    return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 def refusal_of(function: str, group: str | None) -> str | None:

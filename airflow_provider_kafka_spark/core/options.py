@@ -111,6 +111,9 @@ _PRODUCER = _CLIENT_COMMON | frozenset(
     ).split()
 )
 
+#: Permitted options whose values are names of classes. (Those of logins, serializers and the like are refused.)
+CLASSES = frozenset({"kafka.interceptor.classes", "kafka.metric.reporters", "kafka.partitioner.class"})
+
 
 def check_source_options(options: Mapping[str, Any] | None, *, stream: bool = False) -> dict[str, str]:
     """The source options to hand to Spark, spelt as Spark spells them.
@@ -128,6 +131,20 @@ def check_sink_options(options: Mapping[str, Any] | None) -> dict[str, str]:
     :raises OptionError: as :func:`check_source_options`.
     """
     return _check(options, "sink_options", _SINK, _SINK_REFUSED, _PRODUCER)
+
+
+def check_client_classes(source_options: Mapping[str, Any] | None, sink_options: Mapping[str, Any] | None) -> None:
+    """Check that no option makes a client load a class, which then runs in driver and executors.
+
+    :raises OptionError: naming the option.
+    """
+    for parameter, options in (("source_options", source_options), ("sink_options", sink_options)):
+        for given in options or {}:
+            if str(given).lower() in CLASSES:
+                raise OptionError(
+                    f"{parameter} must name no classes, which would run in driver and executors; got {given!r}. Remove "
+                    "it, or let who runs the workers set [kafka_spark] allow_client_classes = True."
+                )
 
 
 def _check(

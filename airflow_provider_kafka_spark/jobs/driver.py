@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_kafka_spark.core.connection.token_answer import without_token_answer
 from airflow_provider_kafka_spark.core.errors import KafkaSparkError
 from airflow_provider_kafka_spark.core.handoff.failure_causes import find_cause
 from airflow_provider_kafka_spark.core.handoff.java_properties import parse_properties
@@ -93,7 +94,10 @@ def _report_failure(
     seconds: float,
 ) -> JobReport:
     # First the secrets go, then the text is shortened: a cut could leave half of one.
-    text = redact(_text(error), [*logins, {"event secret": request.event_token, "report secret": request.report_key}])
+    text = redact(
+        without_token_answer(_text(error)),
+        [*logins, {"event secret": request.event_token, "report secret": request.report_key}],
+    )
     failure = (
         JobFailure(type(error).__name__, shown_lines(text, _MOST_LINES, _LONGEST_LINE))
         if isinstance(error, KafkaSparkError)

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_kafka_spark.core.errors import ExpressionError
 from airflow_provider_kafka_spark.core.expressions import (
-    LONGEST,
     NOT_NOW,
     NOT_REPEATABLE,
+    check_size,
+    cut,
     is_written_out,
     lacks_a_day,
     refusal_of,
@@ -46,20 +47,16 @@ def check_expression(spark: SparkSession, table: DataFrame, name: str, sql: str,
 
     # Otherwise Spark puts its settings and the driver's environment in the place of "${env:NAME}" before it parses.
     spark.conf.set("spark.sql.variable.substitute", "false")
-    shown = repr(_cut(sql, 120))
-    if len(sql) > LONGEST:
-        raise ExpressionError(
-            f"{name} must be an SQL expression of at most {LONGEST:,} characters, such as {example!r}; got "
-            f"{len(sql):,}, which begin with {shown}. Give a longer list of values to several tasks."
-        )
+    shown = repr(cut(sql, 120))
+    check_size(name, sql, example)
     try:
         reason = _refusal_as_parsed(spark, sql)
         if reason is None:
             checked = table.select("*", F.expr(sql).alias("_checked"))
             reason = _refusal_as_analysed(spark, checked, table)
-    # Py4JJavaError: Spark has no error of its own for some, such as an overflow of the stack.
-    except (PySparkException, Py4JJavaError) as error:
-        text = _cut(str(getattr(error, "java_exception", error)).strip().splitlines()[0], 200)
+    # Spark and Python have other errors for an expression that is too deep.
+    except (PySparkException, Py4JJavaError, RecursionError) as error:
+        text = cut(str(getattr(error, "java_exception", error)).strip().splitlines()[0], 200)
         columns = ", ".join(table.columns)
         raise ExpressionError(
             f"{name} must be an SQL expression over the source columns ({columns}), such as {example!r}; "
@@ -98,7 +95,7 @@ def _refusal_as_parsed(spark: SparkSession, sql: str) -> str | None:
             origin = leaves.apply(i).origin()
             literal = sql[origin.startIndex().get() : origin.stopIndex().get() + 1]
             if not is_written_out(literal):
-                return f"has {_cut(literal, 60)!r}, which is no date that is written out: {NOT_NOW}"
+                return f"has {cut(literal, 60)!r}, which is no date that is written out: {NOT_NOW}"
     return None
 
 
@@ -123,10 +120,27 @@ def _refusal_as_analysed(spark: SparkSession, checked: DataFrame, table: DataFra
         return f"calls {_deepest(expression, lambda node: node.containsPattern(looks_at_now))}(): {NOT_NOW}"
     # What the optimizer would make of texts such as 'now', where they are cast.
     replaced = sql.optimizer.ReplaceExpressions.apply(plan)
+    if computed := _computed_time(replaced.projectList().last(), patterns.CAST()):
+        return f"makes a date or timestamp of {computed}(...) of constants, perhaps the current day: {NOT_NOW}"
     if not sql.optimizer.SpecialDatetimeValues.apply(replaced).equals(replaced):
         return f"has 'now' or a day such as 'today': {NOT_NOW}"
     without_day = _time_without_day(replaced.projectList().last(), patterns.CAST())
-    return f"makes a timestamp of {_cut(without_day, 60)!r}, of the current day: {NOT_NOW}" if without_day else None
+    return f"makes a timestamp of {cut(without_day, 60)!r}, of the current day: {NOT_NOW}" if without_day else None
+
+
+def _computed_time(expression: Any, cast: Any) -> str | None:
+    """The function of constants whose text becomes a date or timestamp, or None.
+
+    To know whether it is a time of the current day, it would have to be evaluated, and such a text may have any length.
+    """
+    if not expression.containsPattern(cast):
+        return None
+    children = [expression.children().apply(i) for i in range(expression.children().size())]
+    if expression.nodeName() == "Cast" and expression.dataType().simpleString() in _DATES:
+        (child,) = children
+        if child.foldable() and child.dataType().simpleString() == "string" and child.nodeName() != "Literal":
+            return str(child.prettyName())
+    return next((found for child in children if (found := _computed_time(child, cast))), None)
 
 
 def _time_without_day(expression: Any, cast: Any) -> str | None:
@@ -149,7 +163,3 @@ def _deepest(expression: Any, has: Callable[[Any], bool]) -> str:
         if has(child):
             return _deepest(child, has)
     return str(expression.prettyName())
-
-
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 3]}..."

@@ -14,12 +14,13 @@ from airflow_provider_kafka_spark.clients.edge_timestamps import edge_timestamps
 from airflow_provider_kafka_spark.clients.permissions import check_topics
 from airflow_provider_kafka_spark.clients.transaction_check import check_transactions
 from airflow_provider_kafka_spark.core.errors import InvalidInputError
+from airflow_provider_kafka_spark.core.expressions import check_size
 from airflow_provider_kafka_spark.core.handoff.job_credentials import JobCredentials
 from airflow_provider_kafka_spark.core.handoff.job_events import JobEvent, JobStarted
 from airflow_provider_kafka_spark.core.handoff.tuning import sink_defaults, source_defaults
 from airflow_provider_kafka_spark.core.kept_timestamps import check_times, check_timestamp_type, checks_times
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
-from airflow_provider_kafka_spark.core.options import check_sink_options, check_source_options
+from airflow_provider_kafka_spark.core.options import check_client_classes, check_sink_options, check_source_options
 from airflow_provider_kafka_spark.core.parameters import (
     EXACTLY_ONCE,
     check_delivery_mode,
@@ -42,6 +43,7 @@ from airflow_provider_kafka_spark.operators.spark_job import SparkJobOperator
 from airflow_provider_kafka_spark.operators.token_policy import DelegationTokenPolicy
 from airflow_provider_kafka_spark.state.request_store import RequestStore
 from airflow_provider_kafka_spark.state.run_state import remember_success
+from airflow_provider_kafka_spark.toolchain.settings import client_classes_allowed
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -236,6 +238,11 @@ class KafkaToKafkaOperator(SparkJobOperator):
             )
         check_source_options(self.source_options, stream=self._is_stream)
         check_sink_options(self.sink_options)
+        of_columns = {f"columns[{name!r}]": sql for name, sql in columns.items()}
+        for name, sql in {"where": self.where, "target_topic_expr": self.target_topic_expr, **of_columns}.items():
+            check_size(name, sql or "", example="offset >= 100")
+        if not client_classes_allowed():
+            check_client_classes(self.source_options, self.sink_options)
         start_ms, end_ms = self._window()
         transform = Transform(
             where=self.where,

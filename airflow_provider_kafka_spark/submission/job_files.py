@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import airflow_provider_kafka_spark
-from airflow_provider_kafka_spark.core.errors import JobFolderError
+from airflow_provider_kafka_spark.clients.connection.login_file import read_login_file
+from airflow_provider_kafka_spark.core.errors import ConnectionConfigError, JobFolderError
 from airflow_provider_kafka_spark.core.handoff.file_names import CODE, REQUEST
 from airflow_provider_kafka_spark.core.protocol import JobRequest
 
@@ -112,8 +113,18 @@ def _named_if_unwritable() -> Iterator[None]:
 
 
 def copy_private(path: str, folder: Path) -> Path:
-    """Copy a file that holds a secret, such as a keytab, with mode 0600."""
-    return write_private(folder / Path(path).name, Path(path).read_bytes())
+    """Copy a file of a connection's login, such as a keytab, with mode 0600.
+
+    :raises ConnectionConfigError: if it has been removed or replaced since the connection was read.
+    """
+    try:
+        content = read_login_file(path)
+    except OSError as error:
+        raise ConnectionConfigError(
+            f"A file of a Kafka login must be a readable file of at most 1 MiB; {path}: {error.strerror or error}. "
+            "Restore the file."
+        ) from error
+    return write_private(folder / Path(path).name, content)
 
 
 def write_request(folder: Path, request: JobRequest) -> Path:

@@ -50,6 +50,13 @@ _LEAVES_EARLY = {
     "k8s": ("spark.kubernetes.submission.waitAppCompletion", "track_driver_via_k8s_api"),
 }
 
+#: Properties whose values become arguments of the driver's JVM.
+_DRIVER_JAVA_OPTIONS = ("spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions")
+_SECRET_JAVA_OPTION = re.compile(
+    r"-D[^=\s]*(secret|passw|passphrase|\.pwd|token|credential|hmac|(access|api|private|account|encryption).?key)[^=\s]*=",
+    re.IGNORECASE,
+)
+
 
 class SparkCluster:
     """A Spark connection and the author's submit options, parsed and checked.
@@ -296,6 +303,13 @@ class SparkCluster:
                 raise OptionError(
                     f"conf must not set {key}={conf[key]!r}: how a job is submitted, polled and stopped follows from "
                     f"{instead}. Set it there."
+                )
+        for key in _DRIVER_JAVA_OPTIONS:
+            if not self.is_cluster_mode and _SECRET_JAVA_OPTION.search(conf.get(key, "")):
+                raise OptionError(
+                    f"conf must have no secret in {key}, since all users of the worker can read the arguments of the "
+                    "driver's JVM; got an option with the name of a secret. Put the options into a file with mode "
+                    f"0600, and set {key} to '@' and its path, such as '@/etc/spark/driver.options'."
                 )
         for key, needed in self.required_conf.items():
             if conf.get(key, needed).strip().lower() != needed:

@@ -14,6 +14,7 @@ from xml.etree import ElementTree
 from airflow.providers.apache.spark.hooks import spark_submit
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
+from airflow_provider_kafka_spark.core.connection.token_answer import without_token_answer
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError
 from airflow_provider_kafka_spark.core.handoff.file_names import KEYTAB
 from airflow_provider_kafka_spark.core.handoff.job_events import JobEvent, JobStarted, take_event
@@ -242,7 +243,7 @@ class SparkSubmission(SparkSubmitHook):
         for line in lines:
             text, event = (line, None) if self._event_token is None else take_event(line, self._event_token)
             if text.strip() or event is None:
-                yield shown(text.rstrip("\n"), _LONGEST_LINE)
+                yield shown(without_token_answer(text.rstrip("\n")), _LONGEST_LINE)
             if isinstance(event, JobStarted):
                 self._announce(event)
             elif event is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,8 @@ from airflow_provider_kafka_spark.core.errors import OptionError
 SECTION = "kafka_spark"
 #: What the environment variables of all options begin with, in Airflow's form and in the earlier one.
 VARIABLE_PREFIXES = ("AIRFLOW__KAFKA_SPARK__", "AIRFLOW_KAFKA_SPARK_")
-_BOOLEANS = dict.fromkeys(("", "true", "t", "1", "on"), True) | dict.fromkeys(("false", "f", "0", "off"), False)
+_BOOLEANS = dict.fromkeys(("true", "t", "1", "on"), True) | dict.fromkeys(("false", "f", "0", "off"), False)
+_HOST = re.compile(r"[\w.-]+|[0-9A-Fa-f:.]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,11 +23,11 @@ class Setting:
     """One option. Its text is what error messages call it.
 
     :param option: the name in the section.
-    :param earlier_variable: the environment variable from before there was a section.
+    :param earlier_variable: the environment variable from before there was a section, if there was one.
     """
 
     option: str
-    earlier_variable: str
+    earlier_variable: str = ""
 
     @property
     def variable(self) -> str:
@@ -47,6 +49,14 @@ class Setting:
         value: str = conf.get(SECTION, self.option, fallback="")
         return value
 
+    def flag(self, default: bool) -> bool:
+        """:raises OptionError: if the value is not a boolean."""
+        value = self.value()
+        try:
+            return _BOOLEANS[value.strip().lower()] if value.strip() else default
+        except KeyError:
+            raise self.error("True or False", repr(value)) from None
+
     def error(self, rule: str, got: str) -> OptionError:
         return OptionError(f"{self} must be {rule}; got {got}. Correct the option, or remove it for the default.")
 
@@ -57,6 +67,8 @@ class Setting:
 CACHE_FOLDER = Setting("cache_folder", "AIRFLOW_KAFKA_SPARK_CACHE")
 MAVEN_REPOSITORY = Setting("maven_repository", "AIRFLOW_KAFKA_SPARK_MAVEN_REPOSITORY")
 CLASS_ARCHIVE = Setting("class_archive", "AIRFLOW_KAFKA_SPARK_CLASS_ARCHIVE")
+ALLOW_CLIENT_CLASSES = Setting("allow_client_classes")
+TOKEN_ENDPOINT_HOSTS = Setting("token_endpoint_hosts")
 
 
 def cache_folder() -> Path | None:
@@ -90,8 +102,26 @@ def class_archive_enabled() -> bool:
 
     :raises OptionError: if the value is not a boolean.
     """
-    value = CLASS_ARCHIVE.value()
-    try:
-        return _BOOLEANS[value.strip().lower()]
-    except KeyError:
-        raise CLASS_ARCHIVE.error("True or False", repr(value)) from None
+    return CLASS_ARCHIVE.flag(default=True)
+
+
+def client_classes_allowed() -> bool:
+    """Whether ``source_options`` and ``sink_options`` may name classes that Kafka's clients load.
+
+    :raises OptionError: if the value is not a boolean.
+    """
+    return ALLOW_CLIENT_CLASSES.flag(default=False)
+
+
+def token_endpoint_hosts() -> frozenset[str] | None:
+    """The hosts that the token endpoint of a connection may have, in lower case; None for any.
+
+    :raises OptionError: if the value is not a list of hosts, separated by commas.
+    """
+    value = TOKEN_ENDPOINT_HOSTS.value()
+    hosts = [host.strip().lower() for host in value.split(",")] if value.strip() else []
+    if not all(map(_HOST.fullmatch, hosts)):
+        raise TOKEN_ENDPOINT_HOSTS.error(
+            "host names without scheme and port, separated by commas, such as id.example.com", repr(value)
+        )
+    return frozenset(hosts) or None

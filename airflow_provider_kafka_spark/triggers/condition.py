@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator
 from typing import Any
@@ -66,7 +67,9 @@ class KafkaConditionTrigger(BaseTrigger):
             at_least = 0.0
             now_ms = int(time.time() * 1000)
             try:
-                result = condition.check(await poller.ask(condition.query(now_ms)), now_ms)
+                snapshot = await poller.ask(condition.query(now_ms))
+                # In a thread: with many topics it takes longer than the event loop may stand still.
+                result = await asyncio.to_thread(condition.check, snapshot, now_ms)
             except BrokerUnavailableError as error:
                 outage.began(error, self.log)
                 continue

@@ -210,7 +210,7 @@ class _EventProducer(SharedStreamProducer):
         query = self._watch.query(self._state, now_ms)
         snapshot = await poller.ask(query)
         self._warn_unauthorized(snapshot, query.topics or ())
-        state, notes = self._watch.evaluate(self._state, snapshot, now_ms)
+        state, notes = await asyncio.to_thread(self._watch.evaluate, self._state, snapshot, now_ms)
         if state != self._state:
             await self._store.write(state)
             self._state = state

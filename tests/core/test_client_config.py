@@ -336,6 +336,11 @@ _BAD = [
     ),
     pytest.param({"bootstrap.servers": "b:99999"}, ["'b:99999' is no host:port", "broker-1:9092"], id="servers-port"),
     pytest.param(
+        {"bootstrap.servers": ",".join(f"b-{i}:1" for i in range(101))},
+        ["bootstrap.servers", "got 101 of at most 100"],
+        id="servers-for-each-of-which-there-is-a-thread",
+    ),
+    pytest.param(
         {name: value for name, value in _PLAIN.items() if name != "sasl.password"},
         ["needs sasl.password", "'my_kafka'"],
         id="no-password",

@@ -1,14 +1,16 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
 
-from airflow_provider_kafka_spark.core.errors import OptionError
+from airflow_provider_kafka_spark.core.client_config import translate
+from airflow_provider_kafka_spark.core.errors import ConnectionConfigError, OptionError
 from airflow_provider_kafka_spark.core.handoff.tuning import sink_defaults, source_defaults
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange
-from airflow_provider_kafka_spark.core.options import check_sink_options, check_source_options
+from airflow_provider_kafka_spark.core.options import check_client_classes, check_sink_options, check_source_options
 
 Check = Callable[[Mapping[str, Any] | None], dict[str, str]]
 
@@ -303,3 +305,51 @@ def test_no_option_refers_to_a_file(check: Callable[[Any], dict[str, str]], opti
     assert option in str(refused.value)
     assert repr(value) in str(refused.value)
     assert "such as" in str(refused.value)
+
+
+#: Every option of consumer, producer and admin client whose type in ConfigDef is CLASS, or a list of classes
+#: (kafka-clients 3.9.0 and 4.2.0).
+_CLASS_OPTIONS = (
+    "config.providers",
+    "interceptor.classes",
+    "key.deserializer",
+    "key.serializer",
+    "metric.reporters",
+    "partition.assignment.strategy",
+    "partitioner.class",
+    "sasl.client.callback.handler.class",
+    "sasl.login.callback.handler.class",
+    "sasl.login.class",
+    "sasl.oauthbearer.jwt.retriever.class",
+    "sasl.oauthbearer.jwt.validator.class",
+    "security.providers",
+    "ssl.engine.factory.class",
+    "value.deserializer",
+    "value.serializer",
+)
+
+
+@pytest.mark.parametrize("name", [f"kafka.{name}" for name in _CLASS_OPTIONS])
+@pytest.mark.parametrize("parameter", ["source_options", "sink_options"])
+def test_no_option_names_a_class_that_a_client_loads(parameter: str, name: str) -> None:
+    """Options may come from a template; a class is code that runs with the logins."""
+    options = {name.upper(): "com.example.Sent"}
+
+    def check() -> None:
+        (check_source_options if parameter == "source_options" else check_sink_options)(options)
+        check_client_classes(**{"source_options": None, "sink_options": None, parameter: options})
+
+    with pytest.raises(OptionError, match=re.escape(name.upper())) as error:
+        check()
+    assert "com.example.Sent" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", _CLASS_OPTIONS)
+def test_no_connection_names_a_class_that_a_client_loads(name: str) -> None:
+    """Except for librdkafka's strategies of consumer groups, which are no classes and are not passed on to Java."""
+    extra = {"bootstrap.servers": "b:1", "security.protocol": "SSL", name: "com.example.Sent"}
+    if name == "partition.assignment.strategy":
+        assert name not in translate("c", extra).java
+        return
+    with pytest.raises(ConnectionConfigError, match=re.escape(name)):
+        translate("c", extra)

@@ -13,7 +13,13 @@ from airflow_provider_kafka_spark.core.options import check_sink_options, check_
 from airflow_provider_kafka_spark.core.plan import ReplayPlan, Target
 from airflow_provider_kafka_spark.core.verification import result_of_empty_plan, result_of_plan
 from airflow_provider_kafka_spark.provider_info import get_provider_info
-from airflow_provider_kafka_spark.toolchain.settings import CACHE_FOLDER, CLASS_ARCHIVE, MAVEN_REPOSITORY
+from airflow_provider_kafka_spark.toolchain.settings import (
+    ALLOW_CLIENT_CLASSES,
+    CACHE_FOLDER,
+    CLASS_ARCHIVE,
+    MAVEN_REPOSITORY,
+    TOKEN_ENDPOINT_HOSTS,
+)
 
 _REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 _PLAN = ReplayPlan("a", "b", Target("copy"), OffsetRanges([]))
@@ -57,8 +63,9 @@ def test_a_source_option_that_is_listed_as_permitted_is_permitted(option: str) -
 
 def test_the_options_of_airflows_configuration_and_their_earlier_names() -> None:
     (section,) = get_provider_info()["config"].values()
-    settings = (CACHE_FOLDER, MAVEN_REPOSITORY, CLASS_ARCHIVE)
+    earlier = (CACHE_FOLDER, MAVEN_REPOSITORY, CLASS_ARCHIVE)
+    settings = (*earlier, ALLOW_CLIENT_CLASSES, TOKEN_ENDPOINT_HOSTS)
 
     listed = _first_cells("configuration.md", "Section `[kafka_spark]`")
-    assert listed == [*section["options"], *(setting.earlier_variable for setting in settings)]
+    assert listed == [*section["options"], *(setting.earlier_variable for setting in earlier)]
     assert [setting.option for setting in settings] == list(section["options"])

@@ -180,6 +180,21 @@ def test_kubernetes_without_its_provider(connection: Connection, monkeypatch: py
     fails(SparkJobHook(), ConnectionConfigError, "'k8s://https://api:443'", "apache-airflow-providers-cncf-kubernetes")
 
 
+@pytest.mark.parametrize("name", ["spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions"])
+def test_a_secret_among_the_drivers_java_options_is_refused(connection: Callable[..., None], name: str) -> None:
+    """They are arguments of a JVM on the worker, which all its users can read. A file of options is none."""
+    connection("spark_default", conn_type="spark", host="local[2]")
+
+    def hook(options: str) -> SparkJobHook:
+        return SparkJobHook(submit_options={"conf": {name: options}})
+
+    for harmless in ("@/etc/spark/driver.options", "-Djava.security.auth.login.config=/etc/jaas.conf -Xss4m"):
+        hook(harmless).check()
+    with pytest.raises(OptionError, match=f"no secret in {name}.*'@' and its path") as error:
+        hook("-Da=b -Djavax.net.ssl.keyStorePassword=hunter2").check()
+    assert "hunter2" not in str(error.value)
+
+
 def test_a_task_may_run_again_where_it_writes_exactly_once() -> None:
     """It goes on from its committed progress; two at the same time would end each other."""
     SparkJobHook(submit_options={"conf": {"spark.task.maxFailures": "4"}}).check()

@@ -523,6 +523,10 @@ ROWS = [
         id="option-misspelt-source",
     ),
     row(
+        OptionError, replay_with(sink_options={"kafka.interceptor.classes": "com.example.Sent"}),
+        "must name no classes", "allow_client_classes", id="option-names-a-class",
+    ),
+    row(
         OptionError, replay_with(sink_options={"kafka.linger": 5}), "sink_options has no option 'kafka.linger'",
         "Did you mean 'kafka.linger.ms'", id="option-misspelt-sink",
     ),

@@ -347,6 +347,14 @@ def test_a_value_is_never_a_second_java_option(connection: Callable[..., None], 
         assert [word for word in shlex.split(options) if "OnError" in word] == [f"-Dallowed={value}"]
 
 
+def test_an_author_may_open_more_of_the_ui(connection: Callable[..., None], home: Path) -> None:
+    connection("spark_default", conn_type="spark", host="local[2]")
+    submitted = submit(home, conf={"spark.ui.threadDumpsEnabled": "true"})
+
+    assert settings(submitted)["spark.ui.threadDumpsEnabled"] == "true"
+    assert settings(submitted)["spark.ui.heapHistogramEnabled"] == "false"
+
+
 def settings(submitted: Submitted) -> dict[str, str]:
     return dict(word.split("=", 1) for flag, word in pairwise(submitted.arguments) if flag == "--conf")
 

@@ -12,17 +12,22 @@ import pytest
 
 from airflow_provider_kafka_spark.core.errors import OptionError
 from airflow_provider_kafka_spark.toolchain.settings import (
+    ALLOW_CLIENT_CLASSES,
     CACHE_FOLDER,
     CLASS_ARCHIVE,
     MAVEN_REPOSITORY,
+    TOKEN_ENDPOINT_HOSTS,
     VARIABLE_PREFIXES,
     Setting,
     cache_folder,
     class_archive_enabled,
+    client_classes_allowed,
     maven_repository,
+    token_endpoint_hosts,
 )
 
 _SETTINGS = {cache_folder: CACHE_FOLDER, maven_repository: MAVEN_REPOSITORY, class_archive_enabled: CLASS_ARCHIVE}
+_LATER = {client_classes_allowed: ALLOW_CLIENT_CLASSES, token_endpoint_hosts: TOKEN_ENDPOINT_HOSTS}
 _VALUES = f"from {Setting.__module__} import *; print({', '.join(f'{read.__name__}()' for read in _SETTINGS)})"
 
 
@@ -55,6 +60,13 @@ def values(environment: Mapping[str, str], imported: str = "airflow") -> str:
 
 def test_without_a_setting_the_defaults_apply() -> None:
     assert (cache_folder(), maven_repository(), class_archive_enabled()) == (None, None, True)
+    assert (client_classes_allowed(), token_endpoint_hosts()) == (False, None)
+
+
+def test_hosts_are_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(TOKEN_ENDPOINT_HOSTS.variable, " ID.example.com,10.0.0.1 ")
+
+    assert token_endpoint_hosts() == {"id.example.com", "10.0.0.1"}
 
 
 def test_airflow_cfg_is_read(airflow_cfg: Mapping[str, str]) -> None:
@@ -109,15 +121,20 @@ def test_a_boolean_is_written_as_in_airflow(monkeypatch: pytest.MonkeyPatch, var
             maven_repository, "ftp://user:secret@repo", "an http, https or file", "the scheme 'ftp'", id="other-url"
         ),
         pytest.param(class_archive_enabled, "maybe", "True or False", "'maybe'", id="no-boolean"),
+        pytest.param(client_classes_allowed, "maybe", "True or False", "'maybe'", id="classes-no-boolean"),
+        pytest.param(
+            token_endpoint_hosts, "https://id/token", "host names without", "'https://id/token'", id="no-host"
+        ),
+        pytest.param(token_endpoint_hosts, "a,,b", "host names without", "'a,,b'", id="empty-host"),
     ],
 )
 def test_a_wrong_value_is_named(
     monkeypatch: pytest.MonkeyPatch, read: Callable[[], object], value: str, rule: str, got: str
 ) -> None:
-    monkeypatch.setenv(_SETTINGS[read].variable, value)
+    monkeypatch.setenv((_SETTINGS | _LATER)[read].variable, value)
 
     with pytest.raises(OptionError) as raised:
         read()
 
-    assert str(raised.value).startswith(f"{_SETTINGS[read]} must be {rule}")
+    assert str(raised.value).startswith(f"{(_SETTINGS | _LATER)[read]} must be {rule}")
     assert f"got {got}. Correct" in str(raised.value)

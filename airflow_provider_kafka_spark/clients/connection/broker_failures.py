@@ -16,6 +16,7 @@ from airflow_provider_kafka_spark.core.connection.faults import (
     of_expired_certificate,
     worst_login_fault,
 )
+from airflow_provider_kafka_spark.core.connection.token_answer import without_token_answer
 from airflow_provider_kafka_spark.core.errors import (
     BrokerAuthorizationError,
     BrokerError,
@@ -104,7 +105,8 @@ class BrokerFailures:
         """
         code = code_of(error)
         where = f"{self._config.bootstrap_servers} (connection {self._config.conn_id!r})"
-        said = "; ".join(dict.fromkeys(e.str() for e in self._errors[-3:])) or text_of(error)
+        said = "; ".join(dict.fromkeys(without_token_answer(e.str()) for e in self._errors[-3:]))
+        said = said or without_token_answer(text_of(error))
         fault = self._fault(timeout) if code in _UNREACHABLE | _REFUSED else None
         if fault is None and code in _AUTHENTICATION:
             fault = find_login_fault(text_of(error)) or _LOGIN_REFUSED

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import os
 import socket
-import stat
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -22,6 +22,7 @@ from cryptography.hazmat.primitives.serialization import (
     pkcs12,
 )
 
+from airflow_provider_kafka_spark.clients.connection.login_file import read_login_file, read_login_folder
 from airflow_provider_kafka_spark.core.client_config import KafkaClientConfig, translate
 from airflow_provider_kafka_spark.core.connection.client_properties import LoginFiles
 from airflow_provider_kafka_spark.core.connection.connection_extra import PemSource
@@ -35,6 +36,7 @@ from airflow_provider_kafka_spark.core.connection.oidc import OidcLogin
 from airflow_provider_kafka_spark.core.connection.sasl import Login
 from airflow_provider_kafka_spark.core.connection.tls import StoreSource, Tls
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError
+from airflow_provider_kafka_spark.toolchain.settings import TOKEN_ENDPOINT_HOSTS, token_endpoint_hosts
 
 _Key = rsa.RSAPrivateKey | dsa.DSAPrivateKey | ec.EllipticCurvePrivateKey
 _JKS_MAGIC = b"\xfe\xed\xfe\xed"
@@ -58,9 +60,21 @@ class _Reader:
         found = self._tls(tls) if tls else {}
         if isinstance(login, KerberosLogin):
             found |= self._kerberos(login)
-        if isinstance(login, OidcLogin) and login.authorities:
-            found["https_ca_certificates"] = self._authorities(login.authorities)
+        if isinstance(login, OidcLogin):
+            self._check_token_endpoint(login.url)
+            if login.authorities:
+                found["https_ca_certificates"] = self._authorities(login.authorities)
         return LoginFiles(**found)
+
+    def _check_token_endpoint(self, url: str) -> None:
+        """Worker, driver and executors send a request there, and who edits the connection chooses the address."""
+        permitted, host = token_endpoint_hosts(), urlsplit(url).hostname
+        if permitted is not None and host not in permitted:
+            raise self._error(
+                "sasl.oauthbearer.token.endpoint.url",
+                f"an address at one of the hosts of {TOKEN_ENDPOINT_HOSTS}; got the host {host!r}. Correct the "
+                "address, or have the host added to the setting.",
+            )
 
     def _tls(self, tls: Tls) -> dict[str, Any]:
         found: dict[str, Any] = {}
@@ -95,18 +109,18 @@ class _Reader:
     def _folder(self, name: str, folder: Path) -> list[x509.Certificate]:
         """All certificates of a folder; librdkafka alone reads only those with names by ``c_rehash``."""
         try:
-            files = sorted(file for file in folder.iterdir() if file.is_file())
+            contents = read_login_folder(str(folder))
         except OSError as error:
             raise self._unreadable(name, folder, error) from error
-        contents = {file: self._file(name, str(file)) for file in files}
+        # A connection may name any folder, so the names of its files are not shown.
         found = [
             certificate
-            for file, content in contents.items()
+            for content in contents
             if b"-----BEGIN CERTIFICATE-----" in content
-            for certificate in self._certificates(f"{name}, file {file.name}", content)
+            for certificate in self._certificates(f"{name}, a file of the folder {folder},", content)
         ]
         if not found:
-            raise self._error(name, f"a folder with certificates in PEM; {folder} has none in its {len(files)} files.")
+            raise self._error(name, f"a folder with certificates in PEM; {folder} has none.")
         return list(dict.fromkeys(found))
 
     def _trust_store(self, store: StoreSource) -> dict[str, Any]:
@@ -140,8 +154,8 @@ class _Reader:
         if not own:
             raise self._error(
                 key_name,
-                f"the key of the certificate in {chain_name} ({chain[0].subject.rfc4514_string()}); it is the key of "
-                "another one. Give the two that were made together.",
+                f"the key of the certificate in {chain_name}; it is the key of another one. Give the two that were "
+                "made together.",
             )
         return {
             "chain": _as_pem([own[0], *(c for c in chain if c != own[0])]),
@@ -209,20 +223,16 @@ class _Reader:
         return source.pem.encode() if source.pem else self._file(source.name, source.location or "")
 
     def _file(self, name: str, location: str) -> bytes:
-        path = Path(location)
         try:
-            if not stat.S_ISREG(path.stat().st_mode):
-                # Opening a named pipe would block forever, and a device may have no end.
-                raise OSError(0, "is no regular file")
-            return path.read_bytes()
+            return read_login_file(location)
         except OSError as error:
-            raise self._unreadable(name, path, error) from error
+            raise self._unreadable(name, Path(location), error) from error
 
     def _unreadable(self, name: str, path: Path, error: OSError) -> ConnectionConfigError:
         return self._error(
             name,
-            f"a file that can be read {_here()}; {path}: {error.strerror or error}. Correct the path, or the "
-            "permissions of the file.",
+            f"a file of at most 1 MiB that can be read {_here()}; {path}: {error.strerror or error}. Correct the path, "
+            "or the permissions of the file.",
         )
 
     def _error(self, name: str, expected: str) -> ConnectionConfigError:

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 from airflow_provider_kafka_spark.core.secrets import without_user
 
 DEFAULT_PORT = 9092
+#: Brokers to begin with. librdkafka has a thread for each.
+_MAX_SERVERS = 100
 
 #: librdkafka and Java both accept a protocol prefix. An IPv6 address is in brackets if a port follows.
 _SERVER = re.compile(r"(?:[A-Za-z_]+://)?(?:\[(?P<ipv6>[0-9A-Fa-f:.%]+)\]|(?P<host>[\w.-]+))(?::(?P<port>\d{1,5}))?")
@@ -34,7 +36,7 @@ def parse_servers(text: str, default_port: int = DEFAULT_PORT) -> list[Server]:
     ['broker-1:9093', 'broker-2:9092', '[::1]:9092']
 
     :param default_port: for brokers without a port; librdkafka's default is 9092, and Java requires a port.
-    :raises ValueError: naming the first part that is not a ``host:port``.
+    :raises ValueError: naming the first part that is not a ``host:port``, or if there are more than 100 brokers.
     """
     servers = []
     for part in (part.strip() for part in text.split(",")):
@@ -44,8 +46,10 @@ def parse_servers(text: str, default_port: int = DEFAULT_PORT) -> list[Server]:
         found = _SERVER.fullmatch(f"[{part}]" if part.count(":") > 1 and "[" not in part and "/" not in part else part)
         port = int(found["port"] or default_port) if found else 0
         if found is None or not 0 < port < 65536:
-            raise ValueError(f"{without_user(part)!r} is no host:port")
+            raise ValueError(f"{without_user(part)[:100]!r} is no host:port")
         servers.append(Server(found["ipv6"] or found["host"], port))
+    if len(servers) > _MAX_SERVERS:
+        raise ValueError(f"got {len(servers):,} of at most {_MAX_SERVERS}; the others are found by these")
     return servers
 
 

@@ -23,13 +23,16 @@ _SMALL_JOB_OFFSETS = 100_000
 def spark_defaults() -> dict[str, str]:
     """Spark's own settings of the connector, of SQL and of its UI, before the author's own.
 
-    The UI has no login, so ending a job there is disabled.
+    The UI has no login, so ending a job there is disabled, and so are thread dumps and heap histograms, each of which
+    stops a JVM for seconds.
 
     Every offset is read once, so fetched records that are kept for another reader only fill the memory: a plan of 200
     short spans ran out of a 3 GB heap with the defaults (64 consumers, 5 min).
     """
     return {
         "spark.ui.killEnabled": "false",
+        "spark.ui.threadDumpsEnabled": "false",
+        "spark.ui.heapHistogramEnabled": "false",
         "spark.kafka.consumer.cache.capacity": "16",
         "spark.kafka.consumer.fetchedData.cache.timeout": "1s",
         "spark.kafka.consumer.fetchedData.cache.evictorThreadRunInterval": "1s",

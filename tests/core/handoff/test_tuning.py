@@ -69,4 +69,5 @@ def test_the_time_zone_is_not_that_of_the_machine() -> None:
 
 def test_nobody_ends_a_job_by_sparks_ui() -> None:
     """It has no login."""
-    assert spark_defaults()["spark.ui.killEnabled"] == "false"
+    closed = ("spark.ui.killEnabled", "spark.ui.threadDumpsEnabled", "spark.ui.heapHistogramEnabled")
+    assert {name: spark_defaults()[name] for name in closed} == dict.fromkeys(closed, "false")
