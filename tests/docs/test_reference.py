@@ -13,7 +13,12 @@ from airflow_provider_kafka_spark.core.options import check_sink_options, check_
 from airflow_provider_kafka_spark.core.plan import ReplayPlan, Target
 from airflow_provider_kafka_spark.core.verification import result_of_empty_plan, result_of_plan
 from airflow_provider_kafka_spark.provider_info import get_provider_info
-from airflow_provider_kafka_spark.toolchain.settings import CACHE_FOLDER, CLASS_ARCHIVE, MAVEN_REPOSITORY
+from airflow_provider_kafka_spark.toolchain.settings import (
+    CACHE_FOLDER,
+    CLASS_ARCHIVE,
+    HTTP_HOSTS,
+    MAVEN_REPOSITORY,
+)
 
 _REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 _PLAN = ReplayPlan("a", "b", Target("copy"), OffsetRanges([]))
@@ -57,8 +62,8 @@ def test_a_source_option_that_is_listed_as_permitted_is_permitted(option: str) -
 
 def test_the_options_of_airflows_configuration_and_their_earlier_names() -> None:
     (section,) = get_provider_info()["config"].values()
-    settings = (CACHE_FOLDER, MAVEN_REPOSITORY, CLASS_ARCHIVE)
+    settings = (CACHE_FOLDER, MAVEN_REPOSITORY, HTTP_HOSTS, CLASS_ARCHIVE)
 
     listed = _first_cells("configuration.md", "Section `[kafka_spark]`")
-    assert listed == [*section["options"], *(setting.earlier_variable for setting in settings)]
+    assert listed == [*section["options"], *(s.earlier_variable for s in settings if s.earlier_variable)]
     assert [setting.option for setting in settings] == list(section["options"])
