@@ -296,6 +296,11 @@ def unreadable_jars(w: World) -> Arguments:
     return replay_with(kafka_connector=str(jar.parent))(w)
 
 
+def mirror_by_plain_http(w: World) -> Arguments:
+    w.monkeypatch.setenv(CACHE_FOLDER.variable, str(w.folder / "cache"))
+    return setting(MAVEN_REPOSITORY, "http://user:s3cret@repo/maven2")(w)
+
+
 def connector_that_others_may_write(w: World) -> Arguments:
     jar = w.folder / "jars/spark-sql-kafka-0-10_2.13-4.0.0.jar"
     jar.parent.mkdir()
@@ -688,7 +693,7 @@ ROWS = [
         id="class-archive-neither-on-nor-off",
     ),
     row(
-        OptionError, setting(MAVEN_REPOSITORY, "http://u:s3cret@repo/maven2"), "[kafka_spark] maven_repository",
+        OptionError, mirror_by_plain_http, "[kafka_spark] maven_repository",
         "an https or file URL", "[kafka_spark] maven_http_hosts", "got the scheme 'http'",
         id="maven-repository-by-plain-http",
     ),
