@@ -31,7 +31,8 @@ $(READY): setup.cfg constraints.txt
 		|| { echo "Python's venv module is needed. On Debian or Ubuntu: apt-get install python3-venv"; rm -rf $(VENV); exit 1; }
 	@mkdir -p -m 700 .cache
 	@echo "Installing the Python environment into $(VENV) (about a minute the first time)..."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt uv
+	@awk '/^uv==/ { found = 1 } found { print } found && !/\\$$/ { exit }' constraints.txt > $(VENV)/uv.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement $(VENV)/uv.txt
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
@@ -76,7 +77,7 @@ errors-page: $(READY) ## Write docs/reference/errors.md from core/errors.py
 
 constraints: $(READY) ## Resolve constraints.txt anew from constraints.in
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.10 --extra dev setup.cfg --constraint constraints.in \
-		--no-header --no-annotate --output-file constraints.txt
+		--no-header --no-annotate --generate-hashes --output-file constraints.txt
 
 clean: ## Remove everything that these commands made
 	rm -rf $(VENV) .cache .demo build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

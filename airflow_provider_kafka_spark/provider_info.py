@@ -85,6 +85,16 @@ def get_provider_info() -> dict[str, Any]:
                         "example": "https://repo.example.com/maven2",
                         "default": "",
                     },
+                    "maven_http_hosts": {
+                        "description": (
+                            "Hosts that maven_repository may have with plain http, separated by commas. Everybody on "
+                            "the way can change what http transfers.\n"
+                        ),
+                        "version_added": "0.1.0",
+                        "type": "string",
+                        "example": "repo.internal",
+                        "default": "",
+                    },
                     "class_archive": {
                         "description": (
                             "Whether jobs with a local master make and use an archive of Spark's classes, with which "

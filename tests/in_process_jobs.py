@@ -26,7 +26,8 @@ from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest
 from airflow_provider_kafka_spark.hooks import spark_job
 from airflow_provider_kafka_spark.jobs import available_now, batch
 from airflow_provider_kafka_spark.jobs.driver import run_job
-from airflow_provider_kafka_spark.submission.job_files import job_folder, write_request
+from airflow_provider_kafka_spark.submission.job_files import write_request
+from airflow_provider_kafka_spark.toolchain.temporary_folder import temporary_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -68,7 +69,7 @@ class InProcessSpark:
 
         :raises KafkaSparkError: the failure that it reports.
         """
-        with job_folder() as folder:
+        with temporary_folder() as folder:
             path = folder / REPORT
             self.run(job, write_request(folder, replace(request, report_uri=str(path))))
             report = JobReport.from_json(verified(path.read_text(), request.report_key))

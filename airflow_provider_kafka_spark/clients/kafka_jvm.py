@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,8 @@ from airflow_provider_kafka_spark.core.errors import (
 from airflow_provider_kafka_spark.toolchain.child_environment import child_environment
 from airflow_provider_kafka_spark.toolchain.connector import client_jars
 from airflow_provider_kafka_spark.toolchain.java import find_java
+from airflow_provider_kafka_spark.toolchain.private_folder import PRIVATE_UMASK
+from airflow_provider_kafka_spark.toolchain.temporary_folder import temporary_folder
 
 START_SECONDS = 30.0
 #: The client connects again while a refused login is being reported, and another login may lock the user out.
@@ -115,6 +117,7 @@ class KafkaJvm(ManagedResource):
         self._process: subprocess.Popen[bytes] | None = None
         self._gateway: JavaGateway | None = None
         self._clients: list[Any] = []
+        self._folder = ExitStack()
 
     def close(self) -> None:
         """End the JVM. Calling it again does nothing."""
@@ -123,16 +126,16 @@ class KafkaJvm(ManagedResource):
         self._clients.clear()
         if gateway is not None:
             gateway.close(keep_callback_server=False, close_callback_server_connections=False)
-        if process is None:
-            return
-        # It has nothing to save.
-        process.kill()
-        for pipe in (process.stdin, process.stdout):
-            if pipe is not None:
-                pipe.close()
-        # SIGKILL cannot be refused.
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(timeout=_STOP_SECONDS)
+        if process is not None:
+            # It has nothing to save.
+            process.kill()
+            for pipe in (process.stdin, process.stdout):
+                if pipe is not None:
+                    pipe.close()
+            # SIGKILL cannot be refused.
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=_STOP_SECONDS)
+        self._folder.close()
 
     @property
     def java(self) -> Any:
@@ -264,6 +267,7 @@ class KafkaJvm(ManagedResource):
 
         :raises JavaNotFoundError: if there is no Java, or one that is too old.
         :raises JavaStartError: if the JVM does not start in time.
+        :raises JobFolderError: if its temporary folder cannot be created.
         :raises JarError: if there is no kafka-clients among the jars.
         """
         # At level DEBUG it logs every command and answer, including logins and tokens.
@@ -277,7 +281,10 @@ class KafkaJvm(ManagedResource):
                 f"{[jar.name for jar in jars]}."
             )
         class_path = os.pathsep.join([find_jar_path(), *map(str, jars)])
-        defined = [f"-D{name}={value}" for name, value in self._system_properties.items()]
+        # Kafka's client unpacks its compression libraries there and loads them.
+        folder = self._folder.enter_context(temporary_folder())
+        properties = {"java.io.tmpdir": folder, **self._system_properties}
+        defined = [f"-D{name}={value}" for name, value in properties.items()]
         options = [*JVM_OPTIONS, *java.crash_options(os.devnull)]
         command = [str(java.executable), *options, *defined, "-cp", class_path, "py4j.GatewayServer"]
         process = self._process = subprocess.Popen(
@@ -287,6 +294,7 @@ class KafkaJvm(ManagedResource):
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env=child_environment(),
+            umask=PRIVATE_UMASK,
         )
         deadline = time.monotonic() + START_SECONDS
         port, secret = self._port(process, deadline), self._line(process, deadline)

@@ -291,9 +291,10 @@ class SparkVersionError(SubmitError):
 
 
 class JarError(SubmitError):
-    """Jars of the Kafka connector are missing, unreadable or unavailable.
+    """Jars of the Kafka connector are missing, unreadable, unavailable or changed, or others may replace them.
 
-    Check the network or the Maven mirror, or pass ``kafka_connector`` a folder with the jars.
+    Check the network or the Maven mirror, or pass ``kafka_connector`` a folder with the jars. Where a folder, a link or
+    a file is refused, run the command of the message if you trust its content.
     """
 
 

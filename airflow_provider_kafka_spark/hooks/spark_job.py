@@ -30,11 +30,13 @@ from airflow_provider_kafka_spark.core.handoff.report_mac import verified
 from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE
 from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest
 from airflow_provider_kafka_spark.core.secrets import redact
-from airflow_provider_kafka_spark.submission.job_files import job_folder, write_private
+from airflow_provider_kafka_spark.submission.job_files import write_private
 from airflow_provider_kafka_spark.submission.prepared_job import prepare_job
 from airflow_provider_kafka_spark.submission.remote_path import read_text, shared_path
 from airflow_provider_kafka_spark.submission.spark_cluster import SparkCluster
 from airflow_provider_kafka_spark.submission.spark_submission import OnEvent, SparkSubmission, is_on_yarn
+from airflow_provider_kafka_spark.toolchain.private_folder import strict_umask
+from airflow_provider_kafka_spark.toolchain.temporary_folder import temporary_folder
 
 log = logging.getLogger(__name__)
 
@@ -109,7 +111,7 @@ class SparkJobHook(BaseHook):
         :raises JobKilledError: if :meth:`kill` ended it.
         """
         request = replace(request, event_token=secrets.token_hex(16), report_key=secrets.token_hex(32))
-        with job_folder() as folder:
+        with temporary_folder() as folder:
             proceed = None if self.cluster.is_cluster_mode else str(folder / PROCEED)
             request = replace(request, proceed_file=proceed)
             prepared = prepare_job(self.cluster, request, job, logins, folder)
@@ -123,7 +125,9 @@ class SparkJobHook(BaseHook):
             failure: Exception | None = None
             if not self._killed:
                 try:
-                    submission.submit(prepared.script, start_new_session=True, cwd=prepared.working_folder)
+                    submission.submit(
+                        prepared.script, start_new_session=True, cwd=prepared.working_folder, umask=strict_umask()
+                    )
                 except (AirflowException, RuntimeError) as error:
                     failure = error
                 except StartNotRecordedError:
@@ -165,7 +169,7 @@ class SparkJobHook(BaseHook):
                     self.cluster.master,
                 )
             return
-        with job_folder() as folder:
+        with temporary_folder() as folder:
             submission = self._new_submission(lambda _: None, folder, options=self.cluster.submit_options)
             answered = time.monotonic()
             while not self._killed:

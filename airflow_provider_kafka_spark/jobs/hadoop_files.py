@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JJavaError
 
 from airflow_provider_kafka_spark.core.streams.checkpoint import LARGEST_FILE
+from airflow_provider_kafka_spark.jobs import local_files
 
 if TYPE_CHECKING:
     from airflow_provider_kafka_spark.jobs.spark_application import HasContext
@@ -22,10 +26,16 @@ def write_whole(spark: HasContext, uri: str, text: str) -> None:
     :raises OSError: if it is there already, or cannot be written.
     """
     file_system, path = _open(spark, uri)
-    _, partial = _open(spark, f"{uri}.partial")
+    if (local := _local_path(path)) is not None:
+        with _named(f"writing {uri}"):
+            local_files.write_whole(local, text, replace=False)
+        return
+    partial = _partial(spark, path)
     try:
-        _write(file_system, partial, text, overwrite=True)
+        _write(file_system, partial, text, overwrite=False)
         renamed = file_system.rename(partial, path)
+        if not renamed:
+            file_system.delete(partial, False)
     except Py4JJavaError as error:
         raise _to_error(error, f"writing {uri}") from error
     if not renamed:
@@ -39,12 +49,16 @@ def overwrite(spark: HasContext, uri: str, text: str) -> None:
     :raises OSError: if it cannot be written.
     """
     file_system, path = _open(spark, uri)
-    _, partial = _open(spark, f"{uri}.partial")
+    if (local := _local_path(path)) is not None:
+        with _named(f"writing {uri}"):
+            local_files.write_whole(local, text, replace=True)
+        return
     try:
         if path.toUri().getScheme() in _SEEN_WHEN_CLOSED:
             _write(file_system, path, text, overwrite=True)
             return
-        _write(file_system, partial, text, overwrite=True)
+        partial = _partial(spark, path)
+        _write(file_system, partial, text, overwrite=False)
         try:
             _replace(spark, partial, path)
         except Py4JJavaError as error:
@@ -59,13 +73,6 @@ def overwrite(spark: HasContext, uri: str, text: str) -> None:
 
 def _replace(spark: HasContext, partial: Any, path: Any) -> None:
     gateway, jvm = spark.sparkContext._gateway, spark.sparkContext._jvm
-    if _is_local(path):
-        # Hadoop would delete first: a reader that comes between finds no lock, and a crash leaves none of the two.
-        files: Any = jvm.java.nio.file  # type: ignore[union-attr]
-        moves = gateway.new_array(files.CopyOption, 1)  # type: ignore[union-attr]
-        moves[0] = files.StandardCopyOption.ATOMIC_MOVE
-        files.Files.move(_local_path(spark, partial), _local_path(spark, path), moves)
-        return
     rename: Any = getattr(jvm, "org.apache.hadoop.fs.Options$Rename")
     options = gateway.new_array(rename, 1)  # type: ignore[union-attr]
     options[0] = rename.OVERWRITE
@@ -82,16 +89,18 @@ def create(spark: HasContext, uri: str, text: str) -> bool:
     :raises OSError: if it cannot be written.
     """
     file_system, path = _open(spark, uri)
-    is_local = _is_local(path)
+    if (local := _local_path(path)) is not None:
+        with _named(f"making the folder of {uri}"):
+            local_files.make_folder(local.parent)
+        try:
+            # Hadoop's create() only looks first: of eight at once, eight believe that the file is theirs.
+            with _named(f"writing {uri}"):
+                local_files.write_new(local, text)
+        except FileExistsError:
+            return False
+        return True
     try:
-        if is_local:
-            file_system.mkdirs(path.getParent())
-    except Py4JJavaError as error:
-        raise _to_error(error, f"making the folder of {uri}") from error
-    try:
-        if is_local:
-            _claim(spark, path)
-        _write(file_system, path, text, overwrite=is_local)
+        _write(file_system, path, text, overwrite=False)
     except Py4JJavaError as error:
         if "FileAlreadyExistsException" in str(error.java_exception) or "already exists" in str(error.java_exception):
             return False
@@ -99,23 +108,15 @@ def create(spark: HasContext, uri: str, text: str) -> bool:
     return True
 
 
-def _claim(spark: HasContext, path: Any) -> None:
-    """Make an empty file on the local disk, or fail. (Hadoop's ``create`` only looks first: of eight at once, eight
-    believe that the file is theirs.)
-    """
-    gateway, jvm = spark.sparkContext._gateway, spark.sparkContext._jvm
-    files: Any = jvm.java.nio.file  # type: ignore[union-attr]
-    attributes = gateway.new_array(files.attribute.FileAttribute, 0)  # type: ignore[union-attr]
-    files.Files.createFile(_local_path(spark, path), attributes)
-
-
-def _is_local(path: Any) -> bool:
-    return bool(path.toUri().getScheme() == "file")
-
-
-def _local_path(spark: HasContext, path: Any) -> Any:
+def _partial(spark: HasContext, path: Any) -> Any:
     jvm: Any = spark.sparkContext._jvm
-    return jvm.java.io.File(path.toUri().getPath()).toPath()
+    return jvm.org.apache.hadoop.fs.Path(path.getParent(), local_files.partial_name(path.getName()))
+
+
+def _local_path(path: Any) -> Path | None:
+    """The path on the driver's own disks, or None if it is elsewhere."""
+    uri = path.toUri()
+    return Path(uri.getPath()) if uri.getScheme() == "file" else None
 
 
 def read(spark: HasContext, uri: str) -> str | None:
@@ -124,22 +125,30 @@ def read(spark: HasContext, uri: str) -> str | None:
     :raises OSError: if it cannot be read, is no regular file, or is larger than what is written here.
     """
     file_system, path = _open(spark, uri)
+    content: bytes | None
+    if (local := _local_path(path)) is not None:
+        with _named(f"reading {uri}"):
+            content = local_files.read(local, LARGEST_FILE + 1)
+    else:
+        content = _read(file_system, path, uri)
+    if content is None:
+        return None
+    if len(content) > LARGEST_FILE:
+        raise OSError(f"reading {uri} failed: it must have at most {LARGEST_FILE:,} bytes; it has more")
+    return content.decode(errors="replace")
+
+
+def _read(file_system: Any, path: Any, uri: str) -> bytes | None:
     try:
         if not file_system.exists(path):
             return None
-        # Hadoop takes a named pipe for a file, and opening one waits for a writer.
-        if _is_local(path) and not _local_path(spark, path).toFile().isFile():
-            raise OSError(f"reading {uri} failed: it must be a regular file; it is a folder, a named pipe or a device")
         stream = file_system.open(path)
         try:
-            content = bytes(stream.readNBytes(LARGEST_FILE + 1))
+            return bytes(stream.readNBytes(LARGEST_FILE + 1))
         finally:
             stream.close()
     except Py4JJavaError as error:
         raise _to_error(error, f"reading {uri}") from error
-    if len(content) > LARGEST_FILE:
-        raise OSError(f"reading {uri} failed: it must have at most {LARGEST_FILE:,} bytes; it has more")
-    return content.decode(errors="replace")
 
 
 def delete(spark: HasContext, uri: str) -> None:
@@ -190,3 +199,14 @@ def _write(file_system: Any, path: Any, text: str, *, overwrite: bool) -> None:
 
 def _to_error(error: Py4JJavaError, action: str) -> OSError:
     return OSError(f"{action} failed: {error.java_exception}")
+
+
+@contextmanager
+def _named(action: str) -> Iterator[None]:
+    """Say what failed on a local disk, as :func:`_to_error` does of Java."""
+    try:
+        yield
+    except FileExistsError as error:
+        raise FileExistsError(f"{action} failed: does it exist already?") from error
+    except OSError as error:
+        raise OSError(f"{action} failed: {error.strerror or error}") from error

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from airflow_provider_kafka_spark.core.handoff.report_mac import sign
 from airflow_provider_kafka_spark.core.protocol import JobReport
+from airflow_provider_kafka_spark.jobs import local_files
 from airflow_provider_kafka_spark.jobs.hadoop_files import write_whole
 
 if TYPE_CHECKING:
@@ -22,10 +22,7 @@ def write_report(report: JobReport, uri: str, key: str, spark: HasContext | None
     """
     text = sign(report.to_json(), key)
     if "://" not in uri:
-        partial = Path(f"{uri}.partial")
-        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-            file.write(text)
-        partial.rename(uri)
+        local_files.write_whole(Path(uri), text, replace=True)
         return
     if spark is None:
         raise RuntimeError(f"No Spark, so the report cannot be written to {uri}.")

@@ -42,6 +42,9 @@ _DEFAULT_CONF = {
 #: The working directory of the reading process: Kafka's client requires absolute paths, and those of driver and
 #: executors differ.
 _WORKING_FOLDER = "/proc/self/cwd"
+#: The working folder of an executor, which no other user can write. On YARN and Kubernetes an executor has a temporary
+#: folder of its own; on a standalone cluster it would use that of the machine.
+_EXECUTOR_TEMPORARY = "-Djava.io.tmpdir=."
 #: The first compiler alone starts a JVM in about 70 % of the time.
 _FIRST_COMPILER = "-XX:TieredStopAtLevel=1"
 #: For a driver with a local master. Its UI follows SPARK_LOCAL_IP only.
@@ -133,7 +136,7 @@ def submit_options(
         **(options.get("conf") or {}),
     }
     defined = " ".join(java_option(f"-D{name}={value}") for name, value in logins.system_properties.items())
-    if defined and not cluster.is_local:
+    if not cluster.is_local:
         options["conf"].update(_java_options(cluster, options, defined))
     for name, value in cluster.connector_options.items():
         options[name] = _joined(options.get(name), value, separator=":" if name == "driver_class_path" else ",")
@@ -172,7 +175,10 @@ def _java_options(cluster: SparkCluster, options: Mapping[str, Any], defined: st
         # Spark puts the default ones before the extra ones; the extra ones of conf would replace those of the file.
         default, extra = f"spark.{role}.defaultJavaOptions", f"spark.{role}.extraJavaOptions"
         name, given = (extra, conf[extra]) if conf.get(extra) else (default, conf.get(default, in_file.get(default)))
-        settings[name] = _joined(given, defined, separator=" ")
+        # Of two values of one property the later one counts, here the author's.
+        before = _EXECUTOR_TEMPORARY if role == "executor" and cluster.has_standalone_executors else ""
+        if before or defined:
+            settings[name] = _joined(before, given, defined, separator=" ")
     return settings
 
 
@@ -200,11 +206,14 @@ def _working_folder(
 def _jvm_environment(
     cluster: SparkCluster, request: JobRequest, archive: ClassArchive | None, folder: Path, logins: JobCredentials
 ) -> dict[str, str]:
-    """JVM options for the logins and a faster start, for the environment of ``spark-submit``.
+    """JVM options for the logins, private files and a faster start, for the environment of ``spark-submit``.
 
     Spark's launcher reads it in addition to ``spark.driver.extraJavaOptions``, which stays the author's.
     """
-    properties = {**kerberos_properties(), **logins.system_properties}
+    # Libraries for compression and networking unpack native code there and load it. A folder for all users would let
+    # another one replace it.
+    temporary = {"java.io.tmpdir": folder}
+    properties = {**temporary, **kerberos_properties(), **logins.system_properties}
     options = [java_option(f"-D{name}={value}") for name, value in properties.items()]
     # A JVM that crashes dumps its memory and its environment.
     java = find_java(cluster.spark_home.minimum_java)
@@ -214,4 +223,5 @@ def _jvm_environment(
     options += [_FIRST_COMPILER] if is_small(request.planned_offsets) else []
     if archive is not None:
         options.append(archive.jvm_options(folder))
-    return {"SPARK_SUBMIT_OPTS": " ".join(filter(None, options)), "SPARK_LAUNCHER_OPTS": _FIRST_COMPILER}
+    launcher = [_FIRST_COMPILER, *(java_option(f"-D{name}={value}") for name, value in temporary.items())]
+    return {"SPARK_SUBMIT_OPTS": " ".join(filter(None, options)), "SPARK_LAUNCHER_OPTS": " ".join(launcher)}

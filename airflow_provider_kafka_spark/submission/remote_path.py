@@ -24,19 +24,24 @@ class UnsuitableFileError(OSError):
     """The file is not a regular file, or is larger than expected."""
 
 
-def read_text(path: Path | ObjectStoragePath, largest: int) -> str:
+def read_text(path: Path | ObjectStoragePath, largest: int, *, follow_link: bool = False) -> str:
     """The text of a file that others may write. It never waits for a writer, and never reads more than ``largest``.
 
     Bytes that are not UTF-8 become U+FFFD.
 
     :param largest: size in bytes.
+    :param follow_link: whether the file may be a link on the worker's disk, for a path that the worker's own
+        configuration names.
     :raises FileNotFoundError: if there is none.
-    :raises UnsuitableFileError: if it is a named pipe, a device or a folder, or larger.
+    :raises UnsuitableFileError: if it is a link, a named pipe, a device or a folder, or larger.
     :raises OSError: if it cannot be read.
     """
     if isinstance(path, Path):
+        if not follow_link and path.is_symlink():
+            raise UnsuitableFileError(f"{path} must be a regular file; it is a link")
         # A named pipe without a writer would block a plain open().
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow_link else os.O_NOFOLLOW)
+        descriptor = os.open(path, flags)
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             os.close(descriptor)
             raise UnsuitableFileError(f"{path} must be a regular file; it is a folder, a named pipe or a device")

@@ -166,6 +166,11 @@ class SparkCluster:
         return re.fullmatch(r"local(\[.*\])?", self.master) is not None
 
     @property
+    def has_standalone_executors(self) -> bool:
+        """Whether executors share the machine with processes of other users, and not even a container is theirs."""
+        return self.master.startswith(("spark://", "local-cluster["))
+
+    @property
     def is_cluster_mode(self) -> bool:
         return (self.submit_options.get("deploy_mode") or self._extra.get("deploy-mode")) == "cluster"
 

@@ -71,7 +71,7 @@ def _read(properties_file: str | None, home: SparkHome, environ: Mapping[str, st
     folder = environ.get("SPARK_CONF_DIR") or home.jars.parent / "conf"
     path = Path(properties_file) if properties_file else Path(folder) / "spark-defaults.conf"
     try:
-        return read_text(path, _LARGEST)
+        return read_text(path, _LARGEST, follow_link=True)
     except (OSError, ValueError) as error:
         if properties_file is None and isinstance(error, FileNotFoundError):
             return ""

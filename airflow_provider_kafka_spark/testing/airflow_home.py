@@ -68,9 +68,8 @@ class AirflowHome:
             "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]),
             "PYTHONUNBUFFERED": "1",
             "TMPDIR": str(self.scratch),
-            # Spark and its libraries unpack files here, which stay when they are killed.
+            # What Spark keeps here stays when it is killed.
             "SPARK_LOCAL_DIRS": str(self.scratch),
-            "SPARK_SUBMIT_OPTS": f'-Djava.io.tmpdir="{self.scratch}"',
             "NO_COLOR": "1",
             "AIRFLOW_HOME": str(self.folder),
             # Many processes share one SQLite file, and on a busy machine its default of 5 seconds is too short to wait

@@ -79,8 +79,7 @@ class ClassArchive:
         none for the first job of a machine.
         """
         try:
-            check_private(cache_root())
-            check_private(self.path.parent)
+            check_private(cache_root(), self.path.parent)
         except OSError as error:
             log.warning("No class archive, with which jobs start faster: %s", error)
             return ""
@@ -98,7 +97,7 @@ class ClassArchive:
             if seen.exists():
                 return True
             self._make_folder()
-            seen.touch()
+            seen.touch(mode=0o600)
         except OSError as error:
             log.debug("No class archive: %s", error)
         return False
@@ -117,8 +116,10 @@ class ClassArchive:
             self._make_folder()
             shutil.move(made, partial)
             # In this order a reader may see an archive without its size, which it ignores, but never a wrong one.
+            partial.chmod(0o600)
             self._size_file.unlink(missing_ok=True)
             partial.replace(self.path)
+            self._size_file.touch(mode=0o600)
             self._size_file.write_text(str(self.path.stat().st_size))
         except (OSError, subprocess.SubprocessError) as error:
             log.info("The class archive that would make later jobs start faster could not be kept: %s", error)
@@ -141,7 +142,10 @@ class ClassArchive:
             env={
                 **child_environment(),
                 "SPARK_HOME": str(self.home.jars.parent),
-                "SPARK_SUBMIT_OPTS": f"{java_option(f'-XX:SharedArchiveFile={made}')} {_QUIET}",
+                "SPARK_SUBMIT_OPTS": (
+                    f"{java_option(f'-XX:SharedArchiveFile={made}')} {java_option(f'-Djava.io.tmpdir={made.parent}')} "
+                    f"{_QUIET}"
+                ),
             },
             # A JVM that crashes writes its report to its working directory.
             cwd=made.parent,

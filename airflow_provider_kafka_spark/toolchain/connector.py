@@ -8,7 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from airflow_provider_kafka_spark.core.errors import JarError
+from airflow_provider_kafka_spark.toolchain.connector_hashes import CONNECTOR_HASHES
 from airflow_provider_kafka_spark.toolchain.jars import resolve
+from airflow_provider_kafka_spark.toolchain.private_folder import check_trusted
 from airflow_provider_kafka_spark.toolchain.spark_home import CONNECTOR_EXCLUDES, SparkHome, find_spark_home
 
 #: The connector is on the cluster's class path already.
@@ -23,10 +25,13 @@ def connector_jars(wanted: str | None, home: Callable[[], SparkHome] = find_spar
         Maven coordinate.
     :param home: finds the Spark in use; called only if its version matters.
     :raises SparkSubmitNotFoundError: if there is no Spark with a version.
-    :raises JarError: if they are unavailable or unreadable.
+    :raises JarError: if they are unavailable or unreadable, others than those that are known for this Spark, or if
+        other users may replace them.
     """
     if wanted is None:
-        return resolve(home().connector_coordinates, excludes=CONNECTOR_EXCLUDES)
+        spark = home()
+        expected = CONNECTOR_HASHES.get((spark.spark_version, spark.scala_version))
+        return resolve(spark.connector_coordinates, excludes=CONNECTOR_EXCLUDES, expected=expected)
     if _COORDINATE.fullmatch(wanted):
         return resolve([wanted], excludes=CONNECTOR_EXCLUDES)
     return _readable_jars(wanted)
@@ -53,6 +58,7 @@ def _readable_jars(wanted: str) -> list[Path]:
     found = path.glob("*") if path.is_dir() else path.parent.glob(path.name)
     # A dangling link is reported as unreadable.
     jars = sorted(jar for jar in found if jar.suffix == ".jar" and not jar.is_dir())
+    _check_trusted(path if path.is_dir() else path.parent, *jars)
     unreadable = [str(jar) for jar in jars if not os.access(jar, os.R_OK)]
     if unreadable:
         raise JarError(
@@ -66,3 +72,12 @@ def _readable_jars(wanted: str) -> list[Path]:
             f"where there are {[jar.name for jar in jars]}."
         )
     return jars
+
+
+def _check_trusted(*paths: Path) -> None:
+    checked = set[Path]()
+    try:
+        for path in paths:
+            check_trusted(path, checked)
+    except OSError as error:
+        raise JarError(f"kafka_connector: {error}, or name another folder.") from error

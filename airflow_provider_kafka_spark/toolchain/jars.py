@@ -15,7 +15,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
@@ -23,9 +23,11 @@ from xml.sax.saxutils import quoteattr
 
 import airflow_provider_kafka_spark
 from airflow_provider_kafka_spark.core.errors import JarError
+from airflow_provider_kafka_spark.core.secrets import without_user
 from airflow_provider_kafka_spark.toolchain.child_environment import child_environment
+from airflow_provider_kafka_spark.toolchain.jar_set import record_jars, recorded_jars
 from airflow_provider_kafka_spark.toolchain.java import find_java
-from airflow_provider_kafka_spark.toolchain.private_folder import check_private, make_private
+from airflow_provider_kafka_spark.toolchain.private_folder import PRIVATE_UMASK, check_private, make_private
 from airflow_provider_kafka_spark.toolchain.settings import (
     CACHE_FOLDER,
     MAVEN_REPOSITORY,
@@ -34,9 +36,9 @@ from airflow_provider_kafka_spark.toolchain.settings import (
 )
 from airflow_provider_kafka_spark.toolchain.spark_home import REQUIRED_SPARK
 
-_MARKER = "resolved.txt"
 _TAIL_LINES = 30
 _NOT_FOUND = re.compile(r"\s*:: (\S+)#(\S+);(\S+): not found")
+_USER = re.compile(r"://[^/\s]*@")
 _PART = re.compile(r"[A-Za-z0-9_.\-]+")
 
 
@@ -44,6 +46,7 @@ def resolve(
     coordinates: Sequence[str],
     *,
     excludes: Sequence[str] = (),
+    expected: Mapping[str, str] | None = None,
     repository: str | None = None,
     ivy_jar: Path | None = None,
     root: Path | None = None,
@@ -58,12 +61,14 @@ def resolve(
     :param coordinates: such as ``["org.apache.kafka:kafka_2.13:4.2.0"]``
     :param excludes: modules to leave out with their own dependencies, such as
         ``["org.apache.hadoop:hadoop-client-api"]``
+    :param expected: SHA-256 of each jar, by the name of its file, if they are known
     :param repository: URL of a Maven repository that mirrors Maven Central, by default ``[kafka_spark]
         maven_repository``
     :param ivy_jar: the Ivy to use; by default the one of ``SPARK_HOME`` or of the installed ``pyspark``
     :param root: the cache folder, :func:`cache_root` by default
     :param timeout: seconds for everything: waiting for another process that resolves, and resolving
-    :raises JarError: a coordinate is malformed or unavailable, or there is no Ivy
+    :raises JarError: a coordinate is malformed or unavailable, a jar has changed or is another one than expected, or
+        there is no Ivy
     :raises OptionError: an option of ``[kafka_spark]`` is malformed
     :raises JavaNotFoundError: a set has to be fetched, and there is no Java to run Ivy
     """
@@ -75,15 +80,15 @@ def resolve(
     store = root / "jars"
     folder = store / _folder_name(modules, excluded)
     _check_folders(root, store, folder)
-    jars = _read(folder)
+    jars = recorded_jars(folder, expected)
     if jars is not None:
         return jars
 
     deadline = time.monotonic() + timeout
     with _lock(root, store, deadline) as lock:
-        jars = _read(folder)
+        jars = recorded_jars(folder, expected)
         if jars is None:
-            jars = _fetch(folder, modules, excluded, repository, ivy_jar, deadline, lock)
+            jars = _fetch(folder, modules, excluded, expected, repository, ivy_jar, deadline, lock)
     return jars
 
 
@@ -139,20 +144,9 @@ def _folder_name(modules: Sequence[tuple[str, ...]], excluded: Sequence[tuple[st
 
 def _check_folders(*folders: Path) -> None:
     try:
-        for folder in folders:
-            check_private(folder)
+        check_private(*folders)
     except OSError as error:
         raise JarError(f"The jar cache {error}, or set {CACHE_FOLDER} to another folder.") from error
-
-
-def _read(folder: Path) -> list[Path] | None:
-    """Return the jars of an earlier resolution, or None if there is none or jars were removed."""
-    try:
-        names = (folder / _MARKER).read_text().splitlines()
-    except OSError:
-        return None
-    jars = [folder / name for name in names]
-    return jars if jars and all(jar.is_file() for jar in jars) else None
 
 
 @contextmanager
@@ -162,7 +156,7 @@ def _lock(root: Path, store: Path, deadline: float) -> Iterator[IO[str]]:
     try:
         make_private(root)
         make_private(store)
-        lock = path.open("a")
+        lock = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600), "a")
     except OSError as error:
         raise JarError(
             f"The jar cache {store} must be writable by this user; got {error}. Set {CACHE_FOLDER} to another folder."
@@ -186,6 +180,7 @@ def _fetch(
     folder: Path,
     modules: Sequence[tuple[str, ...]],
     excluded: Sequence[tuple[str, ...]],
+    expected: Mapping[str, str] | None,
     repository: str | None,
     ivy_jar: Path | None,
     deadline: float,
@@ -203,6 +198,7 @@ def _fetch(
         (work / "ivysettings.xml").write_text(_ivy_settings(repository))
         command = [
             str(java.executable),
+            f"-Djava.io.tmpdir={work}",
             # Ivy reads its user folder even when every other path is set.
             f"-Divy.default.ivy.user.dir={store / 'ivy'}",
             *("-jar", str(ivy)),
@@ -214,18 +210,26 @@ def _fetch(
             *("-retrieve", f"{jar_folder}/[artifact]-[revision](-[classifier]).[ext]"),
         ]
         _run(command, modules, repository, store, deadline, lock)
-        names = sorted(jar.name for jar in jar_folder.glob("*.jar"))
+        names = _record(jar_folder, expected, store)
         if not names:
             raise JarError(
                 f"There must be jars of {_names(modules)}; Ivy succeeded and retrieved none. {_advice(store)}"
             )
-        (jar_folder / _MARKER).write_text("\n".join(names) + "\n")
-        # Only a folder that fails _read() is replaced, and only under the lock.
+        # Only a folder without a whole set is replaced, and only under the lock.
         shutil.rmtree(folder, ignore_errors=True)
         jar_folder.rename(folder)
     finally:
         shutil.rmtree(work, ignore_errors=True)
     return [folder / name for name in names]
+
+
+def _record(jar_folder: Path, expected: Mapping[str, str] | None, store: Path) -> list[str]:
+    try:
+        return record_jars(jar_folder, expected)
+    except JarError:
+        # Ivy keeps what it has fetched, and would retrieve it again.
+        shutil.rmtree(store / "ivy", ignore_errors=True)
+        raise
 
 
 def _ivy_module(modules: Sequence[tuple[str, ...]], excluded: Sequence[tuple[str, ...]]) -> str:
@@ -265,7 +269,7 @@ def _run(
     deadline: float,
     lock: IO[str],
 ) -> None:
-    where = f"from {repository}" if repository else "from Maven Central"
+    where = f"from {without_user(repository)}" if repository else "from Maven Central"
     try:
         done = subprocess.run(
             command,
@@ -279,6 +283,7 @@ def _run(
             check=False,
             # Ivy inherits the lock: if this process is killed, no other one writes the cache until Ivy has ended.
             pass_fds=(lock.fileno(),),
+            umask=PRIVATE_UMASK,
         )
     except subprocess.TimeoutExpired as error:
         output = error.stdout or b""
@@ -316,4 +321,4 @@ def _advice(store: Path) -> str:
 def _tail(output: str) -> str:
     # Ivy prints its progress as dots, one line per artifact, which would push the reason out of the tail.
     lines = [line for line in output.splitlines() if line.strip() and not line.startswith((".", "downloading "))]
-    return "Ivy's last words:\n" + "\n".join(lines[-_TAIL_LINES:])
+    return "Ivy's last words:\n" + "\n".join(_USER.sub("://***@", line) for line in lines[-_TAIL_LINES:])

@@ -38,7 +38,7 @@ class Setting:
         """The value in the order of Airflow: environment, then ``airflow.cfg``, then the default. The earlier variable
         counts if the environment has none in Airflow's form.
         """
-        earlier = os.environ.get(self.earlier_variable)
+        earlier = os.environ.get(self.earlier_variable) if self.earlier_variable else None
         if earlier and self.variable not in os.environ:
             return earlier
         if "airflow" not in sys.modules:
@@ -66,6 +66,7 @@ class Setting:
 
 CACHE_FOLDER = Setting("cache_folder", "AIRFLOW_KAFKA_SPARK_CACHE")
 MAVEN_REPOSITORY = Setting("maven_repository", "AIRFLOW_KAFKA_SPARK_MAVEN_REPOSITORY")
+HTTP_HOSTS = Setting("maven_http_hosts")
 CLASS_ARCHIVE = Setting("class_archive", "AIRFLOW_KAFKA_SPARK_CLASS_ARCHIVE")
 ALLOW_CLIENT_CLASSES = Setting("allow_client_classes")
 TOKEN_ENDPOINT_HOSTS = Setting("token_endpoint_hosts")
@@ -86,15 +87,27 @@ def cache_folder() -> Path | None:
 def maven_repository() -> str | None:
     """The URL of a mirror of Maven Central; None for Maven Central.
 
-    :raises OptionError: if it is no URL.
+    :raises OptionError: if it is no URL, or its host may not be asked by plain http.
     """
     value = MAVEN_REPOSITORY.value()
-    scheme = urlsplit(value).scheme
+    try:
+        parts = urlsplit(value)
+        scheme, host = parts.scheme, parts.hostname or ""
+    except ValueError:
+        scheme, host = "", ""
+    # The rest may have a password.
+    got = f"the scheme {scheme[:20]!r}" if scheme else "no URL"
     if value and scheme not in ("http", "https", "file"):
-        # The rest may have a password.
-        got = f"the scheme {scheme!r}" if scheme else "no scheme"
-        raise MAVEN_REPOSITORY.error("an http, https or file URL, such as https://repo.example.com/maven2", got)
+        raise MAVEN_REPOSITORY.error("an https or file URL, such as https://repo.example.com/maven2", got)
+    if scheme == "http" and host not in _http_hosts():
+        # Whoever is on the way could change the code that the driver runs.
+        rule = f"an https or file URL, such as https://repo.example.com/maven2, unless {HTTP_HOSTS} has its host"
+        raise MAVEN_REPOSITORY.error(rule, got)
     return value or None
+
+
+def _http_hosts() -> set[str]:
+    return {host.strip().lower() for host in HTTP_HOSTS.value().split(",")} - {""}
 
 
 def class_archive_enabled() -> bool:

@@ -8,6 +8,7 @@ import resource
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from datetime import timedelta
 from pathlib import Path
@@ -52,6 +53,23 @@ def test_it_inherits_nothing_of_airflow(monkeypatch: pytest.MonkeyPatch) -> None
     assert "GatewayServer" in command
     assert "s3cret" not in f"{environ} {command}"
     assert {"KRB5_CONFIG": "/krb5.conf", "PATH": os.environ["PATH"]}.items() <= environ.items()
+
+
+def test_what_it_unpacks_is_nobody_elses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kafka's client unpacks native code into its temporary folder and loads it; the folder goes with the JVM."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    before = os.umask(0)
+    try:
+        with KafkaJvm({}, "no connection", timeout=10) as jvm:
+            temporary = Path(str(jvm.java.java.lang.System.getProperty("java.io.tmpdir")))
+            assert (temporary.parent, temporary.stat().st_mode & 0o777) == (tmp_path, 0o700)
+            jvm.java.net.jpountz.lz4.LZ4Factory.nativeInstance()
+            (library,) = temporary.glob("liblz4*.so")
+            assert library.stat().st_mode & 0o077 == 0
+    finally:
+        os.umask(before)
+
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_client_reads_what_options_refer_to(tmp_path: Path) -> None:

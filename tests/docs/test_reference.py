@@ -17,6 +17,7 @@ from airflow_provider_kafka_spark.toolchain.settings import (
     ALLOW_CLIENT_CLASSES,
     CACHE_FOLDER,
     CLASS_ARCHIVE,
+    HTTP_HOSTS,
     MAVEN_REPOSITORY,
     TOKEN_ENDPOINT_HOSTS,
 )
@@ -63,9 +64,15 @@ def test_a_source_option_that_is_listed_as_permitted_is_permitted(option: str) -
 
 def test_the_options_of_airflows_configuration_and_their_earlier_names() -> None:
     (section,) = get_provider_info()["config"].values()
-    earlier = (CACHE_FOLDER, MAVEN_REPOSITORY, CLASS_ARCHIVE)
-    settings = (*earlier, ALLOW_CLIENT_CLASSES, TOKEN_ENDPOINT_HOSTS)
+    settings = (
+        CACHE_FOLDER,
+        MAVEN_REPOSITORY,
+        HTTP_HOSTS,
+        CLASS_ARCHIVE,
+        ALLOW_CLIENT_CLASSES,
+        TOKEN_ENDPOINT_HOSTS,
+    )
 
     listed = _first_cells("configuration.md", "Section `[kafka_spark]`")
-    assert listed == [*section["options"], *(setting.earlier_variable for setting in earlier)]
+    assert listed == [*section["options"], *(s.earlier_variable for s in settings if s.earlier_variable)]
     assert [setting.option for setting in settings] == list(section["options"])

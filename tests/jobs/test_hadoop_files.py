@@ -4,6 +4,7 @@ import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -148,7 +149,52 @@ def test_a_file_system_without_the_newer_interface_will_do(
 
     assert hadoop_files.read(spark, uri) == "second"
     assert not hadoop_files.create(spark, uri, "third")
-    assert "lock.partial" not in files(tmp_path)
+    assert files(tmp_path) == ["lock"]
+
+
+@pytest.mark.parametrize("write", [hadoop_files.write_whole, hadoop_files.overwrite, hadoop_files.create])
+@pytest.mark.parametrize("name", ["lock.json", "lock.json.partial"])
+def test_what_a_link_leads_to_is_not_written(
+    spark: SparkSession, at: Callable[[str], str], tmp_path: Path, write: Callable[..., object], name: str
+) -> None:
+    """Others may write to the folder, and a link would turn the driver's right to write against its own user."""
+    own = tmp_path / "own"
+    own.write_text("text of the driver's user")
+    own.chmod(0o600)
+    folder = tmp_path / "checkpoint"
+    folder.mkdir()
+    (folder / name).symlink_to(own)
+
+    with suppress(FileExistsError):
+        write(spark, at("checkpoint/lock.json"), "lock")
+
+    assert (own.read_text(), own.stat().st_mode & 0o777) == ("text of the driver's user", 0o600)
+
+
+@pytest.mark.parametrize("write", [hadoop_files.write_whole, hadoop_files.overwrite, hadoop_files.create])
+def test_what_is_written_is_nobody_elses(
+    spark: SparkSession, at: Callable[[str], str], tmp_path: Path, write: Callable[..., object]
+) -> None:
+    """Whatever the umask, and nobody else may put other files into folders that are made on the way."""
+    before = os.umask(0)
+    try:
+        write(spark, at("a/b/file"), "text")
+    finally:
+        os.umask(before)
+
+    modes = {name: (tmp_path / name).stat().st_mode & 0o777 for name in ("a", "a/b", "a/b/file")}
+    assert modes == {"a": 0o755, "a/b": 0o755, "a/b/file": 0o600}
+
+
+def test_a_partial_file_has_a_name_that_nobody_knows(spark: SparkSession, bare_scheme: str, tmp_path: Path) -> None:
+    """On a file system of Hadoop too: what lies under an obvious name is neither written nor moved."""
+    (tmp_path / "file.partial").write_text("somebody else's")
+
+    hadoop_files.write_whole(spark, f"{bare_scheme}://{tmp_path}/file", "text")
+
+    assert {name: (tmp_path / name).read_text() for name in files(tmp_path)} == {
+        "file": "text", "file.partial": "somebody else's",
+    }  # fmt: skip
 
 
 def test_names_what_is_in_a_folder(spark: SparkSession, at: Callable[[str], str]) -> None:
@@ -189,7 +235,7 @@ def test_a_folder_is_no_file(spark: SparkSession, at: Callable[[str], str], tmp_
 
 
 @pytest.mark.timeout(60)
-@pytest.mark.parametrize("kind", ["named-pipe", "endless", "too-large"])
+@pytest.mark.parametrize("kind", ["named-pipe", "endless", "link", "too-large"])
 def test_a_file_that_has_no_end_is_not_read(
     spark: SparkSession, at: Callable[[str], str], tmp_path: Path, kind: str
 ) -> None:
@@ -199,6 +245,9 @@ def test_a_file_that_has_no_end_is_not_read(
         os.mkfifo(file)
     elif kind == "endless":
         file.symlink_to("/dev/zero")
+    elif kind == "link":
+        (tmp_path / "private").write_text("s3cret")
+        file.symlink_to(tmp_path / "private")
     else:
         with file.open("wb") as sparse:
             sparse.truncate(hadoop_files.LARGEST_FILE + 1)

@@ -296,6 +296,19 @@ def unreadable_jars(w: World) -> Arguments:
     return replay_with(kafka_connector=str(jar.parent))(w)
 
 
+def mirror_by_plain_http(w: World) -> Arguments:
+    w.monkeypatch.setenv(CACHE_FOLDER.variable, str(w.folder / "cache"))
+    return setting(MAVEN_REPOSITORY, "http://user:s3cret@repo/maven2")(w)
+
+
+def connector_that_others_may_write(w: World) -> Arguments:
+    jar = w.folder / "jars/spark-sql-kafka-0-10_2.13-4.0.0.jar"
+    jar.parent.mkdir()
+    jar.touch()
+    jar.parent.chmod(0o777)
+    return replay_with(kafka_connector=str(jar.parent))(w)
+
+
 def row(kind: type[KafkaSparkError], make: Make, *says: str, id: str) -> Any:
     """One bad input: the error, the arguments, and what the message must say; ``{source}`` and so on are filled in."""
     return pytest.param(kind, make, says, id=id)
@@ -682,6 +695,15 @@ ROWS = [
     row(
         OptionError, setting(CLASS_ARCHIVE, "maybe"), "[kafka_spark] class_archive", "True or False", "got 'maybe'",
         id="class-archive-neither-on-nor-off",
+    ),
+    row(
+        OptionError, mirror_by_plain_http, "[kafka_spark] maven_repository",
+        "an https or file URL", "[kafka_spark] maven_http_hosts", "got the scheme 'http'",
+        id="maven-repository-by-plain-http",
+    ),
+    row(
+        JarError, connector_that_others_may_write, "kafka_connector", "{folder}/jars must belong to this user",
+        "mode 0777", "chmod go-w {folder}/jars", id="connector-that-others-may-write",
     ),
     row(
         JarError, empty_connector_folder, "kafka_connector", "{folder}/jars", "Maven coordinate",

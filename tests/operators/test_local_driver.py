@@ -51,6 +51,7 @@ class Seen:
     :param open_to_all: ports that take a message of Spark's own protocol without a login.
     :param behind_login: those that ask for one.
     :param block_folders: where Spark keeps blocks, with the mode of the job's folder around it.
+    :param native_code: the folders of the libraries for compression that it has unpacked and loaded.
     :param written: records in the target, before and after a request to kill the job by Spark's UI.
     """
 
@@ -59,6 +60,7 @@ class Seen:
     open_to_all: list[int] = field(default_factory=list)
     behind_login: list[int] = field(default_factory=list)
     block_folders: dict[str, int] = field(default_factory=dict)
+    native_code: set[Path] = field(default_factory=set)
     written: list[int] = field(default_factory=list)
 
 
@@ -66,7 +68,9 @@ class Seen:
 def test_keeps_to_the_loopback_interface_and_to_the_jobs_folder(
     kafka: KafkaBroker, topic: TopicFactory, traces: Traces, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Nobody outside reaches the driver, nor ends the job by its UI; blocks and crash report go with the folder."""
+    """Nobody outside reaches the driver, nor ends the job by its UI; blocks, native code and crash report go with the
+    folder.
+    """
     source, target = topic(suffix="source"), topic(suffix="target")
     kafka.produce(source, [Record(value=b"%06d" % i) for i in range(6_000)])
     seen = Seen()
@@ -91,6 +95,8 @@ def test_keeps_to_the_loopback_interface_and_to_the_jobs_folder(
             sockets = process.net_connections(kind="inet")
             # Java shows an IPv4 address as an IPv6 one.
             addresses = [s.laddr for s in sockets if s.status == psutil.CONN_LISTEN]
+            loaded = (Path(mapped.path) for mapped in process.memory_maps())
+            seen.native_code |= {file.parent for file in loaded if file.name.startswith("liblz4")}
             seen.listening |= {(address.ip.removeprefix("::ffff:"), address.port) for address in addresses}
         for _, port in seen.listening:
             answer = _answer_to_spark_message(port)
@@ -125,6 +131,8 @@ def test_keeps_to_the_loopback_interface_and_to_the_jobs_folder(
     # The driver and its blocks.
     assert (seen.open_to_all, len(seen.behind_login)) == ([], 2)
     assert set(seen.block_folders.values()) == {0o700}
+    (unpacked,) = seen.native_code
+    assert unpacked.parent == traces.folder
     assert seen.written[1] > seen.written[0] + 100
     # Spark makes an empty folder there, and leaves it in a crash.
     assert {path.name for path in working.iterdir()} <= {"artifacts"}

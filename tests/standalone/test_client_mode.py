@@ -170,6 +170,8 @@ def test_key_stores_are_found_where_the_executor_runs(
     assert len(target.broker.consume("replayed")) == 90
     folder = f"work/{result['application_id']}/0"
     assert {f"{folder}/{name}" for name in ("alice.jks", "trust.jks", LOGINS)} <= files.names
+    # Code that executors unpack and load is not in the machine's temporary folder.
+    assert any(name.startswith(f"{folder}/liblz4-java-") for name in files.names)
     log = (standalone_cluster.folder / folder / "stderr").read_text()
     assert "ssl.keystore.location = alice.jks" in log
     assert "ssl.truststore.location = trust.jks" in log

@@ -259,13 +259,20 @@ def _endless(file: Path) -> None:
     file.symlink_to("/dev/zero")
 
 
+def _link(file: Path) -> None:
+    """To a file that the worker can read, and those who made the link cannot."""
+    target = file.with_name("private")
+    target.write_text("{}")
+    file.symlink_to(target)
+
+
 def _large(file: Path) -> None:
     with file.open("wb") as sparse:
         sparse.truncate(LARGEST_FILE + 1)
 
 
 @pytest.mark.timeout(20)
-@pytest.mark.parametrize("make", [_pipe, _endless, _large], ids=["named-pipe", "endless", "too-large"])
+@pytest.mark.parametrize("make", [_pipe, _endless, _link, _large], ids=["named-pipe", "endless", "link", "too-large"])
 @pytest.mark.parametrize("file", ["stream.json", "metadata", "sources/0/0", "offsets/2", "commits/1"])
 def test_a_file_that_has_no_end_is_not_read(generation: Path, file: str, make: Callable[[Path], None]) -> None:
     """Others may write to the folder: a task neither hangs nor fills its memory, and the file is named."""
@@ -277,7 +284,7 @@ def test_a_file_that_has_no_end_is_not_read(generation: Path, file: str, make: C
 
 
 @pytest.mark.timeout(20)
-@pytest.mark.parametrize("make", [_pipe, _endless, _large], ids=["named-pipe", "endless", "too-large"])
+@pytest.mark.parametrize("make", [_pipe, _endless, _link, _large], ids=["named-pipe", "endless", "link", "too-large"])
 def test_a_lock_that_has_no_end_is_not_read(tmp_path: Path, make: Callable[[Path], None]) -> None:
     """It is no lock that a run has left, and is not taken over as one."""
     make(tmp_path / "lock.json")

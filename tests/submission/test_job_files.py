@@ -1,16 +1,11 @@
-"""Promises of :mod:`airflow_provider_kafka_spark.submission.job_files`: what travels with a job, and that nothing
-is left.
-"""
+"""Promises of :mod:`airflow_provider_kafka_spark.submission.job_files`: what travels with a job."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
-import tempfile
 import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -19,12 +14,11 @@ from airflow_provider_kafka_spark.core.handoff.file_names import RESERVED
 from airflow_provider_kafka_spark.core.protocol import JobRequest, Transform
 from airflow_provider_kafka_spark.submission.job_files import (
     copy_private,
-    job_folder,
     job_script,
-    remove_stale_folders,
     write_code,
     write_request,
 )
+from airflow_provider_kafka_spark.toolchain.temporary_folder import temporary_folder
 
 REQUEST = JobRequest(
     run_id="0123456789abcdef",
@@ -42,7 +36,7 @@ REQUEST = JobRequest(
 
 def test_only_this_user_reads_the_request() -> None:
     """The folder has mode 0700 and the request 0600, whatever the umask, and the request reads back the same."""
-    with job_folder() as folder:
+    with temporary_folder() as folder:
         path = write_request(folder, REQUEST)
 
         assert (folder.stat().st_mode & 0o777, path.stat().st_mode & 0o777) == (0o700, 0o600)
@@ -52,23 +46,6 @@ def test_only_this_user_reads_the_request() -> None:
 def test_what_we_write_is_reserved(tmp_path: Path) -> None:
     """So that no file of a login can have its name."""
     assert {write_request(tmp_path, REQUEST).name, write_code(tmp_path).name} < RESERVED
-
-
-def test_the_folder_is_gone_afterwards() -> None:
-    """The folder goes with all that is in it, also after a failure."""
-    folders = []
-
-    def fail() -> None:
-        with job_folder() as folder:
-            folders.append(folder)
-            write_request(folder, REQUEST)
-            write_code(folder)
-            raise KeyError
-
-    with pytest.raises(KeyError):
-        fail()
-
-    assert [folder.exists() for folder in folders] == [False]
 
 
 def test_a_request_is_never_written_over(tmp_path: Path) -> None:
@@ -129,7 +106,7 @@ def test_a_private_file_is_copied_with_mode_0600(tmp_path: Path) -> None:
     keytab.chmod(0o644)
     before = os.umask(0)
     try:
-        with job_folder() as folder:
+        with temporary_folder() as folder:
             copy = copy_private(str(keytab), folder)
             modes = [path.stat().st_mode & 0o777 for path in (folder, copy, write_request(folder, REQUEST))]
 
@@ -137,88 +114,3 @@ def test_a_private_file_is_copied_with_mode_0600(tmp_path: Path) -> None:
             assert modes == [0o700, 0o600, 0o600]
     finally:
         os.umask(before)
-
-
-def test_what_a_killed_worker_left_is_removed_by_the_next(temporary: Path) -> None:
-    """A worker that is ended by SIGKILL removes nothing; the next job on the machine does it, with all that is in the
-    folder.
-    """
-    with worker() as (process, left):
-        process.kill()
-        process.wait()
-        assert (left / "request.json").exists()
-
-        with job_folder() as folder:
-            assert list(temporary.iterdir()) == [folder]
-
-
-def test_a_dead_process_that_nobody_has_noticed_owns_nothing(temporary: Path) -> None:
-    """In a container there may be nobody to do it."""
-    with worker() as (process, left):
-        process.kill()
-        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-
-        assert remove_stale_folders() == [left]
-
-
-def test_the_folder_of_a_living_worker_stays(temporary: Path) -> None:
-    with worker() as (_, folder):
-        assert remove_stale_folders() == []
-        assert (folder / "request.json").exists()
-
-
-def test_another_process_of_the_same_number_owns_nothing(temporary: Path) -> None:
-    """Numbers are used again: a process that was started later is another one."""
-    with worker() as (process, folder):
-        started = folder.name.removeprefix(f"airflow-kafka-spark-{process.pid}-").partition("-")[0]
-        earlier = folder.with_name(f"airflow-kafka-spark-{process.pid}-{int(started) - 1}-abc")
-        earlier.mkdir()
-
-        assert remove_stale_folders() == [earlier]
-        assert folder.exists()
-
-
-@pytest.mark.parametrize("name", ["airflow-kafka-spark-notes", "airflow-kafka-spark-x-y-z", "kafka-spark-1-1-a"])
-def test_what_is_not_ours_stays(temporary: Path, name: str) -> None:
-    (temporary / name).mkdir()
-
-    assert remove_stale_folders() == []
-    assert (temporary / name).exists()
-
-
-def test_what_is_another_users_stays(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    left = temporary / f"airflow-kafka-spark-{2**22}-1-abc"
-    left.mkdir()
-    monkeypatch.setattr(os, "getuid", lambda: left.stat().st_uid + 1)
-
-    assert remove_stale_folders() == []
-    assert left.exists()
-
-
-@pytest.fixture
-def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A temporary folder that nobody else uses."""
-    folder = tmp_path / "temporary"
-    folder.mkdir()
-    monkeypatch.setenv("TMPDIR", str(folder))
-    monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    return folder
-
-
-@contextmanager
-def worker() -> Iterator[tuple[subprocess.Popen[str], Path]]:
-    """Another process with a job, and its folder."""
-    program = (
-        "from airflow_provider_kafka_spark.submission.job_files import job_folder\n"
-        "with job_folder() as folder:\n"
-        "    (folder / 'request.json').touch()\n"
-        "    print(folder, flush=True)\n"
-        "    input()\n"
-    )
-    command = [sys.executable, "-c", program]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None
-            yield process, Path(process.stdout.readline().strip())
-        finally:
-            process.kill()

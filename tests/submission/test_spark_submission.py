@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import shlex
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -38,6 +39,7 @@ LOGIN = {
 #: gone afterwards.
 SUBMIT = """#!/usr/bin/env python3
 import json, os, pathlib, stat, sys
+umask = os.umask(0o022)
 words = [word for word in sys.argv if "/airflow-kafka-spark-" in word and "=" not in word]
 folder = pathlib.Path(words[0].split(",")[0]).parent
 files = {file.name: [stat.S_IMODE(file.stat().st_mode), file.read_bytes().hex()] for file in folder.iterdir()}
@@ -48,6 +50,7 @@ submitted = {
     "arguments": sys.argv[1:],
     "environment": dict(os.environ),
     "cwd": os.getcwd(),
+    "umask": umask,
 }
 pathlib.Path(__file__).with_name("submitted.json").write_text(json.dumps(submitted))
 """
@@ -64,6 +67,7 @@ class Submitted:
     arguments: list[str]
     environment: dict[str, str]
     cwd: Path
+    umask: int
 
 
 @pytest.fixture
@@ -112,6 +116,7 @@ def submit(
         submitted["arguments"],
         submitted["environment"],
         Path(submitted["cwd"]),
+        submitted["umask"],
     )
 
 
@@ -353,6 +358,58 @@ def test_an_author_may_open_more_of_the_ui(connection: Callable[..., None], home
 
     assert settings(submitted)["spark.ui.threadDumpsEnabled"] == "true"
     assert settings(submitted)["spark.ui.heapHistogramEnabled"] == "false"
+_MASTERS = pytest.mark.parametrize(
+    ("master", "mode"),
+    [("local[2]", None), ("spark://m:7077", None), ("yarn", "client"), ("yarn", "cluster")],
+    ids=["local", "standalone", "yarn-client", "yarn-cluster"],
+)
+
+
+@_MASTERS
+def test_what_its_jvms_unpack_is_in_the_jobs_folder(
+    connection: Callable[..., None], home: Path, tmp_path: Path, master: str, mode: str | None
+) -> None:
+    """They load native code from there, and another user could replace it in a folder for all."""
+    connection("spark_default", conn_type="spark", host=master)
+
+    submitted = submit(home, report_location=f"file://{tmp_path}" if mode == "cluster" else None, deploy_mode=mode)
+
+    assert (submitted.folder_mode, submitted.folder.exists()) == (0o700, False)
+    variables = ["SPARK_SUBMIT_OPTS", *(["SPARK_LAUNCHER_OPTS"] if master == "local[2]" else [])]
+    for name in variables:
+        assert f"-Djava.io.tmpdir={submitted.folder}" in shlex.split(submitted.environment[name])
+
+
+@pytest.mark.parametrize("given", [None, "-Dmine=1", "-Djava.io.tmpdir=/mine"])
+def test_an_executor_of_a_standalone_cluster_unpacks_into_its_own_folder(
+    connection: Callable[..., None], home: Path, given: str | None
+) -> None:
+    """And not into that of the machine, unless the author names a folder: of two values Java takes the last."""
+    connection("spark_default", conn_type="spark", host="spark://m:7077")
+    name = "spark.executor.extraJavaOptions"
+
+    submitted = submit(home, conf={name: given} if given else {})
+
+    expected = (
+        {name: f"-Djava.io.tmpdir=. {given}"} if given else {"spark.executor.defaultJavaOptions": "-Djava.io.tmpdir=."}
+    )
+    assert java_options(submitted) == expected
+
+
+@_MASTERS
+def test_others_may_not_write_what_spark_writes(
+    connection: Callable[..., None], home: Path, tmp_path: Path, master: str, mode: str | None
+) -> None:
+    """Whatever the worker's umask, of which the rest stays."""
+    connection("spark_default", conn_type="spark", host=master)
+    before = os.umask(0o004)
+    try:
+        submitted = submit(home, report_location=f"file://{tmp_path}" if mode == "cluster" else None, deploy_mode=mode)
+    finally:
+        os.umask(before)
+
+    assert submitted.umask == 0o026
+    assert {path for path, mode in submitted.modes.items() if mode & 0o022} == set()
 
 
 def settings(submitted: Submitted) -> dict[str, str]:

@@ -5,8 +5,11 @@ silently.
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import http.server
 import os
+import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -20,7 +23,7 @@ import pytest
 from airflow_provider_kafka_spark.core.errors import JarError, JavaNotFoundError
 from airflow_provider_kafka_spark.toolchain import jars
 from airflow_provider_kafka_spark.toolchain.java import find_java
-from airflow_provider_kafka_spark.toolchain.settings import CACHE_FOLDER, MAVEN_REPOSITORY
+from airflow_provider_kafka_spark.toolchain.settings import CACHE_FOLDER, HTTP_HOSTS, MAVEN_REPOSITORY
 
 _RESOLVE = """
 import sys
@@ -92,6 +95,7 @@ def test_the_second_time_starts_no_java(repository: Repository, root: Path, monk
 def test_the_variable_names_the_mirror(repository: Repository, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An air-gapped user sets one variable, and nothing else is asked."""
     monkeypatch.setenv(MAVEN_REPOSITORY.variable, repository.url)
+    monkeypatch.setenv(HTTP_HOSTS.variable, "127.0.0.1")
     assert len(jars.resolve(["org.example:app:1.0"], root=root)) == 2
     assert any("app-1.0.jar" in request for request in repository.requests)
 
@@ -111,6 +115,86 @@ def test_a_jar_that_was_removed_is_fetched_again(repository: Repository, root: P
     first[0].unlink()
     assert jars.resolve(["org.example:app:1.0"], root=root, repository=repository.url) == first
     assert first[0].is_file()
+
+
+@pytest.mark.parametrize("way", ["written", "replaced", "with-its-time"])
+def test_a_jar_that_has_changed_is_refused(repository: Repository, root: Path, way: str) -> None:
+    """The driver would run it. The error says what to remove, and nothing of what is in it."""
+    found = jars.resolve(["org.example:app:1.0"], root=root, repository=repository.url)
+    before = found[0].stat()
+    if way == "replaced":
+        found[0].unlink()
+    found[0].write_text("other" + found[0].read_text()[5:] if way != "replaced" else "other of app")
+    if way == "with-its-time":
+        os.utime(found[0], ns=(before.st_atime_ns, before.st_mtime_ns))
+
+    with pytest.raises(JarError, match=rf"for app-1\.0\.jar\. They have changed.* Remove {found[0].parent};") as raised:
+        jars.resolve(["org.example:app:1.0"], root=root, repository=repository.url)
+    assert "other of" not in str(raised.value)
+
+    shutil.rmtree(found[0].parent)
+    assert jars.resolve(["org.example:app:1.0"], root=root, repository=repository.url) == found
+
+
+def test_a_jar_is_read_again_only_if_its_file_has_changed(repository: Repository, root: Path) -> None:
+    """Every task asks for the jars: it costs no more than to look at them. A copy of a cache is read once."""
+    found = jars.resolve(["org.example:app:1.0"], root=root, repository=repository.url)
+    record = found[0].parent / "jars.sha256"
+    for file in found:
+        os.utime(file)
+    noted = record.read_text()
+
+    assert jars.resolve(["org.example:app:1.0"], root=root) == found
+    renewed, at = record.read_text(), record.stat()
+    assert [line.split()[0] for line in renewed.splitlines()] == [line.split()[0] for line in noted.splitlines()]
+    assert renewed != noted
+
+    assert jars.resolve(["org.example:app:1.0"], root=root) == found
+    assert record.stat() == at
+
+
+@pytest.mark.parametrize("jar", ["app-1.0.jar", "library-2.0.jar", "more-1.0.jar"], ids=["own", "needed", "missing"])
+def test_a_repository_with_other_jars_than_known_is_refused(repository: Repository, root: Path, jar: str) -> None:
+    """Whatever it signs them with. Nothing of them is kept, so that another repository is asked by the next task."""
+    known = {
+        "app-1.0.jar": hashlib.sha256(b"jar of app").hexdigest(),
+        "library-2.0.jar": hashlib.sha256(b"jar of library").hexdigest(),
+    }
+
+    with pytest.raises(JarError, match=rf"for {jar}\. The repository has others.*maven_repository"):
+        jars.resolve(["org.example:app:1.0"], root=root, repository=repository.url, expected={**known, jar: "0" * 64})
+
+    assert [path.name for path in (root / "jars").iterdir()] == ["lock"]
+    found = jars.resolve(["org.example:app:1.0"], root=root, repository=repository.url, expected=known)
+    assert [path.name for path in found] == list(known)
+
+
+def test_a_record_that_was_changed_with_a_jar_is_of_no_use(repository: Repository, root: Path) -> None:
+    """What is known of a jar is not in the cache."""
+    found = jars.resolve(["org.example:app:1.0"], root=root, repository=repository.url)
+
+    with pytest.raises(JarError, match=rf"for library-2\.0\.jar\. Remove {found[0].parent};"):
+        jars.resolve(
+            ["org.example:app:1.0"], root=root, expected={"app-1.0.jar": hashlib.sha256(b"jar of app").hexdigest()}
+        )
+
+
+@pytest.mark.parametrize("damage", ["", "no record\n", "0 1 ../../app-1.0.jar\n"])
+def test_a_set_without_a_record_is_fetched_again(repository: Repository, root: Path, damage: str) -> None:
+    """As one of an earlier version of this package."""
+    found = jars.resolve(["org.example:app:1.0"], root=root, repository=repository.url)
+    (found[0].parent / "jars.sha256").write_text(damage)
+
+    assert jars.resolve(["org.example:app:1.0"], root=root, repository=repository.url) == found
+
+
+def test_the_password_of_a_mirror_is_not_shown(repository: Repository, root: Path) -> None:
+    """Neither by the message nor by what it quotes of Ivy."""
+    with pytest.raises(JarError) as raised:
+        jars.resolve(["org.example:app:1.0"], root=root, repository="http://user:s3cret@127.0.0.1:1/maven2")
+
+    assert "s3cret" not in str(raised.value)
+    assert "://***@127.0.0.1:1" in str(raised.value)
 
 
 @pytest.mark.parametrize("artifact", ["missing", "broken"], ids=["itself-missing", "dependency-missing"])
@@ -175,6 +259,23 @@ def test_the_home_folder_is_not_touched(repository: Repository, root: Path, monk
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", f"-Duser.home={home}")
     jars.resolve(["org.example:app:1.0"], root=root, repository=repository.url)
     assert list(home.iterdir()) == []
+
+
+def test_what_ivy_unpacks_is_in_the_cache(
+    repository: Repository, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And not in a folder for all users; it is gone afterwards."""
+    real, called = find_java().executable, tmp_path / "called"
+    java = tmp_path / "home" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text(f'#!/bin/sh\numask >> {called}\necho "$@" >> {called}\nexec {real} "$@"\n')
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(java.parents[1]))
+
+    jars.resolve(["org.example:app:1.0"], root=root, repository=repository.url)
+
+    assert re.search(rf"^0077\n-Djava.io.tmpdir={root}/jars/\.app", called.read_text(), re.MULTILINE)
+    assert [path.name for path in (root / "jars").iterdir() if path.name.startswith(".")] == []
 
 
 @pytest.fixture

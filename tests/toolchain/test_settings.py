@@ -15,6 +15,7 @@ from airflow_provider_kafka_spark.toolchain.settings import (
     ALLOW_CLIENT_CLASSES,
     CACHE_FOLDER,
     CLASS_ARCHIVE,
+    HTTP_HOSTS,
     MAVEN_REPOSITORY,
     TOKEN_ENDPOINT_HOSTS,
     VARIABLE_PREFIXES,
@@ -114,11 +115,19 @@ def test_a_boolean_is_written_as_in_airflow(monkeypatch: pytest.MonkeyPatch, var
     [
         pytest.param(cache_folder, "cache", "an absolute path, such as /", "'cache'", id="relative-path"),
         pytest.param(
-            maven_repository, "repo.example.com/maven2", "an http, https or file URL, such as", "no scheme", id="no-url"
+            maven_repository, "repo.example.com/maven2", "an https or file URL, such as", "no URL", id="no-url"
+        ),
+        pytest.param(maven_repository, "https://[::1", "an https or file URL, such as", "no URL", id="half-a-url"),
+        pytest.param(
+            maven_repository,
+            "http://user:secret@repo",
+            f"unless {HTTP_HOSTS} has its host",
+            "the scheme 'http'",
+            id="plain-http",
         ),
         # A password that stands in a URL is not shown.
         pytest.param(
-            maven_repository, "ftp://user:secret@repo", "an http, https or file", "the scheme 'ftp'", id="other-url"
+            maven_repository, "ftp://user:secret@repo", "an https or file", "the scheme 'ftp'", id="other-url"
         ),
         pytest.param(class_archive_enabled, "maybe", "True or False", "'maybe'", id="no-boolean"),
         pytest.param(client_classes_allowed, "maybe", "True or False", "'maybe'", id="classes-no-boolean"),
@@ -136,5 +145,21 @@ def test_a_wrong_value_is_named(
     with pytest.raises(OptionError) as raised:
         read()
 
-    assert str(raised.value).startswith(f"{(_SETTINGS | _LATER)[read]} must be {rule}")
-    assert f"got {got}. Correct" in str(raised.value)
+    message = str(raised.value)
+    assert message.startswith(f"{(_SETTINGS | _LATER)[read]} must be ")
+    assert rule in message
+    assert f"got {got}. Correct" in message
+    assert "secret" not in message
+    assert len(message) < 400
+
+
+@pytest.mark.parametrize("value", ["http://repo/maven2", "http://user:secret@REPO:8081/maven2"])
+def test_plain_http_is_for_hosts_that_are_named(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.setenv(MAVEN_REPOSITORY.variable, value)
+    monkeypatch.setenv(HTTP_HOSTS.variable, "other, Repo")
+
+    assert maven_repository() == value
+
+    monkeypatch.setenv(HTTP_HOSTS.variable, "other,po,repo.example.com,")
+    with pytest.raises(OptionError):
+        maven_repository()
