@@ -187,23 +187,29 @@ class BrokerClient(BrokerAdmin):
         )
 
     def _offsets(self, consumer: Consumer, topic: str) -> dict[int, tuple[int, int]]:
-        from confluent_kafka import KafkaError, KafkaException, TopicPartition
+        from confluent_kafka import KafkaException, TopicPartition
+
+        from airflow_provider_kafka_spark.clients.connection.broker_failures import LEADER_ELECTION_ERRORS
 
         deadline = time.monotonic() + self.timeout
         while True:
-            try:
-                partitions = self._leaders(self._admin(), topic)
-                if not partitions:
-                    raise self._failed(f"have topic {topic!r}", "no such topic, or one without leaders")
-                return {
-                    partition: consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=self.timeout)
-                    for partition in partitions
-                }
-            except KafkaException as error:
-                # The leader of a new partition may not know it yet.
-                is_transient = error.args[0].code() == KafkaError.NOT_LEADER_FOR_PARTITION
-                if not is_transient or time.monotonic() >= deadline:
-                    raise self._failed(f"return the offsets of topic {topic!r}", error) from error
+            found = self._metadata(self._admin()).topics.get(topic)
+            if found is None or not found.partitions:
+                raise self._failed(f"have topic {topic!r}", "no such topic")
+            got: object = "a partition without a leader"
+            if all(partition.leader >= 0 for partition in found.partitions.values()):
+                try:
+                    return {
+                        number: consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=self.timeout)
+                        for number in sorted(found.partitions)
+                    }
+                except KafkaException as error:
+                    got = error
+                    # A new leader may not know that it is one, or how far its followers are.
+                    if error.args[0].code() not in LEADER_ELECTION_ERRORS:
+                        raise self._failed(f"return the offsets of topic {topic!r}", got) from error
+            if time.monotonic() >= deadline:
+                raise self._failed(f"return the offsets of topic {topic!r}", got)
             time.sleep(0.05)
 
     def _produce(self, producer: Producer, topic: str, records: Iterable[Record]) -> None:
