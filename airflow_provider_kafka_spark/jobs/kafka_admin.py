@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from airflow_provider_kafka_spark.jobs.spark_application import HasContext
 
 _TIMEOUT_MS = 30_000
+#: So that a request to a broker that hangs is sent to another one within that time; Kafka's own default is as long.
+_BROKER_TIMEOUT_MS = 5_000
 _CLOSE_SECONDS = 5
 #: Secrets are references to a file, which a provider resolves.
 _LOGIN = ("kafka.bootstrap.", "kafka.security.", "kafka.sasl.", "kafka.ssl.", "kafka.config.providers")
@@ -127,6 +129,7 @@ def kafka_admin(spark: HasContext, options: Mapping[str, str]) -> Iterator[Kafka
     config = jvm.java.util.HashMap()
     for name, value in login_options(options).items():
         config.put(name.removeprefix("kafka."), value)
+    config.put("request.timeout.ms", str(_BROKER_TIMEOUT_MS))
     # As its sources and sinks do: where the options have no login, Spark may have obtained a token for these brokers.
     try:
         updater = jvm.org.apache.spark.kafka010.KafkaConfigUpdater("admin", jvm.PythonUtils.toScalaMap(config))
