@@ -62,7 +62,7 @@ check: $(READY) ## Lint, format, types, layer rules: what CI runs before the tes
 	@sh .ci/check_java
 	@sh .ci/check_words $(PACKAGE) dags tests benchmarks docs README.md CHANGELOG.md CONTRIBUTING.md
 
-faults: setup ## Kill and suspend processes at random moments, 110 times (long; FAULT_ROUNDS=10 FAULT_SEED=7)
+faults: setup ## Kill and suspend processes at random moments, 170 times (long; FAULT_ROUNDS=10 FAULT_SEED=7)
 	@FAULT_ROUNDS=$${FAULT_ROUNDS:-10} $(BIN)/python -m pytest --numprocesses=$(PROCESSES) --dist=load tests/faults -m fault
 
 format: $(READY) ## Format the code and fix what the linter can

@@ -11,7 +11,7 @@ from datetime import datetime, timezone
 from importlib.metadata import version
 from pathlib import Path
 
-from airflow_provider_kafka_spark.testing.kafka_broker import COORDINATES
+from airflow_provider_kafka_spark.testing.broker_process import COORDINATES
 from airflow_provider_kafka_spark.toolchain.java import find_java
 from benchmarks.mirror_maker import COORDINATE as MIRROR_MAKER
 

@@ -28,6 +28,7 @@ os.environ.update(
 from airflow.sdk._shared.secrets_masker import reset_secrets_masker  # noqa: E402
 
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker  # noqa: E402
+from airflow_provider_kafka_spark.testing.kafka_cluster import NODES, KafkaCluster  # noqa: E402
 from airflow_provider_kafka_spark.testing.owned_process import OwnedProcess  # noqa: E402
 from airflow_provider_kafka_spark.toolchain import jars  # noqa: E402
 from tests.services.yarn_cluster import COORDINATES, YarnCluster  # noqa: E402
@@ -114,6 +115,21 @@ def kafka(kafka_broker: KafkaBroker, connection: Callable[..., None]) -> KafkaBr
     connection("kafka_default", extra={"bootstrap.servers": kafka_broker.bootstrap_servers})
     connection("spark_default", conn_type="spark", host="local[2]")
     return kafka_broker
+
+
+@pytest.fixture(scope="module")
+def _running_cluster() -> Iterator[KafkaCluster]:
+    with KafkaCluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def kafka_cluster(_running_cluster: KafkaCluster) -> KafkaCluster:
+    """Three brokers, which all run and are in sync when a test starts, whatever an earlier one did to them."""
+    for node in set(NODES) - set(_running_cluster.running()):
+        _running_cluster.start_node(node)
+    _running_cluster.wait_until_in_sync()
+    return _running_cluster
 
 
 @pytest.fixture(scope="session")

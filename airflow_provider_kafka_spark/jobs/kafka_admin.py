@@ -7,12 +7,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from airflow_provider_kafka_spark.core.errors import JarError
+from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError, JarError
 
 if TYPE_CHECKING:
     from airflow_provider_kafka_spark.jobs.spark_application import HasContext
 
 _TIMEOUT_MS = 30_000
+#: So that a request to a broker that hangs is sent to another one within that time; Kafka's own default is as long.
+_BROKER_TIMEOUT_MS = 5_000
 _CLOSE_SECONDS = 5
 #: Secrets are references to a file, which a provider resolves.
 _LOGIN = ("kafka.bootstrap.", "kafka.security.", "kafka.sasl.", "kafka.ssl.", "kafka.config.providers")
@@ -159,14 +161,25 @@ class KafkaAdmin:
         return java_list
 
     def _get(self, future: Any, within_ms: int = _TIMEOUT_MS) -> Any:
-        return future.get(within_ms, self.jvm.java.util.concurrent.TimeUnit.MILLISECONDS)
+        from py4j.protocol import Py4JJavaError
+
+        try:
+            return future.get(within_ms, self.jvm.java.util.concurrent.TimeUnit.MILLISECONDS)
+        except Py4JJavaError as error:
+            if error.java_exception.getClass().getName() != "java.util.concurrent.TimeoutException":
+                raise
+            raise BrokerUnavailableError(
+                f"The target's brokers must answer within {within_ms / 1000:.0f} s; they did not. Check that the driver "
+                "reaches them; a retry goes on from what was committed."
+            ) from error
 
 
 @contextmanager
 def kafka_admin(spark: HasContext, options: Mapping[str, str]) -> Iterator[KafkaAdmin]:
     """:param options: of Spark's Kafka sink or source; the login is taken from them."""
     jvm: Any = spark.sparkContext._jvm
-    client = jvm.org.apache.kafka.clients.admin.AdminClient.create(client_config(jvm, login_options(options)))
+    config = client_config(jvm, {**login_options(options), "kafka.request.timeout.ms": str(_BROKER_TIMEOUT_MS)})
+    client = jvm.org.apache.kafka.clients.admin.AdminClient.create(config)
     try:
         yield KafkaAdmin(jvm, client)
     finally:

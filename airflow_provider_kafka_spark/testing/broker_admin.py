@@ -37,16 +37,19 @@ class BrokerAdmin:
         self.timeout = timeout
         self._client_errors: list[str] = []
 
-    def create_topic(self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> str:
+    def create_topic(
+        self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None, *, replication: int = -1
+    ) -> str:
         """Create a topic and return its name when every partition has a leader.
 
         :param config: topic properties such as ``{"cleanup.policy": "compact"}``
+        :param replication: the number of replicas; by default the broker's ``default.replication.factor``
         :raises LocalServiceError: the broker refused it, for instance because it exists
         """
         from confluent_kafka.admin import NewTopic
 
         admin = self._admin()
-        topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=dict(config or {}))
+        topic = NewTopic(name, num_partitions=partitions, replication_factor=replication, config=dict(config or {}))
         self._settle(admin.create_topics([topic]), f"create topic {name!r}")
         deadline = time.monotonic() + self.timeout
         while len(self._leaders(admin, name)) < partitions:

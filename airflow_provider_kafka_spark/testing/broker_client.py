@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["BrokerClient", "OpenTransaction", "Record"]
 
 _BATCH = 10_000
+_LEADER_SECONDS = 5.0
 
 
 class OpenTransaction:
@@ -189,22 +190,32 @@ class BrokerClient(BrokerAdmin):
     def _offsets(self, consumer: Consumer, topic: str) -> dict[int, tuple[int, int]]:
         from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
+        from airflow_provider_kafka_spark.clients.connection.broker_failures import LEADER_ELECTION_ERRORS
+
+        # A new leader may not know that it is one, or how far its followers are; one that has died does not answer, and
+        # the client gives up its connection.
+        lost = {KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._DESTROY_BROKER}
+        transient = LEADER_ELECTION_ERRORS | lost
+        patience = min(self.timeout, _LEADER_SECONDS)
         deadline = time.monotonic() + self.timeout
         while True:
-            try:
-                partitions = self._leaders(self._admin(), topic)
-                if not partitions:
-                    raise self._failed(f"have topic {topic!r}", "no such topic, or one without leaders")
-                return {
-                    partition: consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=self.timeout)
-                    for partition in partitions
-                }
-            except KafkaException as error:
-                # The leader of a new partition may not know it yet.
-                is_transient = error.args[0].code() == KafkaError.NOT_LEADER_FOR_PARTITION
-                if not is_transient or time.monotonic() >= deadline:
-                    raise self._failed(f"return the offsets of topic {topic!r}", error) from error
-            time.sleep(0.05)
+            found = self._metadata(self._admin()).topics.get(topic)
+            if found is None or not found.partitions:
+                raise self._failed(f"have topic {topic!r}", "no such topic")
+            got: object = "a partition without a leader"
+            if all(partition.leader >= 0 for partition in found.partitions.values()):
+                try:
+                    return {
+                        number: consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=patience)
+                        for number in sorted(found.partitions)
+                    }
+                except KafkaException as error:
+                    got = error
+                    if error.args[0].code() not in transient:
+                        raise self._failed(f"return the offsets of topic {topic!r}", got) from error
+                    # Otherwise it would ask the earlier leader again.
+                    consumer.list_topics(topic, timeout=self.timeout)
+            self._wait(deadline, f"return the offsets of topic {topic!r}; the last answer was {got}")
 
     def _produce(self, producer: Producer, topic: str, records: Iterable[Record]) -> None:
         failures: list[str] = []

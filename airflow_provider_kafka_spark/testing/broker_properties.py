@@ -1,4 +1,4 @@
-"""The server properties of a test broker: one node, no replication, short delays, no automatic topic creation."""
+"""The server properties of test brokers: short delays, no automatic topic creation."""
 
 from __future__ import annotations
 
@@ -141,16 +141,18 @@ class BrokerSecurity:
         return options
 
 
-def server_properties(folder: Path, ports: Mapping[str, int], security: BrokerSecurity) -> dict[str, str]:
-    """Return the properties of a broker that is its own controller.
+def server_properties(
+    folder: Path, ports: Mapping[str, int], security: BrokerSecurity, *, node: int = 1
+) -> dict[str, str]:
+    """Return the properties of a broker that is its own and only controller.
 
     :param folder: the broker's folder for its log segments and the stores of :func:`write_tls_stores`
     :param ports: the port of PLAINTEXT, of CONTROLLER and of each of the listeners that ``security`` has
     """
     properties = {
         "process.roles": "broker,controller",
-        "node.id": "1",
-        "controller.quorum.voters": f"1@{LOOPBACK}:{ports['CONTROLLER']}",
+        "node.id": str(node),
+        "controller.quorum.voters": _voters({node: ports["CONTROLLER"]}),
         "controller.listener.names": "CONTROLLER",
         "inter.broker.listener.name": "PLAINTEXT",
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,"
@@ -159,14 +161,7 @@ def server_properties(folder: Path, ports: Mapping[str, int], security: BrokerSe
         "auto.create.topics.enable": "false",
         "num.partitions": "1",
         "default.replication.factor": "1",
-        "offsets.topic.num.partitions": "1",
-        "offsets.topic.replication.factor": "1",
-        "transaction.state.log.num.partitions": "1",
-        "transaction.state.log.replication.factor": "1",
-        "transaction.state.log.min.isr": "1",
-        "share.coordinator.state.topic.num.partitions": "1",
-        "share.coordinator.state.topic.replication.factor": "1",
-        "share.coordinator.state.topic.min.isr": "1",
+        **_internal_topics(partitions=1, replication=1, min_in_sync=1),
         "group.initial.rebalance.delay.ms": "0",
         # Shorter than the default of 15 s, for tests of compacted topics.
         "log.cleaner.backoff.ms": "200",
@@ -188,6 +183,46 @@ def server_properties(folder: Path, ports: Mapping[str, int], security: BrokerSe
         f"{name}://{security.host(name)}:{port}" for name, port in ports.items()
     )
     return properties
+
+
+def cluster_properties(controller_ports: Mapping[int, int]) -> dict[str, str]:
+    """Return the properties in which the nodes of a cluster differ from a single broker.
+
+    A broker that dies or hangs is fenced after three seconds. Up to one may be absent: topics have three replicas, of
+    which two must have each record.
+
+    :param controller_ports: the port of CONTROLLER of each node
+    """
+    return {
+        "controller.quorum.voters": _voters(controller_ports),
+        "default.replication.factor": "3",
+        "min.insync.replicas": "2",
+        "unclean.leader.election.enable": "false",
+        # As many as brokers, so that each may be a coordinator; more would slow down the start.
+        **_internal_topics(partitions=3, replication=3, min_in_sync=2),
+        "broker.session.timeout.ms": "3000",
+        "broker.heartbeat.interval.ms": "500",
+        "controlled.shutdown.enable": "true",
+        # The default is half of a small heap.
+        "log.cleaner.dedupe.buffer.size": "8388608",
+    }
+
+
+def _voters(controller_ports: Mapping[int, int]) -> str:
+    return ",".join(f"{node}@{LOOPBACK}:{port}" for node, port in controller_ports.items())
+
+
+def _internal_topics(*, partitions: int, replication: int, min_in_sync: int) -> dict[str, str]:
+    return {
+        "offsets.topic.num.partitions": str(partitions),
+        "offsets.topic.replication.factor": str(replication),
+        "transaction.state.log.num.partitions": str(partitions),
+        "transaction.state.log.replication.factor": str(replication),
+        "transaction.state.log.min.isr": str(min_in_sync),
+        "share.coordinator.state.topic.num.partitions": str(partitions),
+        "share.coordinator.state.topic.replication.factor": str(replication),
+        "share.coordinator.state.topic.min.isr": str(min_in_sync),
+    }
 
 
 def write_tls_stores(folder: Path, tls: BrokerTls) -> None:

@@ -7,47 +7,37 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import signal
 import sys
-import tempfile
 import time
-from base64 import urlsafe_b64encode
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from threading import Event
 from typing import Any
-from uuid import uuid4
 
 from airflow_provider_kafka_spark.core.errors import LocalServiceError, OptionError
 from airflow_provider_kafka_spark.testing.broker_client import BrokerClient
+from airflow_provider_kafka_spark.testing.broker_process import BrokerProcess, new_cluster_id
 from airflow_provider_kafka_spark.testing.broker_properties import (
     KERBEROS_SERVICE,
-    LOG4J,
-    SCRAM,
     BrokerSecurity,
     BrokerTls,
     Certificate,
     KerberosRealm,
     OidcProvider,
-    as_file,
     check_users,
     server_properties,
     write_tls_stores,
 )
 from airflow_provider_kafka_spark.testing.managed_server import ManagedServer
-from airflow_provider_kafka_spark.testing.owned_process import OwnedProcess
 from airflow_provider_kafka_spark.testing.ports import free_ports, start_on_free_ports
 from airflow_provider_kafka_spark.testing.record import Record
 from airflow_provider_kafka_spark.testing.short_lived_jvm import SHORT_LIVED
-from airflow_provider_kafka_spark.toolchain import jars
-from airflow_provider_kafka_spark.toolchain.java import find_java
 
 __all__ = ["BOOTSTRAP_VARIABLE", "BrokerTls", "KafkaBroker", "Record", "main"]
 
 BOOTSTRAP_VARIABLE = "KAFKA_BOOTSTRAP"
-COORDINATES = ("org.apache.kafka:kafka_2.13:4.2.0", "org.slf4j:slf4j-reload4j:1.7.36")
 DEFAULT_JVM_OPTIONS = ("-Xms256m", "-Xmx768m", *SHORT_LIVED)
+_NODE = 1
 
 
 class KafkaBroker(BrokerClient, ManagedServer):
@@ -107,8 +97,7 @@ class KafkaBroker(BrokerClient, ManagedServer):
         self.ssl_bootstrap_servers = ""
         self.sasl_ssl_bootstrap_servers = ""
         self.cluster_id = ""
-        self._folder: Path | None = None
-        self._process: OwnedProcess | None = None
+        self._process: BrokerProcess | None = None
         self._is_existing = False
 
     @classmethod
@@ -195,15 +184,13 @@ class KafkaBroker(BrokerClient, ManagedServer):
         :raises LocalServiceError: it did not in time; nothing is left running
         """
         if self._is_existing:
-            self._wait_until_ready(self.start_timeout)
+            self._wait_for_existing()
             return
         if self._process is not None:
             raise self._already_running(self.bootstrap_servers)
         check_users(self.sasl_users)
-        java = find_java(minimum=17).executable
-        classpath = os.pathsep.join(str(jar) for jar in jars.resolve(COORDINATES))
         start_on_free_ports(
-            lambda: self._start_once(java, classpath),
+            self._start_once,
             self.stop,
             lambda: self._process.tail(200) if self._process else "",
             # A given port does not become free by a retry.
@@ -216,13 +203,11 @@ class KafkaBroker(BrokerClient, ManagedServer):
         :raises LocalServiceError: the system did not let it end in time
         """
         process, self._process = self._process, None
-        folder, self._folder = self._folder, None
-        try:
-            if process is not None:
+        if process is not None:
+            try:
                 process.stop()
-        finally:
-            if folder is not None:
-                shutil.rmtree(folder, ignore_errors=True)
+            finally:
+                process.remove()
 
     def kill(self) -> None:
         """End the broker by SIGKILL, as a crash would. Its data stays for :meth:`restart`."""
@@ -238,11 +223,12 @@ class KafkaBroker(BrokerClient, ManagedServer):
             raise self._not_running()
         self._process.stop()
         self._process.start()
-        self._wait_until_ready(self.start_timeout)
+        self._process.wait_until_ready(self._admin, self.cluster_id, self.start_timeout)
 
-    def _start_once(self, java: Path, classpath: str) -> None:
-        self._folder = folder = Path(tempfile.mkdtemp(prefix="kafka-broker-"))
+    def _start_once(self) -> None:
+        deadline = time.monotonic() + self.start_timeout
         security = self._security()
+        self._process = process = BrokerProcess(_NODE, [*self.jvm_options, *security.jvm_options()])
         listeners = ("PLAINTEXT", "CONTROLLER", *security.listeners())
         ports = dict(zip(listeners, free_ports(len(listeners)), strict=True))
         ports["PLAINTEXT"] = self.port or ports["PLAINTEXT"]
@@ -251,49 +237,15 @@ class KafkaBroker(BrokerClient, ManagedServer):
         self.sasl_bootstrap_servers = addresses.get("SASL_PLAINTEXT", "")
         self.ssl_bootstrap_servers = addresses.get("SSL", "")
         self.sasl_ssl_bootstrap_servers = addresses.get("SASL_SSL", "")
-        self.cluster_id = urlsafe_b64encode(uuid4().bytes).rstrip(b"=").decode().replace("-", "A")
+        self.cluster_id = new_cluster_id()
 
-        settings = folder / "server.properties"
-        settings.write_text(as_file(server_properties(folder, ports, security) | self.properties))
         if self.tls:
-            write_tls_stores(folder, self.tls)
-        (folder / "log4j.properties").write_text(LOG4J)
-        run = [str(java), f"-Dlog4j.configuration=file:{folder}/log4j.properties", "-cp", classpath]
-        log = folder / "broker.log"
-
-        deadline = time.monotonic() + self.start_timeout
-        scram = [
-            argument
-            for user, password in self.sasl_users.items()
-            for mechanism in SCRAM
-            for argument in ("--add-scram", f"{mechanism}=[name={user},password={password}]")
-        ]
-        short_lived = [run[0], *SHORT_LIVED, "-Xshare:auto", *run[1:]]
-        self._process = OwnedProcess(
-            [*short_lived, "kafka.tools.StorageTool", "format", "-t", self.cluster_id, "-c", str(settings), *scram],
-            log,
-            name="Kafka's storage tool",
-            remove_if_orphaned=folder,
-        )
-        self._process.start()
-        self._wait_for_format(deadline)
-        self._process = OwnedProcess(
-            # The compression libraries unpack into the temporary folder, and do not clean up when they are killed.
-            [
-                run[0],
-                *self.jvm_options,
-                *security.jvm_options(),
-                f"-Djava.io.tmpdir={folder}",
-                *run[1:],
-                "kafka.Kafka",
-                str(settings),
-            ],
-            log,
-            name="Kafka broker",
-            remove_if_orphaned=folder,
-        )
-        self._process.start()
-        self._wait_until_ready(deadline - time.monotonic())
+            write_tls_stores(process.folder, self.tls)
+        process.configure(server_properties(process.folder, ports, security, node=_NODE) | self.properties)
+        process.start_format(self.cluster_id, self.sasl_users)
+        process.wait_for_format(deadline)
+        process.start()
+        process.wait_until_ready(self._admin, self.cluster_id, deadline - time.monotonic())
 
     def _security(self) -> BrokerSecurity:
         return BrokerSecurity(
@@ -319,39 +271,21 @@ class KafkaBroker(BrokerClient, ManagedServer):
         config = {"bootstrap.servers": servers, "security.protocol": listener}
         return config | {"ssl.ca.pem": self.tls.ca_pem} if self.tls and listener.endswith("SSL") else config
 
-    def _wait_for_format(self, deadline: float) -> None:
-        while self._process is not None and self._process.running and time.monotonic() < deadline:
-            time.sleep(0.02)
-        if self._process is None or self._process.returncode != 0:
-            raise LocalServiceError(
-                f"The broker's folder must be formatted by Kafka's storage tool; got exit code "
-                f"{self._process and self._process.returncode}. Check the properties that were given.\n{self.log}"
-            )
-
-    def _wait_until_ready(self, timeout: float) -> None:
-        """Wait for an answer of this broker: another process may have taken the port."""
+    def _wait_for_existing(self) -> None:
         from confluent_kafka import KafkaException
 
         admin = self._admin()
-        deadline = time.monotonic() + timeout
+        deadline = time.monotonic() + self.start_timeout
         got: object = "no answer"
         while time.monotonic() < deadline:
-            if self._process is not None and not self._process.running:
-                got = f"exit code {self._process.returncode}"
-                break
             try:
-                metadata = admin.list_topics(timeout=0.5)
+                if admin.list_topics(timeout=0.5).brokers:
+                    return
             except KafkaException as error:
                 got = error
-                continue
-            # A broker that has not joined its cluster is not in the list of brokers.
-            if metadata.brokers and (self._is_existing or metadata.cluster_id == self.cluster_id):
-                return
-            got = f"cluster {metadata.cluster_id!r} with {len(metadata.brokers)} brokers"
-            time.sleep(0.05)
         raise LocalServiceError(
             f"A Kafka broker must answer at {self.bootstrap_servers} within {self.start_timeout:g} seconds; got "
-            f"{got}. {'Start it' if self._is_existing else 'Read its log below'}.\n{self.log}"
+            f"{got}. Start it."
         )
 
 

@@ -7,8 +7,12 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+import psutil
 
 from airflow_provider_kafka_spark.core.errors import LocalServiceError
 from airflow_provider_kafka_spark.testing import supervisor
@@ -16,6 +20,7 @@ from airflow_provider_kafka_spark.testing.managed_server import ManagedServer
 
 #: Held while a process is being started, and permanently by :func:`stop_starting`.
 _starting = threading.Lock()
+_SUSPEND_SECONDS = 10.0
 
 
 def stop_starting() -> None:
@@ -114,6 +119,39 @@ class OwnedProcess(ManagedServer):
         """
         # The supervisor's signal for SIGKILL; a real SIGKILL would end only the supervisor.
         self._end(signal.SIGUSR1)
+
+    @contextmanager
+    def suspended(self) -> Iterator[None]:
+        """The command and all its children stand still inside ``with``, as on a machine that hangs. It may be killed
+        there.
+
+        :raises LocalServiceError: it does not run, or the system did not suspend it in time
+        """
+        if self._process is None or not self.running:
+            raise self._not_running()
+        command = psutil.Process(self._process.pid).children(recursive=True)
+        try:
+            for process in command:
+                with suppress(psutil.NoSuchProcess):
+                    process.suspend()
+            self._wait_until_suspended(command)
+            yield
+        finally:
+            for process in command:
+                with suppress(psutil.NoSuchProcess):
+                    process.resume()
+
+    def _wait_until_suspended(self, command: Sequence[psutil.Process]) -> None:
+        deadline = time.monotonic() + _SUSPEND_SECONDS
+        for process in command:
+            with suppress(psutil.NoSuchProcess):
+                while process.status() != psutil.STATUS_STOPPED:
+                    if time.monotonic() > deadline:
+                        raise LocalServiceError(
+                            f"{self.name} must stand still within {_SUSPEND_SECONDS:g} seconds; it is "
+                            f"{process.status()}. Look at process {process.pid}."
+                        )
+                    time.sleep(0.01)
 
     def _end(self, number: signal.Signals) -> None:
         if self._process is None:

@@ -1,12 +1,31 @@
-"""The table of the faults that were tried: what was lost, doubled, and what healed it."""
+"""The drivers of these tests, and the table of the faults that were tried: what was lost, doubled, what healed it."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from airflow_provider_kafka_spark.core.protocol import JobRequest
+from tests.faults.drivers import Driver, Start
+
 _LOST, _DOUBLED, _HEALED_BY = "lost", "doubled", "healed by"
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Start an attempt of a request."""
+    drivers: list[Driver] = []
+
+    def started(request: JobRequest, *, executors: bool = False) -> Driver:
+        drivers.append(Driver(request, tmp_path / f"try-{len(drivers)}", executors))
+        return drivers[-1].start()
+
+    yield started
+    for driver in drivers:
+        driver.stop()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

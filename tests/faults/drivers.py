@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from airflow_provider_kafka_spark.core.handoff.tuning import sink_defaults, sour
 from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
 from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest, Transform
 from airflow_provider_kafka_spark.core.spans import plan_spans
-from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
+from airflow_provider_kafka_spark.testing.broker_client import BrokerClient
 from airflow_provider_kafka_spark.toolchain.jars import resolve
 from airflow_provider_kafka_spark.toolchain.spark_home import CONNECTOR_EXCLUDES, find_spark_home
 from tests.child_processes import children_with
@@ -31,7 +31,7 @@ _LOCAL, _EXECUTORS = "local[2]", "local-cluster[2,1,1024]"
 _EXECUTOR_CLASS = "CoarseGrainedExecutorBackend"
 
 
-def request_for(broker: KafkaBroker, ranges: list[str], target: str, **changes: object) -> JobRequest:
+def request_for(broker: BrokerClient, ranges: list[str], target: str, **changes: object) -> JobRequest:
     """A request of a slow copy."""
     parsed = OffsetRanges.parse(ranges)
     spans = plan_spans(parsed)
@@ -131,16 +131,16 @@ class Driver:
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to the driver and all that belongs to it."""
-        for process in self.processes():
+        found = self.processes()
+        assert found, "the driver has ended already"
+        for process in found:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.send_signal(number)
 
     def kill_python(self) -> None:
         """Kill the driver's Python alone; its JVM lives on until it notices."""
-        for process in self.processes("batch.py"):
-            with contextlib.suppress(psutil.NoSuchProcess):
-                if "python" in Path(process.exe()).name:
-                    process.kill()
+        (python,) = (process for process in self.processes("batch.py") if "python" in Path(process.exe()).name)
+        python.kill()
 
     def wait(self) -> JobReport | None:
         """The report, or None if the driver left none."""
@@ -149,11 +149,22 @@ class Driver:
         report = self.folder / "report.json"
         return JobReport.from_json(verified(report.read_text(), self.request.report_key)) if report.exists() else None
 
+    def exit_code(self) -> int:
+        """That of ``spark-submit``, when it has ended."""
+        assert self._process is not None
+        return self._process.wait(SECONDS)
+
     def stop(self) -> None:
         """End whatever is left."""
-        self.signal(signal.SIGKILL)
+        for process in self.processes():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
         if self._process is not None:
             self._process.wait(30)
+
+
+#: The fixture ``start``.
+Start = Callable[..., Driver]
 
 
 @contextlib.contextmanager
@@ -170,7 +181,7 @@ def suspended(word: str) -> Iterator[None]:
             process.resume()
 
 
-def wait_for_copies(broker: KafkaBroker, target: str, count: int) -> None:
+def wait_for_copies(broker: BrokerClient, target: str, count: int) -> None:
     """Return when readers of committed records see so many."""
     deadline = time.monotonic() + SECONDS
     while sum(end - start for start, end in broker.offsets(target).values()) < count:

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest
 from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER
-from airflow_provider_kafka_spark.testing.broker_client import Record
-from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
+from airflow_provider_kafka_spark.testing.broker_client import BrokerClient, Record
 
 Row = tuple[object, ...]
 
@@ -18,7 +17,7 @@ Row = tuple[object, ...]
 class Copy:
     """A request, and the records that it must copy."""
 
-    broker: KafkaBroker
+    broker: BrokerClient
     request: JobRequest
     records: Sequence[Record]
     tell: Callable[[str, object], None]

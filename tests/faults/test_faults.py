@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import signal
 import subprocess
@@ -10,40 +9,15 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
-from uuid import uuid4
 
 import pytest
 
-from airflow_provider_kafka_spark.core.protocol import JobRequest
-from airflow_provider_kafka_spark.testing.broker_client import Record
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
-from tests.faults.drivers import Driver, request_for, suspended, wait_for_copies
+from tests.faults.drivers import Start, suspended
 from tests.faults.proof import Copy, assert_failed
+from tests.faults.slow_copy import PARTITIONS, RECORDS, SEED, each_round, impatient, new_copy, retry, wait_for_moment
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.fault]
-
-RECORDS, PARTITIONS = 4_000, 2
-#: How often each fault is tried; `make faults` tries more.
-ROUNDS = int(os.environ.get("FAULT_ROUNDS", "1"))
-SEED = int(os.environ.get("FAULT_SEED", "7"))
-
-Start = Callable[..., Driver]
-each_round = pytest.mark.parametrize("number", range(ROUNDS))
-
-
-@pytest.fixture
-def start(tmp_path: Path) -> Iterator[Start]:
-    """Start an attempt of a request."""
-    drivers: list[Driver] = []
-
-    def started(request: JobRequest, *, executors: bool = False) -> Driver:
-        drivers.append(Driver(request, tmp_path / f"try-{len(drivers)}", executors))
-        return drivers[-1].start()
-
-    yield started
-    for driver in drivers:
-        driver.stop()
 
 
 @pytest.fixture
@@ -58,41 +32,6 @@ def frail_broker() -> Iterator[KafkaBroker]:
     # It comes back when its earlier session has ended.
     with KafkaBroker(properties={"broker.session.timeout.ms": "2000", "broker.heartbeat.interval.ms": "500"}) as broker:
         yield broker
-
-
-def new_copy(broker: KafkaBroker, tell: Callable[[str, object], None]) -> Copy:
-    source, target = (broker.create_topic(f"{name}-{uuid4().hex[:8]}", PARTITIONS) for name in ("source", "target"))
-    # Retention would delete what is old.
-    now = int(time.time() * 1000) - RECORDS
-    records = [
-        Record(b"k%d" % i, b"%d" % i, (("h", b"%d" % i),), timestamp=now + i, partition=i % PARTITIONS)
-        for i in range(RECORDS)
-    ]
-    broker.produce(source, records, {"batch.num.messages": 20})
-    ranges = [f"{source}:{p}:0:{RECORDS // PARTITIONS}" for p in range(PARTITIONS)]
-    audit = {target: {str(p): 0 for p in range(PARTITIONS)}}
-    return Copy(broker, request_for(broker, ranges, target, audit_from=audit), records, tell)
-
-
-def wait_for_moment(copy: Copy, number: int) -> None:
-    """Return when as many records are there as the seed says."""
-    count = random.Random(SEED * 1000 + number).randrange(1, RECORDS // 2)
-    wait_for_copies(copy.broker, copy.target, count)
-
-
-def impatient(request: JobRequest) -> JobRequest:
-    """Its clients give up soon."""
-    soon = {"kafka.request.timeout.ms": "2000", "kafka.default.api.timeout.ms": "4000"}
-    producer = {"kafka.delivery.timeout.ms": "4000", "kafka.max.block.ms": "4000", "kafka.request.timeout.ms": "2000"}
-    return replace(
-        request,
-        source_options={**request.source_options, **soon},
-        sink_options={**request.sink_options, **producer},
-    )
-
-
-def retry(request: JobRequest) -> JobRequest:
-    return replace(request, is_retry=True)
 
 
 @each_round
@@ -140,8 +79,8 @@ def test_the_process_of_the_airflow_task_is_killed(copy: Copy, start: Start, num
     second = start(retry(copy.request))
 
     copy.check(second.wait(), second.log, "the retry")
-    late = first.wait()
-    assert late is None or late.failure is not None
+    # SIGTERM ended its JVM: neither the copy nor the fence by the retry did.
+    assert first.exit_code() == 128 + signal.SIGTERM
     assert not first.processes()
 
 

@@ -358,6 +358,8 @@ def test_an_author_may_open_more_of_the_ui(connection: Callable[..., None], home
 
     assert settings(submitted)["spark.ui.threadDumpsEnabled"] == "true"
     assert settings(submitted)["spark.ui.heapHistogramEnabled"] == "false"
+
+
 _MASTERS = pytest.mark.parametrize(
     ("master", "mode"),
     [("local[2]", None), ("spark://m:7077", None), ("yarn", "client"), ("yarn", "cluster")],

@@ -82,6 +82,31 @@ def test_a_command_that_ignores_sigterm_is_killed_after_the_grace(tmp_path: Path
     assert process.returncode == 128 + signal.SIGKILL
 
 
+def test_a_suspended_command_stands_still(tmp_path: Path) -> None:
+    """With its children; afterwards it runs on."""
+    with OwnedProcess([sys.executable, "-c", _FAMILY], tmp_path / "log") as process:
+        family = [psutil.Process(pid) for pid in _pids(tmp_path / "log")]
+        with process.suspended():
+            assert {each.status() for each in family} == {psutil.STATUS_STOPPED}
+        assert psutil.STATUS_STOPPED not in {each.status() for each in family}
+
+
+def test_a_suspended_command_can_be_killed(tmp_path: Path) -> None:
+    """Nothing is left that would wait to be resumed."""
+    with OwnedProcess([sys.executable, "-c", _FAMILY], tmp_path / "log") as process:
+        pids = _pids(tmp_path / "log")
+        with process.suspended():
+            process.kill()
+            assert not any(map(_exists, pids))
+
+
+def test_suspending_needs_a_running_command(tmp_path: Path) -> None:
+    """Otherwise a test would suspend nothing."""
+    process = OwnedProcess(["true"], tmp_path / "log")
+    with pytest.raises(LocalServiceError, match="OwnedProcess must run"), process.suspended():
+        pass
+
+
 def test_stop_may_be_called_again(tmp_path: Path) -> None:
     """A second stop, and one before any start, does nothing."""
     process = OwnedProcess(["true"], tmp_path / "log")
