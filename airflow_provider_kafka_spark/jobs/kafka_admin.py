@@ -169,8 +169,8 @@ class KafkaAdmin:
             if error.java_exception.getClass().getName() != "java.util.concurrent.TimeoutException":
                 raise
             raise BrokerUnavailableError(
-                f"The target's brokers must answer within {within_ms / 1000:.0f} s; they did not. Check that the driver "
-                "reaches them; a retry goes on from what was committed."
+                f"The target's brokers must answer within {within_ms / 1000:.0f} s; they did not. Check that the "
+                "driver reaches them; a retry goes on from what was committed."
             ) from error
 
 
