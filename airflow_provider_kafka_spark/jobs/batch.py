@@ -116,13 +116,13 @@ def _naming_recreated_targets(admin: KafkaAdmin, target_ids: Mapping[str, str]) 
         yield
     except (BrokerUnavailableError, Py4JJavaError):
         # Brokers or a JVM that are unavailable leave the first error as it is.
-        with suppress(Py4JError, OSError):
+        with suppress(Py4JError, OSError, BrokerUnavailableError):
             _raise_if_recreated(admin, target_ids, _LOOK_MS)
         raise
 
 
-def _raise_if_recreated(admin: KafkaAdmin, target_ids: Mapping[str, str], within_ms: int | None = None) -> None:
-    now = admin.existing_ids(list(target_ids), within_ms)
+def _raise_if_recreated(admin: KafkaAdmin, target_ids: Mapping[str, str], within_ms: int = 30_000) -> None:
+    now = {name: topic.id for name, topic in admin.describe(target_ids, within_ms).items()}
     gone = sorted(name for name, topic_id in target_ids.items() if now.get(name) != topic_id)
     if gone:
         raise TargetRecreatedError(

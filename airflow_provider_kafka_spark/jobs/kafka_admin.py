@@ -27,6 +27,16 @@ class CommittedOffset(NamedTuple):
     metadata: str
 
 
+class TargetTopic(NamedTuple):
+    """A topic as brokers describe it.
+
+    :param id: that Kafka gave it at its creation; a recreated topic has another one.
+    """
+
+    id: str
+    partitions: int
+
+
 #: Committed offsets by topic and number of the partition.
 Offsets = Mapping[tuple[str, int], CommittedOffset]
 
@@ -43,19 +53,23 @@ class KafkaAdmin:
         self.jvm = jvm
         self._client = client
 
-    def existing(self, topics: Sequence[str], within_ms: int = _TIMEOUT_MS) -> set[str]:
+    def describe(self, topics: Iterable[str], within_ms: int = _TIMEOUT_MS) -> dict[str, TargetTopic]:
         """Those of the topics that exist.
 
         :param within_ms: how long brokers may take to answer.
         """
-        return set(self._get(self._client.listTopics().names(), within_ms)) & set(topics) if topics else set()
+        from py4j.protocol import Py4JJavaError
 
-    def partition_counts(self, topics: Sequence[str]) -> dict[str, int]:
-        """Number of partitions of each topic that exists."""
-        existing = self.existing(topics)
-        wanted = self._list(topic for topic in topics if topic in existing)
-        described = self._get(self._client.describeTopics(wanted).allTopicNames())
-        return {name: described[name].partitions().size() for name in described}
+        futures, found = self._client.describeTopics(self._list(topics)).topicNameValues(), {}
+        for name in futures:
+            try:
+                topic = self._get(futures[name], within_ms)
+            except Py4JJavaError as error:
+                if "UnknownTopicOrPartitionException" not in str(error.java_exception):
+                    raise
+            else:
+                found[str(name)] = TargetTopic(topic.topicId().toString(), topic.partitions().size())
+        return found
 
     def configs(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
         """The settings of each topic that the writer has to know; empty where the login may not read them."""
@@ -80,8 +94,8 @@ class KafkaAdmin:
         """
         kafka, request = self.jvm.org.apache.kafka, self.jvm.java.util.HashMap()
         latest = kafka.clients.admin.OffsetSpec.latest()
-        for topic, count in self.partition_counts(topics).items():
-            for number in range(count):
+        for topic, described in self.describe(topics).items():
+            for number in range(described.partitions):
                 request.put(kafka.common.TopicPartition(topic, number), latest)
         level = (
             kafka.common.IsolationLevel.READ_COMMITTED if committed else kafka.common.IsolationLevel.READ_UNCOMMITTED
@@ -92,18 +106,6 @@ class KafkaAdmin:
             (entry.getKey().topic(), entry.getKey().partition()): entry.getValue().offset()
             for entry in found.entrySet()
         }
-
-    def existing_ids(self, topics: Sequence[str], within_ms: int | None = None) -> dict[str, str]:
-        """As :meth:`topic_ids`, without those that do not exist.
-
-        :param within_ms: how long brokers may take to answer.
-        """
-        return self.topic_ids(sorted(self.existing(topics, within_ms or _TIMEOUT_MS))) if topics else {}
-
-    def topic_ids(self, topics: Sequence[str]) -> dict[str, str]:
-        """The id that Kafka gave each topic at its creation."""
-        described = self._get(self._client.describeTopics(self._list(topics)).allTopicNames())
-        return {name: described[name].topicId().toString() for name in described}
 
     def committed(self, groups: Iterable[str]) -> dict[str, dict[tuple[str, int], CommittedOffset]]:
         """The committed offsets of groups, in one request for each of their coordinators; empty for a group that is

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_kafka_spark.core.handoff.writer_messages import piece_text
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange
 from airflow_provider_kafka_spark.core.pieces import Piece, cut
+from airflow_provider_kafka_spark.core.run_identity import TRANSACTION_TIMEOUT_MS
 from airflow_provider_kafka_spark.core.spans import tasks_of
 from airflow_provider_kafka_spark.jobs.kafka_rdd import as_rows, read_tasks
 from airflow_provider_kafka_spark.jobs.record_writer import in_range
@@ -72,6 +73,7 @@ def open_source(
     *,
     preserve_order: bool,
     goes_on: bool = False,
+    transaction_timeout_ms: int = TRANSACTION_TIMEOUT_MS,
 ) -> Source:
     """The records of ranges; nothing is read yet.
 
@@ -83,9 +85,10 @@ def open_source(
     :param options: of the source, without the offsets.
     :param topic_ids: id of each topic, as far as it is known; a part of the pieces' names.
     :param goes_on: whether this is a batch of a stream.
+    :param transaction_timeout_ms: of the writer's transactions, during which the source must not be waited for long.
     """
     tasks = tasks_of(spans, preserve_order=preserve_order)
-    records = read_tasks(spark, tasks, options)
+    records = read_tasks(spark, tasks, options, transaction_timeout_ms)
     if records is not None:
         has_gaps = sum(span.size for span in spans) > sum(r.size for r in ranges)
         return Source(records, None, cut(ranges, tasks, topic_ids, goes_on=goes_on), has_gaps)

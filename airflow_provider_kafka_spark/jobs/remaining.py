@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from airflow_provider_kafka_spark.core.errors import TargetRecreatedError
 from airflow_provider_kafka_spark.core.handoff.writer_messages import Slot
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.protocol import JobRequest
+from airflow_provider_kafka_spark.core.run_identity import TRANSACTION_TIMEOUT_MS
 from airflow_provider_kafka_spark.core.run_protocol import Decision
 from airflow_provider_kafka_spark.core.spans import plan_spans
 from airflow_provider_kafka_spark.jobs.delivered import Delivered, find_delivered
 from airflow_provider_kafka_spark.jobs.kafka_admin import login_options
 from airflow_provider_kafka_spark.jobs.kafka_source import Source, open_source, read_from, read_since
-from airflow_provider_kafka_spark.jobs.run_ownership import RunOwnership, wait_for_open_transactions
+from airflow_provider_kafka_spark.jobs.run_ownership import TIMEOUT_OPTION, RunOwnership, wait_for_open_transactions
 from airflow_provider_kafka_spark.jobs.spark_application import SparkApplication
 
 #: Executors stamp records by their own clocks, if source timestamps are not kept.
@@ -64,7 +66,12 @@ def find_remaining(
     """
     planned = request.offset_ranges.without_empty()
     source = open_planned(spark, request, planned)
-    target_ids = run.admin.topic_ids(targets)
+    target_ids = {name: topic.id for name, topic in run.admin.describe(targets).items()}
+    if missing := sorted(set(targets) - target_ids.keys()):
+        raise TargetRecreatedError(
+            f"The target must exist until the job ends; {', '.join(missing[:5])} was deleted since the plan was made. "
+            "Create it: a retry then writes all records to the new topic."
+        )
     decision = run.claim(request, source.pieces, targets, target_ids)
     if decision is Decision.DELIVERED:
         return Remaining(run, source, target_ids, is_delivered=True, warnings=source.warnings)
@@ -106,6 +113,7 @@ def _open(
         request.source_ids,
         preserve_order=request.preserve_order,
         goes_on=request.goes_on,
+        transaction_timeout_ms=int(request.sink_options.get(TIMEOUT_OPTION, TRANSACTION_TIMEOUT_MS)),
     )
 
 

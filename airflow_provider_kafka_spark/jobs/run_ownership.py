@@ -91,6 +91,7 @@ class RunOwnership:
         #: Topics for whose first partition the mark is committed: a target, and those that have an earlier one.
         self._marked: list[str] = []
         self._committed: dict[str, CommittedOffset] = {}
+        self._has_run = False
 
     @property
     def owner(self) -> Owner | None:
@@ -148,9 +149,10 @@ class RunOwnership:
         before, self.duplicates = self._earlier, self.duplicates + duplicates
         claimant = self._claimant(pieces, target_ids, is_part=decision is Decision.READ_BACK)
         topic = self._marked[0]
-        width = self.admin.partition_counts([topic]).get(topic, 1)
         if decision is Decision.CONTINUE and before is not None:
             width = before.width
+        else:
+            width = self.admin.describe([topic])[topic].partitions
         slots = self._slots(claimant.key, width)
         self.groups = tuple(slots.groups(len(pieces)))
         progress: dict[str, dict[tuple[str, int], CommittedOffset]] = {group: {} for group in self.groups}
@@ -165,6 +167,7 @@ class RunOwnership:
         for groups in earlier:
             self._producer.commit({group: progress[group] for group in groups})
         self._write_mark(mark, {group: progress[group] for group in last})
+        self._has_run = True
         if before is not None and before.key != mark.key:
             # They would expire by themselves.
             with suppress(Exception):
@@ -196,8 +199,9 @@ class RunOwnership:
         lasts = request.goes_on and not is_part
         parts = {**request.delivery_parts, "run_id": self.run_id, "delivery": request.delivery}
         key = delivery_key(parts, target_ids, None if lasts else pieces)
-        # The number is the worker's clock.
-        may_be = may_have_delivered(request.is_retry, request.submission, int(time.time() * 1000))
+        # The number is the worker's clock. A driver that has the run already is not late.
+        submitted_at_ms, now_ms = request.submission, int(time.time() * 1000)
+        may_be = may_have_delivered(request.is_retry, now_ms if self._has_run else submitted_at_ms, now_ms)
         return Claimant(request.submission, self._token, self.run_id, key, may_be, request.untrusted_until)
 
     def _slots(self, key: str, width: int) -> _Slots:
@@ -235,7 +239,7 @@ class RunOwnership:
         It is then written there too: otherwise it would count again, if the topic of the newer one is deleted.
         """
         committed = self.admin.committed([self._group]).get(self._group, {})
-        earlier = self.admin.existing([topic for topic, _ in committed if topic != target])
+        earlier = self.admin.describe({topic for topic, _ in committed if topic != target})
         self._marked = [target, *sorted(earlier)]
         mark = self._earlier = latest(Mark.from_json(offset.metadata) for offset in committed.values())
         if mark is not None and self._request.adopts_run:

@@ -77,7 +77,7 @@ def _check(spark: SparkApplication, request: JobRequest, routes: Mapping[str | N
             f"Correct it, or pass allow_same_topic=True."
         )
     with kafka_admin(spark, request.sink_options) as admin:
-        counts = admin.partition_counts(list(needed))
+        counts = {name: topic.partitions for name, topic in admin.describe(needed).items()}
     missing = [name for name in needed if name not in counts]
     if missing:
         raise TargetError(
