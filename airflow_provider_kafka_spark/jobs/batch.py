@@ -70,7 +70,7 @@ def copy_ranges(
     # Whatever went to a topic that is no longer there is lost.
     _raise_if_recreated(run.admin, remaining.target_ids)
     _raise_if_incomplete(result, remaining)
-    duplicates, warnings = run.duplicates + remaining.before.duplicates, remaining.warnings
+    duplicates, warnings = run.duplicates, remaining.warnings
     if failed and request.delivery == EXACTLY_ONCE:
         warnings += (f"{failed} Spark tasks failed and ran again; each went on from its committed progress.",)
         # Nothing was written twice, so nothing has to be searched for duplicates.

@@ -60,7 +60,10 @@ class KafkaAdmin:
         """
         from py4j.protocol import Py4JJavaError
 
-        futures, found = self._client.describeTopics(self._list(topics)).topicNameValues(), {}
+        topics, found = list(topics), {}
+        if not topics:
+            return {}
+        futures = self._client.describeTopics(self._list(topics)).topicNameValues()
         for name in futures:
             try:
                 topic = self._get(futures[name], within_ms)

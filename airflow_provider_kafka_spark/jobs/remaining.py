@@ -66,33 +66,34 @@ def find_remaining(
     """
     planned = request.offset_ranges.without_empty()
     source = open_planned(spark, request, planned)
-    target_ids = {name: topic.id for name, topic in run.admin.describe(targets).items()}
-    if missing := sorted(set(targets) - target_ids.keys()):
+    described = run.admin.describe(targets)
+    if missing := sorted(set(targets) - described.keys()):
         raise TargetRecreatedError(
             f"The target must exist until the job ends; {', '.join(missing[:5])} was deleted since the plan was made. "
             "Create it: a retry then writes all records to the new topic."
         )
-    decision = run.claim(request, source.pieces, targets, target_ids)
+    target_ids = {name: topic.id for name, topic in described.items()}
+    decision = run.claim(request, source.pieces, described)
     if decision is Decision.DELIVERED:
         return Remaining(run, source, target_ids, is_delivered=True, warnings=source.warnings)
     if decision is not Decision.READ_BACK:
-        slots = run.open(decision, source.pieces, target_ids)
+        slots = run.open(decision, source.pieces)
         return Remaining(run, source, target_ids, slots, warnings=source.warnings)
     compacted = [name for name, config in configs.items() if "compact" in config["cleanup.policy"]]
     if compacted or not request.transform.provenance_headers:
-        slots = run.open(decision, source.pieces, target_ids)
+        slots = run.open(decision, source.pieces)
         warning = _COMPACTED.format(", ".join(compacted[:5])) if compacted else _NO_HEADERS
         return Remaining(run, source, target_ids, slots, warnings=(*source.warnings, warning))
     wait_for_open_transactions(run.admin, targets)
     before = find_written(spark, request, run, targets)
     pieces = planned.subtract(before.ranges)
     if not pieces:
-        run.open(decision, (), target_ids, before.duplicates)
+        run.open(decision, (), before.duplicates)
         return Remaining(run, None, target_ids, before=before)
     if before.ranges:
         remaining = {piece: planned.index_of_range_holding(piece) for piece in pieces}
         source = _open(spark, request, remaining, plan_spans(pieces))
-    slots = run.open(decision, source.pieces, target_ids, before.duplicates)
+    slots = run.open(decision, source.pieces, before.duplicates)
     return Remaining(run, source, target_ids, slots, before=before, warnings=source.warnings)
 
 

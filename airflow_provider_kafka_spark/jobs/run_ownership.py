@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from math import ceil
 from uuid import uuid4
 
-from airflow_provider_kafka_spark.core.errors import DeliveryError
+from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError, DeliveryError
 from airflow_provider_kafka_spark.core.handoff.writer_messages import Owner, Slot
 from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE
 from airflow_provider_kafka_spark.core.pieces import Piece
@@ -36,6 +36,7 @@ from airflow_provider_kafka_spark.jobs.kafka_admin import (
     CommittedOffset,
     KafkaAdmin,
     Offsets,
+    TargetTopic,
     client_config,
     kafka_admin,
 )
@@ -91,6 +92,7 @@ class RunOwnership:
         #: Topics for whose first partition the mark is committed: a target, and those that have an earlier one.
         self._marked: list[str] = []
         self._committed: dict[str, CommittedOffset] = {}
+        self._targets: Mapping[str, TargetTopic] = {}
         self._has_run = False
 
     @property
@@ -103,23 +105,21 @@ class RunOwnership:
         """What the transactional ids of Spark tasks begin with; None for at least once."""
         return None if self._producer is None else f"{run_prefix(self._request.instance)}task-"
 
-    def claim(
-        self, request: JobRequest, pieces: Sequence[Piece], targets: Sequence[str], target_ids: Mapping[str, str]
-    ) -> Decision:
+    def claim(self, request: JobRequest, pieces: Sequence[Piece], targets: Mapping[str, TargetTopic]) -> Decision:
         """Take over the run from earlier drivers, whose tasks write nothing from then on (C2 to C5).
 
         :param request: of the copy, or of a batch of a stream.
         :param pieces: of the whole plan, sorted.
-        :param targets: every topic that is written to.
-        :param target_ids: their ids, as far as known.
+        :param targets: every topic that is written to, by name.
         :return: what earlier deliveries mean.
         :raises RunTakenOverError: if a later submission has the run.
         """
         self._request, self.run_id, self.duplicates = request, request.run_id, 0
+        self._targets = targets
         if self._producer is None:
-            return self._claim_plainly(pieces, targets[0], target_ids)
-        mark = self._read_mark(targets[0])
-        claimant = self._claimant(pieces, target_ids)
+            return self._claim_plainly(pieces)
+        mark = self._read_mark()
+        claimant = self._claimant(pieces)
         decision = decide(mark, claimant)
         if fences(mark, claimant):
             self._write_mark(claiming(mark, claimant, decision))
@@ -128,14 +128,13 @@ class RunOwnership:
             # Nobody has written anything of this batch.
             return Decision.BEGIN
         if decision is Decision.CONTINUE and mark is not None:
-            self.duplicates = mark.duplicates
             self._committed = self._read_slots(mark, pieces)
             decision = with_slots(decision, [p.name for p in pieces], {n: c.offset for n, c in self._committed.items()})
+        if mark is not None and decision in (Decision.CONTINUE, Decision.DELIVERED):
+            self.duplicates = mark.duplicates
         return decision
 
-    def open(
-        self, decision: Decision, pieces: Sequence[Piece], target_ids: Mapping[str, str], duplicates: int = 0
-    ) -> dict[str, Slot]:
+    def open(self, decision: Decision, pieces: Sequence[Piece], duplicates: int = 0) -> dict[str, Slot]:
         """Commit the progress of all pieces, and with the last of it that the run is open (C6). Spark tasks start after
         this.
 
@@ -144,15 +143,13 @@ class RunOwnership:
         :param duplicates: that were found when the target was read back.
         :return: where each piece commits its progress, by its name.
         """
+        before, self.duplicates = self._earlier, self.duplicates + duplicates
         if self._producer is None:
             return {}
-        before, self.duplicates = self._earlier, self.duplicates + duplicates
-        claimant = self._claimant(pieces, target_ids, is_part=decision is Decision.READ_BACK)
-        topic = self._marked[0]
+        claimant = self._claimant(pieces, is_part=decision is Decision.READ_BACK)
+        width = self._targets[self._marked[0]].partitions
         if decision is Decision.CONTINUE and before is not None:
             width = before.width
-        else:
-            width = self.admin.describe([topic])[topic].partitions
         slots = self._slots(claimant.key, width)
         self.groups = tuple(slots.groups(len(pieces)))
         progress: dict[str, dict[tuple[str, int], CommittedOffset]] = {group: {} for group in self.groups}
@@ -174,30 +171,31 @@ class RunOwnership:
                 self.admin.remove_groups([f"{self._slots(before.key, 1).prefix}{i}" for i in range(before.groups)])
         return places
 
-    def _claim_plainly(self, pieces: Sequence[Piece], target: str, target_ids: Mapping[str, str]) -> Decision:
+    def _claim_plainly(self, pieces: Sequence[Piece]) -> Decision:
         """As :meth:`claim` without transactions: tasks of an earlier driver stop at their next look at the mark."""
         from py4j.protocol import Py4JJavaError
 
         try:
-            mark = self._read_mark(target)
-            claimant = self._claimant(pieces, target_ids)
+            mark = self._read_mark()
+            claimant = self._claimant(pieces)
             decide(mark, claimant)
             self._write_mark(claimant.mark(MarkState.OPENING))
         except Py4JJavaError as error:
             if "AuthorizationException" not in str(error.java_exception):
                 raise
             self.has_mark = False
-        # A login that may not do it has written no transaction either.
-        with suppress(Py4JJavaError):
-            self._fence(pieces)
+        # An earlier try may have had transactions, which this login or these brokers need not have.
+        with suppress(Py4JJavaError, BrokerUnavailableError):
+            self._fence(())
         # There is no progress to go on from.
         return Decision.READ_BACK if self._request.is_retry else Decision.BEGIN
 
-    def _claimant(self, pieces: Sequence[Piece], target_ids: Mapping[str, str], *, is_part: bool = False) -> Claimant:
+    def _claimant(self, pieces: Sequence[Piece], *, is_part: bool = False) -> Claimant:
         request = self._request
         # A stream's progress is that of all its batches, unless it is only for what another driver has left of one.
         lasts = request.goes_on and not is_part
         parts = {**request.delivery_parts, "run_id": self.run_id, "delivery": request.delivery}
+        target_ids = {name: topic.id for name, topic in self._targets.items()}
         key = delivery_key(parts, target_ids, None if lasts else pieces)
         # The number is the worker's clock. A driver that has the run already is not late.
         submitted_at_ms, now_ms = request.submission, int(time.time() * 1000)
@@ -231,14 +229,16 @@ class RunOwnership:
         """End every earlier task of the run, whatever its plan."""
         prefix = f"{run_prefix(self._request.instance)}task-"
         ids = {f"{prefix}{piece.name}" for piece in pieces}.union(self.admin.transactional_ids(prefix))
-        self.admin.fence(sorted(ids), self._timeout_ms)
+        if ids:
+            self.admin.fence(sorted(ids), self._timeout_ms)
 
-    def _read_mark(self, target: str) -> Mark | None:
+    def _read_mark(self) -> Mark | None:
         """The run's mark; an earlier try may have had other targets, and left it there.
 
         It is then written there too: otherwise it would count again, if the topic of the newer one is deleted.
         """
         committed = self.admin.committed([self._group]).get(self._group, {})
+        target = min(self._targets)
         earlier = self.admin.describe({topic for topic, _ in committed if topic != target})
         self._marked = [target, *sorted(earlier)]
         mark = self._earlier = latest(Mark.from_json(offset.metadata) for offset in committed.values())
