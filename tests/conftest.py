@@ -12,8 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 from airflow_provider_kafka_spark.testing.short_lived_jvm import OPTIONS_VARIABLE, SHORT_LIVED
+
+# Property tests say the same on every machine: no database of earlier failures, no time limit of an example.
+settings.register_profile("same everywhere", database=None, deadline=None, max_examples=100)
+settings.load_profile("same everywhere")
 
 # Airflow reads its environment when it is first imported, which the imports of the tests do.
 _HOME = tempfile.TemporaryDirectory(prefix="airflow-home-")

@@ -21,7 +21,7 @@ def instance_id(dag_id: str, dag_run_id: str, task_id: str, map_index: int, call
     :param called_id: ``task_id`` of an operator that is called within another task, else empty.
 
     >>> instance_id("orders", "scheduled__2026-01-01", "copy", -1)
-    '9e4bd7c07fc2bd8b'
+    '899e8e7ad5959a34'
     """
     content = json.dumps([dag_id, dag_run_id, task_id, map_index, called_id])
     return hashlib.sha256(content.encode()).hexdigest()[:16]

@@ -126,8 +126,11 @@ def delivery_key(parts: Mapping[str, object], target_ids: Mapping[str, str], pie
 
 
 def latest(marks: Iterable[Mark]) -> Mark | None:
-    """The mark that counts, where several offsets of the group have one: that of the highest number."""
-    return max(marks, key=lambda mark: mark.number, default=None)
+    """The mark that counts, where several offsets of the group have one: that of the highest number.
+
+    Of several with this number, it is the one that promises less: a worker sets the state only where its job wrote.
+    """
+    return max(marks, key=lambda mark: (mark.number, mark.state == MarkState.OPENING.value), default=None)
 
 
 def next_number(stored: int, now_ms: int) -> int:

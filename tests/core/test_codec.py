@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from airflow_provider_kafka_spark.core.codec import FROM_MINUS_ONE, decode, decode_text, encode
 from airflow_provider_kafka_spark.core.errors import ProtocolError
-from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition
+from airflow_provider_kafka_spark.core.offset_range import OffsetRanges, TopicPartition
+from tests.dataclass_values import values_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,26 +37,6 @@ class _Whole:
     options: Mapping[str, str] | None = None
 
 
-_COUNTS = st.integers(0, 2**63 - 1)
-_PARTITIONS = st.integers(0, 2**31 - 1)
-_TOPICS = st.text("aZ9._-", min_size=1, max_size=9).filter(lambda name: name not in (".", ".."))
-_PARTS = st.builds(_Part, st.text(), st.none() | _COUNTS)
-_WHOLES = st.builds(
-    _Whole,
-    _PARTS,
-    st.lists(_PARTS, max_size=3).map(tuple),
-    st.builds(
-        lambda topic, n: OffsetRanges([OffsetRange(topic, 0, 0, n), OffsetRange(topic, 1, n, n)]), _TOPICS, _COUNTS
-    ),
-    st.dictionaries(st.builds(TopicPartition, _TOPICS, _PARTITIONS), _COUNTS, max_size=3),
-    st.dictionaries(st.text(), st.dictionaries(_PARTITIONS, _COUNTS, max_size=3), max_size=3),
-    st.floats(0, 1e9) | _COUNTS,
-    st.booleans(),
-    st.none() | st.lists(st.text()) | st.dictionaries(st.text(), st.floats(allow_nan=False)),
-    st.integers(-1, 2**63 - 1),
-    st.none() | _PARTS,
-    st.none() | st.dictionaries(st.text(), st.text(), max_size=3),
-)
 _ONE = encode(
     _Whole(
         _Part("a"),
@@ -69,7 +50,7 @@ _ONE = encode(
 )
 
 
-@given(_WHOLES, st.none() | st.integers())
+@given(values_of(_Whole), st.none() | st.integers())
 def test_every_kind_of_field_reads_back(whole: _Whole, version: int | None) -> None:
     """Through the text of JSON, with a version and without."""
     text = json.dumps(encode(whole, version))

@@ -6,13 +6,20 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from airflow_provider_kafka_spark.core.broker_state import ClusterState, PartitionState, TopicState
-from airflow_provider_kafka_spark.core.errors import DataLossError, ProtocolError, TargetError, UnknownTopicError
+from airflow_provider_kafka_spark.core.errors import (
+    DataLossError,
+    PlanError,
+    ProtocolError,
+    TargetError,
+    UnknownTopicError,
+)
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
-from airflow_provider_kafka_spark.core.plan import ReplayPlan, Target, make_plan
+from airflow_provider_kafka_spark.core.pieces import MAX_PIECES
+from airflow_provider_kafka_spark.core.plan import PLAN_VERSION, ReplayPlan, Target, make_plan
 from airflow_provider_kafka_spark.core.resolve import MissingRange, ReadRules, ResolvedRanges
+from tests.dataclass_values import values_of
 
 
 def _topic(name: str, partitions: int = 2, topic_id: str | None = "id-1", **config: str) -> TopicState:
@@ -42,6 +49,7 @@ def _plan(**changes: Any) -> ReplayPlan:
         topic_ids={"orders": "id-1"},
         partition_counts={"orders": 2},
         target_ends={"copy": {0: 7, 11: 8}},
+        target_ids={"copy": "id-9"},
         spark_partitions=2,
         warnings=("mind this",),
     )
@@ -81,6 +89,7 @@ def test_a_plan_holds_what_was_resolved_and_what_the_target_had() -> None:
         topic_ids={"orders": "id-1"},
         partition_counts={"orders": 3, "stock": 1},
         target_ends={"copy": {0: 100, 1: 101}},
+        target_ids={"copy": "id-1"},
         spark_partitions=1,
         warnings=("mind this",),
     )
@@ -110,6 +119,32 @@ def test_a_plan_counts_spark_partitions_as_they_keep_the_order(preserve_order: b
     plan = make_plan(_resolved("orders:0:0:100"), *clusters, Target("copy"), 1, preserve_order)
 
     assert plan.spark_partitions == tasks
+
+
+def test_a_plan_has_a_largest_number_of_spark_tasks() -> None:
+    """Each costs a transaction and memory of the driver; the message names what to change."""
+    clusters = _cluster(_topic("orders")), _cluster(_topic("copy"))
+    most, too_many = _resolved(f"orders:0:0:{MAX_PIECES}"), _resolved(f"orders:0:0:{MAX_PIECES + 1}")
+
+    assert make_plan(most, *clusters, Target("copy"), 1, preserve_order=False).spark_partitions == MAX_PIECES
+    assert make_plan(too_many, *clusters, Target("copy"), 1).spark_partitions == 1
+    with pytest.raises(PlanError) as raised:
+        make_plan(too_many, *clusters, Target("copy"), 1, preserve_order=False)
+    for fragment in ("at most 10,000 Spark tasks", "it has 10,001", "max_records_per_partition", "preserve_order=True"):
+        assert fragment in str(raised.value)
+
+
+def test_a_plan_of_a_hundred_thousand_ranges() -> None:
+    """With order kept they are one Spark task for each Kafka partition, and the plan is stored and read again."""
+    ranges = OffsetRanges(
+        OffsetRange("orders", p, 20_000 * i, 20_000 * i + 10) for p in range(10) for i in range(10_000)
+    )
+    clusters = _cluster(_topic("orders", 10)), _cluster(_topic("copy"))
+
+    plan = make_plan(ResolvedRanges(ranges), *clusters, Target("copy"))
+
+    assert (plan.spark_partitions, plan.planned_records) == (10, 1_000_000)
+    assert ReplayPlan.from_dict(json.loads(json.dumps(plan.to_dict()))) == plan
 
 
 def test_an_expression_as_target_is_planned_without_a_topic() -> None:
@@ -315,6 +350,7 @@ def test_a_plan_without_records_is_empty(ranges: list[str]) -> None:
         pytest.param({"missing": ()}, id="missing"),
         pytest.param({"spark_partitions": 9}, id="spark-partitions"),
         pytest.param({"target_ends": {}}, id="target-ends"),
+        pytest.param({"target_ids": {"copy": "id-8"}}, id="target-ids"),
         pytest.param({"partition_counts": {}}, id="partition-counts"),
         pytest.param(
             {"ranges": OffsetRanges.parse(["orders:0:0:1000", "orders:1:0:2000000", "orders:2:4:4"])},
@@ -353,32 +389,7 @@ def test_the_digest_is_the_same_tomorrow() -> None:
     int(plan.digest, 16)
 
 
-_NAMES = st.text("abc.-_9", min_size=1, max_size=8).filter(lambda name: name not in (".", ".."))
-_COUNTS = st.integers(0, 2**63 - 1)
-
-
-@st.composite
-def _plans(draw: st.DrawFn) -> ReplayPlan:
-    bounds = [sorted(pair) for pair in draw(st.lists(st.tuples(_COUNTS, _COUNTS), max_size=4))]
-    ranges = [OffsetRange(draw(_NAMES), i, *pair) for i, pair in enumerate(bounds)]
-    topic, expression = draw(st.sampled_from([("copy", None), (None, "concat(topic, 'ü')")]))
-    return ReplayPlan(
-        source_cluster_id=draw(st.text()),
-        target_cluster_id=draw(st.text()),
-        target=Target(topic, expression, draw(st.booleans()), draw(st.booleans())),
-        ranges=OffsetRanges(ranges),
-        missing=tuple(MissingRange(r, draw(st.text())) for r in ranges),
-        topic_ids=draw(st.dictionaries(_NAMES, st.text())),
-        partition_counts=draw(st.dictionaries(_NAMES, _COUNTS)),
-        target_ends=draw(
-            st.dictionaries(_NAMES, st.dictionaries(st.integers(0, 2**31 - 1), _COUNTS, max_size=3), max_size=3)
-        ),
-        spark_partitions=draw(st.integers(0, 10_000)),
-        warnings=tuple(draw(st.lists(st.text(), max_size=3))),
-    )
-
-
-@given(_plans())
+@given(values_of(ReplayPlan))
 def test_a_stored_plan_reads_back(plan: ReplayPlan) -> None:
     """A retry, in another process, finds the plan that the first try made."""
     stored = json.loads(json.dumps(plan.to_dict()))
@@ -390,7 +401,7 @@ def test_a_stored_plan_reads_back(plan: ReplayPlan) -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        pytest.param({"version": 2}, id="newer-version"),
+        pytest.param({"version": PLAN_VERSION + 1}, id="newer-version"),
         pytest.param({"version": None}, id="no-version"),
         pytest.param({"ranges": None}, id="ranges-null"),
         pytest.param({"ranges": ["orders:0:9:1"]}, id="range-reversed"),
@@ -423,7 +434,7 @@ def test_refuses_a_plan_that_lacks_something(key: str) -> None:
 @pytest.mark.parametrize("stored", [None, [], "plan", 5, {}])
 def test_refuses_what_is_no_plan(stored: Any) -> None:
     """Whatever the store gives back, the error is the same one."""
-    with pytest.raises(ProtocolError, match="must be of version 1"):
+    with pytest.raises(ProtocolError, match=f"must be of version {PLAN_VERSION}"):
         ReplayPlan.from_dict(stored)
 
 

@@ -9,15 +9,26 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from airflow_provider_kafka_spark.core.errors import ProtocolError
 from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
-from airflow_provider_kafka_spark.core.plan import ReplayPlan, Target
+from airflow_provider_kafka_spark.core.parameters import AT_LEAST_ONCE, EXACTLY_ONCE
+from airflow_provider_kafka_spark.core.plan import PLAN_VERSION, ReplayPlan, Target
 from airflow_provider_kafka_spark.core.protocol import Transform
 from airflow_provider_kafka_spark.state.request_store import RequestStore
-from airflow_provider_kafka_spark.state.run_state import RunState, RunStateStore, StreamRunStore, remember_success
+from airflow_provider_kafka_spark.state.run_state import (
+    RunState,
+    RunStateStore,
+    StreamRunStore,
+    TryNumbers,
+    remember_success,
+)
 from tests.airflow_fakes import TaskInstance, TaskStateStore, Try, task_context
+from tests.dataclass_values import values_of
 
+STREAM_ID = "0123456789abcdef"
 TRANSFORM = Transform(topic="copy")
 RESULT = {
     "version": 1,
@@ -55,19 +66,21 @@ def load(store: TaskStateStore, **context: Any) -> tuple[RunStateStore, RunState
     return opened, opened.load()
 
 
-def submitted(store: TaskStateStore, plan: ReplayPlan = PLAN, now_ms: int = 1_000, **context: Any) -> RunState:
+def submitted(
+    store: TaskStateStore, plan: ReplayPlan = PLAN, now_ms: int = 1_000, delivery: str = EXACTLY_ONCE, **context: Any
+) -> RunState:
     """One try that came as far as the submission."""
     opened, state = load(store, **context)
     state, plan = opened.for_plan(state, plan, TRANSFORM)
-    opened.submitting(state, plan, now_ms)
-    return state
+    return opened.submitting(state, plan, now_ms, delivery)
 
 
 def finished(store: TaskStateStore, result: dict[str, Any] = RESULT, **context: Any) -> RunState:
     """One try that delivered all; the store then gives back what JSON makes of it."""
     opened, state = load(store, **context)
     state, plan = opened.for_plan(state, PLAN, TRANSFORM)
-    opened.finished(opened.submitting(state, plan, 1_000), result)
+    state = opened.submitting(state, plan, 1_000, EXACTLY_ONCE)
+    state = opened.finished(state, {**result, "run_id": state.run_id})
     store.values = json.loads(json.dumps(store.values))
     return state
 
@@ -108,11 +121,111 @@ def test_a_second_submission_keeps_where_the_first_began() -> None:
     assert (state.target_ends, state.submitted_at_ms) == ({"copy": {0: 5}}, 1_000)
 
 
+@pytest.mark.parametrize(("now_ms", "number"), [(9_000, 9_000), (1_000, 1_001), (5, 1_001)])
+def test_the_number_of_a_submission_is_the_clock_and_only_grows(now_ms: int, number: int) -> None:
+    """A clock that goes back, or two submissions in one ms, still give the later driver the higher number."""
+    store = TaskStateStore()
+    first = submitted(store, now_ms=1_000)
+
+    second = submitted(store, now_ms=now_ms)
+
+    assert (first.submission, second.submission, load(store)[1].submission) == (1_000, number, number)
+
+
+def test_numbers_grow_over_a_success_and_over_a_change_of_what_is_copied() -> None:
+    """A new run id does not begin to count again: drivers of the earlier run are at the same brokers."""
+    store = TaskStateStore()
+    finished(store)
+    succeed(store)
+    after_success = submitted(store, now_ms=5)
+    after_change = submitted(store, replace(PLAN, source_cluster_id="B"), now_ms=5)
+
+    assert (after_success.submission, after_change.submission) == (1_001, 1_002)
+
+
+def test_progress_does_not_count_after_a_try_that_wrote_at_least_once() -> None:
+    """Such a try commits none, so it counts again only when a later submission has committed its own."""
+    store = TaskStateStore()
+
+    exact = submitted(store, now_ms=1_000)
+    plain = submitted(store, now_ms=2_000, delivery=AT_LEAST_ONCE)
+    again = submitted(store, now_ms=3_000)
+
+    assert [state.untrusted_until for state in (exact, plain, again)] == [0, 2_000, 2_000]
+
+
+def test_progress_does_not_count_if_the_report_did_not_prove_the_delivery() -> None:
+    """The retry looks at the target itself, also if the brokers could not be told so."""
+    store = TaskStateStore()
+    opened, state = load(store)
+    opened.distrusted(opened.submitting(state, PLAN, 7_000, EXACTLY_ONCE))
+
+    _, retry = load(store)
+
+    assert (retry.untrusted_until, retry.plan, retry.result) == (7_000, PLAN, None)
+
+
+@pytest.mark.parametrize(
+    ("ti", "adopts"),
+    [
+        pytest.param(Try(), False, id="first-try"),
+        pytest.param(Try(try_number=2), True, id="retry"),
+        pytest.param(Try(try_number=3, max_tries=6), True, id="clear"),
+        pytest.param(TaskInstance(), False, id="number-unknown"),
+    ],
+)
+def test_a_later_try_without_state_takes_the_run_of_the_mark(ti: TaskInstance, adopts: bool) -> None:
+    """The store was lost: an earlier try may have delivered records under a run id that only the brokers know."""
+    _, state = load(TaskStateStore(), ti=ti)
+
+    assert (state.adopts_run, state.has_submitted) == (adopts, adopts)
+
+
+def test_a_run_that_is_adopted_does_not_say_where_the_target_began() -> None:
+    """It began before the first submission, which is not known; a retry still adopts the run of the mark."""
+    store = TaskStateStore()
+    submitted(store, ti=Try(try_number=2))
+
+    _, retry = load(store, ti=Try(try_number=3))
+
+    assert (retry.adopts_run, retry.target_ends, retry.target_ids, retry.plan) == (True, None, {}, PLAN)
+
+
+def test_an_adopted_run_has_its_id_when_it_is_finished() -> None:
+    """That of the report: a clear then finds the records that were delivered under it."""
+    store = TaskStateStore()
+    opened, state = load(store, ti=Try(try_number=2))
+    opened.finished(opened.submitting(state, PLAN, 1_000, EXACTLY_ONCE), {**RESULT, "run_id": "of the mark"})
+
+    _, cleared = load(store, clear_number=1, ti=Try(try_number=3))
+
+    assert (cleared.run_id, cleared.adopts_run, cleared.has_submitted) == ("of the mark", False, True)
+
+
+@given(
+    values_of(
+        RunState,
+        # A result is packed, and decides together with the tries what is loaded; other tests have that.
+        result=st.none(),
+        succeeded=st.just(False),
+        application_id=st.text(),
+        try_numbers=st.just(TryNumbers(clear_number=0, max_tries=3, try_number=1)),
+    )
+)
+def test_a_state_is_loaded_as_it_was_stored(state: RunState) -> None:
+    """Whatever is in it."""
+    store = TaskStateStore()
+    opened = RunStateStore(task_context(store, ti=Try()), "task")
+    opened.started(state, str(state.application_id))
+
+    assert opened.load() == state
+
+
 def test_a_retry_knows_the_application_of_the_try_before() -> None:
     """A try whose worker died leaves its application's id, so that the next one can wait for its end."""
     store = TaskStateStore()
     opened, state = load(store)
-    opened.started(opened.submitting(state, PLAN, 1_000), "application_1_0001")
+    opened.started(opened.submitting(state, PLAN, 1_000, EXACTLY_ONCE), "application_1_0001")
 
     _, retry = load(store)
 
@@ -160,7 +273,7 @@ def test_a_retry_after_the_end_has_the_result() -> None:
 
     _, retry = load(store, ti=Try(try_number=2))
 
-    assert (retry.run_id, retry.result) == (first.run_id, RESULT)
+    assert (retry.run_id, retry.result) == (first.run_id, first.result)
 
 
 @pytest.mark.parametrize(
@@ -207,11 +320,11 @@ def test_a_result_of_many_ranges_stays_below_where_airflow_warns(ranges: int) ->
     """64 KiB by default; the plan is not kept with it."""
     store = TaskStateStore()
     result = {**RESULT, "ranges": [RESULT["ranges"][0]] * ranges}  # type: ignore[index]
-    finished(store, result, ti=Try())
+    first = finished(store, result, ti=Try())
 
     _, retry = load(store, ti=Try(try_number=2))
 
-    assert retry.result == result
+    assert retry.result == first.result
     assert all(len(json.dumps(value)) < 65_535 for value in store.values.values())
 
 
@@ -236,7 +349,7 @@ def test_deliveries_of_another_origin_stand_for_nothing(
     store = TaskStateStore()
     opened, state = load(store)
     state, _ = opened.for_plan(state, PLAN, TRANSFORM)
-    opened.started(opened.submitting(state, PLAN, 1_000), "application_1_0001")
+    opened.started(opened.submitting(state, PLAN, 1_000, EXACTLY_ONCE), "application_1_0001")
 
     opened, loaded = load(store, clear_number=clear_number)
     fresh, warned = opened.for_plan(loaded, plan, transform)
@@ -249,7 +362,7 @@ def test_deliveries_of_another_origin_stand_for_nothing(
     assert fresh.run_id in warning
     assert warned.digest == plan.digest
 
-    opened.submitting(fresh, warned, 2_000)
+    opened.submitting(fresh, warned, 2_000, EXACTLY_ONCE)
     opened, retry = load(store, clear_number=clear_number)
     assert opened.for_plan(retry, warned, transform)[0] == retry
     assert (retry.run_id, retry.plan, retry.submitted_at_ms) == (fresh.run_id, warned, 2_000)
@@ -304,7 +417,7 @@ def test_operators_that_one_task_calls_share_nothing() -> None:
     context = task_context(TaskStateStore(), ti=Try())
     stores = [RunStateStore(context, task_id) for task_id in ("task", "first", "second")]
     RequestStore(context, "first").save(REQUESTED)
-    stores[1].submitting(stores[1].load(), PLAN, 1_000)
+    stores[1].submitting(stores[1].load(), PLAN, 1_000, EXACTLY_ONCE)
 
     assert [store.load().has_submitted for store in stores] == [False, True, False]
     assert [resumed(context, task_id) for task_id in ("task", "first", "second")] == [{}, REQUESTED, {}]
@@ -342,6 +455,62 @@ def test_what_is_stored_is_plain_json() -> None:
     assert (retry.plan, retry.target_ends) == (PLAN, {"copy": {0: 5}})
 
 
+def stream(store: TaskStateStore, **context: Any) -> StreamRunStore:
+    """Start one try of a stream."""
+    return StreamRunStore(task_context(store, **context), "task")
+
+
+def test_submissions_of_a_stream_have_growing_numbers() -> None:
+    """As those of a copy; each try says up to which of the earlier ones committed progress does not count."""
+    store = TaskStateStore()
+
+    tries = [
+        stream(store).submitting(PLAN, STREAM_ID, now_ms, delivery)
+        for now_ms, delivery in [(1_000, EXACTLY_ONCE), (1_000, AT_LEAST_ONCE), (9_000, EXACTLY_ONCE)]
+    ]
+
+    assert tries == [(1_000, 0), (1_001, 0), (9_000, 1_001)]
+
+
+def test_progress_of_a_stream_does_not_count_if_its_report_did_not_prove_the_delivery() -> None:
+    """The next try looks at the target itself."""
+    store = TaskStateStore()
+    first = stream(store)
+    first.submitting(PLAN, STREAM_ID, 1_000, EXACTLY_ONCE)
+    first.distrusted()
+
+    assert stream(store).submitting(PLAN, STREAM_ID, 2_000, EXACTLY_ONCE) == (2_000, 1_000)
+
+
+def test_a_stream_is_finished_from_where_its_first_try_began() -> None:
+    """Later tries do not read those batches again; another stream, or a success, begins anew."""
+    store = TaskStateStore()
+    stream(store).submitting(PLAN, STREAM_ID, 1_000, EXACTLY_ONCE)
+    later = plan_of("orders:0:4:10", target_end=8)
+    retry = stream(store)
+    retry.submitting(later, STREAM_ID, 2_000, EXACTLY_ONCE)
+
+    assert retry.finished_before(STREAM_ID, later.ranges) == OffsetRanges.parse(["orders:0:0:4"])
+    assert retry.written_before(STREAM_ID, later.target_ends) == [
+        {"topic": "copy", "partition": 0, "from_offset": 5, "until_offset": 8}
+    ]
+    assert retry.finished_before("f" * 16, later.ranges) == OffsetRanges()
+    retry.finished(RESULT)
+    succeed(store)
+    assert stream(store).finished_before(STREAM_ID, later.ranges) == OffsetRanges()
+
+
+def test_a_retry_of_a_stream_that_delivered_all_has_the_result() -> None:
+    """And a clear has not: it reads what has arrived since."""
+    store = TaskStateStore()
+    first = stream(store, ti=Try())
+    first.submitting(PLAN, STREAM_ID, 1_000, EXACTLY_ONCE)
+    first.finished(RESULT)
+
+    assert stream(store, ti=Try(try_number=2)).result == RESULT
+    assert stream(store, ti=Try(try_number=2), clear_number=1).result is None
+
+
 @pytest.mark.parametrize(
     ("key", "load_it"),
     [
@@ -353,7 +522,7 @@ def test_what_is_stored_is_plain_json() -> None:
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        pytest.param({"version": 2}, "must be of version 1; got 2", id="version"),
+        pytest.param({"version": 1}, "must be of version 2; got 1", id="version"),
         pytest.param({"try_numbers": [0, 0, 1]}, ".try_numbers must be an object; got list", id="list"),
         pytest.param({"colour": 1}, "unknown keys ['colour']", id="unknown-key"),
     ],
@@ -364,7 +533,7 @@ def test_a_state_of_another_version_is_an_error(key: str, load_it: Any, change: 
     context = task_context(store, ti=Try())
     submitted(store, ti=Try())
     RequestStore(context, "task").save(REQUESTED)
-    StreamRunStore(context, "task").submitting("0123456789abcdef", PLAN.ranges, PLAN.target_ends)
+    StreamRunStore(context, "task").submitting(PLAN, STREAM_ID, 1_000, EXACTLY_ONCE)
     store.values[key].update(change)
 
     with pytest.raises(ProtocolError) as raised:
@@ -379,9 +548,11 @@ def test_a_plan_of_another_version_is_no_obstacle_to_a_clear() -> None:
     """A retry needs the plan, and its error says to clear the task; the clear keeps what is known of deliveries."""
     store = TaskStateStore()
     first = submitted(store)
-    store.values["kafka_spark_run"]["plan"]["version"] = 2
+    store.values["kafka_spark_run"]["plan"]["version"] = PLAN_VERSION - 1
 
-    with pytest.raises(ProtocolError, match=r"A stored plan must be of version 1; got 2. Clear the task"):
+    with pytest.raises(
+        ProtocolError, match=rf"must be of version {PLAN_VERSION}; got {PLAN_VERSION - 1}\. Clear the task"
+    ):
         load(store)
     _, cleared = load(store, clear_number=1)
 

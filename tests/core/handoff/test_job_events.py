@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from airflow_provider_kafka_spark.core.handoff.job_events import (
     JobEvent,
@@ -15,13 +14,9 @@ from airflow_provider_kafka_spark.core.handoff.job_events import (
     is_web_address,
     take_event,
 )
+from tests.dataclass_values import values_of
 
-_COUNTS = st.integers(0, 2**63 - 1)
-_EVENTS = st.builds(JobStarted, st.text(), st.none() | st.text()) | st.builds(
-    JobProgress, _COUNTS, _COUNTS, st.floats(0, 1e9)
-)
-
-
+_EVENTS = values_of(JobStarted) | values_of(JobProgress)
 _TOKEN = "0123456789abcdef"
 
 

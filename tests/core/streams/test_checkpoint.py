@@ -26,6 +26,7 @@ from airflow_provider_kafka_spark.core.streams.checkpoint import (
     commit_text,
     parse_initial,
 )
+from tests.dataclass_values import values_of
 
 _BINDING = Binding("A", '[["orders"], null, null]', "B", "copy")
 _MANIFEST = StreamManifest(_BINDING, "0123456789abcdef", {TopicPartition("orders", 0): 5}, {"orders": "id-1"})
@@ -39,32 +40,13 @@ def _offsets(**ends: int) -> Offsets:
     return {TopicPartition(name[:-1], int(name[-1])): end for name, end in ends.items()}
 
 
-_TOPICS = st.text("abcXYZ019._-", min_size=1, max_size=20).filter(lambda name: name not in (".", ".."))
-_ANY_OFFSETS = st.dictionaries(
-    st.builds(TopicPartition, _TOPICS, st.integers(0, 2**31 - 1)), st.integers(0, 2**63 - 1), max_size=6
-)
-_WORDS = st.text(max_size=20)
-_BINDINGS = st.builds(
-    Binding, _WORDS, _WORDS, _WORDS, _WORDS | st.none(), _WORDS | st.none(), _WORDS | st.none(), _WORDS, st.booleans()
-)
-_RECORDS = st.builds(
-    StreamManifest,
-    _BINDINGS,
-    st.from_regex(r"[0-9a-f]{16}", fullmatch=True),
-    _ANY_OFFSETS,
-    st.dictionaries(_TOPICS, _WORDS, max_size=3),
-    _WORDS | st.none(),
-    _WORDS | st.none(),
-)
-
-
-@given(_ANY_OFFSETS)
+@given(st.dictionaries(values_of(TopicPartition), values_of(int), max_size=6))
 def test_offsets_read_back(offsets: Offsets) -> None:
     """Spark's form of offsets, through JSON, loses nothing."""
     assert parse_initial(f"v1\n{json.dumps(by_topic(offsets))}", "sources/0/0") == offsets
 
 
-@given(_RECORDS)
+@given(values_of(StreamManifest))
 def test_a_record_reads_back(manifest: StreamManifest) -> None:
     """What is written beside a checkpoint is what the next run sees."""
     assert StreamManifest.from_json(manifest.to_json(), "stream.json") == manifest

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_provider_kafka_spark.core.codec import decode_text, encode
+from airflow_provider_kafka_spark.core.errors import ProtocolError
+from airflow_provider_kafka_spark.core.handoff.writer_messages import (
+    Slot,
+    TargetSpan,
+    TaskFailure,
+    TaskReport,
+    WriterSettings,
+    piece_text,
+)
+from airflow_provider_kafka_spark.core.offset_range import OffsetRange
+from airflow_provider_kafka_spark.core.pieces import Piece, PlannedPart
+from tests.dataclass_values import values_of
+
+_VERSION = 1
+_PIECE = Piece(
+    "orders-id-0-5-40",
+    (OffsetRange("orders", 0, 5, 20), OffsetRange("orders", 0, 30, 40)),
+    (PlannedPart(5, 20, 0), PlannedPart(30, 35, 1), PlannedPart(36, 40, 2)),
+)
+
+
+@given(values_of(WriterSettings))
+def test_settings_read_back(settings: WriterSettings) -> None:
+    """A Spark task gets every setting that the driver gave."""
+    assert decode_text(WriterSettings, settings.to_json(), version=_VERSION) == settings
+
+
+@given(values_of(TaskReport))
+def test_a_report_of_a_task_reads_back(report: TaskReport) -> None:
+    """The driver gets every count of a Spark task."""
+    assert TaskReport.from_json(json.dumps(encode(report, _VERSION))) == report
+
+
+@given(values_of(TaskFailure))
+def test_a_failure_of_a_task_reads_back(failure: TaskFailure) -> None:
+    """The driver gets all that a Spark task says of its failure."""
+    assert TaskFailure.from_json(json.dumps(encode(failure, _VERSION))) == failure
+
+
+def test_a_report_as_a_task_writes_it() -> None:
+    """The text is that of ``TaskReport.java``."""
+    text = (
+        '{"version":1,"piece":"a","ranges":[[0,3,2,1,0]],'
+        '"targets":[{"topic":"copy","partition":0,"first":5,"last":6}],"targets_unknown":false,"resumed_at":null}'
+    )
+
+    assert TaskReport.from_json(text) == TaskReport(
+        "a", ((0, 3, 2, 1, 0),), (TargetSpan("copy", 0, 5, 6),), targets_unknown=False, resumed_at=None
+    )
+
+
+@pytest.mark.parametrize("kind", [TaskReport, TaskFailure])
+@pytest.mark.parametrize("text", ["", "{}", '{"version": 2}', '{"version": 1, "more": 1}'])
+def test_what_another_version_wrote_is_refused(kind: type[TaskReport | TaskFailure], text: str) -> None:
+    """A report with a count that is not known could prove a delivery that did not happen."""
+    with pytest.raises(ProtocolError, match="of a Spark task must"):
+        kind.from_json(text)
+
+
+@given(values_of(WriterSettings, producer=st.just({"sasl.jaas.config": "hunter2"})))
+def test_settings_show_no_secret(settings: WriterSettings) -> None:
+    """What the producer logs in with is in no log or traceback."""
+    assert "hunter2" not in repr(settings)
+
+
+def test_a_piece_says_what_is_copied_and_where_its_progress_is() -> None:
+    """The ranges with their index in the plan, and the end of what is read, which is beyond a gap."""
+    slot = Slot("group", "copy", 3)
+
+    assert json.loads(piece_text(_PIECE, slot)) == {
+        "version": 1,
+        "name": "orders-id-0-5-40",
+        "topic": "orders",
+        "partition": 0,
+        "ranges": [[5, 20, 0], [30, 35, 1], [36, 40, 2]],
+        "until": 40,
+        "slot": {"group": "group", "topic": "copy", "partition": 3},
+    }
+    assert json.loads(piece_text(_PIECE, None))["slot"] is None
