@@ -62,8 +62,8 @@ check: $(READY) ## Lint, format, types, layer rules: what CI runs before the tes
 	@sh .ci/check_java
 	@sh .ci/check_words $(PACKAGE) dags tests benchmarks docs README.md CHANGELOG.md CONTRIBUTING.md
 
-faults: setup ## Kill and suspend processes at random moments, 170 times (long; FAULT_ROUNDS=10 FAULT_SEED=7)
-	@FAULT_ROUNDS=$${FAULT_ROUNDS:-10} $(BIN)/python -m pytest --numprocesses=$(PROCESSES) --dist=load tests/faults -m fault
+faults: setup ## Draw 300 copies and faults, kill and suspend processes at random moments (long; FAULT_ROUNDS=30 FAULT_SEED=7)
+	@FAULT_ROUNDS=$${FAULT_ROUNDS:-300} $(BIN)/python -m pytest --numprocesses=$(PROCESSES) --dist=load tests/faults -m fault
 
 format: $(READY) ## Format the code and fix what the linter can
 	@$(BIN)/ruff check --fix --quiet . || true

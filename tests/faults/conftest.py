@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 
 import pytest
 
 from airflow_provider_kafka_spark.core.protocol import JobRequest
+from tests.faults.cases import Fault
 from tests.faults.drivers import Driver, Start
 
-_LOST, _DOUBLED, _HEALED_BY = "lost", "doubled", "healed by"
+_COLUMNS = ("fault", "times", "failed", "lost", "doubled", "reported", "healed by", "kinds", "layouts", "masters")
+_FAULTS = [fault.value for fault in Fault]
+
+#: What one draw has told.
+Draw = dict[str, str]
 
 
 @pytest.fixture
@@ -19,8 +25,8 @@ def start(tmp_path: Path) -> Iterator[Start]:
     """Start an attempt of a request."""
     drivers: list[Driver] = []
 
-    def started(request: JobRequest, *, executors: bool = False) -> Driver:
-        drivers.append(Driver(request, tmp_path / f"try-{len(drivers)}", executors))
+    def started(request: JobRequest, master: str) -> Driver:
+        drivers.append(Driver(request, tmp_path / f"try-{len(drivers)}", master))
         return drivers[-1].start()
 
     yield started
@@ -30,21 +36,33 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Print it as Markdown, after a run in its long form."""
-    times, lost, doubled = Counter[str](), Counter[str](), Counter[str]()
-    healed_by: dict[str, set[str]] = defaultdict(set)
-    for report in terminalreporter.getreports("passed") + terminalreporter.getreports("failed"):
-        properties = dict(report.user_properties)
-        if report.when != "call" or _HEALED_BY not in properties:
-            continue
-        fault = report.location[2].partition("[")[0].removeprefix("test_").replace("_", " ")
-        times[fault] += 1
-        lost[fault] += int(str(properties[_LOST]))
-        doubled[fault] += int(str(properties[_DOUBLED]))
-        healed_by[fault].add(str(properties[_HEALED_BY]))
-    if times.total() <= len(times):
+    draws = []
+    for outcome in ("passed", "failed"):
+        for report in terminalreporter.getreports(outcome):
+            told = {name: str(value) for name, value in report.user_properties}
+            if report.when == "call" and "fault" in told:
+                draws.append({**told, "failed": str(int(outcome == "failed"))})
+    if len(draws) <= len(_FAULTS):
         return
-    terminalreporter.write_sep("=", f"{times.total()} faults")
-    terminalreporter.write_line("| fault | times | lost | doubled | healed by |\n| --- | --- | --- | --- | --- |")
-    for fault in times:
-        healers = ", ".join(sorted(healed_by[fault]))
-        terminalreporter.write_line(f"| {fault} | {times[fault]} | {lost[fault]} | {doubled[fault]} | {healers} |")
+    terminalreporter.write_sep("=", f"{len(draws)} faults")
+    for row in (_COLUMNS, ["---"] * len(_COLUMNS), *_rows(draws)):
+        terminalreporter.write_line(f"| {' | '.join(row)} |")
+
+
+def _rows(draws: Sequence[Draw]) -> Iterator[Sequence[str]]:
+    ordered = sorted(draws, key=lambda draw: _FAULTS.index(draw["fault"]))
+    for fault, group in groupby(ordered, key=lambda draw: draw["fault"]):
+        of_fault = list(group)
+        sums = [_sum(of_fault, name) for name in ("failed", "lost", "doubled", "reported")]
+        values = [_values(of_fault, name) for name in ("healed by", "kind", "layout", "master")]
+        yield [fault, str(len(of_fault)), *sums, *values]
+
+
+def _sum(draws: Sequence[Draw], name: str) -> str:
+    return str(sum(int(draw.get(name, 0)) for draw in draws))
+
+
+def _values(draws: Sequence[Draw], name: str) -> str:
+    """Each value and how often it occurred."""
+    counts = Counter(draw[name] for draw in draws if name in draw)
+    return ", ".join(f"{value} ({count})" for value, count in sorted(counts.items()))

@@ -15,40 +15,16 @@ from pathlib import Path
 import psutil
 
 from airflow_provider_kafka_spark.core.handoff.report_mac import verified
-from airflow_provider_kafka_spark.core.handoff.tuning import sink_defaults, source_defaults
-from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
-from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest, Transform
-from airflow_provider_kafka_spark.core.spans import plan_spans
+from airflow_provider_kafka_spark.core.parameters import AT_LEAST_ONCE
+from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest
 from airflow_provider_kafka_spark.testing.broker_client import BrokerClient
+from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from airflow_provider_kafka_spark.toolchain.jars import resolve
 from airflow_provider_kafka_spark.toolchain.spark_home import CONNECTOR_EXCLUDES, find_spark_home
 from tests.child_processes import children_with
 
 SECONDS = 240.0
-#: The broker hands out little at a time, so that a copy lasts for seconds on any machine.
-SLOW = {"kafka.fetch.min.bytes": "1000000", "kafka.fetch.max.wait.ms": "60", "kafka.max.partition.fetch.bytes": "1"}
-_LOCAL, _EXECUTORS = "local[2]", "local-cluster[2,1,1024]"
-_EXECUTOR_CLASS = "CoarseGrainedExecutorBackend"
-
-
-def request_for(broker: BrokerClient, ranges: list[str], target: str, **changes: object) -> JobRequest:
-    """A request of a slow copy."""
-    parsed = OffsetRanges.parse(ranges)
-    spans = plan_spans(parsed)
-    login = {"kafka.bootstrap.servers": broker.bootstrap_servers}
-    request = JobRequest(
-        run_id=os.urandom(8).hex(),
-        instance=os.urandom(8).hex(),
-        submission=int(time.time() * 1000),
-        plan_digest="plan",
-        ranges=tuple(parsed.format()),
-        spans=spans,
-        transform=Transform(topic=target),
-        source_options={**source_defaults(spans, read_committed=True), **SLOW, **login},
-        sink_options={**sink_defaults(), **login},
-        report_uri="",
-    )
-    return replace(request, **changes)  # type: ignore[arg-type]
+_EXECUTOR_CLASS, _DRIVER_CLASS = "CoarseGrainedExecutorBackend", "org.apache.spark.deploy.SparkSubmit"
 
 
 @dataclass
@@ -56,12 +32,12 @@ class Driver:
     """One ``spark-submit`` with one attempt of a request.
 
     :param folder: for its files.
-    :param executors: whether executors are processes of their own.
+    :param master: of Spark; with ``local-cluster`` executors are processes of their own.
     """
 
     request: JobRequest
     folder: Path
-    executors: bool = False
+    master: str
     _process: subprocess.Popen[bytes] | None = field(default=None, init=False)
 
     def start(self) -> Driver:
@@ -80,9 +56,12 @@ class Driver:
             "spark.speculation": "false",
             "spark.executor.heartbeatInterval": "1s",
         }
+        if self.request.delivery == AT_LEAST_ONCE:
+            # As the worker does.
+            conf["spark.task.maxFailures"] = "1"
         words = [word for name, value in conf.items() for word in ("--conf", f"{name}={value}")]
-        script = str(checkout / "airflow_provider_kafka_spark" / "jobs" / "batch.py")
-        master = _EXECUTORS if self.executors else _LOCAL
+        job = "batch.py" if self.request.stream is None else "available_now.py"
+        script = str(checkout / "airflow_provider_kafka_spark" / "jobs" / job)
         environment = {
             **os.environ,
             "PYTHONPATH": str(checkout),
@@ -93,7 +72,7 @@ class Driver:
         }
         with (self.folder / "log").open("wb") as log:
             self._process = subprocess.Popen(
-                [str(home.submit), "--master", master, *words, script, str(file)],
+                [str(home.submit), "--master", self.master, *words, script, str(file)],
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -107,27 +86,24 @@ class Driver:
         return (self.folder / "log").read_text(errors="replace")
 
     def processes(self, word: str = "") -> list[psutil.Process]:
-        """Those of this driver that are alive, with a word in their command."""
+        """Those of this driver that are alive, with a word in their command; also if their parent has ended."""
         assert self._process is not None
         found = []
-        with contextlib.suppress(psutil.NoSuchProcess):
-            root = psutil.Process(self._process.pid)
-            for process in [root, *root.children(recursive=True)]:
-                with contextlib.suppress(psutil.NoSuchProcess):
-                    if word in " ".join(process.cmdline()) and process.status() != psutil.STATUS_ZOMBIE:
-                        found.append(process)
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.NoSuchProcess, ProcessLookupError):
+                is_own = os.getsid(process.pid) == self._process.pid and process.status() != psutil.STATUS_ZOMBIE
+                if is_own and word in " ".join(process.cmdline()):
+                    found.append(process)
         return found
 
-    def kill_executor(self) -> bool:
-        """Kill one executor.
+    def kill_executor(self) -> None:
+        """Kill one executor."""
+        self.processes(_EXECUTOR_CLASS)[0].kill()
 
-        :return: whether there was one.
-        """
-        for process in self.processes(_EXECUTOR_CLASS):
-            with contextlib.suppress(psutil.NoSuchProcess):
-                process.kill()
-                return True
-        return False
+    def kill_jvm(self) -> None:
+        """Kill the driver's JVM alone; its Python lives on until it notices."""
+        (jvm,) = self.processes(_DRIVER_CLASS)
+        jvm.kill()
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to the driver and all that belongs to it."""
@@ -139,7 +115,7 @@ class Driver:
 
     def kill_python(self) -> None:
         """Kill the driver's Python alone; its JVM lives on until it notices."""
-        (python,) = (process for process in self.processes("batch.py") if "python" in Path(process.exe()).name)
+        (python,) = (process for process in self.processes("/jobs/") if "python" in Path(process.exe()).name)
         python.kill()
 
     def wait(self) -> JobReport | None:
@@ -148,6 +124,13 @@ class Driver:
         self._process.wait(SECONDS)
         report = self.folder / "report.json"
         return JobReport.from_json(verified(report.read_text(), self.request.report_key)) if report.exists() else None
+
+    def wait_until_gone(self) -> None:
+        """Return when no process of it is left."""
+        deadline = time.monotonic() + SECONDS
+        while self.processes():
+            assert time.monotonic() < deadline, "the driver did not end"
+            time.sleep(0.1)
 
     def exit_code(self) -> int:
         """That of ``spark-submit``, when it has ended."""
@@ -168,17 +151,20 @@ Start = Callable[..., Driver]
 
 
 @contextlib.contextmanager
-def suspended(word: str) -> Iterator[None]:
-    """The processes that this test session started with a word in their command stand still inside ``with``."""
-    found = children_with(word)
-    assert found
-    for process in found:
-        process.suspend()
+def suspended(broker: KafkaBroker) -> Iterator[None]:
+    """The broker stands still inside ``with``."""
+    port = int(broker.bootstrap_servers.rpartition(":")[2])
+    (process,) = (process for process in children_with("kafka.Kafka") if port in _ports(process))
+    process.suspend()
     try:
         yield
     finally:
-        for process in found:
-            process.resume()
+        process.resume()
+
+
+def _ports(process: psutil.Process) -> set[int]:
+    connections = process.net_connections("tcp")
+    return {connection.laddr.port for connection in connections if connection.status == psutil.CONN_LISTEN}
 
 
 def wait_for_copies(broker: BrokerClient, target: str, count: int) -> None:

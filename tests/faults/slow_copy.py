@@ -1,36 +1,37 @@
-"""A copy that lasts for seconds, and the moment in it at which something goes wrong: the seed decides."""
+"""A copy that lasts for seconds: its records, its requests for a first try and for retries."""
 
 from __future__ import annotations
 
+import json
 import os
-import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from uuid import uuid4
 
-import pytest
-
-from airflow_provider_kafka_spark.core.protocol import JobRequest
+from airflow_provider_kafka_spark.core.handoff.tuning import sink_defaults, source_defaults
+from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
+from airflow_provider_kafka_spark.core.protocol import JobRequest, StreamRequest, Transform
+from airflow_provider_kafka_spark.core.spans import plan_spans
+from airflow_provider_kafka_spark.core.streams.checkpoint import Binding, Checkpoint, StreamManifest
+from airflow_provider_kafka_spark.state.checkpoint import CheckpointFolder
 from airflow_provider_kafka_spark.testing.broker_client import BrokerClient, Record
-from tests.faults.drivers import request_for, wait_for_copies
+from tests.faults.cases import Brokers, Case, Fault, Kind, Layout
 from tests.faults.proof import Copy
 
 RECORDS, PARTITIONS = 4_000, 2
-#: How often each fault is tried; `make faults` tries more.
-ROUNDS = int(os.environ.get("FAULT_ROUNDS", "1"))
-SEED = int(os.environ.get("FAULT_SEED", "7"))
-
-each_round = pytest.mark.parametrize("number", range(ROUNDS))
+#: Of one partition.
+END = RECORDS // PARTITIONS
+_CUT_OFFSETS, _OFFSETS_PER_TRIGGER = 300, 1_000
 
 
-def new_copy(broker: BrokerClient, tell: Callable[[str, object], None], **topic: int) -> Copy:
-    """A copy that lasts for some seconds, and its records.
-
-    :param topic: further arguments of ``create_topic``.
-    """
-    names = (f"{name}-{uuid4().hex[:8]}" for name in ("source", "target"))
-    source, target = (broker.create_topic(name, PARTITIONS, **topic) for name in names)
+def new_copy(case: Case, broker: BrokerClient, tell: Callable[[str, object], None]) -> Copy:
+    """A copy of a case, and its records."""
+    names = [f"{name}-{uuid4().hex[:8]}" for name in ("source", "target")]
+    # A replica must have a broker to move to.
+    replicas = {"replication": 2} if case.fault is Fault.PARTITION_REASSIGNED else {}
+    source, target = (broker.create_topic(name, PARTITIONS, **replicas) for name in names)
     # Retention would delete what is old.
     now = int(time.time() * 1000) - RECORDS
     records = [
@@ -38,27 +39,108 @@ def new_copy(broker: BrokerClient, tell: Callable[[str, object], None], **topic:
         for i in range(RECORDS)
     ]
     broker.produce(source, records, {"batch.num.messages": 20})
-    ranges = [f"{source}:{p}:0:{RECORDS // PARTITIONS}" for p in range(PARTITIONS)]
-    audit = {target: {str(p): 0 for p in range(PARTITIONS)}}
-    return Copy(broker, request_for(broker, ranges, target, audit_from=audit), records, tell)
+    ranges = OffsetRanges(
+        OffsetRange(source, p, start, end) for p in range(PARTITIONS) for start, end in _offsets(case.kind, case.layout)
+    )
+    copied = [r for i, r in enumerate(records) if any(_holds(range_, i) for range_ in ranges)]
+    return Copy(broker, _request(case, broker, ranges, target), copied, tell, in_order=case.layout is not Layout.CUT)
 
 
-def wait_for_moment(copy: Copy, number: int) -> None:
-    """Return when as many records are there as the seed says."""
-    count = random.Random(SEED * 1000 + number).randrange(1, RECORDS // 2)
-    wait_for_copies(copy.broker, copy.target, count)
+def stream_of(request: JobRequest, folder: CheckpointFolder, source: str, lock: Path) -> JobRequest:
+    """The request of the next run of a stream, as the worker makes it from the checkpoint."""
+    checkpoint = folder.read()
+    manifest = None if checkpoint is None else checkpoint.manifest
+    if manifest is None:
+        binding = Binding("", source, "", request.transform.topic)
+        starting = {r.topic_partition: r.from_offset for r in request.offset_ranges}
+        manifest = StreamManifest(binding, request.run_id, starting)
+        checkpoint = Checkpoint(0, manifest)
+    assert checkpoint is not None
+    finished, uncommitted, committed = checkpoint.finished, checkpoint.uncommitted, checkpoint.committed
+    last = uncommitted or committed
+    unfinished = checkpoint.uncommitted_ranges
+    stream = StreamRequest(
+        stream_id=manifest.stream_id,
+        planned=tuple(OffsetRange(p.topic, p.partition, start, END).format() for p, start in finished.items()),
+        source={"subscribe": source},
+        starting_offsets=json.dumps({source: {str(p): 0 for p in range(PARTITIONS)}}),
+        checkpoint=folder.generation_uri(0),
+        record=manifest.to_json(),
+        last_batch=-1 if last is None else last.number,
+        lock=folder.lock_uri,
+        # Its owner is dead or suspended: the worker would watch it for half a minute.
+        stale_lock=lock.read_text() if lock.exists() else None,
+        owner="task",
+        unfinished_batch=None if uncommitted is None else uncommitted.number,
+        unfinished_checkpoint=None if uncommitted is None else folder.generation_uri(0),
+        max_offsets_per_trigger=_OFFSETS_PER_TRIGGER,
+    )
+    return replace(
+        request,
+        ranges=tuple(unfinished.format()),
+        spans=plan_spans(unfinished),
+        goes_on=True,
+        is_retry=uncommitted is not None,
+        audit_from={},
+        audit_since_ms=int(time.time() * 1000) if uncommitted is None else uncommitted.timestamp_ms,
+        stream=stream,
+    )
 
 
 def impatient(request: JobRequest) -> JobRequest:
     """Its clients give up soon."""
     soon = {"kafka.request.timeout.ms": "2000", "kafka.default.api.timeout.ms": "4000"}
     producer = {"kafka.delivery.timeout.ms": "4000", "kafka.max.block.ms": "4000", "kafka.request.timeout.ms": "2000"}
+    return with_options(request, soon, producer)
+
+
+def with_options(request: JobRequest, source: Mapping[str, str], sink: Mapping[str, str]) -> JobRequest:
     return replace(
         request,
-        source_options={**request.source_options, **soon},
-        sink_options={**request.sink_options, **producer},
+        source_options={**request.source_options, **source},
+        sink_options={**request.sink_options, **sink},
     )
 
 
-def retry(request: JobRequest) -> JobRequest:
-    return replace(request, is_retry=True)
+def _request(case: Case, broker: BrokerClient, ranges: OffsetRanges, target: str) -> JobRequest:
+    spans = plan_spans(ranges, _CUT_OFFSETS if case.layout is Layout.CUT else None)
+    login = {"kafka.bootstrap.servers": broker.bootstrap_servers}
+    run_id = os.urandom(8).hex()
+    # The broker hands out little at a time, so that a copy lasts for seconds on any machine, and for as long as three
+    # brokers need to restart.
+    wait_ms = 500 if case.fault is Fault.ROLLING_RESTART else 200 if case.brokers is Brokers.THREE else 60
+    slow = {
+        "kafka.fetch.min.bytes": "1000000",
+        "kafka.fetch.max.wait.ms": str(wait_ms),
+        "kafka.max.partition.fetch.bytes": "1",
+    }
+    return JobRequest(
+        run_id=run_id,
+        instance=run_id if case.kind is Kind.STREAM else os.urandom(8).hex(),
+        submission=int(time.time() * 1000),
+        plan_digest="plan",
+        ranges=tuple(ranges.format()),
+        spans=spans,
+        transform=Transform(topic=target),
+        source_options={**source_defaults(spans, read_committed=True), **slow, **login},
+        sink_options={**sink_defaults(), **login},
+        report_uri="",
+        preserve_order=case.layout is not Layout.CUT,
+        delivery=case.delivery.value,
+        audit_from={target: {str(p): 0 for p in range(PARTITIONS)}},
+    )
+
+
+def _offsets(kind: Kind, layout: Layout) -> list[tuple[int, int]]:
+    """What is copied of each partition."""
+    if layout is Layout.MANY_RANGES:
+        return [(start, start + (35 if kind is Kind.REPLAY else 50)) for start in range(0, END, 50)]
+    if kind is Kind.REPLAY:
+        return [(0, 400), (500, 900), (1000, 1400), (1500, END)]
+    return [(0, END)]
+
+
+def _holds(offset_range: OffsetRange, i: int) -> bool:
+    """Whether it holds record ``i``."""
+    offset, partition = divmod(i, PARTITIONS)
+    return offset_range.partition == partition and offset_range.from_offset <= offset < offset_range.until_offset

@@ -1,0 +1,87 @@
+"""One case: its copy, its tries, and the moment at which the fault happens."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest
+from airflow_provider_kafka_spark.state.checkpoint import CheckpointFolder
+from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
+from airflow_provider_kafka_spark.testing.kafka_cluster import KafkaCluster
+from tests.faults.cases import Case, Delivery, Fault, Kind
+from tests.faults.drivers import Driver, Start, wait_for_copies
+from tests.faults.proof import Copy
+from tests.faults.slow_copy import stream_of
+
+
+@dataclass
+class Scene:
+    """A case while it is played.
+
+    :param brokers: a broker that may be killed, or three.
+    :param chance: decides on moments and durations.
+    :param folder: for the checkpoint of a stream.
+    """
+
+    case: Case
+    brokers: KafkaBroker | KafkaCluster
+    copy: Copy
+    start_driver: Start
+    chance: random.Random
+    folder: Path
+    _tries: list[Driver] = field(default_factory=list)
+
+    def request(self) -> JobRequest:
+        """That of the next try."""
+        number = len(self._tries)
+        first = self.copy.request
+        request = replace(first, submission=first.submission + number, is_retry=number > 0)
+        if self.case.kind is not Kind.STREAM:
+            return request
+        lock = self.folder / "lock.json"
+        return stream_of(request, CheckpointFolder(str(self.folder)), self.copy.source, lock)
+
+    def start(self, request: JobRequest | None = None) -> Driver:
+        """Start the next try.
+
+        At least once it needs an earlier one that has ended, for which the worker waits.
+        """
+        if self.case.delivery is Delivery.AT_LEAST_ONCE:
+            for driver in self._tries:
+                driver.wait_until_gone()
+        driver = self.start_driver(request or self.request(), self.case.master.value)
+        self._tries.append(driver)
+        return driver
+
+    def wait_for_moment(self) -> None:
+        """Return when as many records are there as the seed says, at most half."""
+        wait_for_copies(self.copy.broker, self.copy.target, self.chance.randrange(1, len(self.copy.records) // 2))
+
+    def assert_unfinished(self) -> None:
+        """The fault came while records were still being written."""
+        ends = self.copy.broker.offsets(self.copy.target).values()
+        assert sum(end - start for start, end in ends) < len(self.copy.records), "the copy ended before the fault"
+
+    def check(self, driver: Driver, healed_by: str, report: JobReport | None = None) -> None:
+        """The last try has delivered everything.
+
+        :param healed_by: what the table says.
+        :param report: of the driver, if it has ended.
+        """
+        self.copy.tell("healed by", healed_by)
+        report = report or driver.wait()
+        assert report is not None, driver.log[-3000:]
+        assert report.failure is None, report.failure
+        self.copy.check(report, driver.request)
+        # Only an executor that is lost at least once makes Spark write records again.
+        if (self.case.fault, self.case.delivery) != (Fault.EXECUTOR_KILLED, Delivery.AT_LEAST_ONCE):
+            assert report.duplicates == 0
+
+
+def assert_failed(report: JobReport | None, error: str) -> None:
+    """The try left a report, which names its failure."""
+    assert report is not None
+    assert report.failure is not None
+    assert report.failure.error == error, report.failure
