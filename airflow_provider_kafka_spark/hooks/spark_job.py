@@ -112,7 +112,7 @@ class SparkJobHook(BaseHook):
         """
         request = replace(request, event_token=secrets.token_hex(16), report_key=secrets.token_hex(32))
         with temporary_folder() as folder:
-            proceed = None if self.cluster.is_cluster_mode else str(folder / PROCEED)
+            proceed = str(folder / PROCEED) if self.cluster.deployment.driver_on_worker else None
             request = replace(request, proceed_file=proceed)
             prepared = prepare_job(self.cluster, request, job, logins, folder)
             submission = self._new_submission(
@@ -158,7 +158,7 @@ class SparkJobHook(BaseHook):
         :raises EarlierJobUnknownError: if they do not answer, or the worker does not know their address.
         :raises JobKilledError: if :meth:`kill` is called meanwhile; the application is then killed.
         """
-        manager = self.cluster.manager
+        manager = self.cluster.deployment.manager
         if manager is None or is_on_yarn(application_id) != (manager == "YARN"):
             if is_on_yarn(application_id):
                 self.log.warning(
@@ -256,7 +256,7 @@ class SparkJobHook(BaseHook):
                 f"{submission.application_id or 'unknown'}, report {uri}). {_cause(submission, failure)}"
             ) from failure
         report = JobReport.from_json(verified(text, request.report_key))
-        if self.cluster.is_cluster_mode:
+        if not self.cluster.deployment.driver_on_worker:
             remove_shared_report(uri)
         if report.failure is not None:
             # The driver did so already, for the secrets that it had.

@@ -223,12 +223,13 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
 
     def _check_submission(self, spark: SparkJobHook, folder: CheckpointFolder) -> None:
         spark.check()
-        if spark.cluster.is_cluster_mode and folder.is_local and "file:" not in folder.location:
+        on_worker = spark.cluster.deployment.driver_on_worker
+        if not on_worker and folder.is_local and "file:" not in folder.location:
             raise CheckpointError(
                 "In cluster mode the driver runs on another machine, so checkpoint_location must be a URI that both "
                 f"sides reach, such as 's3a://bucket/checkpoints/orders'; got {folder.location!r}."
             )
-        if not spark.cluster.is_cluster_mode:
+        if on_worker:
             folder.check_writable()
         # An unreachable storage or a damaged file fails before any wait.
         folder.read()

@@ -96,9 +96,8 @@ class DelegationTokenPolicy:
         ) as tokens:
             self._made = tokens
             try:
-                yield JobCredentials(
-                    tokens.login(source.config), tokens.login(sink.config), by_name=not cluster.is_local
-                )
+                by_name = not cluster.deployment.executors_on_worker
+                yield JobCredentials(tokens.login(source.config), tokens.login(sink.config), by_name=by_name)
             except KafkaSparkError as error:
                 # The error after a token's end depends on what Spark did at that moment.
                 if not isinstance(error, JobKilledError):

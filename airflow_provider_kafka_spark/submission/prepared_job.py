@@ -102,7 +102,7 @@ def prepare_job(
 def _without_secrets(cluster: SparkCluster, request: JobRequest, folder: Path) -> tuple[JobRequest, Path | None]:
     """The request with references in place of secrets, and the file with the secrets, if there are any."""
     file = folder / LOGINS
-    path = str(file) if cluster.is_local else f"{_WORKING_FOLDER}/{file.name}"
+    path = str(file) if cluster.deployment.executors_on_worker else f"{_WORKING_FOLDER}/{file.name}"
     source, of_source = by_reference(request.source_options, path, "source")
     sink, of_sink = by_reference(request.sink_options, path, "sink")
     secrets = {**of_source, **of_sink}
@@ -121,38 +121,45 @@ def submit_options(
     cluster: SparkCluster, folder: Path, request_file: Path, logins: JobCredentials, logins_file: Path | None = None
 ) -> dict[str, Any]:
     """The submit options of one run: the author's, and those of this package."""
-    options = dict(cluster.submit_options)
-    if not cluster.is_local and not cluster.is_cluster_mode:
+    options, deployment = dict(cluster.submit_options), cluster.deployment
+    if deployment.driver_on_worker and not deployment.executors_on_worker:
         # spark-submit may run in the job's folder, so paths must be absolute.
         options = absolute_paths(options, Path.cwd())
-    options["conf"] = {
+    options["conf"] = _conf(cluster, options, folder, logins)
+    for name, value in cluster.connector_options.items():
+        options[name] = _joined(options.get(name), value, separator=":" if name == "driver_class_path" else ",")
+    options["py_files"] = _joined(options.get("py_files"), str(write_code(folder)))
+    travelling = list(logins.files)
+    if logins_file and not deployment.executors_on_worker:
+        travelling.append(str(logins_file))
+    if deployment.driver_on_worker:
+        options["application_args"] = [str(request_file)]
+    else:
+        travelling.append(str(request_file))
+        options["application_args"] = [request_file.name]
+    if travelling:
+        options["files"] = _joined(options.get("files"), *travelling)
+    if deployment.executors_on_worker:
+        inherited = {name: value for name, value in _LOCAL_ENVIRONMENT.items() if name not in os.environ}
+        options["env_vars"] = {**inherited, **(options.get("env_vars") or {})}
+    return options
+
+
+def _conf(cluster: SparkCluster, options: Mapping[str, Any], folder: Path, logins: JobCredentials) -> dict[str, Any]:
+    """Spark's properties: this package's, then the author's."""
+    is_local = cluster.deployment.executors_on_worker
+    conf = {
         **_DEFAULT_CONF,
         **spark_defaults(),
-        **(_local_defaults(cluster, options, folder) if cluster.is_local else {}),
+        **(_local_defaults(cluster, options, folder) if is_local else {}),
         **REDACTION,
         **cluster.required_conf,
-        **cluster.wait_conf,
+        **cluster.deployment.wait_conf(cluster.submit_options),
         **logins.spark_settings,
         **(options.get("conf") or {}),
     }
     defined = " ".join(java_option(f"-D{name}={value}") for name, value in logins.system_properties.items())
-    if not cluster.is_local:
-        options["conf"].update(_java_options(cluster, options, defined))
-    for name, value in cluster.connector_options.items():
-        options[name] = _joined(options.get(name), value, separator=":" if name == "driver_class_path" else ",")
-    options["py_files"] = _joined(options.get("py_files"), str(write_code(folder)))
-    travelling = [*logins.files, *([str(logins_file)] if logins_file and not cluster.is_local else [])]
-    if cluster.is_cluster_mode:
-        travelling.append(str(request_file))
-        options["application_args"] = [request_file.name]
-    else:
-        options["application_args"] = [str(request_file)]
-    if travelling:
-        options["files"] = _joined(options.get("files"), *travelling)
-    if cluster.is_local:
-        inherited = {name: value for name, value in _LOCAL_ENVIRONMENT.items() if name not in os.environ}
-        options["env_vars"] = {**inherited, **(options.get("env_vars") or {})}
-    return options
+    return conf if is_local else {**conf, **_java_options(cluster, conf, options.get("properties_file"), defined)}
 
 
 def _local_defaults(cluster: SparkCluster, options: Mapping[str, Any], folder: Path) -> dict[str, str]:
@@ -165,25 +172,27 @@ def _joined(*lists: str | None, separator: str = ",") -> str:
     return separator.join(filter(None, lists))
 
 
-def _java_options(cluster: SparkCluster, options: Mapping[str, Any], defined: str) -> dict[str, str]:
+def _java_options(
+    cluster: SparkCluster, conf: Mapping[str, Any], properties_file: str | None, defined: str
+) -> dict[str, str]:
     """Settings that pass ``defined`` to driver and executors on other machines, in addition to the options of ``conf``
     and Spark's properties file.
     """
-    conf, settings = options["conf"], {}
-    in_file = properties_of(options.get("properties_file"), cluster.spark_home, os.environ)
+    settings = {}
+    in_file = properties_of(properties_file, cluster.spark_home, os.environ)
     for role in ("driver", "executor"):
         # Spark puts the default ones before the extra ones; the extra ones of conf would replace those of the file.
         default, extra = f"spark.{role}.defaultJavaOptions", f"spark.{role}.extraJavaOptions"
         name, given = (extra, conf[extra]) if conf.get(extra) else (default, conf.get(default, in_file.get(default)))
         # Of two values of one property the later one counts, here the author's.
-        before = _EXECUTOR_TEMPORARY if role == "executor" and cluster.has_standalone_executors else ""
+        before = _EXECUTOR_TEMPORARY if role == "executor" and cluster.deployment.shares_executors else ""
         if before or defined:
             settings[name] = _joined(before, given, defined, separator=" ")
     return settings
 
 
 def _class_archive(cluster: SparkCluster, options: Mapping[str, Any]) -> ClassArchive | None:
-    if not cluster.is_local:
+    if not cluster.deployment.executors_on_worker:
         return None
     class_path = _joined(
         options.get("driver_class_path"), options["conf"].get("spark.driver.extraClassPath"), separator=":"
@@ -196,7 +205,8 @@ def _working_folder(
     cluster: SparkCluster, logins: JobCredentials, logins_file: Path | None, folder: Path
 ) -> str | None:
     """A driver on this machine finds the files of a login by their base name, as executors on other machines do."""
-    if cluster.is_local or cluster.is_cluster_mode or not (logins.files or logins_file):
+    deployment = cluster.deployment
+    if deployment.executors_on_worker or not deployment.driver_on_worker or not (logins.files or logins_file):
         return None
     for path in logins.files:
         copy_private(path, folder)
@@ -218,7 +228,7 @@ def _jvm_environment(
     # A JVM that crashes dumps its memory and its environment.
     java = find_java(cluster.spark_home.minimum_java)
     options += map(java_option, java.crash_options(str(folder / CRASH_REPORT)))
-    if not cluster.is_local:
+    if not cluster.deployment.executors_on_worker:
         return {"SPARK_SUBMIT_OPTS": " ".join(options)}
     options += [_FIRST_COMPILER] if is_small(request.planned_offsets) else []
     if archive is not None:

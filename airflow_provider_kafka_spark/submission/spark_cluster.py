@@ -21,6 +21,7 @@ from airflow_provider_kafka_spark.core.errors import ConnectionConfigError, Opti
 from airflow_provider_kafka_spark.core.handoff.job_events import is_web_address
 from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE
 from airflow_provider_kafka_spark.core.secrets import without_user
+from airflow_provider_kafka_spark.submission.deployment import LEAVE_EARLY, Deployment, deployment_of
 from airflow_provider_kafka_spark.submission.spark_properties import properties_of
 from airflow_provider_kafka_spark.toolchain.connector import PROVIDED, client_jars, connector_jars
 from airflow_provider_kafka_spark.toolchain.java import find_java
@@ -43,13 +44,6 @@ _OF_THE_CONNECTION = {
 _ONE_WRITER = {"spark.speculation": "false", "spark.yarn.maxAppAttempts": "1"}
 #: Without transactions, a repeated task writes its records again.
 _ONE_ATTEMPT = {"spark.task.maxFailures": "1"}
-#: Properties with which spark-submit exits before the job ends, and the submit options with which the Spark provider
-#: then polls for the end.
-_LEAVES_EARLY = {
-    "yarn": ("spark.yarn.submit.waitAppCompletion", "yarn_track_via_rm_api"),
-    "k8s": ("spark.kubernetes.submission.waitAppCompletion", "track_driver_via_k8s_api"),
-}
-
 #: Properties whose values become arguments of the driver's JVM.
 _DRIVER_JAVA_OPTIONS = ("spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions")
 _SECRET_JAVA_OPTION = re.compile(
@@ -96,7 +90,7 @@ class SparkCluster:
         :raises OptionError: if ``conf`` has settings that would write records twice, or ``[kafka_spark]`` wrong ones.
         """
         self._check_conf()
-        if self.master.startswith("spark://") and self.is_cluster_mode:
+        if not self.deployment.takes_python:
             raise OptionError(
                 "deploy_mode='cluster' is not for a standalone cluster: Spark takes no Python application there. The "
                 f"master of connection {self.spark_conn_id!r} is {self.master!r}; use 'client'."
@@ -113,7 +107,7 @@ class SparkCluster:
         self.connector_jars  # noqa: B018 - the jars are fetched here, before anything else happens
         self.report_folder  # noqa: B018
         self.history_server  # noqa: B018
-        if self.is_local:
+        if self.deployment.executors_on_worker:
             class_archive_enabled()
 
     @property
@@ -127,7 +121,7 @@ class SparkCluster:
         :raises OptionError: on a master other than YARN and Kubernetes, and for a proxy user: brokers issue tokens only
             to the requesting principal (KIP-48), so Spark refuses that on the cluster.
         """
-        if not self.master.startswith(("yarn", "k8s")):
+        if not self.deployment.obtains_tokens:
             raise OptionError(
                 "use_delegation_token='spark' needs YARN or Kubernetes, where Spark itself obtains tokens; the master "
                 f"of connection {self.spark_conn_id!r} is {self.master!r}. Use True: then the worker makes a token, "
@@ -142,14 +136,10 @@ class SparkCluster:
             )
 
     @property
-    def wait_conf(self) -> dict[str, str]:
-        """Settings for ``spark-submit`` to wait until the job has ended, whatever a properties file says; none if the
-        Spark provider polls for the end.
-        """
-        for kind, (key, follows) in _LEAVES_EARLY.items():
-            if self.is_cluster_mode and self.master.startswith(kind) and not self.submit_options.get(follows):
-                return {key: "true"}
-        return {}
+    def deployment(self) -> Deployment:
+        """Where driver and executors run, and what follows from that."""
+        mode = self.submit_options.get("deploy_mode") or self._extra.get("deploy-mode")
+        return deployment_of(self.master, is_cluster_mode=mode == "cluster")
 
     @cached_property
     def spark_home(self) -> SparkHome:
@@ -161,32 +151,10 @@ class SparkCluster:
             )
         return find_spark_home(binary)
 
-    @property
-    def is_local(self) -> bool:
-        return re.fullmatch(r"local(\[.*\])?", self.master) is not None
-
-    @property
-    def has_standalone_executors(self) -> bool:
-        """Whether executors share the machine with processes of other users, and not even a container is theirs."""
-        return self.master.startswith(("spark://", "local-cluster["))
-
-    @property
-    def is_cluster_mode(self) -> bool:
-        return (self.submit_options.get("deploy_mode") or self._extra.get("deploy-mode")) == "cluster"
-
-    @property
-    def manager(self) -> str | None:
-        """The manager that knows the application after the worker has died: ``"YARN"``, or ``"Kubernetes"`` in cluster
-        mode.
-        """
-        if self.master.startswith("yarn"):
-            return "YARN"
-        return "Kubernetes" if self.is_cluster_mode and self.master.startswith("k8s") else None
-
     @cached_property
     def report_folder(self) -> str | None:
         """The folder of the report in cluster mode; None if driver and worker share a disk."""
-        if not self.is_cluster_mode:
+        if self.deployment.driver_on_worker:
             return None
         location = self._report_location or self._extra.get(_REPORT_LOCATION_EXTRA)
         if not location:
@@ -255,7 +223,9 @@ class SparkCluster:
         if not paths:
             return {}
         # On one machine jars need not be sent, and --jars would copy each of them at every start.
-        return {"driver_class_path": ":".join(paths)} if self.is_local else {"jars": ",".join(paths)}
+        if self.deployment.executors_on_worker:
+            return {"driver_class_path": ":".join(paths)}
+        return {"jars": ",".join(paths)}
 
     @cached_property
     def _connection(self) -> Any:
@@ -310,12 +280,24 @@ class SparkCluster:
                     f"{instead}. Set it there."
                 )
         for key in _DRIVER_JAVA_OPTIONS:
-            if not self.is_cluster_mode and _SECRET_JAVA_OPTION.search(conf.get(key, "")):
+            if self.deployment.driver_on_worker and _SECRET_JAVA_OPTION.search(conf.get(key, "")):
                 raise OptionError(
                     f"conf must have no secret in {key}, since all users of the worker can read the arguments of the "
                     "driver's JVM; got an option with the name of a secret. Put the options into a file with mode "
                     f"0600, and set {key} to '@' and its path, such as '@/etc/spark/driver.options'."
                 )
+        self._check_one_writer(conf)
+        for kind in LEAVE_EARLY:
+            key, follows = str(kind.wait_property), str(kind.followed_by)
+            if conf.get(key, "").strip().lower() == "false" and not self.submit_options.get(follows):
+                raise OptionError(
+                    f"conf must not set {key}=false: spark-submit would leave before the job ends, and without its "
+                    f"report the task cannot be green. Leave it out, or pass {follows}=True, by which the job is "
+                    "followed without spark-submit."
+                )
+
+    def _check_one_writer(self, conf: Mapping[str, str]) -> None:
+        """Check that Spark starts no task a second time that would write its records again."""
         for key, needed in self.required_conf.items():
             if conf.get(key, needed).strip().lower() != needed:
                 without = "" if self._runs_again else ", since delivery='at_least_once' has no transactions"
@@ -323,13 +305,6 @@ class SparkCluster:
                     f"conf must not set {key}={conf[key]!r}: records would be written by two at once, or "
                     f"again{without}. Leave it out ({needed} is set), and let Airflow retry the task, which writes "
                     "only what is missing."
-                )
-        for key, follows in _LEAVES_EARLY.values():
-            if conf.get(key, "").strip().lower() == "false" and not self.submit_options.get(follows):
-                raise OptionError(
-                    f"conf must not set {key}=false: spark-submit would leave before the job ends, and without its "
-                    f"report the task cannot be green. Leave it out, or pass {follows}=True, by which the job is "
-                    "followed without spark-submit."
                 )
         attempts = re.fullmatch(r"local\[[^,\]]*,\s*(\d+)\s*\]", self.master)
         if attempts and int(attempts[1]) > 1 and not self._runs_again:

@@ -164,7 +164,7 @@ def test_spark_submit_stays_until_the_end(
 ) -> None:
     """Whatever a properties file says, unless the Spark provider follows the job."""
     connection("spark_default", conn_type="spark", host=master)
-    assert SparkJobHook(submit_options=options).cluster.wait_conf == wait_conf
+    assert SparkJobHook(submit_options=options).cluster.deployment.wait_conf(options) == wait_conf
 
 
 def test_cluster_mode_on_a_standalone_cluster(connection: Connection) -> None:
@@ -296,7 +296,7 @@ def test_the_master_is_the_one_that_the_provider_submits_to(
     """So a standalone master whose name begins with "local" gets its jars and files sent."""
     connection("spark_default", **connection_of)
     cluster = SparkJobHook().cluster
-    assert (cluster.master, cluster.is_local) == (master, is_local)
+    assert (cluster.master, cluster.deployment.executors_on_worker) == (master, is_local)
     if not master.startswith("k8s"):
         # On Kubernetes the provider wants a further package.
         assert SparkSubmitHook()._connection["master"] == master  # noqa: SLF001 - the provider's

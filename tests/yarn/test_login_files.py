@@ -72,9 +72,7 @@ def test_a_keytab_and_a_trust_store_reach_driver_and_executors(
             "executor_memory": "512m",
         },
     )
-    logins = JobCredentials(
-        KafkaHook("source").config, KafkaHook("kafka_default").config, by_name=not spark.cluster.is_local
-    )
+    logins = JobCredentials(KafkaHook("source").config, KafkaHook("kafka_default").config, by_name=True)
     assert sorted(map(os.path.basename, logins.files)) == ["only-here.keytab", "trust.jks"]
     assert str(secrets) not in str(logins.source_options())
 
