@@ -31,7 +31,7 @@ from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE
 from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest
 from airflow_provider_kafka_spark.core.secrets import redact
 from airflow_provider_kafka_spark.submission.job_files import write_private
-from airflow_provider_kafka_spark.submission.prepared_job import prepare_job
+from airflow_provider_kafka_spark.submission.prepared_job import PreparedJob, prepare_job
 from airflow_provider_kafka_spark.submission.remote_path import read_text, shared_path
 from airflow_provider_kafka_spark.submission.spark_cluster import SparkCluster
 from airflow_provider_kafka_spark.submission.spark_submission import OnEvent, SparkSubmission, is_on_yarn
@@ -122,30 +122,38 @@ class SparkJobHook(BaseHook):
                 environment=prepared.environment,
                 options=prepared.options,
             )
-            failure: Exception | None = None
-            if not self._killed:
-                try:
-                    submission.submit(
-                        prepared.script, start_new_session=True, cwd=prepared.working_folder, umask=strict_umask()
-                    )
-                except (AirflowException, RuntimeError) as error:
-                    failure = error
-                except StartNotRecordedError:
-                    # In cluster mode it would continue, and a retry would not know about it.
-                    submission.on_kill()
-                    raise
-                finally:
-                    submission.end()
-            if self._killed:
-                raise JobKilledError(
-                    "The task was killed, and its Spark job with it (application "
-                    f"{submission.application_id or 'not yet known'}). What it had written stays written; a retry "
-                    "writes only what is missing where provenance_headers=True."
-                )
-            report = self._report(request, prepared.report_uri, submission, failure)
+            failure = self._submit(submission, prepared)
+            report = self._collect(request, prepared.report_uri, submission, failure)
             if prepared.archive is not None and failure is None:
                 prepared.archive.keep(folder)
             return report
+
+    def _submit(self, submission: SparkSubmission, prepared: PreparedJob) -> Exception | None:
+        """Run ``spark-submit`` to its end, which is that of the job.
+
+        :return: its failure; the report says more about it.
+        """
+        failure: Exception | None = None
+        if not self._killed:
+            try:
+                submission.submit(
+                    prepared.script, start_new_session=True, cwd=prepared.working_folder, umask=strict_umask()
+                )
+            except (AirflowException, RuntimeError) as error:
+                failure = error
+            except StartNotRecordedError:
+                # In cluster mode it would continue, and a retry would not know about it.
+                submission.on_kill()
+                raise
+            finally:
+                submission.end()
+        if self._killed:
+            raise JobKilledError(
+                "The task was killed, and its Spark job with it (application "
+                f"{submission.application_id or 'not yet known'}). What it had written stays written; a retry "
+                "writes only what is missing where provenance_headers=True."
+            )
+        return failure
 
     def wait_for_earlier(self, application_id: str) -> None:
         """Wait for the end of the application of an earlier try, whose worker may have died before it.
@@ -159,16 +167,18 @@ class SparkJobHook(BaseHook):
         :raises JobKilledError: if :meth:`kill` is called meanwhile; the application is then killed.
         """
         manager = self.cluster.deployment.manager
-        if manager is None or is_on_yarn(application_id) != (manager == "YARN"):
-            if is_on_yarn(application_id):
-                self.log.warning(
-                    "Application %s of an earlier try is on YARN, and connection %r leads to %r now: "
-                    "its end is not waited for.",
-                    application_id,
-                    self.spark_conn_id,
-                    self.cluster.master,
-                )
-            return
+        if manager is not None and is_on_yarn(application_id) == (manager == "YARN"):
+            self._wait_for(application_id, manager)
+        elif is_on_yarn(application_id):
+            self.log.warning(
+                "Application %s of an earlier try is on YARN, and connection %r leads to %r now: its end is not waited "
+                "for.",
+                application_id,
+                self.spark_conn_id,
+                self.cluster.master,
+            )
+
+    def _wait_for(self, application_id: str, manager: str) -> None:
         with temporary_folder() as folder:
             submission = self._new_submission(lambda _: None, folder, options=self.cluster.submit_options)
             answered = time.monotonic()
@@ -178,11 +188,7 @@ class SparkJobHook(BaseHook):
                 except (RuntimeError, ValueError) as error:
                     # An unknown address stays unknown.
                     if isinstance(error, ValueError) or time.monotonic() - answered >= _MOST_OUTAGE_SECONDS:
-                        raise EarlierJobUnknownError(
-                            f"{manager} must answer whether application {application_id} of an earlier try has ended: "
-                            f"if it still ran, both would write the same records. It does not answer ({error}). "
-                            f"{self._how_to_ask(application_id)}"
-                        ) from error
+                        raise self._unknown(manager, application_id, error) from error
                     self.log.warning("%s does not answer about application %s: %s", manager, application_id, error)
                 else:
                     answered = time.monotonic()
@@ -204,6 +210,12 @@ class SparkJobHook(BaseHook):
         if self._submission is not None and is_on_yarn(application_id):
             return self._submission.yarn_page(application_id)
         return None
+
+    def _unknown(self, manager: str, application_id: str, error: Exception) -> EarlierJobUnknownError:
+        return EarlierJobUnknownError(
+            f"{manager} must answer whether application {application_id} of an earlier try has ended: if it still ran, "
+            f"both would write the same records. It does not answer ({error}). {self._how_to_ask(application_id)}"
+        )
 
     def _how_to_ask(self, application_id: str) -> str:
         if is_on_yarn(application_id):
@@ -246,7 +258,7 @@ class SparkJobHook(BaseHook):
         )
         return self._submission
 
-    def _report(
+    def _collect(
         self, request: JobRequest, uri: str, submission: SparkSubmission, failure: Exception | None
     ) -> JobReport:
         text = read_report(uri)

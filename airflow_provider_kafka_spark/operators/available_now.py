@@ -5,23 +5,25 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 from uuid import uuid4
 
 from airflow_provider_kafka_spark.clients.consumer_group import ConsumerGroup
 from airflow_provider_kafka_spark.clients.permissions import check_topics
 from airflow_provider_kafka_spark.clients.run_mark import judge_run
-from airflow_provider_kafka_spark.core.bounds import Bound, parse_start
+from airflow_provider_kafka_spark.core.bounds import parse_start
 from airflow_provider_kafka_spark.core.broker_state import ClusterState, Selection
+from airflow_provider_kafka_spark.core.copy_parameters import CopyParameters
 from airflow_provider_kafka_spark.core.errors import CheckpointError, KafkaSparkError
-from airflow_provider_kafka_spark.core.handoff.job_credentials import JobCredentials
 from airflow_provider_kafka_spark.core.handoff.job_events import JobEvent, JobStarted
-from airflow_provider_kafka_spark.core.offset_range import TopicPartition, by_topic
-from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE, check_group_id, check_integer
-from airflow_provider_kafka_spark.core.plan import ReplayPlan, Target, make_plan
-from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest, StreamRequest, Transform
+from airflow_provider_kafka_spark.core.offset_range import TopicPartition
+from airflow_provider_kafka_spark.core.parameters import check_group_id, check_integer
+from airflow_provider_kafka_spark.core.plan import ReplayPlan, make_plan
+from airflow_provider_kafka_spark.core.planned_copy import PlannedCopy, SubmittedJob
+from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest
 from airflow_provider_kafka_spark.core.resolve import ReadRules, timestamps_in
 from airflow_provider_kafka_spark.core.spans import plan_spans
 from airflow_provider_kafka_spark.core.streams.checkpoint import Binding, Checkpoint
@@ -32,12 +34,13 @@ from airflow_provider_kafka_spark.core.streams.verification import (
     lag_of,
     report_of_nothing,
     result_of_stream,
+    result_of_stream_plan,
 )
-from airflow_provider_kafka_spark.core.verification import check_duplicates, result_of_plan
-from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
+from airflow_provider_kafka_spark.operators.attempt import Attempt
 from airflow_provider_kafka_spark.operators.kafka_to_kafka import KafkaToKafkaOperator, no_retry_on_permanent_error
 from airflow_provider_kafka_spark.operators.stream_log import log_stream_plan
+from airflow_provider_kafka_spark.operators.stream_request import stream_request
 from airflow_provider_kafka_spark.state.checkpoint import CheckpointFolder, finished_offsets
 from airflow_provider_kafka_spark.state.run_state import StreamRunStore, TaskState
 
@@ -120,106 +123,71 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
 
     @no_retry_on_permanent_error
     def execute(self, context: Context) -> dict[str, Any]:
-        """Read the checkpoint, resolve, check, submit, and compare the report with plan and checkpoint.
+        """Plan from the checkpoint, submit, and collect the report that plan and checkpoint confirm.
 
         :return: the result, as the documentation gives it.
         :raises AirflowFailException: for non-retriable errors.
         :raises KafkaSparkError: for retriable errors.
         """
-        self._resume_request(context)
-        rules, target, transform = self._check_parameters()
+        parameters = self._parameters(context)
         store = StreamRunStore(context, self.task_id)
         if store.result is not None and not self.plan_only:
-            return self._done_before(context, store.result)
-        folder = CheckpointFolder(self.checkpoint_location)
-        spark = self._new_spark_hook(context)
+            return self._done_before(context, parameters, store.result)
+        folder = CheckpointFolder(parameters.records["checkpoint_location"])
+        spark = self._new_spark_hook(context, parameters.delivery)
         stale_lock = None
         if not self.plan_only:
             self._check_submission(spark, folder)
             stale_lock = self._free_checkpoint(spark, folder, context)
         checkpoint = folder.read()
-        with KafkaHook(self.source_conn_id, self.kafka_timeout) as source, self._target_hook(source) as sink:
-            group = None if self.commit_group_id is None else ConsumerGroup(source, self.commit_group_id)
-            if group is not None:
-                group.refuse_members()
-            self._tokens.check(spark.cluster, source, sink, makes_them=not self.plan_only)
-            stream_plan, plan = self._plan(context, source, sink, checkpoint, rules, target)
-            finds_delivered = self.provenance_headers or self.delivery == EXACTLY_ONCE
-            log_stream_plan(self.log, plan, stream_plan, checkpoint, self.starting_offsets, finds_delivered)
-            self._check_timestamps(source, sink, target, plan.ranges)
+        with self._attempt(context, parameters, spark) as attempt:
+            group = self._group(attempt)
+            stream_plan, planned = self._plan(attempt, folder, checkpoint, stale_lock)
             if self.plan_only:
                 self._make_no_asset_event()
-                return {
-                    **result_of_plan(plan, stream_plan.manifest.stream_id),
-                    "unfinished": stream_plan.uncommitted.format(),
-                    "added_partitions": list(map(str, stream_plan.added)),
-                    "generation": stream_plan.generation,
-                }
-            report, warnings = report_of_nothing(plan, stream_plan.manifest.stream_id), list[str]()
-            finished = checkpoint.finished if checkpoint is not None else {}
+                return result_of_stream_plan(planned.plan, stream_plan)
             if stream_plan.has_work:
-                with self._tokens.logins(context["task_state_store"], spark.cluster, source, sink) as logins:
-                    self._remember_request(context)
-                    stream_id, now_ms = stream_plan.manifest.stream_id, int(time.time() * 1000)
-                    submission, untrusted = store.submitting(plan, stream_id, now_ms, self.delivery)
-                    request = self._request(
-                        context, logins, folder, stale_lock, checkpoint, stream_plan, plan, transform, rules
-                    )
-                    request = replace(request, submission=submission, untrusted_until=untrusted)
-                    report = spark.run(request, "available_now", lambda event: self._on_event(context, event), logins)
-                finished = finished_offsets(folder.location)
-                try:
-                    self._check_report(report, plan, finished, stream_plan, transform)
-                    warnings = self._recount_gaps(source, report, rules)
-                except KafkaSparkError:
-                    store.distrusted()
-                    judge_run(sink, request, report.run_id, report.target_topics, proved=False)
-                    raise
+                request, report = self._submit(attempt, store, stream_plan, planned)
+                collected = self._collect(attempt, store, folder, stream_plan, planned, request, report)
             else:
                 self.log.info("No new records: the stream is at the end of every partition; Spark is not started.")
-            after = source.state({p.topic for p in finished} & source.topic_names())
-            if stream_plan.has_work:
-                plan = plan.after_job(after, rules)
-            lags = lag_of(finished, after, rules)
-            committed = None if group is None else group.commit(finished)
-        finished_before = store.finished_before(stream_plan.manifest.stream_id, plan.ranges)
-        if finished_before and self.target_topic is None:
-            warnings.append(_UNKNOWN_TARGETS)
-        for warning in (*report.warnings, *warnings):
-            self.log.warning("%s", warning)
-        result = {
-            **result_of_stream(report, plan, stream_plan, lags, committed, tuple(warnings)),
-            "finished_before": finished_before.format(),
-            "written_before": store.written_before(stream_plan.manifest.stream_id, plan.target_ends),
-        }
+                nothing = report_of_nothing(planned.plan, stream_plan.manifest.stream_id)
+                collected = _Collected(nothing, {} if checkpoint is None else checkpoint.finished)
+            result = self._result(attempt, store, group, stream_plan, planned, collected)
         store.finished(result)
-        return self._done(context, result)
+        return self._done(context, parameters, result)
 
-    def _requested(self) -> dict[str, Any]:
-        starting, reset = self._starting(), self._reset_text()
-        return {
-            **super()._requested(),
-            **self._selection().to_json(),
-            "checkpoint_location": CheckpointFolder(self.checkpoint_location).location,
-            "starting_offsets": starting and starting.to_json(),
-            "commit_group_id": self.commit_group_id,
-            "reset_checkpoint_to": reset and parse_start(reset, "reset_checkpoint_to").to_json(),
-        }
-
-    def _selection(self) -> Selection:
-        return Selection(self.topics, self.topic_pattern, self.assign)
-
-    def _check_parameters(self) -> tuple[ReadRules, Target, Transform]:
-        checked = super()._check_parameters()
-        if self.max_offsets_per_trigger is not None:
-            check_integer(self.max_offsets_per_trigger, "max_offsets_per_trigger", least=1)
+    def _records(self) -> dict[str, Any]:
+        starting, reset = (
+            None if _is_blank(value) else parse_start(value, name).to_json()
+            for name, value in (
+                ("starting_offsets", self.starting_offsets),
+                ("reset_checkpoint_to", self.reset_checkpoint_to),
+            )
+        )
         if self.commit_group_id is not None:
             check_group_id(self.commit_group_id, "commit_group_id")
-        # Malformed values fail before any request.
-        self._starting()
-        if (reset := self._reset_text()) is not None:
-            parse_start(reset, "reset_checkpoint_to")
-        return checked
+        return {
+            **Selection(self.topics, self.topic_pattern, self.assign).to_json(),
+            "checkpoint_location": CheckpointFolder(self.checkpoint_location).location,
+            "starting_offsets": starting,
+            "commit_group_id": self.commit_group_id,
+            "reset_checkpoint_to": reset,
+        }
+
+    def _parameters(self, context: Context) -> CopyParameters:
+        if self.max_offsets_per_trigger is not None:
+            check_integer(self.max_offsets_per_trigger, "max_offsets_per_trigger", least=1)
+        return super()._parameters(context)
+
+    def _group(self, attempt: Attempt) -> ConsumerGroup | None:
+        """The group for lag monitors, which must have no members."""
+        name = attempt.parameters.records["commit_group_id"]
+        if name is None:
+            return None
+        group = ConsumerGroup(attempt.source, name)
+        group.refuse_members()
+        return group
 
     def _check_submission(self, spark: SparkJobHook, folder: CheckpointFolder) -> None:
         spark.check()
@@ -251,140 +219,169 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
             TaskState(context, self.task_id).set(_APPLICATION_KEY, event.application_id)
         super()._on_event(context, event)
 
-    def _starting(self) -> Bound | None:
-        text = self.starting_offsets
-        if text is None or (isinstance(text, str) and text.strip() in ("", "None")):
-            return None
-        return parse_start(text, "starting_offsets")
-
-    def _reset_text(self) -> str | None:
-        """One text for each meaning, since the checkpoint stores it."""
-        to = self.reset_checkpoint_to
-        if to is None or (isinstance(to, str) and to.strip() in ("", "None")):
-            return None
-        if isinstance(to, Mapping):
-            return json.dumps(to, sort_keys=True)
-        return to.isoformat() if isinstance(to, datetime) else str(to).strip()
-
     def _plan(
-        self,
-        context: Context,
-        source: KafkaHook,
-        sink: KafkaHook,
-        checkpoint: Checkpoint | None,
-        rules: ReadRules,
-        target: Target,
-    ) -> tuple[StreamPlan, ReplayPlan]:
-        selection = self._selection()
-        text = self._reset_text()
-        reset = None if text is None else Reset(text, context["ti"].run_id)
-        begin = self._starting() if reset is None else parse_start(reset.to, "reset_checkpoint_to")
+        self, attempt: Attempt, folder: CheckpointFolder, checkpoint: Checkpoint | None, stale_lock: str | None
+    ) -> tuple[StreamPlan, PlannedCopy]:
+        """Decide everything, by one look at the checkpoint and at each cluster."""
+        parameters, rules = attempt.parameters, self._rules(attempt.parameters)
+        target = attempt.target_state()
+        stream_plan, cluster = self._resolve(attempt, checkpoint, target, rules)
+        check_topics(attempt.source, cluster.topics, attempt.source_operation)
+        attempt.check_target(reads_back=stream_plan.uncommitted_batch is not None)
+        plan = make_plan(stream_plan.resolved, cluster, target, self._target(parameters))
+        self._log_plan(parameters, plan, stream_plan, checkpoint)
+        attempt.check_timestamps(target, plan.ranges)
+        stream = stream_request(
+            folder,
+            checkpoint,
+            stream_plan,
+            plan,
+            is_assigned=parameters.records["assign"] is not None,
+            stale_lock=stale_lock,
+            owner=_owner(attempt.context),
+            max_offsets_per_trigger=self.max_offsets_per_trigger,
+        )
+        batch, manifest = None, stream_plan.manifest
+        if checkpoint is not None and stream_plan.uncommitted_batch is not None:
+            # The records of the batch have the id of the stream that began it.
+            batch, manifest = checkpoint.uncommitted, checkpoint.manifest or manifest
+        return stream_plan, PlannedCopy(
+            run_id=manifest.stream_id,
+            instance=manifest.stream_id,
+            parameters=parameters,
+            plan=plan,
+            transform=parameters.transform(),
+            rules=rules,
+            ranges=stream_plan.uncommitted,
+            spans=plan_spans(stream_plan.uncommitted),
+            allow_same_topic=self.allow_same_topic,
+            is_retry=batch is not None,
+            audit_since_ms=None if batch is None else batch.timestamp_ms,
+            stream=stream,
+        )
+
+    def _log_plan(
+        self, parameters: CopyParameters, plan: ReplayPlan, stream_plan: StreamPlan, checkpoint: Checkpoint | None
+    ) -> None:
+        finds_delivered = parameters.provenance_headers or parameters.is_exactly_once
+        starting = parameters.records["starting_offsets"]
+        log_stream_plan(self.log, plan, stream_plan, checkpoint, starting, finds_delivered)
+
+    def _resolve(
+        self, attempt: Attempt, checkpoint: Checkpoint | None, target: ClusterState, rules: ReadRules
+    ) -> tuple[StreamPlan, ClusterState]:
+        """The next run of the stream, and the state of the source that it was resolved against."""
+        parameters, records = attempt.parameters, attempt.parameters.records
+        selection = Selection(records["topics"], records["topic_pattern"], records["assign"])
+        starting = records["starting_offsets"]
+        starting = None if starting is None else parse_start(starting, "starting_offsets")
+        reset = _reset(records["reset_checkpoint_to"], attempt.context["ti"].run_id)
+        begin = starting if reset is None else parse_start(reset.to, "reset_checkpoint_to")
         known = {p.topic for p in checkpoint.finished} if checkpoint is not None else set()
-        cluster = self._source_state(source, selection, known, begin)
-        target_state = sink.state([target.topic] if target.topic else [], operation=self._target_operation)
+        existing = attempt.source.topic_names(records["topics"] or records["assign"] or (), attempt.source_operation)
+        # A missing topic of the checkpoint is distinguished from a misspelt one later.
+        selected = selection.matching(existing) if known else frozenset(selection.topic_names(existing))
+        times = timestamps_in(begin) if begin is not None else ()
+        cluster = attempt.source.state((selected | known) & existing, times)
         binding = Binding(
             source_cluster_id=cluster.cluster_id,
             selection=_text_of(selection),
-            target_cluster_id=target_state.cluster_id,
-            target_topic=target.topic,
-            target_topic_expr=target.topic_expr,
-            where=self.where,
-            columns=json.dumps(self.columns or {}, sort_keys=True),
-            preserve_partition=self.preserve_partition,
+            target_cluster_id=target.cluster_id,
+            target_topic=parameters.target_topic,
+            target_topic_expr=parameters.target_topic_expr,
+            where=parameters.where,
+            columns=json.dumps(parameters.columns, sort_keys=True),
+            preserve_partition=parameters.preserve_partition,
         )
-        stream_plan = resolve_stream(
-            checkpoint, binding, selection, self._starting(), reset, cluster, rules, uuid4().hex[:16]
-        )
-        check_topics(source, cluster.topics, self._source_operation)
-        self._check_target(sink, target, reads_back=stream_plan.uncommitted_batch is not None)
-        return stream_plan, make_plan(stream_plan.resolved, cluster, target_state, target)
+        new_id = uuid4().hex[:16]
+        return resolve_stream(checkpoint, binding, selection, starting, reset, cluster, rules, new_id), cluster
 
-    def _source_state(
-        self, source: KafkaHook, selection: Selection, known: set[str], begin: Bound | None
-    ) -> ClusterState:
-        """The topics that are selected or in the checkpoint, as far as they exist."""
-        existing = source.topic_names(self.topics or self.assign or (), self._source_operation)
-        # A missing topic of the checkpoint is distinguished from a misspelt one later.
-        selected = selection.matching(existing) if known else frozenset(selection.topic_names(existing))
-        return source.state((selected | known) & existing, timestamps_in(begin) if begin is not None else ())
+    def _submit(
+        self, attempt: Attempt, store: StreamRunStore, stream_plan: StreamPlan, planned: PlannedCopy
+    ) -> tuple[JobRequest, JobReport]:
+        """Submit the job and follow it to its end. Its handle is stored before it can write anything."""
+        with self._logins(attempt) as logins:
+            self._remember(attempt)
+            stream_id, now_ms = stream_plan.manifest.stream_id, int(time.time() * 1000)
+            number, untrusted = store.submitting(planned.plan, stream_id, now_ms, planned.parameters.delivery)
+            request = planned.request(SubmittedJob(number, untrusted, now_ms), logins, self.progress_seconds)
+            on_event = partial(self._on_event, attempt.context)
+            return request, attempt.spark.run(request, "available_now", on_event, logins)
 
-    def _request(
+    def _collect(
         self,
-        context: Context,
-        logins: JobCredentials,
+        attempt: Attempt,
+        store: StreamRunStore,
         folder: CheckpointFolder,
-        stale_lock: str | None,
-        checkpoint: Checkpoint | None,
         stream_plan: StreamPlan,
-        plan: ReplayPlan,
-        transform: Transform,
-        rules: ReadRules,
-    ) -> JobRequest:
-        uncommitted = (
-            checkpoint.uncommitted if checkpoint is not None and stream_plan.uncommitted_batch is not None else None
-        )
-        manifest = checkpoint.manifest if checkpoint is not None and uncommitted is not None else None
-        last = checkpoint.committed if checkpoint is not None and not stream_plan.is_new else None
-        uncommitted_checkpoint = (
-            None if checkpoint is None or uncommitted is None else folder.generation_uri(checkpoint.number)
-        )
-        stream_id = manifest.stream_id if manifest is not None else stream_plan.manifest.stream_id
-        return JobRequest(
-            run_id=stream_id,
-            instance=stream_id,
-            submission=0,
-            plan_digest=plan.digest,
-            ranges=tuple(stream_plan.uncommitted.format()),
-            spans=plan_spans(stream_plan.uncommitted),
-            transform=transform,
-            source_options=self._source_options(logins, plan_spans(plan.ranges), rules),
-            sink_options=self._sink_options(logins),
-            report_uri="",
-            fail_on_data_loss=rules.fail_on_data_loss,
-            delivery=self.delivery,
-            delivery_parts=self._delivery_parts(plan, transform),
-            goes_on=True,
-            source_ids=dict(plan.topic_ids),
-            is_retry=uncommitted is not None,
-            audit_since_ms=uncommitted.timestamp_ms if uncommitted is not None else int(time.time() * 1000),
-            forbidden_targets=self._forbidden_targets(plan),
-            progress_seconds=self.progress_seconds,
-            stream=StreamRequest(
-                stream_id=stream_plan.manifest.stream_id,
-                planned=tuple(plan.ranges.format()),
-                source=self._subscription(plan),
-                starting_offsets=_starting_json(stream_plan, plan),
-                checkpoint=folder.generation_uri(stream_plan.generation),
-                record=stream_plan.manifest.to_json(),
-                last_batch=uncommitted.number if uncommitted is not None else last.number if last is not None else -1,
-                lock=folder.lock_uri,
-                stale_lock=stale_lock,
-                owner=_owner(context),
-                unfinished_batch=stream_plan.uncommitted_batch,
-                unfinished_checkpoint=uncommitted_checkpoint,
-                max_offsets_per_trigger=self.max_offsets_per_trigger,
-            ),
-        )
-
-    def _subscription(self, plan: ReplayPlan) -> dict[str, str]:
-        """The matched names, since Spark's own pattern is an unanchored search."""
-        topics = sorted({r.topic for r in plan.ranges})
-        if self.assign is None:
-            return {"subscribe": ",".join(topics)}
-        assign = {topic: [r.partition for r in plan.ranges if r.topic == topic] for topic in topics}
-        return {"assign": json.dumps(assign)}
-
-    def _check_report(
-        self,
+        planned: PlannedCopy,
+        request: JobRequest,
         report: JobReport,
-        plan: ReplayPlan,
-        finished: Mapping[TopicPartition, int],
+    ) -> _Collected:
+        """What the report proves, together with the checkpoint.
+
+        :raises KafkaSparkError: if they do not match the plan; the next try then looks at the target itself.
+        """
+        finished = finished_offsets(folder.location)
+        try:
+            check_stream(report, planned.plan, stream_plan.manifest.stream_id, finished, planned.transform)
+            warnings = self._check_counts(attempt, planned, report)
+        except KafkaSparkError:
+            store.distrusted()
+            judge_run(attempt.sink, request, report.run_id, report.target_topics, proved=False)
+            raise
+        return _Collected(report, finished, tuple(warnings))
+
+    def _result(
+        self,
+        attempt: Attempt,
+        store: StreamRunStore,
+        group: ConsumerGroup | None,
         stream_plan: StreamPlan,
-        transform: Transform,
-    ) -> None:
-        check_stream(report, plan, stream_plan.manifest.stream_id, finished, transform)
-        if not self.allow_duplicates:
-            check_duplicates(report, transform)
+        planned: PlannedCopy,
+        collected: _Collected,
+    ) -> dict[str, Any]:
+        """What the task returns, with what its earlier tries had finished."""
+        finished, warnings = collected.finished, list(collected.warnings)
+        stream_id, plan, rules = stream_plan.manifest.stream_id, planned.plan, planned.rules
+        after = attempt.source.state({p.topic for p in finished} & attempt.source.topic_names())
+        if stream_plan.has_work:
+            plan = plan.after_job(after, rules)
+        lags = lag_of(finished, after, rules)
+        committed = None if group is None else group.commit(finished)
+        finished_before = store.finished_before(stream_id, plan.ranges)
+        if finished_before and plan.target.topic is None:
+            warnings.append(_UNKNOWN_TARGETS)
+        for warning in (*collected.report.warnings, *warnings):
+            self.log.warning("%s", warning)
+        return {
+            **result_of_stream(collected.report, plan, stream_plan, lags, committed, tuple(warnings)),
+            "finished_before": finished_before.format(),
+            "written_before": store.written_before(stream_id, plan.target_ends),
+        }
+
+
+@dataclass(frozen=True)
+class _Collected:
+    """A proved report.
+
+    :param finished: the offsets of the checkpoint after the job.
+    """
+
+    report: JobReport
+    finished: Mapping[TopicPartition, int]
+    warnings: tuple[str, ...] = ()
+
+
+def _is_blank(value: object) -> bool:
+    return value is None or (isinstance(value, str) and value.strip() in ("", "None"))
+
+
+def _reset(to: Any, dag_run_id: str) -> Reset | None:
+    """One text for each meaning, since the checkpoint stores it."""
+    if to is None:
+        return None
+    return Reset(json.dumps(to, sort_keys=True) if isinstance(to, Mapping) else str(to), dag_run_id)
 
 
 def _text_of(selection: Selection) -> str:
@@ -399,9 +396,3 @@ def _owner(context: Context) -> str:
     return f"task {ti.task_id!r} of DAG {ti.dag_id!r}, run {ti.run_id!r}" + (
         f", map index {ti.map_index}" if ti.map_index is not None and ti.map_index >= 0 else ""
     )
-
-
-def _starting_json(stream_plan: StreamPlan, plan: ReplayPlan) -> str:
-    """The offsets of Spark's first batch; a partition that is added later starts at its earliest offset, -2."""
-    starting = stream_plan.manifest.starting
-    return json.dumps(by_topic({p: starting.get(p, -2) for p in plan.ranges.topic_partitions}))

@@ -9,7 +9,9 @@ from typing import Any
 from airflow_provider_kafka_spark.clients.permissions import check_topics
 from airflow_provider_kafka_spark.core.bounds import AtTimestamp, Bound, TimeWindow, parse_bound, parse_timestamp
 from airflow_provider_kafka_spark.core.broker_state import ClusterState, Selection
+from airflow_provider_kafka_spark.core.copy_parameters import CopyParameters
 from airflow_provider_kafka_spark.core.errors import BoundError
+from airflow_provider_kafka_spark.core.protocol import Transform
 from airflow_provider_kafka_spark.core.resolve import (
     ReadRules,
     ResolvedRanges,
@@ -17,7 +19,7 @@ from airflow_provider_kafka_spark.core.resolve import (
     resolve_window,
     timestamps_in,
 )
-from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
+from airflow_provider_kafka_spark.operators.attempt import Attempt
 from airflow_provider_kafka_spark.operators.bounded_copy import BoundedCopyOperator
 
 Timestamp = str | int | datetime
@@ -76,11 +78,12 @@ class KafkaToKafkaBatchOperator(BoundedCopyOperator):
         self.ending_timestamp = ending_timestamp
         self.exact_window = exact_window
 
-    def _requested(self) -> dict[str, Any]:
+    def _records(self) -> dict[str, Any]:
         window = self._time_window()
+        if self.exact_window and window == TimeWindow(None, None):
+            raise BoundError("exact_window=True needs starting_timestamp, ending_timestamp, or both; got neither.")
         return {
-            **super()._requested(),
-            **self._selection().to_json(),
+            **Selection(self.topics, self.topic_pattern, self.assign).to_json(),
             "starting_offsets": parse_bound(self.starting_offsets, "start").to_json(),
             "ending_offsets": parse_bound(self.ending_offsets, "end").to_json(),
             "starting_timestamp": window.start_ms,
@@ -88,46 +91,42 @@ class KafkaToKafkaBatchOperator(BoundedCopyOperator):
             "exact_window": self.exact_window,
         }
 
-    def _selection(self) -> Selection:
-        return Selection(self.topics, self.topic_pattern, self.assign)
-
     def _time_window(self) -> TimeWindow:
         return TimeWindow(
             _read_timestamp(self.starting_timestamp, "starting_timestamp"),
             _read_timestamp(self.ending_timestamp, "ending_timestamp"),
         )
 
-    def _window(self) -> tuple[int | None, int | None]:
-        window = self._time_window()
-        if self.exact_window and window == TimeWindow(None, None):
-            raise BoundError("exact_window=True needs starting_timestamp, ending_timestamp, or both; got neither.")
-        return (window.start_ms, window.end_ms) if self.exact_window else (None, None)
+    def _transform(self, parameters: CopyParameters) -> Transform:
+        records = parameters.records
+        if not records["exact_window"]:
+            return parameters.transform()
+        return parameters.transform(records["starting_timestamp"], records["ending_timestamp"])
 
-    def _resolve(self, hook: KafkaHook, rules: ReadRules) -> tuple[ResolvedRanges, ClusterState]:
-        selection = self._selection()
-        window = self._time_window()
-        starting = self._bound("start", window.start_ms)
-        ending = self._bound("end", window.end_ms)
-        names = selection.topic_names(hook.topic_names(self.topics or self.assign or (), self._source_operation))
-        check_topics(hook, names, self._source_operation)
+    def _resolve(self, attempt: Attempt, rules: ReadRules) -> tuple[ResolvedRanges, ClusterState]:
+        records, hook = attempt.parameters.records, attempt.source
+        selection = Selection(records["topics"], records["topic_pattern"], records["assign"])
+        window = TimeWindow(records["starting_timestamp"], records["ending_timestamp"])
+        starting = _bound(records["starting_offsets"], "start", window.start_ms)
+        ending = _bound(records["ending_offsets"], "end", window.end_ms)
+        existing = hook.topic_names(records["topics"] or records["assign"] or (), attempt.source_operation)
+        names = selection.topic_names(existing)
+        check_topics(hook, names, attempt.source_operation)
         cluster = hook.state(names, timestamps_in(starting, ending))
         check_window(window, cluster.now_ms)
         return resolve_window(selection, starting, ending, cluster, rules), cluster
 
-    def _bound(self, side: Any, epoch_ms: int | None) -> Bound:
-        offsets, name, default = (
-            (self.starting_offsets, "starting", "earliest")
-            if side == "start"
-            else (self.ending_offsets, "ending", "latest")
+
+def _bound(offsets: Any, side: Any, epoch_ms: int | None) -> Bound:
+    if epoch_ms is None:
+        return parse_bound(offsets, side)
+    name, default = ("starting", "earliest") if side == "start" else ("ending", "latest")
+    if offsets != default:
+        raise BoundError(
+            f"{name}_timestamp and {name}_offsets={offsets!r} contradict each other (Spark would silently ignore "
+            "one of them); give one of the two."
         )
-        if epoch_ms is None:
-            return parse_bound(offsets, side)
-        if offsets != default:
-            raise BoundError(
-                f"{name}_timestamp and {name}_offsets={offsets!r} contradict each other (Spark would silently ignore "
-                "one of them); give one of the two."
-            )
-        return Bound.everywhere(AtTimestamp(epoch_ms))
+    return Bound.everywhere(AtTimestamp(epoch_ms))
 
 
 def _read_timestamp(value: Timestamp | None, name: str) -> int | None:

@@ -1,25 +1,22 @@
-"""The common base of the Kafka-to-Kafka operators: resolve, check, submit, and succeed only if the job's report proves
+"""The common base of the Kafka-to-Kafka operators: plan, submit, and succeed only if the collected report proves
 delivery.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from airflow_provider_kafka_spark.clients.edge_timestamps import edge_timestamps
-from airflow_provider_kafka_spark.clients.permissions import check_topics
-from airflow_provider_kafka_spark.clients.transaction_check import check_transactions
+from airflow_provider_kafka_spark.core.copy_parameters import CopyParameters
 from airflow_provider_kafka_spark.core.errors import InvalidInputError
 from airflow_provider_kafka_spark.core.expressions import check_size
 from airflow_provider_kafka_spark.core.handoff.job_credentials import JobCredentials
 from airflow_provider_kafka_spark.core.handoff.job_events import JobEvent, JobStarted
-from airflow_provider_kafka_spark.core.handoff.tuning import sink_defaults, source_defaults
-from airflow_provider_kafka_spark.core.kept_timestamps import check_times, check_timestamp_type, checks_times
-from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.options import check_client_classes, check_sink_options, check_source_options
 from airflow_provider_kafka_spark.core.parameters import (
     EXACTLY_ONCE,
@@ -27,18 +24,18 @@ from airflow_provider_kafka_spark.core.parameters import (
     check_seconds,
     is_read_committed,
 )
-from airflow_provider_kafka_spark.core.plan import ReplayPlan, Target
-from airflow_provider_kafka_spark.core.protocol import JobReport, Transform
+from airflow_provider_kafka_spark.core.plan import Target
+from airflow_provider_kafka_spark.core.planned_copy import PlannedCopy
+from airflow_provider_kafka_spark.core.protocol import JobReport
 from airflow_provider_kafka_spark.core.resolve import ReadRules
-from airflow_provider_kafka_spark.core.run_identity import TRANSACTION_TIMEOUT_MS, instance_id
-from airflow_provider_kafka_spark.core.verification import (
-    check_gaps,
-    ranges_with_gaps,
-)
+from airflow_provider_kafka_spark.core.run_identity import instance_id
+from airflow_provider_kafka_spark.core.verification import check_duplicates, check_gaps, ranges_with_gaps
 from airflow_provider_kafka_spark.failure import no_retry_on_permanent_error as no_retry_on_permanent_error
 from airflow_provider_kafka_spark.failure import undated_run_explained
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
+from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.operators.asset_events import describe_delivery
+from airflow_provider_kafka_spark.operators.attempt import Attempt
 from airflow_provider_kafka_spark.operators.spark_job import SparkJobOperator
 from airflow_provider_kafka_spark.operators.token_policy import DelegationTokenPolicy
 from airflow_provider_kafka_spark.state.request_store import RequestStore
@@ -171,10 +168,6 @@ class KafkaToKafkaOperator(SparkJobOperator):
         self.progress_seconds = progress_seconds
         self._tokens = DelegationTokenPolicy()
 
-    @property
-    def _delivery(self) -> str:
-        return self.delivery
-
     def render_template(self, *args: Any, **kwargs: Any) -> Any:
         """Airflow's method, with an error that says what to do if a run has no data interval."""
         with undated_run_explained():
@@ -185,47 +178,63 @@ class KafkaToKafkaOperator(SparkJobOperator):
         self._tokens.end()
         super().on_kill()
 
-    def _requested(self) -> dict[str, Any]:
-        """The parameters that decide which records are copied and to where: plain JSON, one form for each meaning.
+    @abstractmethod
+    def _records(self) -> dict[str, Any]:
+        """The parameters that define the records to read, by name, as plain JSON with one form for each meaning.
+
+        :raises KafkaSparkError: if one is malformed.
+        """
+
+    def _parameters(self, context: Context) -> CopyParameters:
+        """The parameters of the run's first try, or else those of this one.
 
         :raises KafkaSparkError: if a parameter is malformed.
         """
-        return {
-            "source_conn_id": self.source_conn_id,
-            "target_conn_id": self.target_conn_id,
-            "target_topic": self.target_topic,
-            "target_topic_expr": self.target_topic_expr,
-            "where": self.where,
-            "columns": dict(sorted((self.columns or {}).items())),
-            "preserve_partition": self.preserve_partition,
-            "preserve_timestamps": self.preserve_timestamps,
-            "include_headers": self.include_headers,
-            "provenance_headers": self.provenance_headers,
-            "delivery": self.delivery,
-            "isolation_level": self.isolation_level,
-            "source_options": check_source_options(self.source_options, stream=self._is_stream),
-            "sink_options": check_sink_options(self.sink_options),
-        }
+        self._check_submit_types()
+        for name in ("kafka_timeout", "progress_seconds"):
+            check_seconds(getattr(self, name), name)
+        self._tokens = DelegationTokenPolicy(self.use_delegation_token, self.min_token_lifetime, self.kafka_timeout)
+        first = RequestStore(context, self.task_id).resume(lambda: self._parsed().by_name(), self.log)
+        parameters = CopyParameters.from_names(first) if first else self._parsed()
+        if not client_classes_allowed():
+            check_client_classes(parameters.source_options, parameters.sink_options)
+        return parameters
 
-    def _resume_request(self, context: Context) -> None:
-        """In a retry, replace the parameters by those of the run's first try."""
-        first = RequestStore(context, self.task_id).resume(self._requested, self.log)
-        for name, value in first.items():
-            setattr(self, name, value)
-
-    def _remember_request(self, context: Context) -> None:
-        """Store the parameters for a retry; called before anything is submitted."""
-        RequestStore(context, self.task_id).save(self._requested())
-
-    def _window(self) -> tuple[int | None, int | None]:
-        """The window of timestamps, in ms, for records to keep."""
-        return None, None
-
-    def _check_parameters(self) -> tuple[ReadRules, Target, Transform]:
-        self._check_types()
+    def _parsed(self) -> CopyParameters:
+        """The parameters of this try, checked."""
+        self._check_texts()
         check_delivery_mode(self.delivery)
-        read_committed = is_read_committed(self.isolation_level)
+        is_read_committed(self.isolation_level)
+        columns = self._checked_columns()
+        of_columns = {f"columns[{name!r}]": sql for name, sql in columns.items()}
+        for name, sql in {"where": self.where, "target_topic_expr": self.target_topic_expr, **of_columns}.items():
+            check_size(name, sql or "", example="offset >= 100")
+        Target(self.target_topic, self.target_topic_expr)
+        return CopyParameters(
+            source_conn_id=self.source_conn_id,
+            target_conn_id=self.target_conn_id,
+            target_topic=self.target_topic,
+            target_topic_expr=self.target_topic_expr,
+            where=self.where,
+            columns=columns,
+            preserve_partition=self.preserve_partition,
+            preserve_timestamps=self.preserve_timestamps,
+            include_headers=self.include_headers,
+            provenance_headers=self.provenance_headers,
+            delivery=self.delivery,
+            isolation_level=self.isolation_level,
+            source_options=check_source_options(self.source_options, stream=self._is_stream),
+            sink_options=check_sink_options(self.sink_options),
+            records=self._records(),
+        )
+
+    def _checked_columns(self) -> dict[str, str]:
         columns = self.columns or {}
+        if not isinstance(columns, Mapping) or not all(isinstance(s, str) and s.strip() for s in columns.values()):
+            raise InvalidInputError(
+                "columns must map columns to SQL expressions, such as {'value': 'upper(string(value))'}; got "
+                f"{self.columns!r}."
+            )
         unknown = sorted(set(columns) - set(_COLUMNS))
         if unknown:
             raise InvalidInputError(
@@ -236,31 +245,10 @@ class KafkaToKafkaOperator(SparkJobOperator):
             raise InvalidInputError(
                 "preserve_partition=True and columns['partition'] contradict each other; give one of the two."
             )
-        check_source_options(self.source_options, stream=self._is_stream)
-        check_sink_options(self.sink_options)
-        of_columns = {f"columns[{name!r}]": sql for name, sql in columns.items()}
-        for name, sql in {"where": self.where, "target_topic_expr": self.target_topic_expr, **of_columns}.items():
-            check_size(name, sql or "", example="offset >= 100")
-        if not client_classes_allowed():
-            check_client_classes(self.source_options, self.sink_options)
-        start_ms, end_ms = self._window()
-        transform = Transform(
-            where=self.where,
-            columns=dict(columns),
-            topic=self.target_topic,
-            topic_expr=self.target_topic_expr,
-            preserve_partition=self.preserve_partition,
-            include_headers=self.include_headers,
-            provenance_headers=self.provenance_headers,
-            preserve_timestamps=self.preserve_timestamps,
-            window_start_ms=start_ms,
-            window_end_ms=end_ms,
-        )
-        target = Target(self.target_topic, self.target_topic_expr, self.preserve_partition, self.allow_same_topic)
-        return ReadRules(read_committed, self.fail_on_data_loss), target, transform
+        return dict(sorted(columns.items()))
 
-    def _check_types(self) -> None:
-        """Check the types of rendered templates and of arguments."""
+    def _check_texts(self) -> None:
+        """Check the types of rendered templates."""
         for name in ("source_conn_id", "spark_conn_id", "target_conn_id", "target_topic", "target_topic_expr", "where"):
             text = getattr(self, name)
             if text is None and name not in ("source_conn_id", "spark_conn_id"):
@@ -270,18 +258,14 @@ class KafkaToKafkaOperator(SparkJobOperator):
                     f"{name} must be text that is not blank; got {text!r}. If it is a template, check what it "
                     "rendered to."
                 )
-        expressions = self.columns or {}
-        if not isinstance(expressions, Mapping) or not all(
-            isinstance(sql, str) and sql.strip() for sql in expressions.values()
-        ):
-            raise InvalidInputError(
-                "columns must map columns to SQL expressions, such as {'value': 'upper(string(value))'}; got "
-                f"{self.columns!r}."
-            )
-        self._check_submit_types()
-        for name in ("kafka_timeout", "progress_seconds"):
-            check_seconds(getattr(self, name), name)
-        self._tokens = DelegationTokenPolicy(self.use_delegation_token, self.min_token_lifetime, self.kafka_timeout)
+
+    def _rules(self, parameters: CopyParameters) -> ReadRules:
+        return ReadRules(parameters.read_committed, self.fail_on_data_loss)
+
+    def _target(self, parameters: CopyParameters) -> Target:
+        return Target(
+            parameters.target_topic, parameters.target_topic_expr, parameters.preserve_partition, self.allow_same_topic
+        )
 
     def _instance(self, context: Context) -> str:
         """What this task's runs are found by at the brokers of the target."""
@@ -289,72 +273,23 @@ class KafkaToKafkaOperator(SparkJobOperator):
         called_id = "" if self.task_id == ti.task_id else self.task_id
         return instance_id(ti.dag_id, ti.run_id, ti.task_id, -1 if ti.map_index is None else ti.map_index, called_id)
 
-    def _delivery_parts(self, plan: ReplayPlan, transform: Transform) -> dict[str, str]:
-        """What decides which records are written and to where, as far as it is known before the job."""
-        return {
-            **plan.fingerprint(asdict(transform)),
-            "isolation_level": self.isolation_level,
-            "fail_on_data_loss": str(self.fail_on_data_loss),
-        }
+    @contextmanager
+    def _attempt(self, context: Context, parameters: CopyParameters, spark: SparkJobHook) -> Iterator[Attempt]:
+        """Connect to both clusters, for all steps of this try."""
+        with KafkaHook(parameters.source_conn_id, self.kafka_timeout) as source:
+            is_same = parameters.target_connection == parameters.source_conn_id
+            with source if is_same else KafkaHook(parameters.target_connection, self.kafka_timeout) as sink:
+                self._tokens.check(spark.cluster, source, sink, makes_them=not self.plan_only)
+                yield Attempt(context, parameters, spark, source, sink, self.plan_only)
 
-    def _target_hook(self, source: KafkaHook) -> KafkaHook:
-        if self.target_conn_id is None or self.target_conn_id == self.source_conn_id:
-            return source
-        return KafkaHook(self.target_conn_id, self.kafka_timeout)
+    def _logins(self, attempt: Attempt) -> AbstractContextManager[JobCredentials]:
+        """The logins of the job while it runs."""
+        store = attempt.context["task_state_store"]
+        return self._tokens.logins(store, attempt.spark.cluster, attempt.source, attempt.sink)
 
-    @property
-    def _source_operation(self) -> str:
-        """The operation that the login needs on the source topics; a plan only needs to describe them."""
-        return "DESCRIBE" if self.plan_only else "READ"
-
-    @property
-    def _target_operation(self) -> str:
-        return "DESCRIBE" if self.plan_only else "WRITE"
-
-    def _check_target(self, sink: KafkaHook, target: Target, *, reads_back: bool = False) -> None:
-        """Check that the login may write to the target; the topics of ``target_topic_expr`` are known only to the job.
-
-        :param reads_back: the job first reads earlier deliveries there.
-        :raises BrokerAuthorizationError: naming the missing permission.
-        """
-        exactly_once = self.delivery == EXACTLY_ONCE
-        # Progress is committed as an offset of the target.
-        reads = (exactly_once or (reads_back and self.provenance_headers)) and not self.plan_only
-        if target.topic is not None:
-            check_topics(sink, [target.topic], self._target_operation, *(["READ"] if reads else []))
-        if exactly_once and not self.plan_only:
-            options = check_sink_options(self.sink_options)
-            check_transactions(sink, int(options.get("kafka.transaction.timeout.ms", TRANSACTION_TIMEOUT_MS)))
-
-    def _check_timestamps(self, source: KafkaHook, sink: KafkaHook, target: Target, ranges: OffsetRanges) -> None:
-        """Check that the target keeps the records' timestamps; the job checks the topics of ``target_topic_expr``.
-
-        :raises TargetError: naming the target's setting.
-        """
-        if not self.preserve_timestamps or target.topic is None:
-            return
-        state = sink.state([target.topic], operation=self._target_operation)
-        config = state.topic(target.topic).config
-        check_timestamp_type(target.topic, config)
-        if not self.plan_only and checks_times(config) and (edges := edge_timestamps(source, ranges)) is not None:
-            check_times(target.topic, config, *edges, state.now_ms)
-
-    def _source_options(self, logins: JobCredentials, spans: Sequence[OffsetRange], rules: ReadRules) -> dict[str, str]:
-        """The options of Spark's Kafka source: defaults for speed, the login, and the author's own."""
-        return {
-            **source_defaults(spans, read_committed=rules.read_committed),
-            **logins.source_options(),
-            **check_source_options(self.source_options, stream=self._is_stream),
-        }
-
-    def _sink_options(self, logins: JobCredentials) -> dict[str, str]:
-        """The options of the producer, as for Spark's Kafka sink: fast defaults, the login, and the author's own."""
-        return {**sink_defaults(), **logins.sink_options(), **check_sink_options(self.sink_options)}
-
-    def _forbidden_targets(self, plan: ReplayPlan) -> tuple[str, ...]:
-        """Topics that ``target_topic_expr`` must not lead to."""
-        same_cluster = plan.source_cluster_id == plan.target_cluster_id
-        return tuple(sorted({r.topic for r in plan.ranges})) if same_cluster and not self.allow_same_topic else ()
+    def _remember(self, attempt: Attempt) -> None:
+        """Store the parameters for a retry; called before anything is submitted."""
+        RequestStore(attempt.context, self.task_id).save(attempt.parameters.by_name())
 
     def _on_event(self, context: Context, event: JobEvent) -> None:
         if isinstance(event, JobStarted):
@@ -362,12 +297,15 @@ class KafkaToKafkaOperator(SparkJobOperator):
         else:
             self.log.info("Progress: %s", event)
 
-    def _recount_gaps(self, source: KafkaHook, report: JobReport, rules: ReadRules) -> list[str]:
-        """Count the records of ranges with gaps again, by a second client.
+    def _check_counts(self, attempt: Attempt, planned: PlannedCopy, report: JobReport) -> list[str]:
+        """Check a report for duplicates, and count the records of ranges with gaps again, by a second client.
 
         :return: a warning if there are too many offsets to count.
         :raises DeliveryError: if the broker has records that the job did not read.
+        :raises DuplicateRecordsError: if records are in the target more than once.
         """
+        if not self.allow_duplicates:
+            check_duplicates(report, planned.transform)
         gaps = ranges_with_gaps(report)
         if gaps.total > _MOST_RECOUNTED_OFFSETS:
             return [
@@ -378,12 +316,12 @@ class KafkaToKafkaOperator(SparkJobOperator):
             ]
         if gaps:
             self.log.info("%s ranges have offsets without a record; a second client counts them.", f"{len(gaps):,}")
-            check_gaps(report, source.count_records(gaps, read_committed=rules.read_committed))
+            check_gaps(report, attempt.source.count_records(gaps, read_committed=planned.rules.read_committed))
         return []
 
-    def _done(self, context: Context, result: dict[str, Any]) -> dict[str, Any]:
+    def _done(self, context: Context, parameters: CopyParameters, result: dict[str, Any]) -> dict[str, Any]:
         if result["records_written"] or result.get("finished_before"):
-            describe_delivery(context, self.outlets, result, self._target_server)
+            describe_delivery(context, self.outlets, result, partial(_server, parameters.target_connection))
         else:
             self._make_no_asset_event()
         self.log.info(
@@ -395,17 +333,17 @@ class KafkaToKafkaOperator(SparkJobOperator):
         )
         return result
 
-    def _done_before(self, context: Context, result: dict[str, Any]) -> dict[str, Any]:
+    def _done_before(self, context: Context, parameters: CopyParameters, result: dict[str, Any]) -> dict[str, Any]:
         self.log.info(
             "An earlier try of this run delivered everything, and failed only after that. Its result is returned; "
             "Spark is not started."
         )
-        return self._done(context, result)
-
-    def _target_server(self) -> str:
-        servers = KafkaHook(self.target_conn_id or self.source_conn_id).config.bootstrap_servers
-        return servers.split(",")[0].strip()
+        return self._done(context, parameters, result)
 
     def _make_no_asset_event(self) -> None:
         # Airflow emits an event for each outlet of the running task, which is a copy of the DAG's task.
         self.outlets = []
+
+
+def _server(conn_id: str) -> str:
+    return KafkaHook(conn_id).config.bootstrap_servers.split(",")[0].strip()

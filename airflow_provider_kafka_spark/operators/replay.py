@@ -8,10 +8,12 @@ from typing import Any
 
 from airflow_provider_kafka_spark.clients.permissions import check_topics
 from airflow_provider_kafka_spark.core.broker_state import ClusterState
+from airflow_provider_kafka_spark.core.copy_parameters import CopyParameters
 from airflow_provider_kafka_spark.core.errors import OffsetRangeError
 from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
+from airflow_provider_kafka_spark.core.protocol import Transform
 from airflow_provider_kafka_spark.core.resolve import ReadRules, ResolvedRanges, resolve_replay
-from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
+from airflow_provider_kafka_spark.operators.attempt import Attempt
 from airflow_provider_kafka_spark.operators.bounded_copy import BoundedCopyOperator
 
 
@@ -43,14 +45,17 @@ class ReplayOffsetRangesOperator(BoundedCopyOperator):
         self.offset_ranges = offset_ranges
         self.merge_overlaps = merge_overlaps
 
-    def _requested(self) -> dict[str, Any]:
-        return {**super()._requested(), "offset_ranges": self._ranges().format()}
+    def _records(self) -> dict[str, Any]:
+        return {"offset_ranges": self._ranges().format()}
 
-    def _resolve(self, hook: KafkaHook, rules: ReadRules) -> tuple[ResolvedRanges, ClusterState]:
-        ranges = self._ranges()
+    def _transform(self, parameters: CopyParameters) -> Transform:
+        return parameters.transform()
+
+    def _resolve(self, attempt: Attempt, rules: ReadRules) -> tuple[ResolvedRanges, ClusterState]:
+        ranges = OffsetRanges.parse(attempt.parameters.records["offset_ranges"])
         topics = {r.topic for r in ranges}
-        cluster = hook.state(topics, operation=self._source_operation)
-        check_topics(hook, topics, self._source_operation)
+        cluster = attempt.source.state(topics, operation=attempt.source_operation)
+        check_topics(attempt.source, topics, attempt.source_operation)
         return resolve_replay(ranges, cluster, rules), cluster
 
     def _ranges(self) -> OffsetRanges:

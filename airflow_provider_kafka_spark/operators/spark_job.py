@@ -14,7 +14,6 @@ from airflow.sdk.configuration import conf
 
 from airflow_provider_kafka_spark.core.errors import OptionError
 from airflow_provider_kafka_spark.core.handoff.job_events import JobStarted
-from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.links.spark_application import SparkApplicationLink
 from airflow_provider_kafka_spark.submission.spark_cluster import HISTORY_SERVER_EXTRA
@@ -149,24 +148,22 @@ class SparkJobOperator(BaseOperator):
         self.spark_application_url: str | None = None
         self._spark_hook: SparkJobHook | None = None
 
-    @property
-    def _delivery(self) -> str:
-        """The delivery mode, which decides whether Spark may repeat a task."""
-        return EXACTLY_ONCE
-
     def on_kill(self) -> None:
         """Stop the Spark job on any cluster; ``execute`` then fails."""
         if self._spark_hook is not None:
             self._spark_hook.kill()
 
-    def _new_spark_hook(self, context: Context) -> SparkJobHook:
+    def _new_spark_hook(self, context: Context, delivery: str) -> SparkJobHook:
+        """
+        :param delivery: the delivery mode, which decides whether Spark may repeat a task.
+        """
         options = {name: getattr(self, name) for name in _SUBMIT_OPTIONS}
         self._spark_hook = SparkJobHook(
             self.spark_conn_id,
             kafka_connector=self.kafka_connector,
             report_location=self.report_location,
             submit_options={**options, "conf": self._with_lineage(dict(self.conf or {}), context)},
-            delivery=self._delivery,
+            delivery=delivery,
         )
         return self._spark_hook
 

@@ -5,19 +5,23 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
 from typing import Any
 
 import pytest
 from airflow.sdk import Asset
 from airflow.sdk.exceptions import AirflowFailException
 
+from airflow_provider_kafka_spark.core.broker_state import ClusterState
 from airflow_provider_kafka_spark.core.errors import JobReportMissingError
 from airflow_provider_kafka_spark.core.protocol import JobReport
 from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER, Provenance
+from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
+from airflow_provider_kafka_spark.operators.available_now import KafkaToKafkaAvailableNowOperator
 from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
 from airflow_provider_kafka_spark.operators.kafka_to_kafka import KafkaToKafkaOperator
 from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
@@ -327,6 +331,7 @@ def test_a_retry_carries_out_what_its_first_try_was_asked_for(
         assert request == replace(
             asked,
             is_retry=True,
+            submission=request.submission,
             report_uri=request.report_uri,
             source_options=request.source_options,
             event_token=request.event_token,
@@ -334,10 +339,32 @@ def test_a_retry_carries_out_what_its_first_try_was_asked_for(
             proceed_file=request.proceed_file,
         )
         assert request.source_options["kafka.fetch.min.bytes"] == "1"
+    assert asked.submission < retried.submission < malformed.submission < cleared.submission
     assert asked.ranges == (f"{first}:0:0:10", f"{second}:0:0:10")
     for name in (*later, "target_topic", "source_conn_id"):
         assert f"{name} was " in log
     assert (cleared.ranges, cleared.transform.where) == ((f"{second}:0:0:10",), "offset >= 1")
+
+
+@pytest.mark.broker
+def test_each_cluster_is_asked_once_for_a_plan(
+    two_topics: tuple[str, str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was planned, and what was checked, is of the same moment."""
+    source, _, target = two_topics
+    asked, state = list[list[str]](), KafkaHook.state
+
+    def counted(hook: KafkaHook, topics: Iterable[str], *arguments: Any, **options: Any) -> ClusterState:
+        asked.append(names := list(topics))
+        return state(hook, names, *arguments, **options)
+
+    monkeypatch.setattr(KafkaHook, "state", counted)
+    common: dict[str, Any] = {"task_id": "task", "topics": [source], "target_topic": target, "plan_only": True}
+    stream = {"checkpoint_location": str(tmp_path / "checkpoint"), "starting_offsets": "earliest"}
+    for operator in (KafkaToKafkaBatchOperator(**common), KafkaToKafkaAvailableNowOperator(**common, **stream)):
+        asked.clear()
+        assert run(operator, task_context())["planned_records"] == 10
+        assert asked == [[target], [source]]
 
 
 @pytest.mark.broker

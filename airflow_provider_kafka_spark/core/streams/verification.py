@@ -16,6 +16,7 @@ from airflow_provider_kafka_spark.core.verification import (
     faults_of_counts,
     raise_if_mismatched,
     range_result,
+    result_of_plan,
     result_of_run,
 )
 
@@ -112,6 +113,16 @@ def result_of_stream(
         "records_behind": sum(lags.values()),
         "generation": stream_plan.generation,
         "group_committed": None if committed is None else {str(p): offset for p, offset in sorted(committed.items())},
+    }
+
+
+def result_of_stream_plan(plan: ReplayPlan, stream_plan: StreamPlan) -> dict[str, Any]:
+    """What ``plan_only=True`` returns: the keys of a bounded copy's plan, and those of a stream."""
+    return {
+        **result_of_plan(plan, stream_plan.manifest.stream_id),
+        "unfinished": stream_plan.uncommitted.format(),
+        "added_partitions": list(map(str, stream_plan.added)),
+        "generation": stream_plan.generation,
     }
 
 

@@ -1,0 +1,82 @@
+"""The parameters of an operator that decide what is copied, parsed and checked once. A retry restores them. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from airflow_provider_kafka_spark.core.codec import decode, encode
+from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE, is_read_committed
+from airflow_provider_kafka_spark.core.protocol import Transform
+
+
+@dataclass(frozen=True, slots=True)
+class CopyParameters:
+    """The parameters that decide which records are copied and to where: plain data, one form for each meaning.
+
+    :param records: the parameters that define the records to read, by name, as plain JSON. Each kind of operator has
+        its own.
+    """
+
+    source_conn_id: str
+    target_conn_id: str | None
+    target_topic: str | None
+    target_topic_expr: str | None
+    where: str | None
+    columns: Mapping[str, str]
+    preserve_partition: bool
+    preserve_timestamps: bool
+    include_headers: bool
+    provenance_headers: bool
+    delivery: str
+    isolation_level: str
+    source_options: Mapping[str, str]
+    sink_options: Mapping[str, str]
+    records: Mapping[str, Any]
+
+    @property
+    def is_exactly_once(self) -> bool:
+        return self.delivery == EXACTLY_ONCE
+
+    @property
+    def read_committed(self) -> bool:
+        return is_read_committed(self.isolation_level)
+
+    @property
+    def target_connection(self) -> str:
+        """The connection of the target's cluster."""
+        return self.target_conn_id or self.source_conn_id
+
+    def transform(self, start_ms: int | None = None, end_ms: int | None = None) -> Transform:
+        """How each record is changed.
+
+        :param start_ms: drop records with an older timestamp.
+        :param end_ms: drop records with this timestamp or a later one.
+        """
+        return Transform(
+            where=self.where,
+            columns=self.columns,
+            topic=self.target_topic,
+            topic_expr=self.target_topic_expr,
+            preserve_partition=self.preserve_partition,
+            include_headers=self.include_headers,
+            provenance_headers=self.provenance_headers,
+            preserve_timestamps=self.preserve_timestamps,
+            window_start_ms=start_ms,
+            window_end_ms=end_ms,
+        )
+
+    def by_name(self) -> dict[str, Any]:
+        """Plain JSON by the names of the operator's parameters; :meth:`from_names` reads it back."""
+        plain = encode(self)
+        return {**plain, **plain.pop("records")}
+
+    @classmethod
+    def from_names(cls, values: Mapping[str, Any]) -> CopyParameters:
+        """:raises ProtocolError: if they are not those of this version."""
+        names = {f.name for f in fields(cls)}
+        common = {name: value for name, value in values.items() if name in names}
+        records = {name: value for name, value in values.items() if name not in names}
+        remedy = "Clear the task, which makes a new plan with its current parameters."
+        return decode(cls, {**common, "records": records}, name="The task's stored parameters", remedy=remedy)

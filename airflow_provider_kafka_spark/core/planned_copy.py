@@ -1,0 +1,127 @@
+"""A copy that is planned and not yet submitted: the plain data between the steps of an operator. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+
+from airflow_provider_kafka_spark.core.copy_parameters import CopyParameters
+from airflow_provider_kafka_spark.core.handoff.job_credentials import JobCredentials
+from airflow_provider_kafka_spark.core.handoff.tuning import sink_defaults, source_defaults
+from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
+from airflow_provider_kafka_spark.core.plan import ReplayPlan
+from airflow_provider_kafka_spark.core.protocol import JobRequest, StreamRequest, Transform
+from airflow_provider_kafka_spark.core.resolve import ReadRules
+from airflow_provider_kafka_spark.core.spans import plan_spans
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedCopy:
+    """All that is decided about a copy before its job is submitted. It holds no secret.
+
+    :param run_id: goes into the provenance header; the same for all tries.
+    :param instance: by which the run is found at the target's brokers, see ``core.run_identity``.
+    :param parameters: of the run's first try.
+    :param plan: what is read and to where it goes; of a stream, from where it stands to the end of the log.
+    :param transform: how each record is changed.
+    :param rules: how to read.
+    :param ranges: what the job must read exactly; of a stream, those of its uncommitted batch.
+    :param spans: what each Spark partition reads of them.
+    :param preserve_order: many spans of one Kafka partition are read by one task.
+    :param allow_same_topic: a topic that is read may be written to.
+    :param is_retry: an earlier try of this run may have delivered records.
+    :param adopts_run: the task's state is lost: the run is that of the mark at the brokers, if there is one.
+    :param audit_from: for each target topic and partition, its end before the run's first submission.
+    :param audit_since_ms: when a stream's uncommitted batch was planned, in ms since 1970; None to take the time of the
+        submission.
+    :param stream: the additional fields for a stream; None for a bounded copy.
+    """
+
+    run_id: str
+    instance: str
+    parameters: CopyParameters
+    plan: ReplayPlan
+    transform: Transform
+    rules: ReadRules
+    ranges: OffsetRanges
+    spans: tuple[OffsetRange, ...]
+    preserve_order: bool = True
+    allow_same_topic: bool = False
+    is_retry: bool = False
+    adopts_run: bool = False
+    audit_from: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    audit_since_ms: int | None = None
+    stream: StreamRequest | None = None
+
+    @property
+    def delivery_parts(self) -> dict[str, str]:
+        """What decides which records are written and to where, as far as it is known before the job.
+
+        A change of the plan's fingerprint makes another run; a change of the rest only makes the committed progress not
+        count.
+        """
+        return {
+            **self.plan.fingerprint(asdict(self.transform)),
+            "isolation_level": self.parameters.isolation_level,
+            "fail_on_data_loss": str(self.rules.fail_on_data_loss),
+        }
+
+    @property
+    def forbidden_targets(self) -> tuple[str, ...]:
+        """Topics that ``target_topic_expr`` must not lead to."""
+        same_cluster = self.plan.source_cluster_id == self.plan.target_cluster_id
+        names = {r.topic for r in self.plan.ranges} if same_cluster and not self.allow_same_topic else set()
+        return tuple(sorted(names))
+
+    def request(self, job: SubmittedJob, logins: JobCredentials, progress_seconds: float) -> JobRequest:
+        """The request to the job.
+
+        :param logins: of the job, added to the options of source and sink.
+        :param progress_seconds: seconds between two lines of progress.
+        """
+        # A stream reads in its batches what the plan has, and not only the uncommitted batch.
+        read = self.spans if self.stream is None else plan_spans(self.plan.ranges)
+        return JobRequest(
+            run_id=self.run_id,
+            instance=self.instance,
+            submission=job.submission,
+            plan_digest=self.plan.digest,
+            ranges=tuple(self.ranges.format()),
+            spans=self.spans,
+            transform=self.transform,
+            source_options={
+                **source_defaults(read, read_committed=self.rules.read_committed),
+                **logins.source_options(),
+                **self.parameters.source_options,
+            },
+            sink_options={**sink_defaults(), **logins.sink_options(), **self.parameters.sink_options},
+            report_uri="",
+            fail_on_data_loss=self.rules.fail_on_data_loss,
+            preserve_order=self.preserve_order,
+            delivery=self.parameters.delivery,
+            delivery_parts=self.delivery_parts,
+            goes_on=self.stream is not None,
+            source_ids=dict(self.plan.topic_ids),
+            is_retry=self.is_retry,
+            adopts_run=self.adopts_run,
+            untrusted_until=job.untrusted_until,
+            audit_from=self.audit_from,
+            audit_since_ms=job.audit_since_ms if self.audit_since_ms is None else self.audit_since_ms,
+            forbidden_targets=self.forbidden_targets,
+            progress_seconds=progress_seconds,
+            stream=self.stream,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SubmittedJob:
+    """The handle of a job. It is stored before the job can write anything, and holds no secret.
+
+    :param submission: its number, which only grows.
+    :param untrusted_until: progress that was committed under this number or a lower one does not count.
+    :param audit_since_ms: when the run's first submission was about to start, in ms since 1970.
+    """
+
+    submission: int
+    untrusted_until: int = 0
+    audit_since_ms: int | None = None

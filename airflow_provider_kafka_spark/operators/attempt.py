@@ -1,0 +1,84 @@
+"""One try of a copy, as its steps share it, and the checks of its target."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from airflow_provider_kafka_spark.clients.edge_timestamps import edge_timestamps
+from airflow_provider_kafka_spark.clients.permissions import check_topics
+from airflow_provider_kafka_spark.clients.transaction_check import check_transactions
+from airflow_provider_kafka_spark.core.broker_state import ClusterState
+from airflow_provider_kafka_spark.core.copy_parameters import CopyParameters
+from airflow_provider_kafka_spark.core.kept_timestamps import check_times, check_timestamp_type, checks_times
+from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
+from airflow_provider_kafka_spark.core.run_identity import TRANSACTION_TIMEOUT_MS
+from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
+from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One try of a task, as its steps share it.
+
+    :param source: of the cluster to read from.
+    :param sink: of the cluster to write to; the same hook if both have one connection.
+    :param plan_only: nothing will be submitted, so the login only needs to describe topics.
+    """
+
+    context: Context
+    parameters: CopyParameters
+    spark: SparkJobHook
+    source: KafkaHook
+    sink: KafkaHook
+    plan_only: bool
+
+    @property
+    def source_operation(self) -> str:
+        """The operation that the login needs on the source topics."""
+        return "DESCRIBE" if self.plan_only else "READ"
+
+    @property
+    def target_operation(self) -> str:
+        """The operation that the login needs on the target."""
+        return "DESCRIBE" if self.plan_only else "WRITE"
+
+    def target_state(self) -> ClusterState:
+        """The target's cluster, for all that is planned."""
+        name = self.parameters.target_topic
+        return self.sink.state([name] if name else [], operation=self.target_operation)
+
+    def check_target(self, *, reads_back: bool) -> None:
+        """Check that the login may write to the target; the topics of ``target_topic_expr`` are known only to the job.
+
+        :param reads_back: the job first reads earlier deliveries there.
+        :raises BrokerAuthorizationError: naming the missing permission.
+        """
+        parameters = self.parameters
+        # Progress is committed as an offset of the target.
+        reads = parameters.is_exactly_once or (reads_back and parameters.provenance_headers)
+        if parameters.target_topic is not None:
+            operations = ["READ"] if reads and not self.plan_only else []
+            check_topics(self.sink, [parameters.target_topic], self.target_operation, *operations)
+        if parameters.is_exactly_once and not self.plan_only:
+            timeout = parameters.sink_options.get("kafka.transaction.timeout.ms", TRANSACTION_TIMEOUT_MS)
+            check_transactions(self.sink, int(timeout))
+
+    def check_timestamps(self, target: ClusterState, ranges: OffsetRanges) -> None:
+        """Check that the target keeps the records' timestamps; the job checks the topics of ``target_topic_expr``.
+
+        :param target: from :meth:`target_state`.
+        :raises TargetError: naming the target's setting.
+        """
+        name = self.parameters.target_topic
+        if not self.parameters.preserve_timestamps or name is None:
+            return
+        config = target.topic(name).config
+        check_timestamp_type(name, config)
+        if self.plan_only or not checks_times(config):
+            return
+        if (edges := edge_timestamps(self.source, ranges)) is not None:
+            check_times(name, config, *edges, target.now_ms)
