@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_kafka_spark.core.errors import JobFailedError, RunTakenOverError, TargetError
+from airflow_provider_kafka_spark.core.errors import ExpressionError, RunTakenOverError, TargetError
 from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
 from airflow_provider_kafka_spark.core.spans import plan_spans
 from airflow_provider_kafka_spark.jobs import batch
@@ -98,7 +98,7 @@ def test_at_least_once_and_back(kafka_broker: KafkaBroker, topic: TopicFactory, 
     kafka_broker.alter_topic(target, TAKES_LARGE)
     options = {"topic": target, "delivery": "at_least_once", "is_retry": True}
     if fails:
-        with pytest.raises(JobFailedError, match="stop here"):
+        with pytest.raises(ExpressionError, match="stop here"):
             run_copy(ranges, where="assert_true(offset < 200, 'stop here') is null", **options)
     else:
         run_copy(ranges, **options)
