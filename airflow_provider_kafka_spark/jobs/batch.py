@@ -22,7 +22,13 @@ from airflow_provider_kafka_spark.jobs.driver import run_job
 from airflow_provider_kafka_spark.jobs.kafka_admin import KafkaAdmin
 from airflow_provider_kafka_spark.jobs.progress import OverallProgress, ProgressLog
 from airflow_provider_kafka_spark.jobs.record_writer import TaskMonitor, WriteResult, merged
-from airflow_provider_kafka_spark.jobs.remaining import Remaining, find_remaining, find_written, open_planned
+from airflow_provider_kafka_spark.jobs.remaining import (
+    Remaining,
+    find_remaining,
+    find_written,
+    open_planned,
+    start_in_target,
+)
 from airflow_provider_kafka_spark.jobs.run_ownership import RunOwnership, run_ownership
 from airflow_provider_kafka_spark.jobs.spark_application import SparkApplication
 from airflow_provider_kafka_spark.jobs.targets import find_targets
@@ -147,7 +153,7 @@ def _written_to(
     written_to = list(result.targets)
     if remaining.before.ranges or result.has_unknown_targets:
         for (topic, number), end in admin.end_offsets(targets).items():
-            start = request.audit_from.get(topic, {}).get(str(number), 0)
+            start = start_in_target(request, topic, number, end)
             if start < end:
                 written_to.append(OffsetRange(topic, number, start, end))
     return written_to

@@ -92,6 +92,25 @@ def test_a_task_that_starts_after_the_retrys_fences_nobody(
     assert values(kafka_broker, target) == _VALUES
 
 
+def test_the_mark_is_there_before_earlier_tasks_are_fenced(
+    kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise a task could look at the mark and open its producer after it was fenced."""
+    source, target = topic(suffix="source"), topic(suffix="target")
+    kafka_broker.produce(source, numbered(_COUNT))
+    ranges = [f"{source}:0:0:{_COUNT}"]
+    before_tasks, before_fencing = pause(monkeypatch, batch, "write_records"), pause(monkeypatch, KafkaAdmin, "fence")
+    earlier = before_tasks.start(lambda: run_copy(ranges, topic=target))
+    retry = before_fencing.start(lambda: run_copy(ranges, topic=target, is_retry=True))
+
+    before_tasks.end()
+
+    assert isinstance(earlier.exception(60), RunTakenOverError)
+    before_fencing.end()
+    assert retry.result(60).records_written == _COUNT
+    assert values(kafka_broker, target) == _VALUES
+
+
 @pytest.mark.parametrize(
     ("place", "name"),
     [

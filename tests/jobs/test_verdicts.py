@@ -134,3 +134,21 @@ def test_a_duplicate_is_found_by_every_further_try(
     result = attempt(4, store if keeps_state else TaskStateStore(), source, target, allow_duplicates=True)
     assert result["duplicates"] == 1
     assert len(values(kafka, target)) == 62
+
+
+@pytest.mark.usefixtures("small_commits")
+def test_duplicates_that_a_try_has_found_are_known_to_the_next_one(
+    kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy
+) -> None:
+    """A try found them when it read the target back, and failed; the next one goes on from its progress."""
+    source, target = topic(suffix="source"), topic(suffix="target", config=REFUSES_LARGE)
+    kafka_broker.produce(source, [*numbered(60), large()])
+    run_copy([f"{source}:0:0:10"], topic=target)
+    kafka_broker.produce(target, kafka_broker.consume(target)[:3])
+    with pytest.raises(TargetError):
+        run_copy([f"{source}:0:0:61"], topic=target, is_retry=True)
+    kafka_broker.alter_topic(target, TAKES_LARGE)
+
+    report = run_copy([f"{source}:0:0:61"], topic=target, is_retry=True)
+
+    assert (report.duplicates, report.records_written) == (3, 61)
