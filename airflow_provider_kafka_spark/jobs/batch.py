@@ -13,7 +13,12 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError, DeliveryError, TargetRecreatedError
+from airflow_provider_kafka_spark.core.errors import (
+    BrokerUnavailableError,
+    DeliveryError,
+    KafkaSparkError,
+    TargetRecreatedError,
+)
 from airflow_provider_kafka_spark.core.kept_timestamps import check_timestamp_type
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE
@@ -112,7 +117,8 @@ def copy_ranges(
 
 @contextmanager
 def _naming_recreated_targets(admin: KafkaAdmin, target_ids: Mapping[str, str]) -> Iterator[None]:
-    """Explain a failed write by a target that was deleted: the producer only reports that the topic does not answer.
+    """Explain a failed write by a target that was deleted: the producer only reports that the topic does not answer, and
+    the mark of the run and its progress are deleted with the topic.
 
     :raises TargetRecreatedError: if a target is not the one of the claim any more.
     """
@@ -120,7 +126,7 @@ def _naming_recreated_targets(admin: KafkaAdmin, target_ids: Mapping[str, str]) 
 
     try:
         yield
-    except (BrokerUnavailableError, Py4JJavaError):
+    except (KafkaSparkError, Py4JJavaError):
         # Brokers or a JVM that are unavailable leave the first error as it is.
         with suppress(Py4JError, OSError, BrokerUnavailableError):
             _raise_if_recreated(admin, target_ids, _LOOK_MS)

@@ -64,7 +64,7 @@ def test_a_retry_without_its_state_writes_nothing_twice(kafka: KafkaBroker, topi
     result = attempt(2, TaskStateStore(), source, target)
 
     assert values(kafka, target) == values(kafka, source)
-    assert result["run_id"] == first.values["run"]["run_id"]
+    assert result["run_id"] == first.values["kafka_spark_run"]["run_id"]
     assert result["delivered_before"] == 50
     assert any("is gone" in warning for warning in result["warnings"])
 
