@@ -117,7 +117,7 @@ def copy_ranges(
 
 @contextmanager
 def _naming_recreated_targets(admin: KafkaAdmin, target_ids: Mapping[str, str]) -> Iterator[None]:
-    """Explain a failed write by a target that was deleted: the producer only reports that the topic does not answer, and
+    """Explain a failed write by a target that was deleted: the producer only says that the topic does not answer, and
     the mark of the run and its progress are deleted with the topic.
 
     :raises TargetRecreatedError: if a target is not the one of the claim any more.
