@@ -64,8 +64,9 @@ class Mark:
     def from_json(cls, text: str) -> Mark:
         """:raises ProtocolError: if it is no mark of this version."""
         remedy = "Let the run end with the version of airflow-provider-kafka-spark that it began with."
-        # librdkafka ends the text with a zero character.
-        mark = decode_text(cls, text.rstrip("\0"), version=_MARK_VERSION, name="The mark of the run", remedy=remedy)
+        # librdkafka ends the text with a zero character, and more may follow.
+        text = text.partition("\0")[0]
+        mark = decode_text(cls, text, version=_MARK_VERSION, name="The mark of the run", remedy=remedy)
         if mark.state not in [state.value for state in MarkState]:
             raise ProtocolError(f"The state of the mark must be one of {[s.value for s in MarkState]}. {remedy}")
         return mark

@@ -13,7 +13,12 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError, DeliveryError, TargetRecreatedError
+from airflow_provider_kafka_spark.core.errors import (
+    BrokerUnavailableError,
+    DeliveryError,
+    KafkaSparkError,
+    TargetRecreatedError,
+)
 from airflow_provider_kafka_spark.core.kept_timestamps import check_timestamp_type
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE
@@ -22,7 +27,13 @@ from airflow_provider_kafka_spark.jobs.driver import run_job
 from airflow_provider_kafka_spark.jobs.kafka_admin import KafkaAdmin
 from airflow_provider_kafka_spark.jobs.progress import OverallProgress, ProgressLog
 from airflow_provider_kafka_spark.jobs.record_writer import TaskMonitor, WriteResult, merged
-from airflow_provider_kafka_spark.jobs.remaining import Remaining, find_remaining, find_written, open_planned
+from airflow_provider_kafka_spark.jobs.remaining import (
+    Remaining,
+    find_remaining,
+    find_written,
+    open_planned,
+    start_in_target,
+)
 from airflow_provider_kafka_spark.jobs.run_ownership import RunOwnership, run_ownership
 from airflow_provider_kafka_spark.jobs.spark_application import SparkApplication
 from airflow_provider_kafka_spark.jobs.targets import find_targets
@@ -106,7 +117,8 @@ def copy_ranges(
 
 @contextmanager
 def _naming_recreated_targets(admin: KafkaAdmin, target_ids: Mapping[str, str]) -> Iterator[None]:
-    """Explain a failed write by a target that was deleted: the producer only reports that the topic does not answer.
+    """Explain a failed write by a target that was deleted: the producer only says that the topic does not answer, and
+    the mark of the run and its progress are deleted with the topic.
 
     :raises TargetRecreatedError: if a target is not the one of the claim any more.
     """
@@ -114,7 +126,7 @@ def _naming_recreated_targets(admin: KafkaAdmin, target_ids: Mapping[str, str]) 
 
     try:
         yield
-    except (BrokerUnavailableError, Py4JJavaError):
+    except (KafkaSparkError, Py4JJavaError):
         # Brokers or a JVM that are unavailable leave the first error as it is.
         with suppress(Py4JError, OSError, BrokerUnavailableError):
             _raise_if_recreated(admin, target_ids, _LOOK_MS)
@@ -147,7 +159,7 @@ def _written_to(
     written_to = list(result.targets)
     if remaining.before.ranges or result.has_unknown_targets:
         for (topic, number), end in admin.end_offsets(targets).items():
-            start = request.audit_from.get(topic, {}).get(str(number), 0)
+            start = start_in_target(request, topic, number, end)
             if start < end:
                 written_to.append(OffsetRange(topic, number, start, end))
     return written_to

@@ -16,6 +16,8 @@ _TIMEOUT_MS = 30_000
 #: So that a request to a broker that hangs is sent to another one within that time; Kafka's own default is as long.
 _BROKER_TIMEOUT_MS = 5_000
 _CLOSE_SECONDS = 5
+#: Brokers fence one producer after the other, each within a tenth of a second or more.
+_FENCED_AT_ONCE = 20
 #: Secrets are references to a file, which a provider resolves.
 _LOGIN = ("kafka.bootstrap.", "kafka.security.", "kafka.sasl.", "kafka.ssl.", "kafka.config.providers")
 
@@ -157,7 +159,9 @@ class KafkaAdmin:
         options = self.jvm.org.apache.kafka.clients.admin.FenceProducersOptions().timeoutMs(
             min(timeout_ms, _TIMEOUT_MS)
         )
-        self._get(self._client.fenceProducers(self._list(transactional_ids), options).all())
+        for i in range(0, len(transactional_ids), _FENCED_AT_ONCE):
+            part = self._list(transactional_ids[i : i + _FENCED_AT_ONCE])
+            self._get(self._client.fenceProducers(part, options).all())
 
     def _list(self, items: Any) -> Any:
         java_list = self.jvm.java.util.ArrayList()

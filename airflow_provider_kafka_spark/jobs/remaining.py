@@ -118,6 +118,15 @@ def _open(
     )
 
 
+def start_in_target(request: JobRequest, topic: str, number: int, end: int) -> int:
+    """From which offset on a partition of a target may have records of this run.
+
+    :param end: of the partition. If the run began beyond it, that was in a topic that has been recreated since.
+    """
+    start = request.audit_from.get(topic, {}).get(str(number), 0)
+    return start if start <= end else 0
+
+
 def find_written(spark: SparkApplication, request: JobRequest, run: RunOwnership, targets: Sequence[str]) -> Delivered:
     """What all tries of this run have written until now, read back from the targets by the provenance header."""
     options = {
@@ -127,7 +136,10 @@ def find_written(spark: SparkApplication, request: JobRequest, run: RunOwnership
         "failOnDataLoss": "false",
     }
     if request.audit_from and not request.adopts_run:
-        written = read_from(spark.session, request.audit_from, options)
+        starts: dict[str, dict[str, int]] = {}
+        for (topic, number), end in run.admin.end_offsets(list(request.audit_from)).items():
+            starts.setdefault(topic, {})[str(number)] = start_in_target(request, topic, number, end)
+        written = read_from(spark.session, starts, options)
     elif request.transform.preserve_timestamps or request.adopts_run or request.audit_since_ms is None:
         # Records have the timestamps of the source, so no timestamp says when they were written.
         written = read_since(spark.session, targets, None, options)

@@ -18,30 +18,12 @@ from airflow_provider_kafka_spark.testing.broker_client import Record
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from tests.jobs.conftest import Copy
+from tests.jobs.runs import SLOW, SMALL_COMMITS, numbered, values
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
-
-#: The broker hands out one batch of a partition at a time, and waits before it does.
-SLOW = {"kafka.fetch.min.bytes": "1000000", "kafka.fetch.max.wait.ms": "200", "kafka.max.partition.fetch.bytes": "1"}
-#: A transaction for so many records.
-SMALL_COMMITS = 50
-
-
-@pytest.fixture
-def small_commits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("airflow_provider_kafka_spark.jobs.write.COMMIT_RECORDS", SMALL_COMMITS)
-
-
-def numbered(count: int, start: int = 0) -> list[Record]:
-    return [Record(b"k%d" % i, b"%d" % i) for i in range(start, start + count)]
-
-
-def values(broker: KafkaBroker, topic: str) -> list[bytes | None]:
-    """What a reader of committed records sees."""
-    return [record.value for record in broker.consume(topic)]
 
 
 @pytest.mark.usefixtures("small_commits")
@@ -223,20 +205,6 @@ def test_a_driver_that_wakes_up_after_the_end_writes_nothing(
 
     assert values(kafka_broker, target) == [b"%d" % i for i in range(50)]
     assert late.records_written == 50
-
-
-def test_an_owner_with_other_targets_is_known_at_all_of_them(
-    kafka_broker: KafkaBroker, topic: TopicFactory, spark: SparkSession
-) -> None:
-    """A clear may lead to other topics, and an earlier driver looks only at its own."""
-    first, second = topic(suffix="first"), topic(suffix="second")
-    with kafka_admin(spark, {"kafka.bootstrap.servers": kafka_broker.bootstrap_servers}) as admin:
-        admin.set_mark("owner-of-a-run", first, "earlier")
-        admin.set_mark("owner-of-a-run", second, "later")
-
-        assert admin.mark("owner-of-a-run") == "later"
-    assert kafka_broker.committed("owner-of-a-run", first) == {0: 0}
-    assert kafka_broker.committed("owner-of-a-run", second) == {0: 0}
 
 
 def test_at_least_once_leaves_no_progress(kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy) -> None:

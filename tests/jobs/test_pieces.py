@@ -1,0 +1,121 @@
+"""Pieces of one Kafka partition: each has its own transactions and progress, whatever the plan looks like."""
+
+from __future__ import annotations
+
+import pytest
+
+from airflow_provider_kafka_spark.core.errors import TargetError
+from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
+from airflow_provider_kafka_spark.core.spans import plan_spans
+from airflow_provider_kafka_spark.testing.broker_client import Record
+from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
+from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
+from tests.jobs.conftest import Copy
+from tests.jobs.runs import REFUSES_LARGE, TAKES_LARGE, large, numbered, numbers, values
+
+pytestmark = [pytest.mark.broker, pytest.mark.spark]
+
+
+def test_pieces_of_one_partition_run_side_by_side(
+    kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy
+) -> None:
+    """They neither fence each other nor take each other's progress for their own."""
+    source, target = topic(suffix="source"), topic(2, suffix="target")
+    kafka_broker.produce(source, numbered(1_000))
+    ranges = [f"{source}:0:0:1000"]
+    spans = plan_spans(OffsetRanges.parse(ranges), 100)
+
+    report = run_copy(ranges, topic=target, spans=spans, preserve_order=False)
+
+    assert numbers(kafka_broker, target) == list(range(1_000))
+    assert (report.records_read, report.records_written, report.delivered_before) == (1_000, 1_000, 0)
+    assert report.warnings == ()
+
+
+def test_each_piece_goes_on_from_its_own_progress(
+    kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy
+) -> None:
+    """One of ten fails: the retry counts what the others have delivered, and writes the rest."""
+    source, target = topic(suffix="source"), topic(2, suffix="target", config=REFUSES_LARGE)
+    kafka_broker.produce(source, [*numbered(555), large(), *numbered(444, 555)])
+    ranges = [f"{source}:0:0:1000"]
+    spans = plan_spans(OffsetRanges.parse(ranges), 100)
+    with pytest.raises(TargetError):
+        run_copy(ranges, topic=target, spans=spans, preserve_order=False)
+    before = len(values(kafka_broker, target))
+    kafka_broker.alter_topic(target, TAKES_LARGE)
+
+    report = run_copy(ranges, topic=target, spans=spans, preserve_order=False, is_retry=True)
+
+    small = [value for value in values(kafka_broker, target) if value and len(value) < 10]
+    assert sorted(map(int, small)) == list(range(999))
+    assert len(values(kafka_broker, target)) == report.records_written == 1_000
+    assert report.delivered_before == before
+    assert before % 100 == 0
+    assert before > 0
+
+
+def test_many_ranges_in_many_pieces(kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy) -> None:
+    """More pieces than fit into one transaction of progress, which has one group for each here."""
+    source, target = topic(suffix="source"), topic(suffix="target")
+    kafka_broker.produce(source, numbered(800))
+    ranges = [f"{source}:0:{start}:{start + 9}" for start in range(0, 800, 10)]
+    spans = plan_spans(OffsetRanges.parse(ranges), 5)
+
+    report = run_copy(ranges, topic=target, spans=spans, preserve_order=False)
+    again = run_copy(ranges, topic=target, spans=spans, preserve_order=False, is_retry=True)
+
+    assert numbers(kafka_broker, target) == [i for i in range(800) if i % 10 < 9]
+    assert [r.records_written for r in report.ranges] == [9] * 80
+    assert len(report.progress_groups) == 160
+    assert again.delivered_before == 720
+    assert again.ranges == report.ranges
+
+
+def test_a_range_without_records_has_a_piece(kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy) -> None:
+    """All of it was aborted, so its task writes nothing; a retry continues all the same."""
+    source, target = topic(suffix="source"), topic(suffix="target")
+    kafka_broker.produce(source, numbered(5))
+    kafka_broker.produce_transaction(source, [Record(value=b"aborted") for _ in range(5)], commit=False)
+    kafka_broker.produce(source, numbered(5, 5))
+    ranges = [f"{source}:0:0:5", f"{source}:0:5:11", f"{source}:0:11:16"]
+
+    report = run_copy(ranges, topic=target, preserve_order=False)
+    again = run_copy(ranges, topic=target, preserve_order=False, is_retry=True)
+
+    assert numbers(kafka_broker, target) == list(range(10))
+    assert [r.records_written for r in report.ranges] == [5, 0, 5]
+    assert again.delivered_before == 10
+
+
+@pytest.mark.parametrize("preserve_order", [True, False])
+def test_ranges_that_touch(
+    kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy, *, preserve_order: bool
+) -> None:
+    """Also ranges of one offset: each record belongs to one range."""
+    source, target = topic(suffix="source"), topic(suffix="target")
+    kafka_broker.produce(source, numbered(20))
+    ranges = [f"{source}:0:{a}:{b}" for a, b in [(0, 1), (1, 2), (2, 10), (10, 19), (19, 20)]]
+
+    report = run_copy(ranges, topic=target, preserve_order=preserve_order)
+    again = run_copy(ranges, topic=target, preserve_order=preserve_order, is_retry=True)
+
+    assert numbers(kafka_broker, target) == list(range(20))
+    assert [r.records_written for r in report.ranges] == [1, 1, 8, 9, 1]
+    assert again.delivered_before == 20
+    assert again.ranges == report.ranges
+
+
+def test_a_thousand_ranges(kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy) -> None:
+    """They are one piece, and a retry of it counts each range."""
+    source, target = topic(suffix="source"), topic(suffix="target")
+    kafka_broker.produce(source, numbered(3_000))
+    ranges = [f"{source}:0:{start}:{start + 2}" for start in range(0, 3_000, 3)]
+
+    report = run_copy(ranges, topic=target)
+    again = run_copy(ranges, topic=target, is_retry=True)
+
+    assert numbers(kafka_broker, target) == [i for i in range(3_000) if i % 3 < 2]
+    assert [r.records_written for r in report.ranges] == [2] * 1_000
+    assert again.ranges == report.ranges
+    assert again.delivered_before == 2_000

@@ -1,0 +1,77 @@
+"""Tries of a stream: an uncommitted batch is finished exactly once, whatever the tries before were."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_provider_kafka_spark.core.errors import TargetRecreatedError
+from airflow_provider_kafka_spark.jobs import batch
+from airflow_provider_kafka_spark.operators.available_now import KafkaToKafkaAvailableNowOperator
+from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
+from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
+from tests.airflow_fakes import TaskStateStore, Try, task_context
+from tests.jobs.runs import REFUSES_LARGE, TAKES_LARGE, large, numbered, values
+
+pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.usefixtures("in_process_spark")]
+
+
+def attempt(number: int, store: TaskStateStore, checkpoint: Path, **parameters: Any) -> dict[str, Any]:
+    """One try of the same task."""
+    operator = KafkaToKafkaAvailableNowOperator(
+        task_id="task", starting_offsets="earliest", checkpoint_location=str(checkpoint), **parameters
+    )
+    return operator.execute(task_context(store, ti=Try(try_number=number)))  # type: ignore[arg-type]
+
+
+@pytest.mark.usefixtures("small_commits")
+@pytest.mark.parametrize("keeps_state", [True, False], ids=["same-task", "another-run-of-the-dag"])
+def test_at_least_once_and_back(kafka: KafkaBroker, topic: TopicFactory, tmp_path: Path, *, keeps_state: bool) -> None:
+    """Progress from before a try without transactions does not have what that one delivered."""
+    source, target = topic(suffix="source"), topic(suffix="target", config=REFUSES_LARGE)
+    kafka.produce(source, [*numbered(60), large(), *numbered(139, 60), large(), *numbered(100, 199)])
+    store, options = TaskStateStore(), {"topics": [source], "target_topic": target}
+    with pytest.raises(Exception, match=r"larger than max\.message\.bytes"):
+        attempt(1, store, tmp_path / "checkpoint", **options)
+    kafka.alter_topic(target, TAKES_LARGE)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(batch, "merged", _fail)
+        with pytest.raises(Exception, match="stop here"):
+            attempt(2, store, tmp_path / "checkpoint", delivery="at_least_once", **options)
+
+    attempt(3, store if keeps_state else TaskStateStore(), tmp_path / "checkpoint", **options)
+
+    assert Counter(values(kafka, target)) == Counter(values(kafka, source))
+
+
+def test_the_target_of_an_uncommitted_batch_is_recreated(
+    kafka: KafkaBroker, topic: TopicFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The batch is not committed, and the retry writes all of it to the new topic."""
+    source, target = topic(suffix="source"), topic(suffix="target")
+    kafka.produce(source, numbered(200))
+    store, options = TaskStateStore(), {"topics": [source], "target_topic": target}
+    write = batch.write_records
+
+    def write_and_recreate(*arguments: Any) -> Any:
+        result = write(*arguments)
+        kafka.delete_topic(target)
+        kafka.create_topic(target, 1)
+        return result
+
+    with monkeypatch.context() as patch:
+        patch.setattr(batch, "write_records", write_and_recreate)
+        with pytest.raises(TargetRecreatedError):
+            attempt(1, store, tmp_path / "checkpoint", **options)
+
+    result = attempt(2, store, tmp_path / "checkpoint", **options)
+
+    assert values(kafka, target) == [b"%d" % i for i in range(200)]
+    assert (result["records_written"], result["delivered_before"]) == (200, 0)
+
+
+def _fail(*_: object) -> Any:
+    raise RuntimeError("stop here")

@@ -1,0 +1,154 @@
+"""The worker's last word on a run, and a run whose state Airflow has lost: what the next try does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+
+from airflow_provider_kafka_spark.core.errors import DeliveryError, DuplicateRecordsError, TargetError
+from airflow_provider_kafka_spark.core.offset_range import OffsetRange
+from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER
+from airflow_provider_kafka_spark.jobs import kafka_source
+from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
+from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
+from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
+from tests.airflow_fakes import TaskStateStore, Try, task_context
+from tests.in_process_jobs import InProcessSpark
+from tests.jobs.conftest import Copy
+from tests.jobs.runs import REFUSES_LARGE, TAKES_LARGE, large, numbered, values
+
+pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.usefixtures("in_process_spark")]
+
+_COUNT = 100
+_VALUES = [b"%d" % i for i in range(_COUNT)]
+
+
+def attempt(number: int, store: TaskStateStore, source: str, target: str, **parameters: Any) -> dict[str, Any]:
+    """One try of the same task."""
+    operator = KafkaToKafkaBatchOperator(task_id="task", topics=[source], target_topic=target, **parameters)
+    return operator.execute(task_context(store, ti=Try(try_number=number)))  # type: ignore[arg-type]
+
+
+@pytest.mark.usefixtures("small_commits")
+def test_a_run_whose_state_is_lost_is_that_of_the_mark(
+    kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy
+) -> None:
+    """The worker has made a new ``run_id``; the driver goes on with the one before."""
+    source, target = topic(suffix="source"), topic(suffix="target", config=REFUSES_LARGE)
+    kafka_broker.produce(source, [*numbered(60), large()])
+    with pytest.raises(TargetError):
+        run_copy([f"{source}:0:0:61"], topic=target, run_id="aaaaaaaaaaaaaaaa")
+    kafka_broker.alter_topic(target, TAKES_LARGE)
+
+    report = run_copy([f"{source}:0:0:61"], topic=target, run_id="bbbbbbbbbbbbbbbb", is_retry=True, adopts_run=True)
+
+    assert report.run_id == "aaaaaaaaaaaaaaaa"
+    assert values(kafka_broker, target) == values(kafka_broker, source)
+    assert report.delivered_before == 50
+    headers = [dict(record.headers)[PROVENANCE_HEADER] or b"" for record in kafka_broker.consume(target)]
+    assert {header.split(b"|")[0] for header in headers} == {b"aaaaaaaaaaaaaaaa"}
+
+
+@pytest.mark.usefixtures("small_commits")
+def test_a_retry_without_its_state_writes_nothing_twice(kafka: KafkaBroker, topic: TopicFactory) -> None:
+    """The state store deletes what is old, and the mark at the brokers is still there."""
+    source, target = topic(suffix="source"), topic(suffix="target", config=REFUSES_LARGE)
+    kafka.produce(source, [*numbered(60), large()])
+    first = TaskStateStore()
+    with pytest.raises(AirflowFailException, match=r"larger than max\.message\.bytes"):
+        attempt(1, first, source, target)
+    kafka.alter_topic(target, TAKES_LARGE)
+
+    result = attempt(2, TaskStateStore(), source, target)
+
+    assert values(kafka, target) == values(kafka, source)
+    assert result["run_id"] == first.values["kafka_spark_run"]["run_id"]
+    assert result["delivered_before"] == 50
+    assert any("is gone" in warning for warning in result["warnings"])
+
+
+def test_records_that_a_task_passed_over_are_written_by_the_next_try(
+    kafka: KafkaBroker, topic: TopicFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The committed progress says that they are done, and the worker has found that they are not."""
+    source, target = topic(suffix="source"), topic(suffix="target")
+    kafka.produce(source, numbered(_COUNT))
+    read_tasks, store = kafka_source.read_tasks, TaskStateStore()
+
+    def with_a_gap(spark: Any, tasks: Any, *options: Any) -> Any:
+        gap = [OffsetRange(source, 0, 0, 40), OffsetRange(source, 0, 60, _COUNT)]
+        return read_tasks(spark, [gap], *options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(kafka_source, "read_tasks", with_a_gap)
+        with pytest.raises(DeliveryError, match="fewer records than there are"):
+            attempt(1, store, source, target)
+
+    result = attempt(2, store, source, target)
+
+    assert sorted(values(kafka, target), key=lambda value: int(value or b"")) == _VALUES
+    assert (result["delivered_before"], result["records_written"]) == (80, _COUNT)
+
+
+def test_records_that_were_passed_over_are_written_although_the_state_is_lost(
+    kafka: KafkaBroker, topic: TopicFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker's finding is in the mark too."""
+    source, target = topic(suffix="source"), topic(suffix="target")
+    kafka.produce(source, numbered(_COUNT))
+    read_tasks = kafka_source.read_tasks
+
+    def with_a_gap(spark: Any, tasks: Any, *options: Any) -> Any:
+        gap = [OffsetRange(source, 0, 0, 40), OffsetRange(source, 0, 60, _COUNT)]
+        return read_tasks(spark, [gap], *options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(kafka_source, "read_tasks", with_a_gap)
+        with pytest.raises(DeliveryError):
+            attempt(1, TaskStateStore(), source, target)
+
+    attempt(2, TaskStateStore(), source, target)
+
+    assert sorted(values(kafka, target), key=lambda value: int(value or b"")) == _VALUES
+
+
+@pytest.mark.parametrize("keeps_state", [True, False])
+def test_a_duplicate_is_found_by_every_further_try(
+    kafka: KafkaBroker, topic: TopicFactory, in_process_spark: InProcessSpark, *, keeps_state: bool
+) -> None:
+    """Otherwise a retry would be green that only counts its own records."""
+    source, target = topic(suffix="source"), topic(suffix="target", config=REFUSES_LARGE)
+    kafka.produce(source, [*numbered(60), large()])
+    store = TaskStateStore()
+    with pytest.raises(AirflowFailException):
+        attempt(1, store, source, target, delivery="at_least_once")
+    kafka.alter_topic(target, TAKES_LARGE)
+    kafka.produce(target, kafka.consume(target)[:1] or pytest.fail("nothing was written"))
+
+    for number in (2, 3):
+        with pytest.raises(AirflowFailException, match=DuplicateRecordsError.__name__):
+            attempt(number, store if keeps_state else TaskStateStore(), source, target)
+
+    result = attempt(4, store if keeps_state else TaskStateStore(), source, target, allow_duplicates=True)
+    assert result["duplicates"] == 1
+    assert len(values(kafka, target)) == 62
+
+
+@pytest.mark.usefixtures("small_commits")
+def test_duplicates_that_a_try_has_found_are_known_to_the_next_one(
+    kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy
+) -> None:
+    """A try found them when it read the target back, and failed; the next one goes on from its progress."""
+    source, target = topic(suffix="source"), topic(suffix="target", config=REFUSES_LARGE)
+    kafka_broker.produce(source, [*numbered(60), large()])
+    run_copy([f"{source}:0:0:10"], topic=target)
+    kafka_broker.produce(target, kafka_broker.consume(target)[:3])
+    with pytest.raises(TargetError):
+        run_copy([f"{source}:0:0:61"], topic=target, is_retry=True)
+    kafka_broker.alter_topic(target, TAKES_LARGE)
+
+    report = run_copy([f"{source}:0:0:61"], topic=target, is_retry=True)
+
+    assert (report.duplicates, report.records_written) == (3, 61)
