@@ -46,9 +46,11 @@ class Scene:
     def start(self, request: JobRequest | None = None) -> Driver:
         """Start the next try.
 
-        At least once it needs an earlier one that has ended, for which the worker waits.
+        Where the worker would wait for the end of an earlier one, so does this: at least once, and until the lock of a
+        checkpoint does not change any more.
         """
-        if self.case.delivery is Delivery.AT_LEAST_ONCE:
+        is_locked = self.case.kind is Kind.STREAM and self.case.fault is not Fault.DRIVER_SUSPENDED
+        if is_locked or self.case.delivery is Delivery.AT_LEAST_ONCE:
             for driver in self._tries:
                 driver.wait_until_gone()
         driver = self.start_driver(request or self.request(), self.case.master.value)
