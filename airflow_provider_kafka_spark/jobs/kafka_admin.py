@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 _TIMEOUT_MS = 30_000
 #: So that a request to a broker that hangs is sent to another one within that time; Kafka's own default is as long.
 _BROKER_TIMEOUT_MS = 5_000
+#: Between two requests about a group or a transactional id, whose coordinator has to be found first.
+_BACKOFF_MS = 20
 _CLOSE_SECONDS = 5
 #: Brokers fence one producer after the other, each within a tenth of a second or more.
 _FENCED_AT_ONCE = 20
@@ -187,7 +189,8 @@ class KafkaAdmin:
 def kafka_admin(spark: HasContext, options: Mapping[str, str]) -> Iterator[KafkaAdmin]:
     """:param options: of Spark's Kafka sink or source; the login is taken from them."""
     jvm: Any = spark.sparkContext._jvm
-    config = client_config(jvm, {**login_options(options), "kafka.request.timeout.ms": str(_BROKER_TIMEOUT_MS)})
+    waits = {"kafka.request.timeout.ms": str(_BROKER_TIMEOUT_MS), "kafka.retry.backoff.ms": str(_BACKOFF_MS)}
+    config = client_config(jvm, {**login_options(options), **waits})
     client = jvm.org.apache.kafka.clients.admin.AdminClient.create(config)
     try:
         yield KafkaAdmin(jvm, client)
