@@ -252,13 +252,6 @@ def make_plan(
         for name, state in target_cluster.topics.items()
         if name == target.topic
     }
-    tasks = len(tasks_of(plan_spans(resolved.ranges, max_records_per_partition), preserve_order=preserve_order))
-    if tasks > MAX_PIECES:
-        raise PlanError(
-            f"The plan must have at most {MAX_PIECES:,} Spark tasks, each of which costs a transaction; it has "
-            f"{tasks:,}. Raise max_records_per_partition, or keep preserve_order=True, which makes one task for each "
-            "Kafka partition."
-        )
     return ReplayPlan(
         source_cluster_id=source.cluster_id,
         target_cluster_id=target_cluster.cluster_id,
@@ -273,9 +266,20 @@ def make_plan(
             for name, state in target_cluster.topics.items()
             if name == target.topic and state.topic_id is not None
         },
-        spark_partitions=tasks,
+        spark_partitions=_count_tasks(plan_spans(resolved.ranges, max_records_per_partition), preserve_order),
         warnings=(*resolved.warnings, *target_warnings),
     )
+
+
+def _count_tasks(spans: Sequence[OffsetRange], preserve_order: bool) -> int:
+    tasks = len(tasks_of(spans, preserve_order=preserve_order))
+    if tasks > MAX_PIECES:
+        raise PlanError(
+            f"The plan must have at most {MAX_PIECES:,} Spark tasks, each of which costs a transaction; it has "
+            f"{tasks:,}. Raise max_records_per_partition, or keep preserve_order=True, which makes one task for each "
+            "Kafka partition."
+        )
+    return tasks
 
 
 def check_target(

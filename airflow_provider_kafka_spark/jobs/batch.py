@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -81,37 +82,45 @@ def copy_ranges(
     # Whatever went to a topic that is no longer there is lost.
     _raise_if_recreated(run.admin, remaining.target_ids)
     _raise_if_incomplete(result, remaining)
-    duplicates, warnings = run.duplicates, remaining.warnings
+    report = _report(spark, request, remaining, result, targets, time.monotonic() - started)
     if failed and request.delivery == EXACTLY_ONCE:
-        warnings += (f"{failed} Spark tasks failed and ran again; each went on from its committed progress.",)
         # Nothing was written twice, so nothing has to be searched for duplicates.
-        failed = 0
-    elif failed and request.transform.provenance_headers:
-        duplicates = find_written(spark, request, run, targets).duplicates
+        again = f"{failed} Spark tasks failed and ran again; each went on from its committed progress."
+        return replace(report, warnings=(*report.warnings, again))
+    if failed and request.transform.provenance_headers:
+        report = replace(report, duplicates=find_written(spark, request, run, targets).duplicates)
+    return replace(report, failed_tasks=failed)
+
+
+def _report(
+    spark: SparkApplication,
+    request: JobRequest,
+    remaining: Remaining,
+    result: WriteResult,
+    targets: Sequence[str],
+    seconds: float,
+) -> JobReport:
+    """The counts of this driver, and of what earlier tries had delivered."""
+    planned, run = request.offset_ranges.without_empty(), remaining.run
     before = _per_range(planned, remaining.before.ranges)
+    ranges = (
+        RangeReport(r, result.read[i] + before[i], result.written[i] + before[i], result.filtered[i])
+        for i, r in enumerate(planned)
+    )
     return JobReport(
         run_id=run.run_id,
         plan_digest=request.plan_digest,
-        ranges=tuple(
-            RangeReport(
-                r,
-                records_read=result.read[i] + before[i],
-                records_written=result.written[i] + before[i],
-                records_skipped=result.filtered[i],
-            )
-            for i, r in enumerate(planned)
-        ),
-        target_topics=targets,
+        ranges=tuple(ranges),
+        target_topics=tuple(targets),
         application_id=spark.sparkContext.applicationId,
         spark_version=spark.sparkContext.version,
-        seconds=time.monotonic() - started,
+        seconds=seconds,
         target_ranges=merged(_written_to(request, run.admin, remaining, result, targets)),
         delivered_before=before.total() + result.already_committed.total(),
-        duplicates=duplicates,
-        failed_tasks=failed,
+        duplicates=run.duplicates,
         progress_groups=run.groups,
         ui_url=spark.sparkContext.uiWebUrl,
-        warnings=warnings,
+        warnings=remaining.warnings,
     )
 
 
