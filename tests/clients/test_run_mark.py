@@ -1,0 +1,135 @@
+"""Promises of :mod:`airflow_provider_kafka_spark.clients.run_mark`, on the real broker."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from uuid import uuid4
+
+import confluent_kafka
+import pytest
+
+from airflow_provider_kafka_spark.clients.consumer_group import ConsumerGroup
+from airflow_provider_kafka_spark.clients.run_mark import judge_run, remove_progress
+from airflow_provider_kafka_spark.core.errors import RunTakenOverError
+from airflow_provider_kafka_spark.core.offset_range import TopicPartition
+from airflow_provider_kafka_spark.core.protocol import JobRequest, Transform
+from airflow_provider_kafka_spark.core.run_identity import PREFIX, owner_group
+from airflow_provider_kafka_spark.core.run_protocol import Mark, MarkState
+from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
+from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
+from airflow_provider_kafka_spark.testing.ports import free_ports
+from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
+
+pytestmark = pytest.mark.broker
+
+_MARK = Mark(5, "token", "run", "key", MarkState.OPEN.value, groups=2, width=3, duplicates=1)
+
+
+@pytest.fixture
+def hook(kafka: KafkaBroker) -> Iterator[KafkaHook]:
+    with KafkaHook() as opened:
+        yield opened
+
+
+@pytest.fixture
+def request_of_try() -> JobRequest:
+    """Submission 5 of a run that no other test has."""
+    return JobRequest("run", uuid4().hex[:16], 5, "digest", (), (), Transform(), {}, {}, "report.json")
+
+
+def _commit(hook: KafkaHook, request: JobRequest, marks: dict[str, Mark]) -> None:
+    """As drivers did it, by topic."""
+    offsets = [confluent_kafka.TopicPartition(topic, 0, 0, mark.to_json()) for topic, mark in marks.items()]
+    hook.group_consumer(owner_group(request.instance)).commit(offsets=offsets, asynchronous=False)
+
+
+def _marks(hook: KafkaHook, request: JobRequest, *topics: str) -> list[Mark | None]:
+    """The mark at each topic."""
+    asked = [confluent_kafka.TopicPartition(topic, 0) for topic in topics]
+    found = hook.group_consumer(owner_group(request.instance)).committed(asked, timeout=30)
+    return [Mark.from_json(p.metadata) if p.offset >= 0 else None for p in found]
+
+
+@pytest.mark.parametrize(
+    ("proved", "state"),
+    [pytest.param(True, MarkState.FINISHED, id="proved"), pytest.param(False, MarkState.OPENING, id="not-proved")],
+)
+def test_the_mark_says_what_the_worker_found(
+    hook: KafkaHook, topic: TopicFactory, request_of_try: JobRequest, proved: bool, state: MarkState
+) -> None:
+    """The next driver counts only, or reads the target back; all else that the driver committed stays."""
+    target = topic()
+    _commit(hook, request_of_try, {target: _MARK})
+
+    judge_run(hook, request_of_try, "run", [target], proved=proved)
+
+    assert _marks(hook, request_of_try, target) == [replace(_MARK, state=state.value)]
+
+
+@pytest.mark.parametrize("proved", [True, False])
+@pytest.mark.parametrize(
+    "mark",
+    [
+        pytest.param(replace(_MARK, number=6), id="later-submission"),
+        pytest.param(replace(_MARK, run_id="other"), id="same-number-of-another-run"),
+    ],
+)
+def test_the_mark_of_another_submission_stays(
+    hook: KafkaHook, topic: TopicFactory, request_of_try: JobRequest, mark: Mark, proved: bool
+) -> None:
+    """It has the run, and what this worker knows says nothing of what the other one delivered."""
+    target = topic()
+    _commit(hook, request_of_try, {target: mark})
+
+    with pytest.raises(RunTakenOverError, match=f"submission {mark.number} of run {mark.run_id} has it"):
+        judge_run(hook, request_of_try, "run", [target], proved=proved)
+
+    assert _marks(hook, request_of_try, target) == [mark]
+
+
+def test_without_a_mark_there_is_nothing_to_judge(
+    hook: KafkaHook, topic: TopicFactory, request_of_try: JobRequest
+) -> None:
+    """A login that may not commit one has written at least once; the worker leaves none behind."""
+    target = topic()
+
+    judge_run(hook, request_of_try, "run", [target], proved=True)
+
+    assert _marks(hook, request_of_try, target) == [None]
+
+
+def test_marks_at_several_topics_are_all_judged(
+    hook: KafkaHook, topic: TopicFactory, request_of_try: JobRequest
+) -> None:
+    """An older one would count again if the topic of the newer one were deleted; where none is, none is made."""
+    newer, older, unmarked = (topic(suffix=name) for name in ("newer", "older", "unmarked"))
+    _commit(hook, request_of_try, {older: replace(_MARK, number=4, token="earlier"), newer: _MARK})
+
+    judge_run(hook, request_of_try, "run", [unmarked, older, newer], proved=True)
+
+    finished = replace(_MARK, state=MarkState.FINISHED.value)
+    assert _marks(hook, request_of_try, newer, older, unmarked) == [finished, finished, None]
+
+
+def test_brokers_that_are_away_do_not_fail_a_delivery(
+    connection: Callable[..., None], request_of_try: JobRequest, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is proved by then; the next driver looks at the committed progress, or at the target."""
+    connection("kafka_default", extra={"bootstrap.servers": f"127.0.0.1:{free_ports(1)[0]}"})
+
+    with KafkaHook(timeout=1) as hook, caplog.at_level(logging.WARNING):
+        judge_run(hook, request_of_try, "run", ["copy"], proved=True)
+
+    assert "The mark of the run could not be read" in caplog.text
+
+
+def test_progress_is_removed_as_far_as_it_is_there(hook: KafkaHook, topic: TopicFactory) -> None:
+    """It is tidied up after a success, and nothing depends on it."""
+    partition, group = TopicPartition(topic(), 0), f"{PREFIX}{uuid4().hex[:16]}-task"
+    ConsumerGroup(hook, group).commit({partition: 5})
+
+    remove_progress(hook, [group, f"{PREFIX}unknown"])
+
+    assert ConsumerGroup(hook, group).committed([partition]) == {}
