@@ -11,6 +11,7 @@ import enum
 import hashlib
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from airflow_provider_kafka_spark.core.codec import decode_text, encode
@@ -64,8 +65,9 @@ class Mark:
     def from_json(cls, text: str) -> Mark:
         """:raises ProtocolError: if it is no mark of this version."""
         remedy = "Let the run end with the version of airflow-provider-kafka-spark that it began with."
-        # librdkafka ends the text with a zero character, and more may follow.
-        text = text.partition("\0")[0]
+        # librdkafka ends the text with a zero character, or reads and writes some bytes beyond its end.
+        with suppress(ValueError):
+            text = text[: json.JSONDecoder().raw_decode(text)[1]]
         mark = decode_text(cls, text, version=_MARK_VERSION, name="The mark of the run", remedy=remedy)
         if mark.state not in [state.value for state in MarkState]:
             raise ProtocolError(f"The state of the mark must be one of {[s.value for s in MarkState]}. {remedy}")

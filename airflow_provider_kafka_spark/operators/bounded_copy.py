@@ -97,20 +97,17 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
                 result = self._collect(attempt, store, submitted, planned, request, report)
         return self._done(context, parameters, result)
 
-    def _parsed(self) -> CopyParameters:
-        parsed = super()._parsed()
+    def _parameters(self, context: Context) -> CopyParameters:
+        if self.max_records_per_partition is not None:
+            check_integer(self.max_records_per_partition, "max_records_per_partition", least=1)
+        parameters = super()._parameters(context)
         if self.max_records_per_partition is not None and self.preserve_order:
             raise OptionError(
                 f"max_records_per_partition={self.max_records_per_partition!r} splits a partition over several Spark "
                 "tasks, which write at the same time, so the order of its records is lost. Pass preserve_order=False "
                 "if that is right for the target."
             )
-        return parsed
-
-    def _parameters(self, context: Context) -> CopyParameters:
-        if self.max_records_per_partition is not None:
-            check_integer(self.max_records_per_partition, "max_records_per_partition", least=1)
-        return super()._parameters(context)
+        return parameters
 
     def _plan(self, attempt: Attempt, store: RunStateStore, state: RunState) -> tuple[RunState, PlannedCopy]:
         """Decide everything, by one look at each cluster; a retry restores the plan of the first try.

@@ -50,9 +50,9 @@ def test_the_text_of_a_mark() -> None:
     )
 
 
-@pytest.mark.parametrize("end", ["\0", "\0\0", "\0abc"])
-def test_a_mark_ends_at_a_zero_character(end: str) -> None:
-    """The worker's client adds it, and sometimes what follows in its memory."""
+@pytest.mark.parametrize("end", ["\0", "\0\0", "\0abc", "a", '"}\ufffd', "1"])
+def test_a_mark_ends_with_its_json(end: str) -> None:
+    """The worker's client adds a zero character, or what follows in its memory."""
     assert Mark.from_json(f"{_MARK.to_json()}{end}") == _MARK
 
 
