@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +13,10 @@ from typing import Any
 import pytest
 from pyspark import InheritableThread
 
+from airflow_provider_kafka_spark.core.handoff.tuning import sink_defaults, source_defaults
+from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
+from airflow_provider_kafka_spark.core.protocol import JobRequest, Transform
+from airflow_provider_kafka_spark.core.spans import plan_spans
 from airflow_provider_kafka_spark.testing.broker_client import Record
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 
@@ -23,6 +27,33 @@ SLOW = {"kafka.fetch.min.bytes": "1000000", "kafka.fetch.max.wait.ms": "200", "k
 SMALL_COMMITS = 50
 #: Settings of a target that refuses :func:`large`; and the change by which it takes it.
 REFUSES_LARGE, TAKES_LARGE = {"max.message.bytes": "20000"}, {"max.message.bytes": "1000000"}
+
+
+def copy_request(
+    broker: KafkaBroker, ranges: Sequence[str], *, instance: str, submission: int, run_id: str, **options: Any
+) -> JobRequest:
+    """The request of a copy.
+
+    :param options: fields of the request, and of its transform; further options of source and sink.
+    """
+    parsed = OffsetRanges.parse(ranges)
+    spans = options.pop("spans", None) or plan_spans(parsed)
+    login = {"kafka.bootstrap.servers": broker.bootstrap_servers}
+    source_options, sink_options = options.pop("source_options", {}), options.pop("sink_options", {})
+    request_fields = {name: options.pop(name) for name in list(options) if name in JobRequest.__dataclass_fields__}
+    return JobRequest(
+        run_id=run_id,
+        instance=instance,
+        submission=submission,
+        plan_digest=" ".join(parsed.format()),
+        ranges=tuple(parsed.format()),
+        spans=spans,
+        transform=Transform(**options),
+        source_options={**source_defaults(spans, read_committed=True), **login, **source_options},
+        sink_options={**sink_defaults(), **login, **sink_options},
+        report_uri="",
+        **request_fields,
+    )
 
 
 def numbered(count: int, start: int = 0, partition: int | None = None) -> list[Record]:

@@ -170,9 +170,10 @@ def test_expressions_between_gaps(
     )
 
     kept = [2 * offset + p for p in (0, 1) for offset in (*range(2, 9), *range(13, 17)) if offset % 3]
-    assert [(r.key, r.value, r.headers, r.timestamp, r.partition) for r in kafka_broker.consume(target)] == [
-        (b"%d" % i, b"v%d!" % i, (("h", b"%d" % i),), 1_000 + i, i % 2) for i in kept
-    ]
+    copied = [(r.key, r.value, r.headers, r.timestamp, r.partition) for r in kafka_broker.consume(target)]
+    expected = [(b"%d" % i, b"v%d!" % i, (("h", b"%d" % i),), 1_000 + i, i % 2) for i in kept]
+    # The public reader reads the ranges of a partition side by side.
+    assert (copied if has_rdd else sorted(copied)) == (expected if has_rdd else sorted(expected))
     assert (report.records_read, report.records_written) == (22, len(kept))
     assert sum(r.records_skipped for r in report.ranges) == 22 - len(kept)
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from airflow_provider_kafka_spark.core.errors import TargetRecreatedError
 from airflow_provider_kafka_spark.jobs import batch
+from airflow_provider_kafka_spark.jobs.write import write_records
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from tests.jobs.conftest import Copy
@@ -54,10 +57,9 @@ def test_after_a_driver_has_written(
     source, target = topic(suffix="source"), topic(suffix="target")
     kafka_broker.produce(source, numbered(_COUNT))
     ranges = [f"{source}:0:0:{_COUNT}"]
-    write = batch.write_records
 
-    def write_and_recreate(*arguments: object) -> object:
-        result = write(*arguments)  # type: ignore[arg-type]
+    def write_and_recreate(*arguments: Any) -> Any:
+        result = write_records(*arguments)
         recreate(kafka_broker, target)
         return result
 
@@ -91,7 +93,7 @@ def test_while_tasks_write(kafka_broker: KafkaBroker, topic: TopicFactory, run_c
     found = values(kafka_broker, target)
     if delivery == "exactly_once":
         assert found == _VALUES
-    assert sorted(set(found)) == sorted(_VALUES)
+    assert set(found) == set(_VALUES)
     assert len(found) == _COUNT
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from airflow_provider_kafka_spark.core.errors import TargetRecreatedError
 from airflow_provider_kafka_spark.jobs import batch
+from airflow_provider_kafka_spark.jobs.write import write_records
 from airflow_provider_kafka_spark.operators.available_now import KafkaToKafkaAvailableNowOperator
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
@@ -24,7 +25,7 @@ def attempt(number: int, store: TaskStateStore, checkpoint: Path, **parameters: 
     operator = KafkaToKafkaAvailableNowOperator(
         task_id="task", starting_offsets="earliest", checkpoint_location=str(checkpoint), **parameters
     )
-    return operator.execute(task_context(store, ti=Try(try_number=number)))  # type: ignore[arg-type]
+    return operator.execute(task_context(store, ti=Try(try_number=number)))
 
 
 @pytest.mark.usefixtures("small_commits")
@@ -54,10 +55,9 @@ def test_the_target_of_an_uncommitted_batch_is_recreated(
     source, target = topic(suffix="source"), topic(suffix="target")
     kafka.produce(source, numbered(200))
     store, options = TaskStateStore(), {"topics": [source], "target_topic": target}
-    write = batch.write_records
 
     def write_and_recreate(*arguments: Any) -> Any:
-        result = write(*arguments)
+        result = write_records(*arguments)
         kafka.delete_topic(target)
         kafka.create_topic(target, 1)
         return result

@@ -11,6 +11,7 @@ from airflow_provider_kafka_spark.core.errors import DeliveryError, DuplicateRec
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange
 from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER
 from airflow_provider_kafka_spark.jobs import kafka_source
+from airflow_provider_kafka_spark.jobs.kafka_rdd import read_tasks
 from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
@@ -28,7 +29,7 @@ _VALUES = [b"%d" % i for i in range(_COUNT)]
 def attempt(number: int, store: TaskStateStore, source: str, target: str, **parameters: Any) -> dict[str, Any]:
     """One try of the same task."""
     operator = KafkaToKafkaBatchOperator(task_id="task", topics=[source], target_topic=target, **parameters)
-    return operator.execute(task_context(store, ti=Try(try_number=number)))  # type: ignore[arg-type]
+    return operator.execute(task_context(store, ti=Try(try_number=number)))
 
 
 @pytest.mark.usefixtures("small_commits")
@@ -75,7 +76,7 @@ def test_records_that_a_task_passed_over_are_written_by_the_next_try(
     """The committed progress says that they are done, and the worker has found that they are not."""
     source, target = topic(suffix="source"), topic(suffix="target")
     kafka.produce(source, numbered(_COUNT))
-    read_tasks, store = kafka_source.read_tasks, TaskStateStore()
+    store = TaskStateStore()
 
     def with_a_gap(spark: Any, tasks: Any, *options: Any) -> Any:
         gap = [OffsetRange(source, 0, 0, 40), OffsetRange(source, 0, 60, _COUNT)]
@@ -98,7 +99,6 @@ def test_records_that_were_passed_over_are_written_although_the_state_is_lost(
     """The worker's finding is in the mark too."""
     source, target = topic(suffix="source"), topic(suffix="target")
     kafka.produce(source, numbered(_COUNT))
-    read_tasks = kafka_source.read_tasks
 
     def with_a_gap(spark: Any, tasks: Any, *options: Any) -> Any:
         gap = [OffsetRange(source, 0, 0, 40), OffsetRange(source, 0, 60, _COUNT)]
