@@ -20,7 +20,7 @@ from tests.faults.injections import INJECTIONS
 from tests.faults.scene import Scene
 from tests.faults.slow_copy import new_copy
 
-pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.fault]
+pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.fault, pytest.mark.timeout(1800)]
 
 SEED = int(os.environ.get("FAULT_SEED", "7"))
 #: By default each fault once; `make faults` tries more.
