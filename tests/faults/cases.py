@@ -17,7 +17,7 @@ class Fault(Enum):
     JVM_KILLED = "the driver's JVM is killed"
     PYTHON_KILLED = "the driver's Python is killed"
     WORKER_KILLED = "the process of the Airflow task is killed"
-    DRIVER_SUSPENDED = "a driver is suspended, and wakes up after its retry has finished"
+    DRIVER_SUSPENDED = "a driver is suspended until its retry has ended"
     BROKER_SUSPENDED = "a broker is suspended for less than its clients' timeouts"
     BROKER_HANGS = "a broker is suspended for longer"
     BROKER_KILLED = "a broker that leads is killed and started again"

@@ -13,7 +13,7 @@ from airflow_provider_kafka_spark.core.protocol import JobRequest
 from tests.faults.cases import Fault
 from tests.faults.drivers import Driver, Start
 
-_COLUMNS = ("fault", "times", "failed", "lost", "doubled", "reported", "healed by", "kinds", "layouts", "masters")
+_COLUMNS = ("fault", "times", "failed", "lost", "doubled", "healed by", "kinds", "layouts", "masters")
 _FAULTS = [fault.value for fault in Fault]
 
 #: What one draw has told.
@@ -53,7 +53,7 @@ def _rows(draws: Sequence[Draw]) -> Iterator[Sequence[str]]:
     ordered = sorted(draws, key=lambda draw: _FAULTS.index(draw["fault"]))
     for fault, group in groupby(ordered, key=lambda draw: draw["fault"]):
         of_fault = list(group)
-        sums = [_sum(of_fault, name) for name in ("failed", "lost", "doubled", "reported")]
+        sums = [_sum(of_fault, name) for name in ("failed", "lost", "doubled")]
         values = [_values(of_fault, name) for name in ("healed by", "kind", "layout", "master")]
         yield [fault, str(len(of_fault)), *sums, *values]
 

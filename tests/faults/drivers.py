@@ -23,7 +23,8 @@ from airflow_provider_kafka_spark.toolchain.jars import resolve
 from airflow_provider_kafka_spark.toolchain.spark_home import CONNECTOR_EXCLUDES, find_spark_home
 from tests.child_processes import children_with
 
-SECONDS = 240.0
+#: Spark tries each task four times, and each attempt may wait for a silent broker for a minute or two.
+SECONDS = 600.0
 _EXECUTOR_CLASS, _DRIVER_CLASS = "CoarseGrainedExecutorBackend", "org.apache.spark.deploy.SparkSubmit"
 
 

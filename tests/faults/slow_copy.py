@@ -30,8 +30,8 @@ def new_copy(case: Case, broker: BrokerClient, tell: Callable[[str, object], Non
     """A copy of a case, and its records."""
     names = [f"{name}-{uuid4().hex[:8]}" for name in ("source", "target")]
     # A replica must have a broker to move to.
-    replicas = {"replication": 2} if case.fault is Fault.PARTITION_REASSIGNED else {}
-    source, target = (broker.create_topic(name, PARTITIONS, **replicas) for name in names)
+    replicas = 2 if case.fault is Fault.PARTITION_REASSIGNED else -1
+    source, target = (broker.create_topic(name, PARTITIONS, replication=replicas) for name in names)
     # Retention would delete what is old.
     now = int(time.time() * 1000) - RECORDS
     records = [
