@@ -17,8 +17,6 @@ from airflow_provider_kafka_spark.core.run_protocol import Mark, judged, latest
 
 log = logging.getLogger(__name__)
 
-_READS = 5
-
 
 def judge_run(client: KafkaClient, request: JobRequest, run_id: str, targets: Sequence[str], *, proved: bool) -> None:
     """Commit what the worker found of a driver's report, for the driver that comes next.
@@ -37,11 +35,11 @@ def judge_run(client: KafkaClient, request: JobRequest, run_id: str, targets: Se
     partitions = [confluent_kafka.TopicPartition(topic, 0) for topic in targets]
     consumer = client.group_consumer(group)
     try:
-        marks = _marks(consumer, partitions, client.timeout)
-    except (KafkaException, UnicodeDecodeError) as error:
-        reason = client.to_error(error, f"reading group {group!r}") if isinstance(error, KafkaException) else error
-        log.warning("The mark of the run could not be read: %s", reason)
+        committed = consumer.committed(partitions, timeout=client.timeout)
+    except KafkaException as error:
+        log.warning("The mark of the run could not be read: %s", client.to_error(error, f"reading group {group!r}"))
         return
+    marks = {p.topic: Mark.from_json(p.metadata) for p in committed if p.offset >= 0 and p.metadata}
     mark = latest(marks.values())
     if mark is None:
         # At least once without the permission to commit it.
@@ -52,21 +50,6 @@ def judge_run(client: KafkaClient, request: JobRequest, run_id: str, targets: Se
         consumer.commit(offsets=offsets, asynchronous=False)
     except KafkaException as error:
         log.warning("The mark of the run could not be set: %s", client.to_error(error, f"committing to {group!r}"))
-
-
-def _marks(
-    consumer: confluent_kafka.Consumer, partitions: list[confluent_kafka.TopicPartition], timeout: float
-) -> dict[str, Mark]:
-    """The marks of a run, by topic."""
-    for tries_left in reversed(range(_READS)):
-        committed = consumer.committed(partitions, timeout=timeout)
-        try:
-            return {p.topic: Mark.from_json(p.metadata) for p in committed if p.offset >= 0 and p.metadata}
-        except UnicodeDecodeError:
-            # librdkafka reads some bytes beyond the text's end; they are others the next time.
-            if not tries_left:
-                raise
-    return {}
 
 
 def remove_progress(client: KafkaClient, groups: Sequence[str]) -> None:

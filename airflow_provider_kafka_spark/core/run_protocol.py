@@ -65,7 +65,7 @@ class Mark:
     def from_json(cls, text: str) -> Mark:
         """:raises ProtocolError: if it is no mark of this version."""
         remedy = "Let the run end with the version of airflow-provider-kafka-spark that it began with."
-        # librdkafka ends the text with a zero character, or reads and writes some bytes beyond its end.
+        # A zero character ends the text, and confluent-kafka may have written some bytes beyond it.
         with suppress(ValueError):
             text = text[: json.JSONDecoder().raw_decode(text)[1]]
         mark = decode_text(cls, text, version=_MARK_VERSION, name="The mark of the run", remedy=remedy)

@@ -251,7 +251,8 @@ class RunOwnership:
 
         :raises RunTakenOverError: if another driver has claimed the run since.
         """
-        own = {(topic, 0): CommittedOffset(0, mark.to_json()) for topic in self._marked}
+        # confluent-kafka reads metadata up to a zero character, also beyond their end.
+        own = {(topic, 0): CommittedOffset(0, mark.to_json() + "\0") for topic in self._marked}
         if self._producer is None:
             self.admin.commit(self._group, java_offsets(self.admin.jvm, own))
         else:
