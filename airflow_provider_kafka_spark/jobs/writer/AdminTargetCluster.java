@@ -23,17 +23,20 @@ import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
 /** Asks the brokers by an Admin client, which is open as long as the task. */
 @SuppressWarnings({"cast", "rawtypes"})
 final class AdminTargetCluster implements TargetCluster {
-    private static final long TIMEOUT_MS = 60000L;
+    private static final long MAX_TIMEOUT_MS = 60000L;
     private static final String[] LOGIN = {"bootstrap.", "security.", "sasl.", "ssl.", "config.providers"};
 
     private final Settings settings;
     private final Piece piece;
     private final Admin admin;
+    private final long timeoutMs;
 
     /** @param config of a producer; only its login is taken */
     AdminTargetCluster(Settings settings, Piece piece, Map<String, Object> config) {
         this.settings = settings;
         this.piece = piece;
+        // A job whose producer gives up soon does not wait longer for an answer either.
+        timeoutMs = Math.min(MAX_TIMEOUT_MS, settings.deliveryTimeoutMs);
         HashMap<String, Object> login = new HashMap<String, Object>();
         for (Map.Entry<String, Object> entry : config.entrySet()) {
             if (isLogin((String) entry.getKey())) {
@@ -87,13 +90,13 @@ final class AdminTargetCluster implements TargetCluster {
     }
 
     @SuppressWarnings("unchecked")
-    private static Map<TopicPartition, OffsetAndMetadata> offsets(ListConsumerGroupOffsetsResult found, String group) {
+    private Map<TopicPartition, OffsetAndMetadata> offsets(ListConsumerGroupOffsetsResult found, String group) {
         return (Map<TopicPartition, OffsetAndMetadata>) get(found.partitionsToOffsetAndMetadata(group));
     }
 
-    private static Object get(KafkaFuture<?> future) {
+    private Object get(KafkaFuture<?> future) {
         try {
-            return future.get(TIMEOUT_MS, TimeUnit.MILLISECONDS);
+            return future.get(timeoutMs, TimeUnit.MILLISECONDS);
         } catch (ExecutionException error) {
             if (error.getCause() instanceof KafkaException) {
                 throw (KafkaException) error.getCause();
@@ -101,7 +104,7 @@ final class AdminTargetCluster implements TargetCluster {
             throw new KafkaException(error.getCause());
         } catch (TimeoutException error) {
             throw new org.apache.kafka.common.errors.TimeoutException(
-                "The target's brokers did not answer within " + TIMEOUT_MS + " ms."
+                "The target's brokers did not answer within " + timeoutMs + " ms."
             );
         } catch (InterruptedException error) {
             throw new InterruptException(error);
