@@ -18,6 +18,8 @@ _BROKER_TIMEOUT_MS = 5_000
 #: Between two requests about a group or a transactional id, whose coordinator has to be found first.
 _BACKOFF_MS = 20
 _CLOSE_SECONDS = 5
+#: Brokers' answers about a topic that does not exist, or that the login may not see.
+_NOT_SEEN = ("UnknownTopicOrPartitionException", "TopicAuthorizationException")
 #: Brokers fence one producer after the other, each within a tenth of a second or more.
 _FENCED_AT_ONCE = 20
 #: Secrets are references to a file, which a provider resolves.
@@ -58,7 +60,7 @@ class KafkaAdmin:
         self._client = client
 
     def describe(self, topics: Iterable[str], within_ms: int = _TIMEOUT_MS) -> dict[str, TargetTopic]:
-        """Those of the topics that exist.
+        """Those of the topics that exist and that the login may see.
 
         :param within_ms: how long brokers may take to answer.
         """
@@ -72,7 +74,7 @@ class KafkaAdmin:
             try:
                 topic = self._get(futures[name], within_ms)
             except Py4JJavaError as error:
-                if "UnknownTopicOrPartitionException" not in str(error.java_exception):
+                if not any(name in str(error.java_exception) for name in _NOT_SEEN):
                     raise
             else:
                 found[str(name)] = TargetTopic(topic.topicId().toString(), topic.partitions().size())

@@ -226,7 +226,6 @@ class KafkaBroker(BrokerClient, ManagedServer):
         self._process.wait_until_ready(self._admin, self.cluster_id, self.start_timeout)
 
     def _start_once(self) -> None:
-        deadline = time.monotonic() + self.start_timeout
         security = self._security()
         self._process = process = BrokerProcess(_NODE, [*self.jvm_options, *security.jvm_options()])
         listeners = ("PLAINTEXT", "CONTROLLER", *security.listeners())
@@ -242,6 +241,8 @@ class KafkaBroker(BrokerClient, ManagedServer):
         if self.tls:
             write_tls_stores(process.folder, self.tls)
         process.configure(server_properties(process.folder, ports, security, node=_NODE) | self.properties)
+        # Fetching the jars, the first time, does not count.
+        deadline = time.monotonic() + self.start_timeout
         process.start_format(self.cluster_id, self.sasl_users)
         process.wait_for_format(deadline)
         process.start()

@@ -112,7 +112,6 @@ class KafkaCluster(ClusterAdmin, ManagedServer):
             yield
 
     def _start_once(self) -> None:
-        deadline = time.monotonic() + self.start_timeout
         self.cluster_id = new_cluster_id()
         free = free_ports(2 * len(NODES))
         ports = {
@@ -127,6 +126,8 @@ class KafkaCluster(ClusterAdmin, ManagedServer):
             own = server_properties(broker.folder, ports[node], BrokerSecurity(), node=node)
             broker.configure(own | common | self.properties)
             broker.start_format(self.cluster_id, {})
+        # Fetching the jars, the first time, does not count.
+        deadline = time.monotonic() + self.start_timeout
         for broker in self._brokers.values():
             broker.wait_for_format(deadline)
             broker.start()
