@@ -26,6 +26,15 @@ _RESULT_KEYS = frozenset({"planned_records", "records_read", "records_written", 
 _EXAMPLE = "'orders:0:100:200' or {'topic': 'orders', 'partition': 0, 'from_offset': 100, 'until_offset': 200}"
 
 
+def is_topic_name(name: str) -> bool:
+    """Whether a topic can have this name.
+
+    >>> is_topic_name("orders.eu-1"), is_topic_name(".."), is_topic_name("a b")
+    (True, False, False)
+    """
+    return _TOPIC_NAME.fullmatch(name) is not None and name not in (".", "..")
+
+
 @dataclass(frozen=True, order=True, slots=True)
 class TopicPartition:
     """One partition of one topic.
@@ -37,7 +46,7 @@ class TopicPartition:
     partition: int
 
     def __post_init__(self) -> None:
-        if not isinstance(self.topic, str) or not _TOPIC_NAME.fullmatch(self.topic) or self.topic in (".", ".."):
+        if not isinstance(self.topic, str) or not is_topic_name(self.topic):
             raise OffsetRangeError(
                 f"A topic name must be 1 to 249 letters, digits, dots, dashes and underscores, such as 'orders'; "
                 f"got {self.topic!r}."

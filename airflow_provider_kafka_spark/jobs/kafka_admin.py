@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError, JarError
+from airflow_provider_kafka_spark.core.offset_range import is_topic_name
 
 if TYPE_CHECKING:
     from airflow_provider_kafka_spark.jobs.spark_application import HasContext
@@ -66,7 +67,8 @@ class KafkaAdmin:
         """
         from py4j.protocol import Py4JJavaError
 
-        topics, found = list(topics), {}
+        # The client would ask for a name that is too long until its time-out.
+        topics, found = list(filter(is_topic_name, topics)), {}
         if not topics:
             return {}
         futures = self._client.describeTopics(self._list(topics)).topicNameValues()
