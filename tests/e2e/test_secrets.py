@@ -340,11 +340,9 @@ def _is_airflows_own(process: Process) -> bool:
 def _note_modes(world: World) -> None:
     for folder in (world.folder / "scratch").glob("airflow-kafka-spark-*"):
         with suppress(FileNotFoundError):
-            # A JVM that ends may create its folder again, which has none of these.
-            private = [folder / name for name in _PRIVATE if (folder / name).exists()]
-            for path in (folder, *private) if private else ():
-                name = "folder" if path == folder else path.name
-                world.modes.setdefault(name, set()).add(stat.S_IMODE(path.stat().st_mode))
+            world.modes.setdefault("folder", set()).add(stat.S_IMODE(folder.stat().st_mode))
+            for name in _PRIVATE:
+                world.modes.setdefault(name, set()).add(stat.S_IMODE((folder / name).stat().st_mode))
 
 
 def _learn_tokens(world: World) -> None:
