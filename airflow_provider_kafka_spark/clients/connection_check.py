@@ -29,7 +29,7 @@ LISTENER_SECONDS = 4.0
 LOGIN_SECONDS = 8.0
 _PERMISSION_SECONDS = 3.0
 #: Number of topics whose permissions are queried.
-_MOST_TOPICS = 100
+_MAX_TOPICS = 100
 #: A name that no topic has: brokers answer that the login may not see it, or that it does not exist.
 _NO_TOPIC = "airflow-kafka-spark-connection-test"
 
@@ -168,7 +168,7 @@ def _reach_brokers(metadata: Callable[[], Any]) -> str:
 
 def _look_at_permissions(client: KafkaClient, metadata: Callable[[], Any]) -> str:
     client.timeout = _PERMISSION_SECONDS
-    names = sorted(name for name in metadata().topics if not name.startswith("__"))[:_MOST_TOPICS]
+    names = sorted(name for name in metadata().topics if not name.startswith("__"))[:_MAX_TOPICS]
     if not names:
         if client.unauthorized_topics([_NO_TOPIC]):
             raise _CheckFailedError(

@@ -56,10 +56,10 @@ class ConsumerGroup:
             raise self._client.to_error(
                 error, f"reading the offsets of group {self.group_id!r}", f"DESCRIBE on group {self.group_id!r}"
             ) from error
-        self._refuse_errors(found, "got no offset")
+        self._raise_if_errors(found, "got no offset")
         return {TopicPartition(p.topic, p.partition): p.offset for p in found if p.offset >= 0}
 
-    def refuse_members(self) -> None:
+    def raise_if_members(self) -> None:
         """:raises ConsumerGroupError: if the group has members: their commits and ours would overwrite each other.
         :raises BrokerAuthorizationError: if the login may not commit for it.
         """
@@ -88,7 +88,7 @@ class ConsumerGroup:
         ahead = {p: offset for p, offset in sorted(offsets.items()) if offset > before.get(p, -1)}
         if not ahead:
             return {}
-        self.refuse_members()
+        self.raise_if_members()
         request = ConsumerGroupTopicPartitions(
             self.group_id, [confluent_kafka.TopicPartition(p.topic, p.partition, offset) for p, offset in ahead.items()]
         )
@@ -97,7 +97,7 @@ class ConsumerGroup:
             f"committing offsets of group {self.group_id!r}",
             "READ",
         )
-        self._refuse_errors(answer.topic_partitions or [], "did not take the offset")
+        self._raise_if_errors(answer.topic_partitions or [], "did not take the offset")
         return ahead
 
     def _describe(self, operation: str = "DESCRIBE") -> ConsumerGroupDescription:
@@ -128,7 +128,7 @@ class ConsumerGroup:
                     ) from error
                 time.sleep(0.2)
 
-    def _refuse_errors(self, partitions: Collection[confluent_kafka.TopicPartition], what: str) -> None:
+    def _raise_if_errors(self, partitions: Collection[confluent_kafka.TopicPartition], what: str) -> None:
         # A group with members refuses partitions here, while the request itself succeeds.
         refused = [f"{p.topic}[{p.partition}]: {p.error.str()}" for p in partitions if p.error is not None]
         if refused:

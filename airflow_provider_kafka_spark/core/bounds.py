@@ -265,14 +265,14 @@ def read_json(text: str, name: str) -> object:
     :raises ValueError: if it is not JSON; or a :class:`RecursionError`.
     """
 
-    def refuse_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    def raise_if_repeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         # Both Python and Spark would silently take the last one.
         repeated = sorted(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
         if repeated:
             raise BoundError(f"{name} names {repeated} twice in {text!r}. Name each once.")
         return dict(pairs)
 
-    return json.loads(text, object_pairs_hook=refuse_twice)
+    return json.loads(text, object_pairs_hook=raise_if_repeated)
 
 
 def _number_of(bound: RequestedOffset) -> int:

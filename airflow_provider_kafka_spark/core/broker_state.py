@@ -38,7 +38,7 @@ class TopicState:
     """One topic at one moment.
 
     :param topic_id: the id that Kafka gave it at its creation (KIP-516), or None if the broker does not return it. A
-        topic that was deleted and created again has another id.
+        topic that was deleted and recreated has another id.
     :param config: the topic's effective configuration; empty if the login may not read it.
     """
 

@@ -160,7 +160,7 @@ def translate(
     connection_tls = parse_tls(extra) if protocol.endswith("SSL") else None
     further = _taken(extra, (*(sasl.JAVA_ONLY if login else ()), *(tls.JAVA_ONLY if connection_tls else ())))
     both, worker = _taken(extra, sorted(SAME_FOR_BOTH)), _taken(extra, sorted(WORKER_ONLY))
-    _refuse_rest(extra, protocol, login)
+    _validate_rest(extra, protocol, login)
     for name in _USELESS_ON_WORKER:
         worker.pop(name, None)
     librdkafka = {"bootstrap.servers": servers, **({"security.protocol": protocol} if given else {}), **worker, **both}
@@ -234,7 +234,7 @@ def _token_settings(extra: ConnectionExtra) -> tuple[str, int | None]:
     return mechanism, int(lifetime) if lifetime else None
 
 
-def _refuse_rest(extra: ConnectionExtra, protocol: str, login: Login | None) -> None:
+def _validate_rest(extra: ConnectionExtra, protocol: str, login: Login | None) -> None:
     of_logins = sorted(name for name in extra.left if name.startswith(_OF_LOGINS))
     if of_logins:
         raise extra.error(

@@ -19,7 +19,7 @@ from airflow_provider_kafka_spark.core.errors import KafkaSparkError, ProtocolEr
 from airflow_provider_kafka_spark.core.offset_range import MAX_OFFSET, OffsetRanges, TopicPartition, by_topic
 
 #: Metadata of a field whose numbers begin at -1; those of others begin at 0.
-FROM_MINUS_ONE = {"least": -1}
+FROM_MINUS_ONE = {"minimum": -1}
 _DESCRIBED = {bool: "a boolean", dict: "an object", float: "a number", int: "an integer", list: "a list", str: "text"}
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,18}")
 
@@ -84,7 +84,7 @@ def _encode(value: Any) -> Any:
     return [_encode(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
-def _decode(kind: Any, value: Any, name: str, least: int = 0) -> Any:
+def _decode(kind: Any, value: Any, name: str, minimum: int = 0) -> Any:
     if kind is Any:
         return value
     if kind is OffsetRanges:
@@ -93,9 +93,9 @@ def _decode(kind: Any, value: Any, name: str, least: int = 0) -> Any:
         return _decode_object(kind, value, name)
     inner = get_args(kind)
     if not inner:
-        return _checked(kind, value, name, least)
+        return _checked(kind, value, name, minimum)
     if isinstance(kind, UnionType):
-        return None if value is None and NoneType in inner else _decode(inner[0], value, name, least)
+        return None if value is None and NoneType in inner else _decode(inner[0], value, name, minimum)
     if get_origin(kind) is tuple:
         return tuple(_decode(inner[0], item, f"{name}[{i}]") for i, item in enumerate(_checked(list, value, name)))
     if inner[0] is TopicPartition:
@@ -119,23 +119,23 @@ def _decode_object(kind: Any, value: Any, name: str) -> Any:
             f"{name} must have the fields of a {kind.__name__}; it has unknown keys {reprlib.repr(unknown)} and lacks "
             f"{reprlib.repr(missing)}."
         )
-    read = {field: _decode(of, value[field], f"{name}.{field}", least) for field, (of, least) in types.items()}
+    read = {field: _decode(of, value[field], f"{name}.{field}", minimum) for field, (of, minimum) in types.items()}
     return _made(name, lambda: kind(**read))
 
 
 @cache
 def _types_of(kind: Any) -> dict[str, tuple[Any, int]]:
     hints = get_type_hints(kind)
-    return {f.name: (hints[f.name], f.metadata.get("least", 0)) for f in fields(kind)}
+    return {f.name: (hints[f.name], f.metadata.get("minimum", 0)) for f in fields(kind)}
 
 
-def _checked(kind: Any, value: Any, name: str, least: int = 0) -> Any:
+def _checked(kind: Any, value: Any, name: str, minimum: int = 0) -> Any:
     if type(value) is not kind and not (kind is float and type(value) is int):
         raise ProtocolError(f"{name} must be {_DESCRIBED[kind]}; got {type(value).__name__}.")
     # NaN is in no range.
-    if kind in (int, float) and not least <= value <= MAX_OFFSET:
+    if kind in (int, float) and not minimum <= value <= MAX_OFFSET:
         raise ProtocolError(
-            f"{name} must be {_DESCRIBED[kind]} from {least} to {MAX_OFFSET}; got {reprlib.repr(value)}."
+            f"{name} must be {_DESCRIBED[kind]} from {minimum} to {MAX_OFFSET}; got {reprlib.repr(value)}."
         )
     return value
 

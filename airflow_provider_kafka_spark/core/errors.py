@@ -130,7 +130,7 @@ class TargetRecreatedError(TargetError):
 class PlanError(KafkaSparkError):
     """The broker does not hold what the plan asks for.
 
-    Correct the offsets. If the log was longer before, the topic was deleted and created again.
+    Correct the offsets. If the log was longer before, the topic was deleted and recreated.
     """
 
 
@@ -142,7 +142,7 @@ class UnknownTopicError(PlanError):
 
 
 class DataLossError(PlanError):
-    """Requested records are no longer available: they aged out, or the topic was deleted or created again.
+    """Requested records are no longer available: they aged out, or the topic was deleted or recreated.
 
     Clear the task to plan again, or pass ``fail_on_data_loss=False`` to copy what is left. The result then names the
     gap.

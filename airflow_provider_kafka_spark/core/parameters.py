@@ -46,18 +46,18 @@ def milliseconds(value: object, name: str) -> int:
     return round(seconds * 1000)
 
 
-def check_integer(value: object, name: str, *, least: int) -> int:
+def check_integer(value: object, name: str, *, minimum: int) -> int:
     """:raises OptionError: if it is no integer of at least so much."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise OptionError(f"{name} must be an integer of at least {least}; got {value!r}.")
+    if isinstance(value, bool) or not isinstance(value, int) or value < minimum:
+        raise OptionError(f"{name} must be an integer of at least {minimum}; got {value!r}.")
     return value
 
 
-def whole_number(value: object, name: str, *, least: int) -> int:
+def whole_number(value: object, name: str, *, minimum: int) -> int:
     """As :func:`check_integer`, but text of digits is taken, since templates render to it."""
     if isinstance(value, str) and value.strip().isdecimal():
         value = int(value)
-    return check_integer(value, name, least=least)
+    return check_integer(value, name, minimum=minimum)
 
 
 def check_group_id(value: object, name: str) -> str:

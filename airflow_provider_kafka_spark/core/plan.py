@@ -17,7 +17,7 @@ from airflow_provider_kafka_spark.core.resolve import PERMIT_LOSS, MissingRange,
 from airflow_provider_kafka_spark.core.spans import plan_spans, tasks_of
 
 PLAN_VERSION = 2
-_MOST_TABLE_ROWS = 40
+_MAX_TABLE_ROWS = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +156,7 @@ class ReplayPlan:
         for name, topic_id in self.topic_ids.items():
             now = cluster.topic(name).topic_id
             if now is not None and now != topic_id:
-                changes[name] = f"the topic {name!r} was deleted and created again (topic id {topic_id}, now {now})"
+                changes[name] = f"the topic {name!r} was deleted and recreated (topic id {topic_id}, now {now})"
         return changes
 
     def partitions_added(self, cluster: ClusterState) -> tuple[str, ...]:
@@ -185,10 +185,10 @@ class ReplayPlan:
         rows = [
             (str(r.topic_partition), f"{r.from_offset:,}", f"{r.until_offset:,}", f"{r.size:,}") for r in self.ranges
         ]
-        hidden = len(rows) - _MOST_TABLE_ROWS
+        hidden = len(rows) - _MAX_TABLE_ROWS
         if hidden > 0:
-            rest = sum(r.size for r in self.ranges[_MOST_TABLE_ROWS:])
-            rows = [*rows[:_MOST_TABLE_ROWS], (f"... {hidden:,} more", "", "", f"{rest:,}")]
+            rest = sum(r.size for r in self.ranges[_MAX_TABLE_ROWS:])
+            rows = [*rows[:_MAX_TABLE_ROWS], (f"... {hidden:,} more", "", "", f"{rest:,}")]
         rows.append(("total", "", f"{len(self.ranges):,} ranges", f"{self.planned_records:,}"))
         widths = [max(len(row[i]) for row in [headings, *rows]) for i in range(4)]
         lines = [_row(headings, widths), _row(tuple("-" * width for width in widths), widths)]

@@ -74,8 +74,8 @@ def resolve_window(
     :raises PlanError: if an offset lies beyond the log.
     """
     partitions = selection.partitions(cluster)
-    _refuse_unselected(starting, "starting_offsets", partitions)
-    _refuse_unselected(ending, "ending_offsets", partitions)
+    _raise_if_unselected(starting, "starting_offsets", partitions)
+    _raise_if_unselected(ending, "ending_offsets", partitions)
     ranges: list[OffsetRange] = []
     missing: list[MissingRange] = []
     warnings: list[str] = []
@@ -260,7 +260,7 @@ def check_end(end: int, partition: TopicPartition, state: PartitionState, rules:
         raise PlanError(
             f"An offset of a bounded copy must not lie beyond the log; got {end} for {partition}, which ends at "
             f"{state.high_watermark}. Correct the offset. If the log was longer before, the topic was deleted and "
-            "created again."
+            "recreated."
         )
     if end > rules.end_of(state):
         raise _beyond_last_stable(end, partition, state)
@@ -288,7 +288,7 @@ def open_transaction(partition: TopicPartition, state: PartitionState, rules: Re
     ]
 
 
-def _refuse_unselected(bound: Bound, name: str, partitions: tuple[TopicPartition, ...]) -> None:
+def _raise_if_unselected(bound: Bound, name: str, partitions: tuple[TopicPartition, ...]) -> None:
     unknown = sorted(set(bound.by_partition) - set(partitions))
     if unknown:
         raise BoundError(

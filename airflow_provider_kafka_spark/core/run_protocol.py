@@ -45,7 +45,6 @@ class Mark:
     :param state: of the run under this key.
     :param groups: how many groups hold the slots of the key.
     :param width: how many slots each of them has: that of piece ``i`` is number ``i % width`` of group ``i // width``.
-    :param duplicates: how many surplus copies of this run's records were in the target when it was read back.
     """
 
     number: int
@@ -55,7 +54,6 @@ class Mark:
     state: str
     groups: int = 0
     width: int = 1
-    duplicates: int = 0
 
     def to_json(self) -> str:
         """The metadata of the committed offset; brokers take 4,096 bytes by default."""
@@ -95,8 +93,8 @@ class Claimant:
     may_have_delivered: bool
     untrusted_until: int = 0
 
-    def mark(self, state: MarkState, groups: int = 0, width: int = 1, duplicates: int = 0) -> Mark:
-        return Mark(self.number, self.token, self.run_id, self.key, state.value, groups, width, duplicates)
+    def mark(self, state: MarkState, groups: int = 0, width: int = 1) -> Mark:
+        return Mark(self.number, self.token, self.run_id, self.key, state.value, groups, width)
 
 
 class Decision(enum.Enum):

@@ -47,7 +47,7 @@ _READS = 3
 #: Seconds between two tries to read a report.
 READ_AGAIN_SECONDS = 2.0
 #: Seconds for which YARN may not answer, as during a restart of its ResourceManager.
-_MOST_OUTAGE_SECONDS = 600.0
+_MAX_OUTAGE_SECONDS = 600.0
 
 
 class SparkJobHook(BaseHook):
@@ -187,7 +187,7 @@ class SparkJobHook(BaseHook):
                     status = submission.status_of(application_id)
                 except (RuntimeError, ValueError) as error:
                     # An unknown address stays unknown.
-                    if isinstance(error, ValueError) or time.monotonic() - answered >= _MOST_OUTAGE_SECONDS:
+                    if isinstance(error, ValueError) or time.monotonic() - answered >= _MAX_OUTAGE_SECONDS:
                         raise self._unknown(manager, application_id, error) from error
                     self.log.warning("%s does not answer about application %s: %s", manager, application_id, error)
                 else:

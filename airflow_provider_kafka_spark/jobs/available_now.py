@@ -59,7 +59,7 @@ def copy_stream(spark: SparkApplication, request: JobRequest) -> JobReport:
     check_expressions(spark.session, request.transform)
     of_stream = replace(request, run_id=stream.stream_id, instance=stream.stream_id)
     with checkpoint_lock(spark, stream.lock, stream.owner, stream.stale_lock), run_ownership(spark, of_stream) as run:
-        _refuse_moved(spark, stream)
+        _raise_if_moved(spark, stream)
         totals = StreamTotals.of(stream)
         if stream.unfinished_batch is not None:
             _finish(spark, request, stream, stream.unfinished_batch, totals, run)
@@ -147,7 +147,7 @@ class StreamTotals:
         return tuple(sorted(one | {topic for report in self.reports for topic in report.target_topics}))
 
 
-def _refuse_moved(spark: SparkApplication, stream: StreamRequest) -> None:
+def _raise_if_moved(spark: SparkApplication, stream: StreamRequest) -> None:
     """Refuse a plan that was made before another run moved the checkpoint on."""
     began = stream.unfinished_checkpoint or stream.checkpoint
     offsets = batch_numbers(hadoop_files.names(spark, f"{began}/offsets"))

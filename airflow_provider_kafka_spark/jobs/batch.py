@@ -38,7 +38,7 @@ from airflow_provider_kafka_spark.jobs.remaining import (
 from airflow_provider_kafka_spark.jobs.run_ownership import RunOwnership, run_ownership
 from airflow_provider_kafka_spark.jobs.spark_application import SparkApplication
 from airflow_provider_kafka_spark.jobs.targets import find_targets
-from airflow_provider_kafka_spark.jobs.transform import KEEP, check_expressions, mark_kept, needs_sql
+from airflow_provider_kafka_spark.jobs.transform import SELECTED, check_expressions, mark_selected, needs_sql
 from airflow_provider_kafka_spark.jobs.write import write_records
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def copy_ranges(
     """
     started = time.monotonic()
     planned = request.offset_ranges.without_empty()
-    targets = find_targets(spark, request, lambda: _selected_records(spark, request, planned))
+    targets = find_targets(spark, request, run.admin, lambda: _selected_records(spark, request, planned))
     configs = run.admin.configs(targets)
     if request.transform.preserve_timestamps:
         for name, config in configs.items():
@@ -117,7 +117,7 @@ def _report(
         seconds=seconds,
         target_ranges=merged(_written_to(request, run.admin, remaining, result, targets)),
         delivered_before=before.total() + result.already_committed.total(),
-        duplicates=run.duplicates,
+        duplicates=remaining.before.duplicates,
         progress_groups=run.groups,
         ui_url=spark.sparkContext.uiWebUrl,
         warnings=remaining.warnings,
@@ -176,7 +176,7 @@ def _written_to(
 
 def _selected_records(spark: SparkApplication, request: JobRequest, planned: OffsetRanges) -> DataFrame:
     source = open_planned(spark, request, planned)
-    return mark_kept(source.rows(spark.session), request.transform).where(KEEP)
+    return mark_selected(source.rows(spark.session), request.transform).where(SELECTED)
 
 
 def _write(

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 #: Of an error of ours, which may quote an expression, names of topics, or an error of Spark.
-_MOST_LINES, _LONGEST_LINE = 40, 2_000
+_MAX_LINES, _LONGEST_LINE = 40, 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ def _report_failure(
         [*logins, {"event secret": request.event_token, "report secret": request.report_key}],
     )
     failure = (
-        JobFailure(type(error).__name__, shown_lines(text, _MOST_LINES, _LONGEST_LINE))
+        JobFailure(type(error).__name__, shown_lines(text, _MAX_LINES, _LONGEST_LINE))
         if isinstance(error, KafkaSparkError)
         else find_cause(text, request)
     )

@@ -88,12 +88,12 @@ def find_remaining(
     before = find_written(spark, request, run, targets)
     pieces = planned.subtract(before.ranges)
     if not pieces:
-        run.open(decision, (), before.duplicates)
+        run.open(decision, ())
         return Remaining(run, None, target_ids, before=before)
     if before.ranges:
         remaining = {piece: planned.index_of_range_holding(piece) for piece in pieces}
         source = _open(spark, request, remaining, plan_spans(pieces))
-    slots = run.open(decision, source.pieces, before.duplicates)
+    slots = run.open(decision, source.pieces)
     return Remaining(run, source, target_ids, slots, before=before, warnings=source.warnings)
 
 

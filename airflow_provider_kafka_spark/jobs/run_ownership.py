@@ -73,7 +73,6 @@ class RunOwnership:
     """The claim of this driver on a run. Use :func:`run_ownership`.
 
     :ivar run_id: in the provenance header: that of the run's mark where the worker has lost its own.
-    :ivar duplicates: surplus copies of this run's records that were in the target when it was read back.
     :ivar groups: that hold the progress.
     :ivar has_mark: whether the login may commit the run's mark, which at least once does not insist on.
     """
@@ -81,7 +80,6 @@ class RunOwnership:
     def __init__(self, request: JobRequest, admin: KafkaAdmin, producer: OwnerProducer | None) -> None:
         self.admin = admin
         self.run_id = request.run_id
-        self.duplicates = 0
         self.groups: tuple[str, ...] = ()
         self.has_mark = True
         self._request = request
@@ -114,7 +112,7 @@ class RunOwnership:
         :return: what earlier deliveries mean.
         :raises RunTakenOverError: if a later submission has the run.
         """
-        self._request, self.run_id, self.duplicates = request, request.run_id, 0
+        self._request, self.run_id = request, request.run_id
         self._targets = targets
         if self._producer is None:
             return self._claim_plainly(pieces)
@@ -130,20 +128,17 @@ class RunOwnership:
         if decision is Decision.CONTINUE and mark is not None:
             self._committed = self._read_slots(mark, pieces)
             decision = with_slots(decision, [p.name for p in pieces], {n: c.offset for n, c in self._committed.items()})
-        if mark is not None and decision in (Decision.CONTINUE, Decision.DELIVERED):
-            self.duplicates = mark.duplicates
         return decision
 
-    def open(self, decision: Decision, pieces: Sequence[Piece], duplicates: int = 0) -> dict[str, Slot]:
+    def open(self, decision: Decision, pieces: Sequence[Piece]) -> dict[str, Slot]:
         """Commit the progress of all pieces, and with the last of it that the run is open (C6). Spark tasks start after
         this.
 
         :param decision: with ``CONTINUE`` the progress is as it was committed, otherwise that of nothing.
         :param pieces: that are going to be written, sorted.
-        :param duplicates: that were found when the target was read back.
         :return: where each piece commits its progress, by its name.
         """
-        before, self.duplicates = self._earlier, self.duplicates + duplicates
+        before = self._earlier
         if self._producer is None:
             return {}
         claimant = self._claimant(pieces, is_part=decision is Decision.READ_BACK)
@@ -159,7 +154,7 @@ class RunOwnership:
             if decision is Decision.CONTINUE:
                 committed = self._committed.get(piece.name, committed)
             progress[slot.group][slot.topic, slot.partition] = committed
-        mark = claimant.mark(MarkState.OPEN, len(self.groups), width, self.duplicates)
+        mark = claimant.mark(MarkState.OPEN, len(self.groups), width)
         *earlier, last = _in_parts(self.groups) or [()]
         for groups in earlier:
             self._producer.commit({group: progress[group] for group in groups})

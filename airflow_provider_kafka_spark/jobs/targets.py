@@ -7,25 +7,26 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_kafka_spark.core.errors import TargetError
 from airflow_provider_kafka_spark.core.protocol import JobRequest, Transform
-from airflow_provider_kafka_spark.jobs.kafka_admin import kafka_admin
+from airflow_provider_kafka_spark.jobs.kafka_admin import KafkaAdmin
 from airflow_provider_kafka_spark.jobs.local_table import local_table
 from airflow_provider_kafka_spark.jobs.spark_application import SparkApplication
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_MOST_TOPICS = 1_000
+_MAX_TOPICS = 1_000
 
 
 def find_targets(
-    spark: SparkApplication, request: JobRequest, kept_records: Callable[[], DataFrame]
+    spark: SparkApplication, request: JobRequest, admin: KafkaAdmin, selected_records: Callable[[], DataFrame]
 ) -> tuple[str, ...]:
     """Every topic that records will go to; each of those that ``target_topic_expr`` leads to can take them.
 
     An expression over ``topic`` and ``partition`` alone is evaluated on the plan. Any other one is evaluated on every
     record, in a pass of its own, since a null in the middle of the copy would fail it after other records went out.
 
-    :param kept_records: the records to be copied.
+    :param admin: of the target's cluster.
+    :param selected_records: the records to be copied.
     :raises TargetError: if the expression gives null for a record, or more than a thousand topics, or one that is being
         read, does not exist, or has too few partitions for ``preserve_partition``.
     """
@@ -39,15 +40,15 @@ def find_targets(
     try:
         routes, by_plan = _routes(planned, transform), True
     except PySparkException:
-        routes, by_plan = _routes(kept_records(), transform), False
+        routes, by_plan = _routes(selected_records(), transform), False
     try:
-        _check(spark, request, routes)
+        _check(admin, request, routes)
     except TargetError:
         if not (by_plan and transform.drops_records):
             raise
-        # Perhaps only for records that are not kept.
-        routes = _routes(kept_records(), transform)
-        _check(spark, request, routes)
+        # Perhaps only for records that are not selected.
+        routes = _routes(selected_records(), transform)
+        _check(admin, request, routes)
     return tuple(sorted(name for name in routes if name is not None))
 
 
@@ -56,19 +57,19 @@ def _routes(records: DataFrame, transform: Transform) -> dict[str | None, int]:
     from pyspark.sql import functions as F
 
     target = F.expr(transform.topic_expr or "null").alias("target")
-    found = records.groupBy(target).agg(F.max("partition").alias("highest")).limit(_MOST_TOPICS + 1)
+    found = records.groupBy(target).agg(F.max("partition").alias("highest")).limit(_MAX_TOPICS + 1)
     return {row["target"]: row["highest"] for row in found.collect()}
 
 
-def _check(spark: SparkApplication, request: JobRequest, routes: Mapping[str | None, int]) -> None:
+def _check(admin: KafkaAdmin, request: JobRequest, routes: Mapping[str | None, int]) -> None:
     expression = f"target_topic_expr={request.transform.topic_expr!r}"
     if None in routes:
         raise TargetError(
             f"target_topic_expr must give a topic for every record; {expression} gives null for some. "
             f"Use coalesce(..., '<a topic for the rest>'), or leave those records out with where."
         )
-    if len(routes) > _MOST_TOPICS:
-        raise TargetError(f"{expression} gives more than {_MOST_TOPICS} different topics; is it the right column?")
+    if len(routes) > _MAX_TOPICS:
+        raise TargetError(f"{expression} gives more than {_MAX_TOPICS} different topics; is it the right column?")
     needed = {name: highest + 1 for name, highest in sorted(routes.items()) if name is not None}
     into_source = sorted(needed.keys() & set(request.forbidden_targets))
     if into_source:
@@ -76,8 +77,7 @@ def _check(spark: SparkApplication, request: JobRequest, routes: Mapping[str | N
             f"{expression} leads back into {into_source}, which is being read. "
             f"Correct it, or pass allow_same_topic=True."
         )
-    with kafka_admin(spark, request.sink_options) as admin:
-        counts = {name: topic.partitions for name, topic in admin.describe(needed).items()}
+    counts = {name: topic.partitions for name, topic in admin.describe(needed).items()}
     missing = [name for name in needed if name not in counts]
     if missing:
         raise TargetError(

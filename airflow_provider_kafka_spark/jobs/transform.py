@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 #: Whether a record passes ``where`` and the exact window.
-KEEP = "_selected"
+SELECTED = "_selected"
 #: As Spark's connector names and types them (KafkaRecordToRowConverter).
 SOURCE_COLUMNS = {
     "key": "binary",
@@ -65,20 +65,20 @@ def check_expressions(spark: SparkSession, transform: Transform) -> None:
             )
 
 
-def mark_kept(records: DataFrame, transform: Transform) -> DataFrame:
+def mark_selected(records: DataFrame, transform: Transform) -> DataFrame:
     """Add ``_selected``. It is computed once, so that what is counted is what is written."""
     from pyspark.sql import functions as F
 
-    kept = F.lit(True) if transform.where is None else F.expr(transform.where)
+    selected = F.lit(True) if transform.where is None else F.expr(transform.where)
     if transform.window_start_ms is not None:
-        kept &= F.unix_millis("timestamp") >= transform.window_start_ms
+        selected &= F.unix_millis("timestamp") >= transform.window_start_ms
     if transform.window_end_ms is not None:
-        kept &= F.unix_millis("timestamp") < transform.window_end_ms
-    return records.select("*", F.coalesce(kept, F.lit(False)).alias(KEEP))
+        selected &= F.unix_millis("timestamp") < transform.window_end_ms
+    return records.select("*", F.coalesce(selected, F.lit(False)).alias(SELECTED))
 
 
 def to_rows(records: DataFrame, transform: Transform, *, whole: bool) -> DataFrame:
-    """The columns that the writer takes; expressions see only records that are kept.
+    """The columns that the writer takes; expressions see only records that are selected.
 
     :param records: with the columns of Spark's Kafka source, the headers only if they are named.
     :param whole: whether the rows have everything; otherwise only what expressions change, and the writer has the rest
@@ -94,17 +94,17 @@ def to_rows(records: DataFrame, transform: Transform, *, whole: bool) -> DataFra
     }
     columns = {**columns, **transform.columns} if whole else {**transform.columns}
 
-    def of_kept(name: str) -> Column:
+    def of_selected(name: str) -> Column:
         # The writer takes the types of the source; the cast gives one to an expression that is plainly null.
         alias = "target_partition" if name == "partition" else name
-        return F.when(F.col(KEEP), F.expr(columns[name])).cast(SOURCE_COLUMNS[name]).alias(alias)
+        return F.when(F.col(SELECTED), F.expr(columns[name])).cast(SOURCE_COLUMNS[name]).alias(alias)
 
     topics = []
     if whole or transform.topic_expr is not None:
         topic = F.lit(transform.topic) if transform.topic_expr is None else F.expr(transform.topic_expr)
-        topics = [F.when(F.col(KEEP), topic).alias("target_topic")]
+        topics = [F.when(F.col(SELECTED), topic).alias("target_topic")]
     source = ["topic", "partition", "offset", "timestamp"] if whole else ["offset"]
-    return mark_kept(records, transform).select(*source, KEEP, *map(of_kept, columns), *topics)
+    return mark_selected(records, transform).select(*source, SELECTED, *map(of_selected, columns), *topics)
 
 
 def names_headers(transform: Transform) -> bool:

@@ -15,7 +15,7 @@ from airflow_provider_kafka_spark.core.errors import JobFailedError
 _CHECK_SECONDS = 1.0
 _PROCEED_CHECK_SECONDS = 0.01
 #: Longer than Airflow tries to reach its API server.
-_MOST_WAIT_SECONDS = 600.0
+_MAX_WAIT_SECONDS = 600.0
 #: How long a JVM may take to end by itself.
 _JVM_SECONDS = 10.0
 #: What spark-submit sets for the Python that it starts.
@@ -43,12 +43,12 @@ def wait_for_owner(proceed_file: Path) -> None:
 
     :raises JobFailedError: if that takes more than ten minutes.
     """
-    deadline = time.monotonic() + _MOST_WAIT_SECONDS
+    deadline = time.monotonic() + _MAX_WAIT_SECONDS
     while not proceed_file.exists():
         if time.monotonic() > deadline:
             raise JobFailedError(
                 f"The worker must read the start of the job in its output and record it within "
-                f"{_MOST_WAIT_SECONDS:g} s; it did not. Nothing was written. "
+                f"{_MAX_WAIT_SECONDS:g} s; it did not. Nothing was written. "
                 "Check that spark-submit passes on the driver's standard output."
             )
         time.sleep(_PROCEED_CHECK_SECONDS)

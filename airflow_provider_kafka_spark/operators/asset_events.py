@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-def describe_delivery(
+def set_asset_event_extra(
     context: Context, outlets: Iterable[object], result: Mapping[str, Any], target_server: Callable[[], str]
 ) -> None:
     """Add what was delivered to the asset event of each outlet.

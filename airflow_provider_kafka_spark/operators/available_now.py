@@ -132,7 +132,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         parameters = self._parameters(context)
         store = StreamRunStore(context, self.task_id)
         if store.result is not None and not self.plan_only:
-            return self._done_before(context, parameters, store.result)
+            return self._return_stored_result(context, parameters, store.result)
         folder = CheckpointFolder(parameters.records["checkpoint_location"])
         spark = self._new_spark_hook(context, parameters.delivery)
         stale_lock = None
@@ -144,7 +144,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
             group = self._group(attempt)
             stream_plan, planned = self._plan(attempt, folder, checkpoint, stale_lock)
             if self.plan_only:
-                self._make_no_asset_event()
+                self._suppress_asset_events()
                 return result_of_stream_plan(planned.plan, stream_plan)
             if stream_plan.has_work:
                 request, report = self._submit(attempt, store, stream_plan, planned)
@@ -177,7 +177,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
 
     def _parameters(self, context: Context) -> CopyParameters:
         if self.max_offsets_per_trigger is not None:
-            check_integer(self.max_offsets_per_trigger, "max_offsets_per_trigger", least=1)
+            check_integer(self.max_offsets_per_trigger, "max_offsets_per_trigger", minimum=1)
         return super()._parameters(context)
 
     def _group(self, attempt: Attempt) -> ConsumerGroup | None:
@@ -186,7 +186,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         if name is None:
             return None
         group = ConsumerGroup(attempt.source, name)
-        group.refuse_members()
+        group.raise_if_members()
         return group
 
     def _check_submission(self, spark: SparkJobHook, folder: CheckpointFolder) -> None:

@@ -80,14 +80,14 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         store = RunStateStore(context, self.task_id)
         state = store.load()
         if state.result is not None and not self.plan_only:
-            return self._done_before(context, parameters, state.result)
+            return self._return_stored_result(context, parameters, state.result)
         spark = self._new_spark_hook(context, parameters.delivery)
         if not self.plan_only:
             spark.check()
         with self._attempt(context, parameters, spark) as attempt:
             state, planned = self._plan(attempt, store, state)
             if self.plan_only:
-                self._make_no_asset_event()
+                self._suppress_asset_events()
                 return result_of_plan(planned.plan, planned.run_id)
             if planned.plan.is_empty:
                 self.log.info("No records in the requested ranges; Spark is not started.")
@@ -99,7 +99,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
 
     def _parameters(self, context: Context) -> CopyParameters:
         if self.max_records_per_partition is not None:
-            check_integer(self.max_records_per_partition, "max_records_per_partition", least=1)
+            check_integer(self.max_records_per_partition, "max_records_per_partition", minimum=1)
         parameters = super()._parameters(context)
         if self.max_records_per_partition is not None and self.preserve_order:
             raise OptionError(

@@ -87,11 +87,11 @@ class DelegationTokensOperator(TokenFields, BaseOperator):
         for token in ended:
             self.log.info("Has ended already: %s.", token)
         if ended and selection.token_ids is not None:
-            self._refuse_ended(ended)
+            self._raise_if_ended(ended)
         within = None if self.ending_within is None else milliseconds(self.ending_within, "ending_within")
         return [t for t in tokens if t not in ended and (within is None or t.remaining_ms(now_ms) <= within)]
 
-    def _refuse_ended(self, ended: list[TokenInfo]) -> None:
+    def _raise_if_ended(self, ended: list[TokenInfo]) -> None:
         """Handle tokens that were selected by id and have ended."""
 
 
@@ -152,7 +152,7 @@ class RenewDelegationTokensOperator(DelegationTokensOperator):
             "at_maximum": [t.token_id for t in renewed if t.at_maximum],
         }
 
-    def _refuse_ended(self, ended: list[TokenInfo]) -> None:
+    def _raise_if_ended(self, ended: list[TokenInfo]) -> None:
         raise DelegationTokenExpiredError(
             f"A token that has ended cannot be renewed: {'; '.join(map(str, ended))}. Make a new one, and renew it "
             "earlier: DelegationTokenExpirySensor waits for the right time."

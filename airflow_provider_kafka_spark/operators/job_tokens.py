@@ -87,7 +87,7 @@ class JobTokens(ManagedResource):
                     config, self._timeout, self._jars, token, self._clock
                 )
                 self._remember({conn_id: token.info.token_id})
-                renewed_token.refuse_short(self._min_lifetime_ms)
+                renewed_token.raise_if_short(self._min_lifetime_ms)
                 hook.wait_until_usable(token)
             renewed_token.start()
 
@@ -166,7 +166,7 @@ class _RenewedToken:
         self._ending: Thread | None = None
         self._ended = False
 
-    def refuse_short(self, min_lifetime_ms: int | None) -> None:
+    def raise_if_short(self, min_lifetime_ms: int | None) -> None:
         info = self._token.info
         longest = info.max_ms - info.issue_ms
         if min_lifetime_ms is not None and longest < min_lifetime_ms:

@@ -34,7 +34,7 @@ from airflow_provider_kafka_spark.failure import no_retry_on_permanent_error as 
 from airflow_provider_kafka_spark.failure import undated_run_explained
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
-from airflow_provider_kafka_spark.operators.asset_events import describe_delivery
+from airflow_provider_kafka_spark.operators.asset_events import set_asset_event_extra
 from airflow_provider_kafka_spark.operators.attempt import Attempt
 from airflow_provider_kafka_spark.operators.spark_job import SparkJobOperator
 from airflow_provider_kafka_spark.operators.token_policy import DelegationTokenPolicy
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 _COLUMNS = ("key", "value", "headers", "partition")
 #: Maximum number of offsets in ranges with gaps that a second client counts.
-_MOST_RECOUNTED_OFFSETS = 1_000_000
+_MAX_RECOUNTED_OFFSETS = 1_000_000
 
 
 class KafkaToKafkaOperator(SparkJobOperator):
@@ -307,7 +307,7 @@ class KafkaToKafkaOperator(SparkJobOperator):
         if not self.allow_duplicates:
             check_duplicates(report, planned.transform)
         gaps = ranges_with_gaps(report)
-        if gaps.total > _MOST_RECOUNTED_OFFSETS:
+        if gaps.total > _MAX_RECOUNTED_OFFSETS:
             return [
                 (
                     f"{len(gaps)} ranges have offsets without a record (compacted, aborted, or transaction markers); "
@@ -321,9 +321,9 @@ class KafkaToKafkaOperator(SparkJobOperator):
 
     def _done(self, context: Context, parameters: CopyParameters, result: dict[str, Any]) -> dict[str, Any]:
         if result["records_written"] or result.get("finished_before"):
-            describe_delivery(context, self.outlets, result, partial(_server, parameters.target_connection))
+            set_asset_event_extra(context, self.outlets, result, partial(_server, parameters.target_connection))
         else:
-            self._make_no_asset_event()
+            self._suppress_asset_events()
         self.log.info(
             "Delivered: %s records read, %s written, %s offsets without a record. Result: %s",
             f"{result['records_read']:,}",
@@ -333,14 +333,16 @@ class KafkaToKafkaOperator(SparkJobOperator):
         )
         return result
 
-    def _done_before(self, context: Context, parameters: CopyParameters, result: dict[str, Any]) -> dict[str, Any]:
+    def _return_stored_result(
+        self, context: Context, parameters: CopyParameters, result: dict[str, Any]
+    ) -> dict[str, Any]:
         self.log.info(
             "An earlier try of this run delivered everything, and failed only after that. Its result is returned; "
             "Spark is not started."
         )
         return self._done(context, parameters, result)
 
-    def _make_no_asset_event(self) -> None:
+    def _suppress_asset_events(self) -> None:
         # Airflow emits an event for each outlet of the running task, which is a copy of the DAG's task.
         self.outlets = []
 

@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 _BY_SPARK = "spark"
 _USES = (False, True, "source", "target", _BY_SPARK)
 #: Requests for tokens have a short time-out, even if requests for offsets may take longer.
-_MOST_SECONDS = 20.0
+_MAX_SECONDS = 20.0
 
 
 class DelegationTokenPolicy:
@@ -35,12 +35,12 @@ class DelegationTokenPolicy:
     """
 
     def __init__(
-        self, use: bool | str = False, min_lifetime: timedelta | float | None = None, timeout: float = _MOST_SECONDS
+        self, use: bool | str = False, min_lifetime: timedelta | float | None = None, timeout: float = _MAX_SECONDS
     ) -> None:
         if use not in _USES:
             raise OptionError(f"use_delegation_token must be True, False, 'source', 'target' or 'spark'; got {use!r}.")
         self._use = use
-        self._timeout = min(timeout, _MOST_SECONDS)
+        self._timeout = min(timeout, _MAX_SECONDS)
         self._min_lifetime_ms = None if min_lifetime is None else milliseconds(min_lifetime, "min_token_lifetime")
         if min_lifetime is not None and use == _BY_SPARK:
             raise OptionError(

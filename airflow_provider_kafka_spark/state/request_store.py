@@ -16,7 +16,7 @@ from airflow_provider_kafka_spark.state.run_state import TaskState, TryNumbers
 
 _KEY = "kafka_spark_requested"
 #: Maximum length of a parameter's value in a log line that compares two of them.
-_MOST_SHOWN_CHARACTERS = 200
+_MAX_SHOWN_CHARACTERS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,4 +80,4 @@ class RequestStore:
 
 def _shortened(value: object) -> str:
     text = json.dumps(value)
-    return text if len(text) <= _MOST_SHOWN_CHARACTERS else f"{text[:_MOST_SHOWN_CHARACTERS]}..."
+    return text if len(text) <= _MAX_SHOWN_CHARACTERS else f"{text[:_MAX_SHOWN_CHARACTERS]}..."

@@ -45,7 +45,7 @@ def test_a_group_that_does_not_exist_has_committed_nothing_and_takes_commits(
     first, second = TopicPartition(name, 0), TopicPartition(name, 1)
 
     assert group.committed([first, second]) == {}
-    group.refuse_members()
+    group.raise_if_members()
     assert group.commit({first: 7}) == {first: 7}
 
     assert group.committed([first, second]) == {first: 7}
@@ -69,7 +69,7 @@ def test_a_group_with_members_is_refused_by_name(kafka: KafkaBroker, topic: Topi
     """Before anything starts and at the commit: its own commits and ours would overwrite each other."""
     name = topic()
     with kafka.group_member(group.group_id, name):
-        for refused in (group.refuse_members, lambda: group.commit({TopicPartition(name, 0): 1})):
+        for refused in (group.raise_if_members, lambda: group.commit({TopicPartition(name, 0): 1})):
             with pytest.raises(ConsumerGroupError) as raised:
                 refused()
             assert group.group_id in str(raised.value)
@@ -96,7 +96,7 @@ def test_a_member_of_the_newer_group_protocol_is_one_too(
             assert time.monotonic() < deadline
 
         with pytest.raises(ConsumerGroupError, match="must have no members"):
-            group.refuse_members()
+            group.raise_if_members()
     finally:
         member.close()
 
@@ -135,7 +135,7 @@ def test_a_member_that_came_meanwhile_is_noticed_in_the_result_of_each_partition
 ) -> None:
     """The request succeeds then; only the single partitions are refused, and each is named."""
     name = topic(2)
-    monkeypatch.setattr(group, "refuse_members", lambda: None)
+    monkeypatch.setattr(group, "raise_if_members", lambda: None)
     with kafka.group_member(group.group_id, name), pytest.raises(ConsumerGroupError) as raised:
         group.commit({TopicPartition(name, 0): 1, TopicPartition(name, 1): 2})
 
@@ -160,7 +160,7 @@ def test_a_group_that_the_login_may_not_see_is_named(
     with KafkaHook("kafka_sasl", timeout=20) as hook:
         for ask in (
             lambda: ConsumerGroup(hook, "copy").committed([TopicPartition("seen", 0)]),
-            lambda: ConsumerGroup(hook, "copy").refuse_members(),
+            lambda: ConsumerGroup(hook, "copy").raise_if_members(),
         ):
             with pytest.raises(BrokerAuthorizationError, match="'copy'"):
                 ask()

@@ -24,7 +24,7 @@ from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 
 pytestmark = pytest.mark.broker
 
-_MARK = Mark(5, "token", "run", "key", MarkState.OPEN.value, groups=2, width=3, duplicates=1)
+_MARK = Mark(5, "token", "run", "key", MarkState.OPEN.value, groups=2, width=3)
 
 
 @pytest.fixture

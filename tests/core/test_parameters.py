@@ -19,8 +19,8 @@ from airflow_provider_kafka_spark.core.parameters import (
     whole_number,
 )
 
-_POSITIVE = partial(check_integer, least=1)
-_POSITIVE_OR_DIGITS = partial(whole_number, least=1)
+_POSITIVE = partial(check_integer, minimum=1)
+_POSITIVE_OR_DIGITS = partial(whole_number, minimum=1)
 
 
 @pytest.mark.parametrize(

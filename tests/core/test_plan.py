@@ -252,7 +252,7 @@ def test_a_recreated_topic_is_data_loss() -> None:
     with pytest.raises(DataLossError) as error:
         _plan().losses(_cluster(_topic("orders", topic_id="id-2")), ReadRules())
 
-    for fragment in ("'orders' was deleted and created again", "id-1", "id-2", "Clear the task"):
+    for fragment in ("'orders' was deleted and recreated", "id-1", "id-2", "Clear the task"):
         assert fragment in str(error.value)
 
 
@@ -276,7 +276,7 @@ def test_what_a_recreated_topic_has_lost_is_listed_without_a_number() -> None:
     (lost,) = plan.losses(now, ReadRules(fail_on_data_loss=False))
 
     assert lost.offset_range == OffsetRange("orders", 0, 3, 3)
-    for fragment in ("created again", "id-1", "id-9", "up to offset 1000"):
+    for fragment in ("recreated", "id-1", "id-9", "up to offset 1000"):
         assert fragment in lost.reason
 
 
@@ -298,12 +298,12 @@ def test_a_topic_deleted_since_planning_is_unknown() -> None:
 
 
 def test_a_topic_deleted_after_its_job_is_no_loss() -> None:
-    """The job had read it; one that was created again in the meantime may have been read in its place."""
+    """The job had read it; one that was recreated in the meantime may have been read in its place."""
     plan = _plan()
     recreated, permitted = _cluster(_topic("orders", topic_id="id-9")), ReadRules(fail_on_data_loss=False)
 
     assert plan.after_job(_cluster(), ReadRules()) == plan
-    with pytest.raises(DataLossError, match="created again"):
+    with pytest.raises(DataLossError, match="recreated"):
         plan.after_job(recreated, ReadRules())
     assert plan.after_job(recreated, permitted).missing == (*plan.missing, *plan.losses(recreated, permitted)) != ()
 

@@ -397,9 +397,7 @@ def test_names_up_to_eight_partitions_that_lost_records(count: int, more: list[s
 
 
 _BEYOND = [
-    pytest.param(
-        Earliest(), AtOffset(101), (0, 100, 100), {}, ["101", "o[0]", "ends at 100", "created again"], id="end"
-    ),
+    pytest.param(Earliest(), AtOffset(101), (0, 100, 100), {}, ["101", "o[0]", "ends at 100", "recreated"], id="end"),
     pytest.param(AtOffset(101), Latest(), (0, 100, 100), {}, ["101", "o[0]", "ends at 100"], id="start"),
     pytest.param(AtOffset(101), AtOffset(200), (0, 100, 100), {}, ["200", "ends at 100"], id="both"),
     pytest.param(Earliest(), AtOffset(2**63), (0, 100, 100), {}, ["9223372036854775808"], id="beyond-int64"),

@@ -30,7 +30,7 @@ from airflow_provider_kafka_spark.core.run_protocol import (
 from tests.dataclass_values import values_of
 
 _OPENING, _OPEN, _FINISHED = (state.value for state in MarkState)
-_MARK = Mark(3, "other", "run", "key", _OPEN, groups=2, duplicates=1)
+_MARK = Mark(3, "other", "run", "key", _OPEN, groups=2)
 _FIRST = Claimant(1, "mine", "run", "key", may_have_delivered=False)
 _RETRY = Claimant(4, "mine", "run", "key", may_have_delivered=True)
 _ANOTHER_RUN = replace(_RETRY, run_id="other run", may_have_delivered=False)
@@ -45,8 +45,7 @@ def test_a_mark_reads_back(mark: Mark) -> None:
 def test_the_text_of_a_mark() -> None:
     """Tasks read it in Java, and later versions may find it: a change of it is a change of the version."""
     assert _MARK.to_json() == (
-        '{"duplicates":1,"groups":2,"key":"key","number":3,"run_id":"run","state":"open","token":"other","version":1,'
-        '"width":1}'
+        '{"groups":2,"key":"key","number":3,"run_id":"run","state":"open","token":"other","version":1,"width":1}'
     )
 
 
@@ -185,7 +184,7 @@ def test_earlier_tasks_are_fenced_unless_there_were_none(mark: Mark | None, clai
 )
 def test_a_claim_promises_no_more_than_is_so(mark: Mark | None, decision: Decision, state: str) -> None:
     """The driver may die next; what was open or finished under its key stays so."""
-    counts = (2, 1, 1) if decision in (Decision.CONTINUE, Decision.DELIVERED) else (0, 1, 0)
+    counts = (2, 1) if decision in (Decision.CONTINUE, Decision.DELIVERED) else (0, 1)
 
     assert claiming(mark, _RETRY, decision) == Mark(4, "mine", "run", "key", state, *counts)
 

@@ -14,7 +14,7 @@ _PAGES = sorted([*_DOCS.rglob("*.md"), *(_CHECKOUT / f"{name}.md" for name in ("
 _EACH_PAGE = pytest.mark.parametrize("page", _PAGES, ids=lambda page: str(page.relative_to(_CHECKOUT)))
 _LINK = re.compile(r"\]\(([^)\s]+)\)|^\[[^\]]+\]: (\S+)$", re.MULTILINE)
 _CODE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
-_MOST_COLUMNS = 120
+_MAX_COLUMNS = 120
 
 
 def _links(page: Path) -> list[str]:
@@ -77,4 +77,4 @@ def test_no_line_is_too_long(page: Path) -> None:
     """A row of a table cannot be broken."""
     lines = enumerate(page.read_text().splitlines(), 1)
 
-    assert [number for number, line in lines if len(line) > _MOST_COLUMNS and not line.startswith("|")] == []
+    assert [number for number, line in lines if len(line) > _MAX_COLUMNS and not line.startswith("|")] == []

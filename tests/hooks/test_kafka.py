@@ -114,7 +114,7 @@ def test_asks_for_all_partitions_at_once(kafka: KafkaBroker, topic: TopicFactory
 
 
 def test_detects_a_recreated_topic_by_its_id(kafka: KafkaBroker, topic: TopicFactory) -> None:
-    """A topic that was deleted and created again has another id; until then the id stays."""
+    """A topic that was deleted and recreated has another id; until then the id stays."""
     name = topic()
     with KafkaHook() as hook:
         before = [hook.state([name]).topic(name).topic_id for _ in range(2)]

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from airflow_provider_kafka_spark.core.errors import ExpressionError
 from airflow_provider_kafka_spark.core.protocol import Transform
 from airflow_provider_kafka_spark.jobs.local_table import local_table
-from airflow_provider_kafka_spark.jobs.transform import SOURCE_COLUMNS, check_expressions, mark_kept, to_rows
+from airflow_provider_kafka_spark.jobs.transform import SOURCE_COLUMNS, check_expressions, mark_selected, to_rows
 
 pytestmark = pytest.mark.spark
 
@@ -98,7 +98,7 @@ def test_a_comment_does_not_cut_what_stands_beside_an_expression(spark: SparkSes
     records = local_table(spark, {"topic": "string", "partition": "int", "offset": "bigint"}, rows).selectExpr(
         "*", "timestamp_seconds(offset - 1) as timestamp"
     )
-    assert [row["_selected"] for row in mark_kept(records, transform).collect()] == [True, False]
+    assert [row["_selected"] for row in mark_selected(records, transform).collect()] == [True, False]
 
 
 def test_variables_are_not_replaced(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,4 +208,4 @@ def test_dates_and_hours_are_those_of_utc(spark: SparkSession) -> None:
     transform = Transform(where="hour(timestamp) = 1 and string(timestamp) = '1970-01-01 01:00:00'")
     check_expressions(spark, transform)
     records = spark.range(1).selectExpr("timestamp_seconds(3600) as timestamp")
-    assert [row["_selected"] for row in mark_kept(records, transform).collect()] == [True]
+    assert [row["_selected"] for row in mark_selected(records, transform).collect()] == [True]

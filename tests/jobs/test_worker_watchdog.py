@@ -172,7 +172,7 @@ def test_a_driver_waits_for_its_worker(tmp_path: Path) -> None:
 
 def test_a_driver_whose_output_nobody_reads_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It does not hang for ever."""
-    monkeypatch.setattr(worker_watchdog, "_MOST_WAIT_SECONDS", 0.1)
+    monkeypatch.setattr(worker_watchdog, "_MAX_WAIT_SECONDS", 0.1)
 
     with pytest.raises(JobFailedError, match=r"Nothing was written.*standard output"):
         worker_watchdog.wait_for_owner(tmp_path / "proceed")

@@ -98,8 +98,7 @@ def _read(scenario: Scenario, world: World, index: int) -> tuple[str, World]:
         if decision is not Decision.CONTINUE:
             return f"{driver.token} C5: a slot is missing", world.with_driver(index, decision=decision)
         positions = tuple(slots.get(name, 0) for name in names)
-        duplicates = 0 if driver.seen is None else driver.seen.duplicates
-        following = _prepared(scenario, world, index, driver.pieces, positions, duplicates)
+        following = _prepared(scenario, world, index, driver.pieces, positions)
         return f"{driver.token} C5: reads the slots {positions}", following
     if decision is Decision.DELIVERED:
         return f"{driver.token} C5: only counts", world.with_driver(index, step="writes", pieces=(), slots=())
@@ -115,7 +114,7 @@ def _read(scenario: Scenario, world: World, index: int) -> tuple[str, World]:
 
 
 def _prepared(
-    scenario: Scenario, world: World, index: int, pieces: Plan, slots: tuple[int, ...], duplicates: int
+    scenario: Scenario, world: World, index: int, pieces: Plan, slots: tuple[int, ...], duplicates: int = 0
 ) -> World:
     driver = world.drivers[index]
     delivery = scenario.tries[driver.of_try].delivery
@@ -140,7 +139,7 @@ def _commit(scenario: Scenario, world: World, index: int) -> Steps:
         yield f"{driver.token} C6: commits the first slots", following.with_driver(index, step="C6 mark")
         return
     claimant = replace(driver.claimant, key=driver.key)
-    mark = claimant.mark(MarkState.OPEN, len(positions), duplicates=driver.duplicates)
+    mark = claimant.mark(MarkState.OPEN, len(positions))
     following = world.with_slots(driver.key, dict(positions[-1:])).with_mark(mark, scenario.rules)
     yield f"{driver.token} C6: commits the last slot and the mark 'open'", following.with_driver(index, step="writes")
 

@@ -27,7 +27,7 @@ _CUT: Plan = ((0,), (1,))
 
 
 @pytest.mark.parametrize(
-    ("scenario", "least"),
+    ("scenario", "minimum"),
     [
         pytest.param(Scenario((_WIDE_FIRST,), attempts=2), 5_000, id="attempts-of-two-pieces-side-by-side"),
         pytest.param(Scenario((_FIRST,), attempts=3), 1_000, id="three-attempts-of-a-piece-side-by-side"),
@@ -80,9 +80,9 @@ _CUT: Plan = ((0,), (1,))
         pytest.param(Scenario((_FIRST, _NO_MARK, _CLEAR)), 1_000, id="at-least-once-without-a-mark-and-back"),
     ],
 )
-def test_no_green_task_lost_or_doubled_a_record(scenario: Scenario, least: int) -> None:
+def test_no_green_task_lost_or_doubled_a_record(scenario: Scenario, minimum: int) -> None:
     """Whatever the order of steps, and wherever an actor stops or is suspended."""
     found = check(scenario)
 
     assert found.violation is None, str(found)
-    assert found.states > least
+    assert found.states > minimum

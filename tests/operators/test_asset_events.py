@@ -7,7 +7,7 @@ from typing import Any
 from airflow.sdk import Asset, AssetAlias
 
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError
-from airflow_provider_kafka_spark.operators.asset_events import describe_delivery
+from airflow_provider_kafka_spark.operators.asset_events import set_asset_event_extra
 from tests.airflow_fakes import task_context
 
 RESULT: dict[str, Any] = {
@@ -32,7 +32,7 @@ def test_each_asset_gets_an_event_and_other_outlets_are_skipped() -> None:
     """An outlet may be any object of lineage; after the delivery none may fail the task."""
     context, asset = task_context(), Asset("copied")
 
-    describe_delivery(context, ["text", 7, asset], RESULT, lambda: "broker-1:9092")  # type: ignore[arg-type]
+    set_asset_event_extra(context, ["text", 7, asset], RESULT, lambda: "broker-1:9092")  # type: ignore[arg-type]
 
     assert list(context["outlet_events"]) == [asset]
     assert context["outlet_events"][asset].extra == EXTRA
@@ -41,7 +41,7 @@ def test_each_asset_gets_an_event_and_other_outlets_are_skipped() -> None:
 def test_an_alias_stands_for_each_target_topic_with_its_own_ranges() -> None:
     context, alias = task_context(), AssetAlias("copies")
 
-    describe_delivery(context, [alias], RESULT, lambda: "broker-1:9092")  # type: ignore[arg-type]
+    set_asset_event_extra(context, [alias], RESULT, lambda: "broker-1:9092")  # type: ignore[arg-type]
 
     events = context["outlet_events"][alias].asset_alias_events
     assert [(e.source_alias_name, e.dest_asset_key.uri, e.extra) for e in events] == [
@@ -57,6 +57,6 @@ def test_a_connection_that_is_gone_by_then_fails_nothing() -> None:
     def server() -> str:
         raise ConnectionConfigError("The connection is gone.")
 
-    describe_delivery(context, [AssetAlias("copies"), asset], RESULT, server)  # type: ignore[arg-type]
+    set_asset_event_extra(context, [AssetAlias("copies"), asset], RESULT, server)  # type: ignore[arg-type]
 
     assert context["outlet_events"][asset].extra == EXTRA

@@ -227,11 +227,11 @@ def test_a_topic_that_was_created_again_is_an_error(kafka: KafkaBroker, topic: T
     kafka.create_topic(source, 1)
     kafka.produce(source, numbered(100, 140))
 
-    with pytest.raises(AirflowFailException, match=r"deleted and created again .* up to offset 30"):
+    with pytest.raises(AirflowFailException, match=r"deleted and recreated .* up to offset 30"):
         stream(topics=[source], target_topic=target)
     result = stream(topics=[source], target_topic=target, fail_on_data_loss=False)
 
-    assert "created again" in result["missing_ranges"][0]["reason"]
+    assert "recreated" in result["missing_ranges"][0]["reason"]
     assert (result["generation"], result["records_written"]) == (1, 40)
     assert values(kafka, target) == [*expected(0, 30), *expected(100, 140)]
     assert stream(topics=[source], target_topic=target)["records_written"] == 0

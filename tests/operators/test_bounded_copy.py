@@ -111,7 +111,7 @@ def test_a_recreated_topic_is_copied_from_its_beginning(
             (source, 0, 0),
             (source, 0, 0),
         ]
-        assert "created again" in result["missing_ranges"][0]["reason"]
+        assert "recreated" in result["missing_ranges"][0]["reason"]
 
 
 @pytest.mark.broker
@@ -412,7 +412,7 @@ def test_a_topic_that_is_created_again_while_its_job_starts_is_an_error(
     monkeypatch.setattr(SparkJobHook, "run", recreate_and_start)
     kafka.produce(source, [Record(value=b"old")])
 
-    with pytest.raises(AirflowFailException, match=r"DataLossError: .*deleted and created again.*Clear the task"):
+    with pytest.raises(AirflowFailException, match=r"DataLossError: .*deleted and recreated.*Clear the task"):
         run(KafkaToKafkaBatchOperator(task_id="task", topics=[source], target_topic=targets[0]), task_context())
     permitted = run(
         KafkaToKafkaBatchOperator(task_id="task", topics=[source], target_topic=targets[1], fail_on_data_loss=False),
@@ -420,7 +420,7 @@ def test_a_topic_that_is_created_again_while_its_job_starts_is_an_error(
     )
 
     assert [(r["from_offset"], r["until_offset"]) for r in permitted["missing_ranges"]] == [(0, 0)]
-    assert "created again" in permitted["missing_ranges"][0]["reason"]
+    assert "recreated" in permitted["missing_ranges"][0]["reason"]
 
 
 @pytest.mark.broker

@@ -247,7 +247,7 @@ def test_a_retry_refuses_a_recreated_topic(
     kafka.create_topic(source)
     kafka.produce(source, [Record(value=b"other") for _ in range(10)])
 
-    with pytest.raises(AirflowFailException, match=r"DataLossError: .*deleted and created again.*Clear the task"):
+    with pytest.raises(AirflowFailException, match=r"DataLossError: .*deleted and recreated.*Clear the task"):
         run(operator, task_context(store))
 
     assert len(recording_spark.requests) == 1

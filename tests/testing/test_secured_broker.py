@@ -38,7 +38,7 @@ pytestmark = pytest.mark.broker
 _USERS = {"alice": "alice's-pass", "bob": "b0b"}
 _TOKEN_SECONDS = 10.0
 #: By when a token that has ended is refused: before its longest life ends.
-_TOKEN_REFUSED_SECONDS, _TOKEN_MOST_SECONDS = 30.0, 40.0
+_TOKEN_REFUSED_SECONDS, _TOKEN_MAX_SECONDS = 30.0, 40.0
 _MODULES = "org.apache.kafka.common.security"
 #: What a client whose login is refused may take to find out.
 _REFUSED_SECONDS = 3.0
@@ -140,7 +140,7 @@ def strict_broker(authority: CertificateAuthority) -> Iterator[KafkaBroker]:
         super_users=["User:bob"],
         properties={
             "delegation.token.expiry.time.ms": str(int(_TOKEN_SECONDS * 1000)),
-            "delegation.token.max.lifetime.ms": str(int(_TOKEN_MOST_SECONDS * 1000)),
+            "delegation.token.max.lifetime.ms": str(int(_TOKEN_MAX_SECONDS * 1000)),
             "delegation.token.expiry.check.interval.ms": "500",
         },
     ) as broker:

@@ -29,8 +29,8 @@ from airflow_provider_kafka_spark.core.connection.connection_extra import PemSou
 from airflow_provider_kafka_spark.core.connection.kerberos import (
     KerberosLogin,
     no_tickets,
-    refuse_other_principals,
     ticket_cache_path,
+    validate_principals,
 )
 from airflow_provider_kafka_spark.core.connection.oidc import OidcLogin
 from airflow_provider_kafka_spark.core.connection.sasl import Login
@@ -93,7 +93,7 @@ class _Reader:
     def _kerberos(self, login: KerberosLogin) -> dict[str, Any]:
         if login.keytab:
             content = self._file("sasl.kerberos.keytab", login.keytab)
-            refuse_other_principals(self._conn_id, login.principal or "", login.keytab, content)
+            validate_principals(self._conn_id, login.principal or "", login.keytab, content)
             return {}
         variable = os.environ.get("KRB5CCNAME")
         path = ticket_cache_path(login, self._conn_id, variable, os.getuid())

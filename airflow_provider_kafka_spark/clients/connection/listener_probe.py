@@ -33,7 +33,7 @@ _SASL_HANDSHAKE = struct.pack(">ihhihh4s", 16, 17, 1, 1, -1, 4, b"none")
 _UNSUPPORTED_MECHANISM = 33
 _LONGEST_ANSWER = 64 * 1024
 #: The maximum number of brokers to probe.
-_MOST_SERVERS = 3
+_MAX_SERVERS = 3
 
 
 def find_listener_fault(config: KafkaClientConfig, seconds: float) -> LoginFault | None:
@@ -43,7 +43,7 @@ def find_listener_fault(config: KafkaClientConfig, seconds: float) -> LoginFault
 
     :param seconds: for all brokers together.
     """
-    servers = parse_servers(config.bootstrap_servers)[:_MOST_SERVERS]
+    servers = parse_servers(config.bootstrap_servers)[:_MAX_SERVERS]
     answers = ask_all(servers, lambda server: _probe(config, server, seconds), seconds)
     return next((answer for answer in answers.values() if isinstance(answer, LoginFault)), None)
 

@@ -42,7 +42,7 @@ class GroupLag:
         return cls(
             TopicScope.parse(topics, **common),
             check_group_id(group_id, "group_id"),
-            whole_number(max_lag, "max_lag", least=0),
+            whole_number(max_lag, "max_lag", minimum=0),
             per_partition,
         )
 
@@ -60,7 +60,7 @@ class GroupLag:
 
     def check(self, snapshot: BrokerSnapshot, now_ms: int) -> ConditionResult:  # noqa: ARG002 - as the others
         """:raises UnknownTopicError: if a topic does not exist and is not to be waited for.
-        :raises PlanError: if a commit lies beyond the end: its topic was created again.
+        :raises PlanError: if a commit lies beyond the end: its topic was recreated.
         """
         topics = self.scope.present_topics(snapshot)
         if isinstance(topics, str):
@@ -73,7 +73,7 @@ class GroupLag:
                 raise PlanError(
                     f"The commits of group {self.group_id!r} must not lie beyond the log; it has committed {at} of "
                     f"{p}, which ends at {state.high_watermark} (connection {snapshot.cluster.conn_id!r}). The topic "
-                    "was deleted and created again: reset the group's offsets."
+                    "was deleted and recreated: reset the group's offsets."
                 )
             lags[p] = max(0, self.scope.rules.end_of(state) - max(at, state.log_start))
         total, largest = sum(lags.values()), max(lags.values(), default=0)

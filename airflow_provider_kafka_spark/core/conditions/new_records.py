@@ -57,7 +57,7 @@ class NewRecords:
         condition = cls(
             TopicScope.parse(topics, topic_pattern, fail_on_data_loss, **common),
             parse_since(since),
-            whole_number(min_records, "min_records", least=1),
+            whole_number(min_records, "min_records", minimum=1),
             None if max_wait_for_min is None else milliseconds(max_wait_for_min, "max_wait_for_min"),
         )
         named = condition.scope.selection.topics
@@ -164,7 +164,7 @@ class NewRecords:
                     "since must name only partitions that exist and are waited for; "
                     f"{', '.join(map(str, unknown[:8]))} is not among the {len(partitions)} partitions of "
                     f"{', '.join(sorted({p.topic for p in partitions}))} (connection {snapshot.cluster.conn_id!r}). "
-                    "Correct it. If there were more partitions before, the topic was deleted and created again."
+                    "Correct it. If there were more partitions before, the topic was deleted and recreated."
                 )
             return {p: since.bound.requested_for(p) for p in partitions}
         known = self._known(snapshot)
@@ -194,7 +194,7 @@ class NewRecords:
             raise PlanError(
                 f"since must not lie beyond the end of the log; {_where(self.since)} says {requested.offset} for {p}, "
                 f"which ends at {state.high_watermark} (connection {snapshot.cluster.conn_id!r}). Correct it. If the "
-                "log was longer before, the topic was deleted and created again, and the offsets of the old topic do "
+                "log was longer before, the topic was deleted and recreated, and the offsets of the old topic do "
                 "not apply to the new one."
             )
         return first_left(p, requested.offset, state, end)

@@ -113,7 +113,7 @@ class Watch:
     ) -> tuple[WatchState, tuple[str, ...]]:
         """The next state, with a pending event if there are new records.
 
-        A topic that does not exist is waited for. One that was created again, and partitions that were added, count
+        A topic that does not exist is waited for. One that was recreated, and partitions that were added, count
         from their beginning. The event names records that have aged out.
 
         :param state: the last state, without a pending event; None at the first evaluation.
@@ -160,7 +160,7 @@ class Watch:
             old, new = before.topic_ids.get(topic), snapshot.topic(topic).topic_id
             beyond = [p for p, offset in known.items() if p not in partitions or offset > partitions[p].high_watermark]
             if beyond or (old is not None and new is not None and old != new):
-                return beginning, [f"The topic {topic!r} was deleted and created again; it counts from its beginning."]
+                return beginning, [f"The topic {topic!r} was deleted and recreated; it counts from its beginning."]
             return {**beginning, **known}, []
         if is_same_watch:
             return beginning, []

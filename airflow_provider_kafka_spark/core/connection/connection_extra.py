@@ -119,7 +119,7 @@ class ConnectionExtra:
         """
         return ConnectionConfigError(f"The connection {self.conn_id!r} {problem}")
 
-    def refuse_without_counterpart(self, reasons: Mapping[str, str]) -> None:
+    def raise_if_without_counterpart(self, reasons: Mapping[str, str]) -> None:
         """:raises ConnectionConfigError: if one of these properties is set, with the reason."""
         for name, reason in reasons.items():
             if name in self.left:

@@ -59,7 +59,7 @@ def extra_of_form(form: FormFields) -> dict[str, Any]:
     """
     given = {str(name).strip(): value for name, value in form.extra.items() if value not in (None, "")}
     typed = {name: value for name, value in given.items() if "." not in name}
-    _refuse_unknown(form.conn_id, typed)
+    _raise_if_unknown(form.conn_id, typed)
     found = {_PROPERTIES[name]: value for name, value in typed.items() if name in _PROPERTIES}
     for name, (location, pem) in _PATH_OR_PEM.items():
         if name in typed:
@@ -107,7 +107,7 @@ def with_field_names(message: str) -> str:
     return f"{message} In this connection's form, {', '.join(named)}." if named else message
 
 
-def _refuse_unknown(conn_id: str, typed: Mapping[str, Any]) -> None:
+def _raise_if_unknown(conn_id: str, typed: Mapping[str, Any]) -> None:
     for name in typed:
         if name not in FIELDS:
             near = difflib.get_close_matches(name, FIELDS, 1)

@@ -171,7 +171,7 @@ def no_tickets(conn_id: str, variable: str | None, reason: str) -> ConnectionCon
     )
 
 
-def refuse_other_principals(conn_id: str, principal: str, keytab: str, content: bytes) -> None:
+def validate_principals(conn_id: str, principal: str, keytab: str, content: bytes) -> None:
     """Check that a keytab has keys of the principal that logs in with it. librdkafka does not show why ``kinit`` fails.
 
     :param content: the keytab's bytes.

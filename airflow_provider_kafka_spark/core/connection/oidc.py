@@ -108,7 +108,7 @@ def parse_oidc(extra: ConnectionExtra, options: dict[str, str]) -> OidcLogin:
     for name in _WITHOUT_COUNTERPART:
         if str(extra.left.get(name)).lower() in ("false", "none"):
             extra.take(name)
-    extra.refuse_without_counterpart(_WITHOUT_COUNTERPART)
+    extra.raise_if_without_counterpart(_WITHOUT_COUNTERPART)
     if assertions := sorted(name for name in extra.left if name.startswith("sasl.oauthbearer.assertion.")):
         raise extra.without_counterpart(assertions[0], "Spark's Java client gets tokens by client id and secret only")
     grant = extra.take("sasl.oauthbearer.grant.type")

@@ -88,7 +88,7 @@ def parse_sasl(extra: ConnectionExtra) -> Login:
 
     :raises ConnectionConfigError: if it is incomplete, contradicts itself, or only one of the two clients supports it.
     """
-    extra.refuse_without_counterpart(_WITHOUT_COUNTERPART)
+    extra.raise_if_without_counterpart(_WITHOUT_COUNTERPART)
     mechanism = (extra.take("sasl.mechanism", "sasl.mechanisms") or "GSSAPI").upper()
     if mechanism not in MODULES:
         raise extra.error(f"must have one of {', '.join(MODULES)} as sasl.mechanism; got {mechanism!r}.")

@@ -112,7 +112,7 @@ class Tls:
             (self.key_store, self.certificate, files.jks_key_store),
         ):
             if store is not None:
-                self._refuse_both(store, pem, is_jks)
+                self._raise_if_both(store, pem, is_jks)
             if store is not None and is_jks:
                 stores.append(store)
                 # Java has the store in place of the worker's PEM.
@@ -126,7 +126,7 @@ class Tls:
             librdkafka[_ALGORITHM], java[_ALGORITHM] = "none", ""
         return ClientProperties(librdkafka, java, self._secrets(files), tuple(store.location for store in stores))
 
-    def _refuse_both(self, store: StoreSource, pem: PemSource | None, is_jks: bool) -> None:
+    def _raise_if_both(self, store: StoreSource, pem: PemSource | None, is_jks: bool) -> None:
         if is_jks and pem is None:
             raise ConnectionConfigError(
                 f"The connection {self.conn_id!r} has a Java key store (JKS) in {store.name}, which librdkafka on the "
@@ -152,7 +152,7 @@ def parse_tls(extra: ConnectionExtra) -> Tls:
 
     :raises ConnectionConfigError: if it contradicts itself, or only one of the two clients supports it.
     """
-    extra.refuse_without_counterpart(_WITHOUT_COUNTERPART)
+    extra.raise_if_without_counterpart(_WITHOUT_COUNTERPART)
     if (extra.take("enable.ssl.certificate.verification") or "true").lower() != "true":
         raise extra.without_counterpart(
             "enable.ssl.certificate.verification",

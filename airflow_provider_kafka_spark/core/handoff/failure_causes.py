@@ -25,7 +25,7 @@ _DATA_EXCEPTION = (
     r"|USER_RAISED_EXCEPTION)|SQLSTATE: 22(?!000)\w{3}"
 )
 #: Limits for an error, which may quote megabytes of a record: lines, and characters of each line.
-_MOST_LINES, _LONGEST_LINE = 600, 4_000
+_MAX_LINES, _LONGEST_LINE = 600, 4_000
 #: (pattern, name in the error tree, what to do). The first match is the cause. Patterns of errors that quote records
 #: come first: a record may contain the words of any other.
 _CAUSES = (
@@ -141,7 +141,7 @@ def find_cause(error_text: str, request: JobRequest | None = None) -> JobFailure
     :param error_text: the message and stack trace of what Spark threw.
     :param request: of the job, used to name a missing permission.
     """
-    error_text = shown_lines(error_text, _MOST_LINES, _LONGEST_LINE)
+    error_text = shown_lines(error_text, _MAX_LINES, _LONGEST_LINE)
     summary = _summary(error_text)
     for pattern, name, advice in _CAUSES:
         if re.search(pattern, error_text, re.IGNORECASE):

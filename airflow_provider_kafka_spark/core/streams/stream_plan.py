@@ -1,7 +1,7 @@
 """A checkpoint and the state of the cluster -> the offsets of a stream's next run, or why it must not run. No I/O.
 
 Spark alone does not detect these cases: with the checkpoint of another job it copies nothing, and from a topic that was
-created again it reads only the records after the old offset (3 of 40 records in a test).
+recreated it reads only the records after the old offset (3 of 40 records in a test).
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ def _begin(
     rules: ReadRules,
     stream_id: str,
 ) -> StreamPlan:
-    _refuse_future(starting, reset, cluster)
+    _raise_if_future(starting, reset, cluster)
     resolved = resolve_window(selection, starting, Bound.everywhere(Latest()), cluster, rules)
     manifest = StreamManifest(
         binding,
@@ -160,7 +160,7 @@ def _begin(
     return StreamPlan(resolved, number, manifest, is_new=True)
 
 
-def _refuse_future(starting: Bound, reset: Reset | None, cluster: ClusterState) -> None:
+def _raise_if_future(starting: Bound, reset: Reset | None, cluster: ClusterState) -> None:
     all_requested = [starting.default, *starting.by_partition.values()]
     future = [
         requested.epoch_ms
@@ -251,7 +251,7 @@ def _start_of(
         return state.log_start, [
             MissingRange(
                 unknown,
-                f"the topic was deleted and created again (id {topic_id}, now {topic.topic_id}); the stream had read "
+                f"the topic was deleted and recreated (id {topic_id}, now {topic.topic_id}); the stream had read "
                 f"the old one up to offset {finished}",
             )
         ]
@@ -262,7 +262,7 @@ def _start_of(
             MissingRange(
                 unknown,
                 f"the log ends at {state.high_watermark}, and the stream had read it up to {finished}: it was cut "
-                "short, or the topic was created again",
+                "short, or the topic was recreated",
             )
         ]
     return first_left(p, finished, state, state.high_watermark)

@@ -50,5 +50,5 @@ def test_lag_counts_what_can_be_read(committed: int, expected: int) -> None:
 
 
 def test_a_commit_beyond_the_end_is_an_error() -> None:
-    with pytest.raises(PlanError, match="created again"):
+    with pytest.raises(PlanError, match="recreated"):
         lag(snapshot({"orders": [state(0, 20)]}, committed={"copy": {ORDERS_0: 21}}), max_lag=0)

@@ -153,7 +153,7 @@ def test_a_topic_that_was_created_again_counts_from_its_beginning(end: int, new_
     event = after.event()
     assert ranges(event) == [f"orders:0:0:{end}"]
     assert event is not None
-    assert "created again" in event["warnings"][0]
+    assert "recreated" in event["warnings"][0]
 
 
 def test_a_topic_that_is_away_for_a_while_keeps_its_place() -> None:

@@ -10,8 +10,8 @@ from airflow_provider_kafka_spark.core.connection.connection_extra import Connec
 from airflow_provider_kafka_spark.core.connection.jaas import parse_jaas
 from airflow_provider_kafka_spark.core.connection.kerberos import (
     KerberosLogin,
-    refuse_other_principals,
     ticket_cache_path,
+    validate_principals,
 )
 from airflow_provider_kafka_spark.core.connection.sasl import MODULES, parse_sasl
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError
@@ -183,21 +183,21 @@ def test_a_job_logs_in_with_the_workers_tickets() -> None:
 
 @pytest.mark.parametrize("principal", ["copier@R", "copier"])
 def test_the_principals_own_keytab_is_taken(principal: str) -> None:
-    refuse_other_principals("c", principal, "/k", _keytab("other@R", "copier@R"))
-    refuse_other_principals("c", "kafka/host@R", "/k", _keytab("kafka/host@R"))
+    validate_principals("c", principal, "/k", _keytab("other@R", "copier@R"))
+    validate_principals("c", "kafka/host@R", "/k", _keytab("kafka/host@R"))
 
 
 @pytest.mark.parametrize("principal", ["kopier@R", "copier@OTHER", "other/host@R"])
 def test_a_keytab_of_others_is_refused(principal: str) -> None:
     with pytest.raises(ConnectionConfigError) as raised:
-        refuse_other_principals("my_kafka", principal, "/k", _keytab("copier@R", "other@R"))
+        validate_principals("my_kafka", principal, "/k", _keytab("copier@R", "other@R"))
     for words in ("'my_kafka'", repr(principal), "Compare sasl.kerberos.principal with `klist -k /k`"):
         assert words in str(raised.value)
 
 
 def test_the_message_says_what_to_do_about_it() -> None:
     with pytest.raises(ConnectionConfigError, match=r"must be a keytab as .* Copy it again; it is binary"):
-        refuse_other_principals("c", "copier@R", "/k", b"copier")
+        validate_principals("c", "copier@R", "/k", b"copier")
 
 
 @pytest.mark.parametrize(
@@ -206,5 +206,5 @@ def test_the_message_says_what_to_do_about_it() -> None:
 def test_the_message_shows_nothing_of_the_file(content: bytes) -> None:
     """A connection may name any file of the worker."""
     with pytest.raises(ConnectionConfigError) as refused:
-        refuse_other_principals("c", "copier@R", "/k", content)
+        validate_principals("c", "copier@R", "/k", content)
     assert "Zq" not in str(refused.value)

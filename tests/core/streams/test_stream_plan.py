@@ -301,12 +301,12 @@ _LOST = [
     pytest.param(_cluster(p=[(0, 4, 4)]), "o[0] 5 to 5: the topic was deleted; the stream had read it", id="deleted"),
     pytest.param(
         _cluster({"o": "id-2"}, o=[(0, 10, 10)], p=[(0, 4, 4)]),
-        "was deleted and created again (id id-1, now id-2)",
+        "was deleted and recreated (id id-1, now id-2)",
         id="created-again",
     ),
     pytest.param(
         _cluster({"o": "id-2"}, o=[(0, 3, 3)], p=[(0, 4, 4)]),
-        "was deleted and created again (id id-1, now id-2)",
+        "was deleted and recreated (id id-1, now id-2)",
         id="created-again-and-shorter",
     ),
     pytest.param(
@@ -316,7 +316,7 @@ _LOST = [
     ),
     pytest.param(
         _cluster({"o": None}, o=[(0, 3, 3)], p=[(0, 4, 4)]),
-        "or the topic was created again",
+        "or the topic was recreated",
         id="shorter-without-an-id",
     ),
     pytest.param(_cluster(o=[(8, 10, 10)], p=[(0, 4, 4)]), "o[0] 5 to 8: aged out", id="aged-out"),
@@ -430,7 +430,7 @@ def test_without_ids_a_longer_log_is_taken_for_the_same_topic() -> None:
 
 
 def test_an_id_that_the_broker_returns_later_is_stored() -> None:
-    """From then on a topic that is created again is noticed."""
+    """From then on a topic that is recreated is noticed."""
     stream_plan = _resolve(_checkpoint(_offsets(o0=5), topic_ids={}), _cluster(o=[(0, 10, 10)]))
 
     assert stream_plan.manifest.topic_ids == {"o": "id-1"}
@@ -512,7 +512,7 @@ def test_a_batch_that_was_begun_and_a_topic_created_again() -> None:
 
 
 def test_a_batch_of_which_nothing_is_left_is_not_finished() -> None:
-    """All its topics were created again: there is nothing to copy, and its generation is not used further."""
+    """All its topics were recreated: there is nothing to copy, and its generation is not used further."""
     stream_plan = _resolve(
         _checkpoint(_offsets(o0=5), _offsets(o0=8)), _cluster({"o": "id-2"}, o=[(0, 10, 10)]), _PERMISSIVE
     )
