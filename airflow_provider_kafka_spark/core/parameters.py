@@ -25,7 +25,7 @@ def check_connection_id(value: object, name: str) -> None:
     """:raises InvalidInputError: if it is no text, or blank."""
     if not isinstance(value, str) or not value.strip():
         raise InvalidInputError(
-            f"{name} must be the id of a Kafka connection; got {value!r}. If it is a template, check what itrendered "
+            f"{name} must be the id of a Kafka connection; got {value!r}. If it is a template, check what it rendered "
             "to."
         )
 

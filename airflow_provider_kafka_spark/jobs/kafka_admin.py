@@ -21,8 +21,6 @@ _BACKOFF_MS = 20
 _CLOSE_SECONDS = 5
 #: Brokers' answers about a topic that does not exist, or that the login may not see.
 _NOT_SEEN = ("UnknownTopicOrPartitionException", "TopicAuthorizationException")
-#: Brokers fence one producer after the other, each within a tenth of a second or more.
-_FENCED_AT_ONCE = 20
 #: Secrets are references to a file, which a provider resolves.
 _LOGIN = ("kafka.bootstrap.", "kafka.security.", "kafka.sasl.", "kafka.ssl.", "kafka.config.providers")
 
@@ -165,9 +163,10 @@ class KafkaAdmin:
         options = self.jvm.org.apache.kafka.clients.admin.FenceProducersOptions().timeoutMs(
             min(timeout_ms, _TIMEOUT_MS)
         )
-        for i in range(0, len(transactional_ids), _FENCED_AT_ONCE):
-            part = self._list(transactional_ids[i : i + _FENCED_AT_ONCE])
-            self._get(self._client.fenceProducers(part, options).all())
+        # One takes 3 ms. The client has one request to a broker in flight, and lets the others of a call wait for times
+        # that double: 20 in one call take 14 s.
+        for transactional_id in transactional_ids:
+            self._get(self._client.fenceProducers(self._list([transactional_id]), options).all())
 
     def _list(self, items: Any) -> Any:
         java_list = self.jvm.java.util.ArrayList()

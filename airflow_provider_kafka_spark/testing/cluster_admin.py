@@ -70,7 +70,7 @@ class ClusterAdmin(BrokerClient):
         admin = self._admin()
         elected = self._answer(admin.elect_leaders(ElectionType.PREFERRED, [TopicPartition(topic, partition)]), what)
         for error in elected.values():
-            if error is not None and error.args[0].code() != KafkaError.ELECTION_NOT_NEEDED:
+            if error is not None and error.code() != KafkaError.ELECTION_NOT_NEEDED:
                 raise self._failed(what, error)
         self._wait_for_all(topic, lambda found: found[partition].leader == node, what)
 
