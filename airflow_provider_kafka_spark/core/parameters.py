@@ -3,14 +3,65 @@
 from __future__ import annotations
 
 import difflib
+import re
 from datetime import timedelta
+from typing import Any
 
 from airflow_provider_kafka_spark.core.errors import InvalidInputError, OptionError
 
 ISOLATION_LEVELS = ("read_committed", "read_uncommitted")
 
-
 EXACTLY_ONCE, AT_LEAST_ONCE = DELIVERIES = ("exactly_once", "at_least_once")
+#: What a template or a form may give for a flag, in any case.
+_FLAGS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+_LONGEST_NUMBER = 20
+_NUMBER = re.compile(r"\d{1,15}(\.\d{1,9})?")
+
+
+def is_template(value: object) -> bool:
+    """Whether a parameter is known only when it has been rendered: it has Jinja in it, or comes from another task."""
+    if isinstance(value, str):
+        return "{{" in value or "{%" in value
+    return hasattr(value, "resolve")
+
+
+def flag(value: object, name: str) -> bool:
+    """A flag as it was given, or as a template rendered it.
+
+    >>> flag("false", "plan_only"), flag("Yes", "plan_only"), flag(True, "plan_only")
+    (False, True, True)
+
+    :raises OptionError: if it is neither a boolean nor the text of one.
+    """
+    given = _FLAGS.get(value.strip().lower()) if isinstance(value, str) else None
+    if isinstance(value, int) and value in (0, 1):
+        given = bool(value)
+    if given is None:
+        raise OptionError(
+            f"{name} must be True or False, or one of the texts true, false, yes, no, 1 and 0; got {value!r}. If it is "
+            "a template, check what it rendered to."
+        )
+    return given
+
+
+def given_flag(value: Any, name: str) -> Any:
+    """Check a flag of a DAG when the DAG is read; a template is checked when it has been rendered."""
+    return value if is_template(value) else flag(value, name)
+
+
+def given_integer(value: Any, name: str) -> Any:
+    """As :func:`given_flag`, for an integer of at least 1, or None."""
+    return value if is_template(value) else optional_integer(value, name)
+
+
+def optional_integer(value: object, name: str) -> int | None:
+    """An integer of at least 1 as it was given, or as a template rendered it; None for None and for blank text.
+
+    :raises OptionError: if it is anything else.
+    """
+    if value is None or (isinstance(value, str) and not value.strip()):
+        return None
+    return whole_number(value, name, minimum=1)
 
 
 def check_delivery_mode(delivery: object) -> None:
@@ -30,15 +81,25 @@ def check_connection_id(value: object, name: str) -> None:
         )
 
 
-def check_seconds(value: object, name: str) -> None:
-    """:raises OptionError: if it is no number greater than 0, or has no end."""
+def _number_of(value: object) -> object:
+    """A template gives text."""
+    return float(value) if isinstance(value, str) and _NUMBER.fullmatch(value.strip()) else value
+
+
+def check_seconds(value: object, name: str) -> float:
+    """A number of seconds as it was given, or as a template rendered it.
+
+    :raises OptionError: if it is no number greater than 0, or has no end.
+    """
+    value = _number_of(value)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < float("inf"):
         raise OptionError(f"{name} must be a number of seconds greater than 0, such as 30; got {value!r}.")
+    return float(value)
 
 
 def milliseconds(value: object, name: str) -> int:
     """:raises OptionError: if it is no time span of more than 0 ms, as a number of seconds or a timedelta."""
-    seconds = value.total_seconds() if isinstance(value, timedelta) else value
+    seconds = value.total_seconds() if isinstance(value, timedelta) else _number_of(value)
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0.001 <= seconds < 10**10:
         raise OptionError(
             f"{name} must be a number of seconds greater than 0, such as 300, or a timedelta; got {value!r}."
@@ -55,7 +116,7 @@ def check_integer(value: object, name: str, *, minimum: int) -> int:
 
 def whole_number(value: object, name: str, *, minimum: int) -> int:
     """As :func:`check_integer`, but text of digits is taken, since templates render to it."""
-    if isinstance(value, str) and value.strip().isdecimal():
+    if isinstance(value, str) and value.strip().isdecimal() and len(value) < _LONGEST_NUMBER:
         value = int(value)
     return check_integer(value, name, minimum=minimum)
 

@@ -11,6 +11,7 @@ from airflow_provider_kafka_spark.core.plan import ReplayPlan
 from airflow_provider_kafka_spark.core.protocol import JobReport, RangeReport, Transform
 
 RESULT_VERSION = 1
+PLAN_ONLY = "PLAN ONLY: nothing was copied"
 
 
 def check_delivery(report: JobReport, plan: ReplayPlan, run_id: str, transform: Transform) -> None:
@@ -137,10 +138,14 @@ def result_of_empty_plan(plan: ReplayPlan, run_id: str) -> dict[str, Any]:
     return result_of_run(nothing, plan)
 
 
-def result_of_plan(plan: ReplayPlan, run_id: str) -> dict[str, Any]:
-    """What ``plan_only=True`` returns: the plan in the shape of a result."""
+def result_of_plan(plan: ReplayPlan, run_id: str, transform: Transform) -> dict[str, Any]:
+    """What ``plan_only=True`` returns: the plan in the shape of a result.
+
+    :param transform: how each record would be changed; the warnings name what only Spark can check of it.
+    """
     return {
         "version": RESULT_VERSION,
+        "state": "planned",
         "run_id": run_id,
         "ranges": [{**r.to_dict(), "planned_records": r.size} for r in plan.ranges],
         "planned_records": plan.planned_records,
@@ -149,8 +154,21 @@ def result_of_plan(plan: ReplayPlan, run_id: str) -> dict[str, Any]:
         "spark_partitions": plan.spark_partitions,
         "target_topics": [plan.target.topic] if plan.target.topic else [],
         "digest": plan.digest,
-        "warnings": list(plan.warnings),
+        "warnings": [*plan.warnings, *_not_checked(transform), PLAN_ONLY],
     }
+
+
+def _not_checked(transform: Transform) -> list[str]:
+    """What a copy checks beyond its plan."""
+    columns = {f"columns[{name!r}]": sql for name, sql in transform.columns.items()}
+    given = {"where": transform.where, **columns, "target_topic_expr": transform.topic_expr}
+    names = [name for name, sql in given.items() if sql is not None]
+    warnings = []
+    if names:
+        warnings.append(f"Only the copy compiles SQL: {', '.join(names)} may still be refused.")
+    if transform.topic_expr is not None:
+        warnings.append("Only the copy knows the topics that target_topic_expr gives, and whether they take records.")
+    return warnings
 
 
 def _missing_ranges(plan: ReplayPlan) -> list[dict[str, Any]]:

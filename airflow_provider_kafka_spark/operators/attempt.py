@@ -26,7 +26,6 @@ class Attempt:
 
     :param source: of the cluster to read from.
     :param sink: of the cluster to write to; the same hook if both have one connection.
-    :param plan_only: nothing will be submitted, so the login only needs to describe topics.
     """
 
     context: Context
@@ -34,22 +33,11 @@ class Attempt:
     spark: SparkJobHook
     source: KafkaHook
     sink: KafkaHook
-    plan_only: bool
-
-    @property
-    def source_operation(self) -> str:
-        """The operation that the login needs on the source topics."""
-        return "DESCRIBE" if self.plan_only else "READ"
-
-    @property
-    def target_operation(self) -> str:
-        """The operation that the login needs on the target."""
-        return "DESCRIBE" if self.plan_only else "WRITE"
 
     def target_state(self) -> ClusterState:
         """The target's cluster, for all that is planned."""
         name = self.parameters.target_topic
-        return self.sink.state([name] if name else [], operation=self.target_operation)
+        return self.sink.state([name] if name else [], operation="WRITE")
 
     def check_target(self, *, reads_back: bool) -> None:
         """Check that the login may write to the target; the topics of ``target_topic_expr`` are known only to the job.
@@ -61,9 +49,8 @@ class Attempt:
         # Progress is committed as an offset of the target.
         reads = parameters.is_exactly_once or (reads_back and parameters.provenance_headers)
         if parameters.target_topic is not None:
-            operations = ["READ"] if reads and not self.plan_only else []
-            check_topics(self.sink, [parameters.target_topic], self.target_operation, *operations)
-        if parameters.is_exactly_once and not self.plan_only:
+            check_topics(self.sink, [parameters.target_topic], "WRITE", *(["READ"] if reads else []))
+        if parameters.is_exactly_once:
             timeout = parameters.sink_options.get("kafka.transaction.timeout.ms", TRANSACTION_TIMEOUT_MS)
             check_transactions(self.sink, int(timeout))
 
@@ -78,7 +65,7 @@ class Attempt:
             return
         config = target.topic(name).config
         check_timestamp_type(name, config)
-        if self.plan_only or not checks_times(config):
+        if not checks_times(config):
             return
         if (edges := edge_timestamps(self.source, ranges)) is not None:
             check_times(name, config, *edges, target.now_ms)

@@ -17,10 +17,10 @@ from airflow_provider_kafka_spark.clients.run_mark import judge_run
 from airflow_provider_kafka_spark.core.bounds import parse_start
 from airflow_provider_kafka_spark.core.broker_state import ClusterState, Selection
 from airflow_provider_kafka_spark.core.copy_parameters import CopyParameters
-from airflow_provider_kafka_spark.core.errors import CheckpointError, KafkaSparkError
+from airflow_provider_kafka_spark.core.errors import BoundError, CheckpointError, KafkaSparkError
 from airflow_provider_kafka_spark.core.handoff.job_events import JobEvent, JobStarted
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition
-from airflow_provider_kafka_spark.core.parameters import check_group_id, check_integer
+from airflow_provider_kafka_spark.core.parameters import check_group_id, given_integer
 from airflow_provider_kafka_spark.core.plan import ReplayPlan, make_plan
 from airflow_provider_kafka_spark.core.planned_copy import PlannedCopy, SubmittedJob
 from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest
@@ -78,6 +78,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
     :param starting_offsets: where the first run starts: ``"earliest"``, ``"latest"``, offsets as
         ``{"orders": {"0": 23}}``, or a moment. Later runs use the checkpoint. (templated)
     :param max_offsets_per_trigger: maximum offsets of one micro-batch, over all partitions; None for one batch.
+        (templated)
     :param commit_group_id: a consumer group without members to which the finished offsets are committed after success,
         forwards only, for lag monitors. It is never read back. (templated)
     :param reset_checkpoint_to: start again, from offsets or a moment as in ``starting_offsets``, with a new generation
@@ -92,11 +93,13 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         "assign",
         "checkpoint_location",
         "starting_offsets",
+        "max_offsets_per_trigger",
         "commit_group_id",
         "reset_checkpoint_to",
         *KafkaToKafkaOperator.template_fields,
     )
     _is_stream: ClassVar[bool] = True
+    _integers: ClassVar[tuple[str, ...]] = ("max_offsets_per_trigger",)
 
     def __init__(
         self,
@@ -117,7 +120,8 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         self.topic_pattern = topic_pattern
         self.assign = assign
         self.starting_offsets = starting_offsets
-        self.max_offsets_per_trigger = max_offsets_per_trigger
+        self._has_start = starting_offsets is not None
+        self.max_offsets_per_trigger = given_integer(max_offsets_per_trigger, "max_offsets_per_trigger")
         self.commit_group_id = commit_group_id
         self.reset_checkpoint_to = reset_checkpoint_to
 
@@ -136,16 +140,15 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         folder = CheckpointFolder(parameters.records["checkpoint_location"])
         spark = self._new_spark_hook(context, parameters.delivery)
         stale_lock = None
+        self._check_submission(spark, folder)
         if not self.plan_only:
-            self._check_submission(spark, folder)
             stale_lock = self._free_checkpoint(spark, folder, context)
         checkpoint = folder.read()
         with self._attempt(context, parameters, spark) as attempt:
             group = self._group(attempt)
             stream_plan, planned = self._plan(attempt, folder, checkpoint, stale_lock)
             if self.plan_only:
-                self._suppress_asset_events()
-                return result_of_stream_plan(planned.plan, stream_plan)
+                return self._done_planning(planned, result_of_stream_plan(planned.plan, stream_plan, planned.transform))
             if stream_plan.has_work:
                 request, report = self._submit(attempt, store, stream_plan, planned)
                 collected = self._collect(attempt, store, folder, stream_plan, planned, request, report)
@@ -158,6 +161,12 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         return self._done(context, parameters, result)
 
     def _records(self) -> dict[str, Any]:
+        if self._has_start and _is_blank(self.starting_offsets):
+            raise BoundError(
+                f"starting_offsets must say where the first run starts; its template gave {self.starting_offsets!r}. "
+                "Fill in the form's field, such as 'latest'; or leave starting_offsets out of the DAG, to start at the "
+                "beginning."
+            )
         starting, reset = (
             None if _is_blank(value) else parse_start(value, name).to_json()
             for name, value in (
@@ -174,11 +183,6 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
             "commit_group_id": self.commit_group_id,
             "reset_checkpoint_to": reset,
         }
-
-    def _parameters(self, context: Context) -> CopyParameters:
-        if self.max_offsets_per_trigger is not None:
-            check_integer(self.max_offsets_per_trigger, "max_offsets_per_trigger", minimum=1)
-        return super()._parameters(context)
 
     def _group(self, attempt: Attempt) -> ConsumerGroup | None:
         """The group for lag monitors, which must have no members."""
@@ -226,7 +230,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         parameters, rules = attempt.parameters, self._rules(attempt.parameters)
         target = attempt.target_state()
         stream_plan, cluster = self._resolve(attempt, checkpoint, target, rules)
-        check_topics(attempt.source, cluster.topics, attempt.source_operation)
+        check_topics(attempt.source, cluster.topics, "READ")
         attempt.check_target(reads_back=stream_plan.uncommitted_batch is not None)
         plan = make_plan(stream_plan.resolved, cluster, target, self._target(parameters))
         self._log_plan(parameters, plan, stream_plan, checkpoint)
@@ -278,7 +282,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         reset = _reset(records["reset_checkpoint_to"], attempt.context["ti"].run_id)
         begin = starting if reset is None else parse_start(reset.to, "reset_checkpoint_to")
         known = {p.topic for p in checkpoint.finished} if checkpoint is not None else set()
-        existing = attempt.source.topic_names(records["topics"] or records["assign"] or (), attempt.source_operation)
+        existing = attempt.source.topic_names(records["topics"] or records["assign"] or (), "READ")
         # A missing topic of the checkpoint is distinguished from a misspelt one later.
         selected = selection.matching(existing) if known else frozenset(selection.topic_names(existing))
         times = timestamps_in(begin) if begin is not None else ()

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar
 
 from airflow_provider_kafka_spark.clients.permissions import check_topics
 from airflow_provider_kafka_spark.core.bounds import AtTimestamp, Bound, TimeWindow, parse_bound, parse_timestamp
 from airflow_provider_kafka_spark.core.broker_state import ClusterState, Selection
 from airflow_provider_kafka_spark.core.copy_parameters import CopyParameters
 from airflow_provider_kafka_spark.core.errors import BoundError
+from airflow_provider_kafka_spark.core.parameters import given_flag
 from airflow_provider_kafka_spark.core.protocol import Transform
 from airflow_provider_kafka_spark.core.resolve import (
     ReadRules,
@@ -23,6 +24,7 @@ from airflow_provider_kafka_spark.operators.attempt import Attempt
 from airflow_provider_kafka_spark.operators.bounded_copy import BoundedCopyOperator
 
 Timestamp = str | int | datetime
+_TIMESTAMPS = ("starting_timestamp", "ending_timestamp")
 
 
 class KafkaToKafkaBatchOperator(BoundedCopyOperator):
@@ -39,7 +41,7 @@ class KafkaToKafkaBatchOperator(BoundedCopyOperator):
     :param starting_timestamp: aware datetime, ISO 8601 or epoch ms, in place of ``starting_offsets``. (templated)
     :param ending_timestamp: the same for the end, exclusive. (templated)
     :param exact_window: also leave out records whose own timestamp is outside of the window; out-of-order records may
-        then be in no window.
+        then be in no window. (templated)
 
     Further parameters: :class:`~airflow_provider_kafka_spark.operators.bounded_copy.BoundedCopyOperator`.
     """
@@ -52,8 +54,11 @@ class KafkaToKafkaBatchOperator(BoundedCopyOperator):
         "ending_offsets",
         "starting_timestamp",
         "ending_timestamp",
+        "exact_window",
         *BoundedCopyOperator.template_fields,
     )
+
+    _flags: ClassVar[tuple[str, ...]] = (*BoundedCopyOperator._flags, "exact_window")
 
     def __init__(
         self,
@@ -76,7 +81,9 @@ class KafkaToKafkaBatchOperator(BoundedCopyOperator):
         self.ending_offsets = ending_offsets
         self.starting_timestamp = starting_timestamp
         self.ending_timestamp = ending_timestamp
-        self.exact_window = exact_window
+        self.exact_window = given_flag(exact_window, "exact_window")
+        #: Those that were given; a template that renders one to nothing must not remove the bound.
+        self._bounded = frozenset(name for name in _TIMESTAMPS if getattr(self, name) is not None)
 
     def _records(self) -> dict[str, Any]:
         window = self._time_window()
@@ -93,8 +100,7 @@ class KafkaToKafkaBatchOperator(BoundedCopyOperator):
 
     def _time_window(self) -> TimeWindow:
         return TimeWindow(
-            _read_timestamp(self.starting_timestamp, "starting_timestamp"),
-            _read_timestamp(self.ending_timestamp, "ending_timestamp"),
+            *(_read_timestamp(getattr(self, name), name) if name in self._bounded else None for name in _TIMESTAMPS)
         )
 
     def _transform(self, parameters: CopyParameters) -> Transform:
@@ -109,9 +115,9 @@ class KafkaToKafkaBatchOperator(BoundedCopyOperator):
         window = TimeWindow(records["starting_timestamp"], records["ending_timestamp"])
         starting = _bound(records["starting_offsets"], "start", window.start_ms)
         ending = _bound(records["ending_offsets"], "end", window.end_ms)
-        existing = hook.topic_names(records["topics"] or records["assign"] or (), attempt.source_operation)
+        existing = hook.topic_names(records["topics"] or records["assign"] or (), "READ")
         names = selection.topic_names(existing)
-        check_topics(hook, names, attempt.source_operation)
+        check_topics(hook, names, "READ")
         cluster = hook.state(names, timestamps_in(starting, ending))
         check_window(window, cluster.now_ms)
         return resolve_window(selection, starting, ending, cluster, rules), cluster
@@ -129,13 +135,12 @@ def _bound(offsets: Any, side: Any, epoch_ms: int | None) -> Bound:
     return Bound.everywhere(AtTimestamp(epoch_ms))
 
 
-def _read_timestamp(value: Timestamp | None, name: str) -> int | None:
-    if value is None:
-        return None
-    if isinstance(value, str) and value.strip() in ("", "None"):
+def _read_timestamp(value: Timestamp | None, name: str) -> int:
+    if value is None or (isinstance(value, str) and value.strip() in ("", "None")):
         raise BoundError(
-            f"{name} must be a moment; its template gave {value!r}: this run has no data interval. Schedule the DAG "
-            "with CronDataIntervalTimetable or CronTriggerTimetable(..., interval=...), start a manual run with a "
-            "logical date, or pass the window as a DAG parameter."
+            f"{name} must be a moment; its template gave {value!r}. If it comes from a form, fill in the field. If it "
+            "is of the data interval, this run has none: schedule the DAG with CronDataIntervalTimetable or "
+            "CronTriggerTimetable(..., interval=...), or start a manual run with a logical date. For a copy without "
+            f"this bound, leave {name} out of the DAG."
         )
     return parse_timestamp(value, name)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_provider_kafka_spark.clients.permissions import check_topics
 from airflow_provider_kafka_spark.clients.run_mark import judge_run, remove_progress
@@ -13,7 +14,7 @@ from airflow_provider_kafka_spark.core.broker_state import ClusterState
 from airflow_provider_kafka_spark.core.copy_parameters import CopyParameters
 from airflow_provider_kafka_spark.core.errors import KafkaSparkError, OptionError
 from airflow_provider_kafka_spark.core.handoff.job_events import JobEvent, JobStarted
-from airflow_provider_kafka_spark.core.parameters import check_integer
+from airflow_provider_kafka_spark.core.parameters import given_flag, given_integer
 from airflow_provider_kafka_spark.core.plan import ReplayPlan, make_plan
 from airflow_provider_kafka_spark.core.planned_copy import PlannedCopy, SubmittedJob
 from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest, Transform
@@ -43,11 +44,19 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
     """Copy from a start to an end. Use one of the subclasses, which define the records to read.
 
     :param max_records_per_partition: cut ranges into Spark partitions of at most this many offsets; needs
-        ``preserve_order=False``.
-    :param preserve_order: keep the order of each Kafka partition: one Spark task reads all of its ranges.
+        ``preserve_order=False``. (templated)
+    :param preserve_order: keep the order of each Kafka partition: one Spark task reads all of its ranges. (templated)
 
     Further parameters: :class:`~airflow_provider_kafka_spark.operators.kafka_to_kafka.KafkaToKafkaOperator`.
     """
+
+    template_fields: Sequence[str] = (
+        "max_records_per_partition",
+        "preserve_order",
+        *KafkaToKafkaOperator.template_fields,
+    )
+    _flags: ClassVar[tuple[str, ...]] = (*KafkaToKafkaOperator._flags, "preserve_order")
+    _integers: ClassVar[tuple[str, ...]] = ("max_records_per_partition",)
 
     def __init__(
         self,
@@ -57,8 +66,8 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.max_records_per_partition = max_records_per_partition
-        self.preserve_order = preserve_order
+        self.max_records_per_partition = given_integer(max_records_per_partition, "max_records_per_partition")
+        self.preserve_order = given_flag(preserve_order, "preserve_order")
 
     @abstractmethod
     def _transform(self, parameters: CopyParameters) -> Transform:
@@ -82,13 +91,11 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         if state.result is not None and not self.plan_only:
             return self._return_stored_result(context, parameters, state.result)
         spark = self._new_spark_hook(context, parameters.delivery)
-        if not self.plan_only:
-            spark.check()
+        spark.check()
         with self._attempt(context, parameters, spark) as attempt:
             state, planned = self._plan(attempt, store, state)
             if self.plan_only:
-                self._suppress_asset_events()
-                return result_of_plan(planned.plan, planned.run_id)
+                return self._done_planning(planned, result_of_plan(planned.plan, planned.run_id, planned.transform))
             if planned.plan.is_empty:
                 self.log.info("No records in the requested ranges; Spark is not started.")
                 result = result_of_empty_plan(planned.plan, planned.run_id)
@@ -98,8 +105,6 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         return self._done(context, parameters, result)
 
     def _parameters(self, context: Context) -> CopyParameters:
-        if self.max_records_per_partition is not None:
-            check_integer(self.max_records_per_partition, "max_records_per_partition", minimum=1)
         parameters = super()._parameters(context)
         if self.max_records_per_partition is not None and self.preserve_order:
             raise OptionError(
@@ -147,7 +152,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         """The plan of an earlier try while it is valid, or else a new one."""
         lost: tuple[MissingRange, ...] = ()
         if earlier is not None:
-            check_topics(attempt.source, earlier.topic_ids, attempt.source_operation)
+            check_topics(attempt.source, earlier.topic_ids, "READ")
             lost = earlier.losses(attempt.source.state(earlier.topic_ids), rules)
             if not lost and earlier.target_cluster_id == target.cluster_id:
                 self.log.info("Reusing the plan of an earlier try of this run.")

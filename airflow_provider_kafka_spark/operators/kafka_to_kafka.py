@@ -22,7 +22,10 @@ from airflow_provider_kafka_spark.core.parameters import (
     EXACTLY_ONCE,
     check_delivery_mode,
     check_seconds,
+    flag,
+    given_flag,
     is_read_committed,
+    optional_integer,
 )
 from airflow_provider_kafka_spark.core.plan import Target
 from airflow_provider_kafka_spark.core.planned_copy import PlannedCopy
@@ -47,6 +50,17 @@ if TYPE_CHECKING:
 
 _COLUMNS = ("key", "value", "headers", "partition")
 #: Maximum number of offsets in ranges with gaps that a second client counts.
+_FLAGS = (
+    "allow_same_topic",
+    "preserve_partition",
+    "preserve_timestamps",
+    "include_headers",
+    "provenance_headers",
+    "allow_duplicates",
+    "fail_on_data_loss",
+    "plan_only",
+)
+_SECONDS = ("kafka_timeout", "progress_seconds")
 _MAX_RECOUNTED_OFFSETS = 1_000_000
 
 
@@ -66,35 +80,38 @@ class KafkaToKafkaOperator(SparkJobOperator):
     :param target_topic: one topic for all records. (templated)
     :param target_topic_expr: an SQL expression per row, such as ``"concat(topic, '_replay')"``; exactly one of the two.
         (templated)
-    :param allow_same_topic: permit writing into a topic that is being read.
+    :param allow_same_topic: permit writing into a topic that is being read. (templated)
     :param where: an SQL predicate over ``key, value, topic, partition, offset, timestamp, timestampType, headers``.
         (templated)
     :param columns: SQL expressions for ``key``, ``value``, ``headers``, ``partition``; other columns are unchanged.
         (templated)
     :param preserve_partition: write to the partition number that the record came from; otherwise the Java producer's
-        hash of the key decides.
+        hash of the key decides. (templated)
     :param preserve_timestamps: keep each record's timestamp; the plan fails if the target would replace it, refuse it,
-        or delete such a record at once.
-    :param include_headers: keep the source's headers.
+        or delete such a record at once. (templated)
+    :param include_headers: keep the source's headers. (templated)
     :param provenance_headers: add a header ``x-kafka-spark-source``: ``run_id|topic|partition|offset|timestamp in ms``.
+        (templated)
     :param delivery: ``exactly_once``: consumers that read committed see each record once, even after kills; needs
         transactions on the target's brokers. ``at_least_once`` if brokers or permissions do not allow them: a retry
-        writes only what is missing, and duplicates are searched for when Spark has run a task again.
-    :param allow_duplicates: report records that the target has more than once, instead of failing.
+        writes only what is missing, and duplicates are searched for when Spark has run a task again. (templated)
+    :param allow_duplicates: report records that the target has more than once, instead of failing. (templated)
     :param isolation_level: ``read_committed`` leaves aborted records out, and reads nothing beyond the last stable
-        offset; ``read_uncommitted`` does neither.
-    :param fail_on_data_loss: aged-out offsets and re-created topics are an error; otherwise the gap is in the result.
+        offset; ``read_uncommitted`` does neither. (templated)
+    :param fail_on_data_loss: aged-out offsets and recreated topics are an error; otherwise the gap is in the result.
+        (templated)
     :param source_options: further options of Spark's Kafka source. (templated)
     :param sink_options: further options of the Kafka producer, with the prefix ``kafka.``. (templated)
-    :param plan_only: resolve, check, return the plan, submit nothing, emit no asset event.
+    :param plan_only: resolve, check, return the plan, submit nothing, emit no asset event. (templated)
     :param use_delegation_token: the worker creates a delegation token for this run with the connection's login, and
         Spark logs in with the token only: it never gets the login. The token is renewed while the job runs and expired
         after it. True for all clusters, ``"source"`` or ``"target"`` for one. ``"spark"``: on YARN and Kubernetes with
         Kerberos, Spark itself obtains and renews a token for each cluster whose connection logs in by Kerberos; these
-        tokens end by themselves.
+        tokens end by themselves. (templated)
     :param min_token_lifetime: timedelta, or seconds: fail before submission if such a token cannot live so long.
-    :param kafka_timeout: seconds for each request to a broker.
-    :param progress_seconds: seconds between two lines of progress in the log.
+        (templated)
+    :param kafka_timeout: seconds for each request to a broker. (templated)
+    :param progress_seconds: seconds between two lines of progress in the log. (templated)
 
     Further parameters: :class:`~airflow_provider_kafka_spark.operators.spark_job.SparkJobOperator`.
     """
@@ -108,12 +125,22 @@ class KafkaToKafkaOperator(SparkJobOperator):
         "columns",
         "source_options",
         "sink_options",
+        "delivery",
+        "isolation_level",
+        "use_delegation_token",
+        "min_token_lifetime",
+        *_FLAGS,
+        *_SECONDS,
         *SparkJobOperator.template_fields,
     )
     template_fields_renderers = {"where": "sql", "columns": "json", "source_options": "json", "sink_options": "json"}  # noqa: RUF012 - Airflow's
     ui_color = "#f5e3d0"
     #: A stream has other options than a batch.
     _is_stream: ClassVar[bool] = False
+    #: Parameters that are true or false; a template renders them to text.
+    _flags: ClassVar[tuple[str, ...]] = _FLAGS
+    #: Parameters that are an integer of at least 1, or None.
+    _integers: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
         self,
@@ -148,20 +175,20 @@ class KafkaToKafkaOperator(SparkJobOperator):
         self.target_conn_id = target_conn_id
         self.target_topic = target_topic
         self.target_topic_expr = target_topic_expr
-        self.allow_same_topic = allow_same_topic
+        self.allow_same_topic = given_flag(allow_same_topic, "allow_same_topic")
         self.where = where
         self.columns = columns
-        self.preserve_partition = preserve_partition
-        self.preserve_timestamps = preserve_timestamps
-        self.include_headers = include_headers
-        self.provenance_headers = provenance_headers
+        self.preserve_partition = given_flag(preserve_partition, "preserve_partition")
+        self.preserve_timestamps = given_flag(preserve_timestamps, "preserve_timestamps")
+        self.include_headers = given_flag(include_headers, "include_headers")
+        self.provenance_headers = given_flag(provenance_headers, "provenance_headers")
         self.delivery = delivery
-        self.allow_duplicates = allow_duplicates
+        self.allow_duplicates = given_flag(allow_duplicates, "allow_duplicates")
         self.isolation_level = isolation_level
-        self.fail_on_data_loss = fail_on_data_loss
+        self.fail_on_data_loss = given_flag(fail_on_data_loss, "fail_on_data_loss")
         self.source_options = source_options
         self.sink_options = sink_options
-        self.plan_only = plan_only
+        self.plan_only = given_flag(plan_only, "plan_only")
         self.use_delegation_token = use_delegation_token
         self.min_token_lifetime = min_token_lifetime
         self.kafka_timeout = kafka_timeout
@@ -191,14 +218,25 @@ class KafkaToKafkaOperator(SparkJobOperator):
         :raises KafkaSparkError: if a parameter is malformed.
         """
         self._check_submit_types()
-        for name in ("kafka_timeout", "progress_seconds"):
-            check_seconds(getattr(self, name), name)
+        self._read_rendered()
         self._tokens = DelegationTokenPolicy(self.use_delegation_token, self.min_token_lifetime, self.kafka_timeout)
         first = RequestStore(context, self.task_id).resume(lambda: self._parsed().by_name(), self.log)
         parameters = CopyParameters.from_names(first) if first else self._parsed()
         if not client_classes_allowed():
             check_client_classes(parameters.source_options, parameters.sink_options)
         return parameters
+
+    def _read_rendered(self) -> None:
+        """Read flags and numbers that a template has rendered to text.
+
+        :raises OptionError: if one is malformed.
+        """
+        for name in self._flags:
+            setattr(self, name, flag(getattr(self, name), name))
+        for name in self._integers:
+            setattr(self, name, optional_integer(getattr(self, name), name))
+        for name in _SECONDS:
+            setattr(self, name, check_seconds(getattr(self, name), name))
 
     def _parsed(self) -> CopyParameters:
         """The parameters of this try, checked."""
@@ -279,8 +317,8 @@ class KafkaToKafkaOperator(SparkJobOperator):
         with KafkaHook(parameters.source_conn_id, self.kafka_timeout) as source:
             is_same = parameters.target_connection == parameters.source_conn_id
             with source if is_same else KafkaHook(parameters.target_connection, self.kafka_timeout) as sink:
-                self._tokens.check(spark.cluster, source, sink, makes_them=not self.plan_only)
-                yield Attempt(context, parameters, spark, source, sink, self.plan_only)
+                self._tokens.check(spark.cluster, source, sink)
+                yield Attempt(context, parameters, spark, source, sink)
 
     def _logins(self, attempt: Attempt) -> AbstractContextManager[JobCredentials]:
         """The logins of the job while it runs."""
@@ -331,6 +369,14 @@ class KafkaToKafkaOperator(SparkJobOperator):
             f"{result['gaps']:,}",
             json.dumps({name: value for name, value in result.items() if name != "ranges"}),
         )
+        return result
+
+    def _done_planning(self, planned: PlannedCopy, result: dict[str, Any]) -> dict[str, Any]:
+        """The end of a task that only planned."""
+        self._suppress_asset_events()
+        # The table of the plan has the others. PLAN_ONLY is the last one.
+        for warning in result["warnings"][len(planned.plan.warnings) :]:
+            self.log.warning("%s", warning)
         return result
 
     def _return_stored_result(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from airflow_provider_kafka_spark.clients.permissions import check_topics
 from airflow_provider_kafka_spark.core.broker_state import ClusterState
 from airflow_provider_kafka_spark.core.copy_parameters import CopyParameters
 from airflow_provider_kafka_spark.core.errors import OffsetRangeError
 from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
+from airflow_provider_kafka_spark.core.parameters import given_flag
 from airflow_provider_kafka_spark.core.protocol import Transform
 from airflow_provider_kafka_spark.core.resolve import ReadRules, ResolvedRanges, resolve_replay
 from airflow_provider_kafka_spark.operators.attempt import Attempt
@@ -26,13 +27,15 @@ class ReplayOffsetRangesOperator(BoundedCopyOperator):
     :param offset_ranges: a list of ``{"topic", "partition", "from_offset", "until_offset"}`` or of
         ``"orders:0:100:200"``, in any order; that list as JSON text, as ``"{{ params.ranges | tojson }}"`` renders it;
         or the whole result or plan of another task, ``copy.output``. (templated)
-    :param merge_overlaps: write the records of overlapping ranges once, instead of refusing them.
+    :param merge_overlaps: write the records of overlapping ranges once, instead of refusing them. (templated)
 
     Further parameters: :class:`~airflow_provider_kafka_spark.operators.bounded_copy.BoundedCopyOperator`.
     """
 
-    template_fields: Sequence[str] = ("offset_ranges", *BoundedCopyOperator.template_fields)
+    template_fields: Sequence[str] = ("offset_ranges", "merge_overlaps", *BoundedCopyOperator.template_fields)
     template_fields_renderers = {**BoundedCopyOperator.template_fields_renderers, "offset_ranges": "json"}  # noqa: RUF012 - Airflow's
+
+    _flags: ClassVar[tuple[str, ...]] = (*BoundedCopyOperator._flags, "merge_overlaps")
 
     def __init__(
         self,
@@ -43,7 +46,7 @@ class ReplayOffsetRangesOperator(BoundedCopyOperator):
     ) -> None:
         super().__init__(**kwargs)
         self.offset_ranges = offset_ranges
-        self.merge_overlaps = merge_overlaps
+        self.merge_overlaps = given_flag(merge_overlaps, "merge_overlaps")
 
     def _records(self) -> dict[str, Any]:
         return {"offset_ranges": self._ranges().format()}
@@ -54,8 +57,8 @@ class ReplayOffsetRangesOperator(BoundedCopyOperator):
     def _resolve(self, attempt: Attempt, rules: ReadRules) -> tuple[ResolvedRanges, ClusterState]:
         ranges = OffsetRanges.parse(attempt.parameters.records["offset_ranges"])
         topics = {r.topic for r in ranges}
-        cluster = attempt.source.state(topics, operation=attempt.source_operation)
-        check_topics(attempt.source, topics, attempt.source_operation)
+        cluster = attempt.source.state(topics, operation="READ")
+        check_topics(attempt.source, topics, "READ")
         return resolve_replay(ranges, cluster, rules), cluster
 
     def _ranges(self) -> OffsetRanges:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 
 from airflow_provider_kafka_spark.core.client_config import KafkaClientConfig
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError, JobKilledError, KafkaSparkError, OptionError
 from airflow_provider_kafka_spark.core.handoff.job_credentials import JobCredentials
-from airflow_provider_kafka_spark.core.parameters import milliseconds
+from airflow_provider_kafka_spark.core.parameters import flag, milliseconds
 from airflow_provider_kafka_spark.core.tokens.spark_tokens import cluster_settings, obtained_by_spark, without_login
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.operators.job_tokens import JobTokens, TaskStateStore
@@ -37,6 +37,8 @@ class DelegationTokenPolicy:
     def __init__(
         self, use: bool | str = False, min_lifetime: timedelta | float | None = None, timeout: float = _MAX_SECONDS
     ) -> None:
+        with suppress(OptionError):
+            use = flag(use, "use_delegation_token")
         if use not in _USES:
             raise OptionError(f"use_delegation_token must be True, False, 'source', 'target' or 'spark'; got {use!r}.")
         self._use = use
@@ -54,10 +56,9 @@ class DelegationTokenPolicy:
             )
         self._made: JobTokens | None = None
 
-    def check(self, cluster: SparkCluster, source: KafkaHook, sink: KafkaHook, *, makes_them: bool) -> None:
+    def check(self, cluster: SparkCluster, source: KafkaHook, sink: KafkaHook) -> None:
         """Check the tokens' prerequisites before anything is planned.
 
-        :param makes_them: tokens will be created, and the required jars are fetched now.
         :raises OptionError: if Spark is to obtain tokens and cannot.
         :raises ConnectionConfigError: if two connections lead to the same brokers, or a connection has no login.
         :raises JarError: if the worker creates a token, and Kafka's Java client is unavailable.
@@ -73,8 +74,7 @@ class DelegationTokenPolicy:
                     f"The security.protocol of connection {config.conn_id!r} is {config.protocol}. Name a SASL "
                     "listener, or say 'source' or 'target' for the other cluster alone."
                 )
-            if makes_them:
-                cluster.client_jars  # noqa: B018 - they are fetched here
+            cluster.client_jars  # noqa: B018 - they are fetched here
 
     @contextmanager
     def logins(

@@ -21,7 +21,7 @@ from airflow_provider_kafka_spark.core.conditions.new_records import NewRecords
 from airflow_provider_kafka_spark.core.conditions.outage import Outage
 from airflow_provider_kafka_spark.core.conditions.timestamp_reached import TimestampReached
 from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError
-from airflow_provider_kafka_spark.core.parameters import check_connection_id, check_seconds
+from airflow_provider_kafka_spark.core.parameters import check_connection_id, check_seconds, given_flag
 from airflow_provider_kafka_spark.failure import no_retry_on_permanent_error, undated_run_explained
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.state.checkpoint import read_checkpoint
@@ -41,15 +41,15 @@ class KafkaOffsetsSensor(BaseSensorOperator):
 
     :param source_conn_id: Kafka connection. (templated)
     :param isolation_level: ``read_committed`` reads up to the last stable offset, before the oldest open transaction;
-        ``read_uncommitted`` up to the end of the log.
-    :param missing_topic: ``"fail"``, or ``"wait"`` until every topic exists.
-    :param kafka_timeout: seconds for each request to a broker.
+        ``read_uncommitted`` up to the end of the log. (templated)
+    :param missing_topic: ``"fail"``, or ``"wait"`` until every topic exists. (templated)
+    :param kafka_timeout: seconds for each request to a broker. (templated)
     :param deferrable: wait in the triggerer, where all sensors with one connection share one client.
     :param kwargs: of Airflow's sensors. ``poke_interval``, ``timeout`` and ``soft_fail`` mean the same when it is
         deferred; ``exponential_backoff`` and ``max_wait`` have no effect then.
     """
 
-    template_fields: Sequence[str] = ("source_conn_id",)
+    template_fields: Sequence[str] = ("source_conn_id", "isolation_level", "missing_topic", "kafka_timeout")
     ui_color = "#e0ecf5"
 
     def __init__(
@@ -149,7 +149,7 @@ class KafkaOffsetsSensor(BaseSensorOperator):
         check_connection_id(self.source_conn_id, "source_conn_id")
         # A timeout of 0 is one evaluation for a poking sensor; a deferred one would never resume.
         for name in ("poke_interval", "kafka_timeout", *(("timeout",) if self.deferrable else ())):
-            check_seconds(getattr(self, name), name)
+            setattr(self, name, check_seconds(getattr(self, name), name))
 
 
 class KafkaNewRecordsSensor(KafkaOffsetsSensor):
@@ -170,8 +170,9 @@ class KafkaNewRecordsSensor(KafkaOffsetsSensor):
         (templated)
     :param min_records: minimum number of new records. (templated)
     :param max_wait_for_min: seconds after the timestamp of the first new record, or a timedelta, after which fewer are
-        enough.
+        enough. (templated)
     :param fail_on_data_loss: records since then that have aged out fail the task; otherwise a warning names them.
+        (templated)
 
     Further parameters: :class:`KafkaOffsetsSensor`.
     """
@@ -181,6 +182,8 @@ class KafkaNewRecordsSensor(KafkaOffsetsSensor):
         "topic_pattern",
         "since",
         "min_records",
+        "max_wait_for_min",
+        "fail_on_data_loss",
         *KafkaOffsetsSensor.template_fields,
     )
     template_fields_renderers = {"since": "json"}  # noqa: RUF012 - Airflow's
@@ -202,7 +205,7 @@ class KafkaNewRecordsSensor(KafkaOffsetsSensor):
         self.since = since
         self.min_records = min_records
         self.max_wait_for_min = max_wait_for_min
-        self.fail_on_data_loss = fail_on_data_loss
+        self.fail_on_data_loss = given_flag(fail_on_data_loss, "fail_on_data_loss")
 
     def _parse(self, **common: Any) -> NewRecords:
         return NewRecords.parse(
@@ -230,12 +233,12 @@ class KafkaTimestampReachedSensor(KafkaOffsetsSensor):
         (templated)
     :param idle_after: a partition without such a record counts as complete, and the log names it, when both the moment
         and the newest timestamp in it are this many seconds (or a timedelta) old. Without it, the sensor waits for idle
-        partitions.
+        partitions. (templated)
 
     Further parameters: :class:`KafkaOffsetsSensor`.
     """
 
-    template_fields: Sequence[str] = ("topics", "timestamp", *KafkaOffsetsSensor.template_fields)
+    template_fields: Sequence[str] = ("topics", "timestamp", "idle_after", *KafkaOffsetsSensor.template_fields)
 
     def __init__(
         self,
@@ -265,12 +268,18 @@ class ConsumerGroupLagSensor(KafkaOffsetsSensor):
     :param group_id: name of the group; one that does not exist has committed nothing. (templated)
     :param topics: names of topics. (templated)
     :param max_lag: maximum lag in offsets, at least 0. (templated)
-    :param per_partition: compare the lag of every partition, not the sum.
+    :param per_partition: compare the lag of every partition, not the sum. (templated)
 
     Further parameters: :class:`KafkaOffsetsSensor`.
     """
 
-    template_fields: Sequence[str] = ("group_id", "topics", "max_lag", *KafkaOffsetsSensor.template_fields)
+    template_fields: Sequence[str] = (
+        "group_id",
+        "topics",
+        "max_lag",
+        "per_partition",
+        *KafkaOffsetsSensor.template_fields,
+    )
 
     def __init__(
         self,
@@ -285,7 +294,7 @@ class ConsumerGroupLagSensor(KafkaOffsetsSensor):
         self.group_id = group_id
         self.topics = topics
         self.max_lag = max_lag
-        self.per_partition = per_partition
+        self.per_partition = given_flag(per_partition, "per_partition")
 
     def _parse(self, **common: Any) -> GroupLag:
         return GroupLag.parse(

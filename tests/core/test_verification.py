@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -323,7 +324,7 @@ def test_the_result_of_an_empty_plan_is_a_report_of_zeros() -> None:
     assert result["run_id"] == _RUN
 
 
-@pytest.mark.parametrize("result_of", [result_of_empty_plan, result_of_plan])
+@pytest.mark.parametrize("result_of", [result_of_empty_plan, partial(result_of_plan, transform=_KEEP_ALL)])
 def test_an_expression_as_target_names_no_topic(result_of: Any) -> None:
     """Before rows are read nobody knows the targets."""
     assert result_of(replace(_PLAN, target=Target(None, "topic")), _RUN)["target_topics"] == []
@@ -331,10 +332,11 @@ def test_an_expression_as_target_names_no_topic(result_of: Any) -> None:
 
 def test_the_result_of_a_plan_only_run_is_as_documented() -> None:
     """The plan in the shape of a result: planned records in place of counts, what is missing and why."""
-    result = result_of_plan(_PLAN, _RUN)
+    result = result_of_plan(_PLAN, _RUN, _KEEP_ALL)
 
     assert result == {
         "version": 1,
+        "state": "planned",
         "run_id": _RUN,
         "ranges": [
             {"topic": "orders", "partition": 0, "from_offset": 0, "until_offset": 10, "planned_records": 10},
@@ -349,6 +351,6 @@ def test_the_result_of_a_plan_only_run_is_as_documented() -> None:
         "spark_partitions": 2,
         "target_topics": ["copy"],
         "digest": _PLAN.digest,
-        "warnings": ["mind this"],
+        "warnings": ["mind this", "PLAN ONLY: nothing was copied"],
     }
     assert json.loads(json.dumps(result)) == result

@@ -11,6 +11,7 @@ from airflow_provider_kafka_spark.core.errors import OptionError
 from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
 from airflow_provider_kafka_spark.core.options import check_sink_options, check_source_options
 from airflow_provider_kafka_spark.core.plan import ReplayPlan, Target
+from airflow_provider_kafka_spark.core.protocol import Transform
 from airflow_provider_kafka_spark.core.verification import result_of_empty_plan, result_of_plan
 from airflow_provider_kafka_spark.provider_info import get_provider_info
 from airflow_provider_kafka_spark.toolchain.settings import (
@@ -39,7 +40,9 @@ def test_the_keys_of_a_result() -> None:
 
 
 def test_the_keys_of_a_plan() -> None:
-    assert set(_first_cells("results.md", "`plan_only=True`")) == set(result_of_plan(_PLAN, "r"))
+    assert set(_first_cells("results.md", "`plan_only=True`")) == set(
+        result_of_plan(_PLAN, "r", Transform(topic="copy"))
+    )
 
 
 @pytest.mark.parametrize("option", _first_cells("options.md", "Refused source options"))

@@ -136,6 +136,7 @@ def test_plan_only_starts_nothing(
     (missing,) = result["missing_ranges"]
     assert result == {
         "version": 1,
+        "state": "planned",
         "run_id": result["run_id"],
         "ranges": [
             {"topic": source, "partition": 0, "from_offset": 10, "until_offset": 30, "planned_records": 20},
@@ -149,7 +150,7 @@ def test_plan_only_starts_nothing(
         "spark_partitions": 1,
         "target_topics": [target],
         "digest": result["digest"],
-        "warnings": [],
+        "warnings": ["PLAN ONLY: nothing was copied"],
     }  # fmt: skip
     assert "aged out" in missing["reason"]
     assert recording_spark.requests == []
@@ -158,15 +159,40 @@ def test_plan_only_starts_nothing(
 
 
 @pytest.mark.broker
-def test_plan_only_needs_no_spark(
+def test_a_plan_fails_where_the_copy_would(
     kafka: KafkaBroker, topic: TopicFactory, monkeypatch: pytest.MonkeyPatch, traces: Traces
 ) -> None:
-    """A plan is made on a machine without Java."""
+    """On a machine without Java."""
     source, target = topic(suffix="source"), topic(suffix="target")
     monkeypatch.setenv("JAVA_HOME", str(traces.folder))
     operator = KafkaToKafkaBatchOperator(task_id="task", topics=[source], target_topic=target, plan_only=True)
 
-    assert run(operator, task_context())["planned_records"] == 0
+    with pytest.raises(AirflowFailException, match="JAVA_HOME"):
+        run(operator, task_context())
+
+
+@pytest.mark.broker
+def test_a_plan_names_what_only_the_copy_checks(
+    kafka: KafkaBroker, topic: TopicFactory, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """SQL, and topics that an expression leads to. The last line of the log says that nothing was copied."""
+    source = topic(suffix="source")
+    operator = KafkaToKafkaBatchOperator(
+        task_id="task",
+        topics=[source],
+        where="offfset > 1",
+        columns={"value": "key"},
+        target_topic_expr="topic",
+        plan_only=True,
+    )
+
+    result = run(operator, task_context())
+
+    last_lines = capsys.readouterr().out.splitlines()[-3:]
+    assert all(warning in line for warning, line in zip(result["warnings"], last_lines, strict=True))
+    assert "where, columns['value'], target_topic_expr may still be refused" in result["warnings"][0]
+    assert "topics that target_topic_expr gives" in result["warnings"][1]
+    assert result["warnings"][2] == "PLAN ONLY: nothing was copied"
 
 
 @pytest.mark.broker

@@ -424,16 +424,18 @@ def test_a_topic_that_only_the_expression_knows(broker: KafkaBroker, world: Worl
 
 
 @pytest.mark.parametrize("kind", [KafkaToKafkaBatchOperator, KafkaToKafkaAvailableNowOperator])
-def test_a_plan_only_looks(broker: KafkaBroker, world: World, kind: Any) -> None:
-    """DESCRIBE is enough for it."""
-    acls = {
-        Acl(acl.login, "DESCRIBE", acl.resource_type, acl.resource, acl.when)
-        for acl in needed("KafkaToKafkaBatchOperator")
-    }
+def test_a_plan_needs_what_the_copy_needs(broker: KafkaBroker, world: World, kind: Any) -> None:
+    """A plan that succeeds says that the copy may run."""
+    acls = needed(kind.__name__)
+    describe = {Acl(acl.login, "DESCRIBE", acl.resource_type, acl.resource, acl.when) for acl in acls}
     more = {"checkpoint_location": str(world.folder / "new"), "starting_offsets": "earliest"}
     parameters = {**COPY, **(more if kind is KafkaToKafkaAvailableNowOperator else {})}
-    with granted(broker, list(acls), PRINCIPALS, NAMES):
-        assert world.run(kind(topics=["orders"], plan_only=True, **parameters))["planned_records"] == END
+    plan = kind(topics=["orders"], plan_only=True, **parameters)
+    with granted(broker, list(describe), PRINCIPALS, NAMES), pytest.raises(AirflowFailException, match="needs READ on"):
+        world.run(plan)
+    with granted(broker, acls, PRINCIPALS, NAMES):
+        assert world.run(plan)["planned_records"] == END
+    assert world.started == []
 
 
 @pytest.mark.parametrize("run", [batch, stream])

@@ -9,7 +9,7 @@ from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerQ
 from airflow_provider_kafka_spark.core.conditions.topic_scope import TopicScope
 from airflow_provider_kafka_spark.core.errors import PlanError
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition, by_topic
-from airflow_provider_kafka_spark.core.parameters import check_group_id, whole_number
+from airflow_provider_kafka_spark.core.parameters import check_group_id, flag, whole_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class GroupLag:
             TopicScope.parse(topics, **common),
             check_group_id(group_id, "group_id"),
             whole_number(max_lag, "max_lag", minimum=0),
-            per_partition,
+            flag(per_partition, "per_partition"),
         )
 
     def to_json(self) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 from airflow_provider_kafka_spark.core.broker_state import Selection
 from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerSnapshot
 from airflow_provider_kafka_spark.core.errors import InvalidInputError, UnknownTopicError
-from airflow_provider_kafka_spark.core.parameters import is_read_committed
+from airflow_provider_kafka_spark.core.parameters import flag, is_read_committed
 from airflow_provider_kafka_spark.core.resolve import ReadRules
 
 MISSING_TOPIC = ("fail", "wait")
@@ -47,7 +47,7 @@ class TopicScope:
                 f"missing_topic must be 'fail' or 'wait'; got {missing_topic!r}. With 'wait' a topic that does not "
                 "exist yet is waited for."
             )
-        rules = ReadRules(is_read_committed(isolation_level), fail_on_data_loss)
+        rules = ReadRules(is_read_committed(isolation_level), flag(fail_on_data_loss, "fail_on_data_loss"))
         return cls(_select(topics, topic_pattern), rules, missing_topic)
 
     def to_json(self) -> dict[str, Any]:

@@ -50,7 +50,7 @@ _CAUSES = (
     (
         r"Some data may have been lost|OffsetOutOfRangeException|offset.{0,40}out of range",
         "DataLossError",
-        "Offsets of the plan vanished while the job ran: retention deleted them, or the topic was re-created. Compare "
+        "Offsets of the plan vanished while the job ran: retention deleted them, or the topic was recreated. Compare "
         "the plan with the topic's present offsets; fail_on_data_loss=False copies what is left.",
     ),
     (

@@ -116,10 +116,10 @@ def result_of_stream(
     }
 
 
-def result_of_stream_plan(plan: ReplayPlan, stream_plan: StreamPlan) -> dict[str, Any]:
+def result_of_stream_plan(plan: ReplayPlan, stream_plan: StreamPlan, transform: Transform) -> dict[str, Any]:
     """What ``plan_only=True`` returns: the keys of a bounded copy's plan, and those of a stream."""
     return {
-        **result_of_plan(plan, stream_plan.manifest.stream_id),
+        **result_of_plan(plan, stream_plan.manifest.stream_id, transform),
         "unfinished": stream_plan.uncommitted.format(),
         "added_partitions": list(map(str, stream_plan.added)),
         "generation": stream_plan.generation,

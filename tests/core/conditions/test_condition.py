@@ -65,7 +65,7 @@ _GOOD_LAG = {"topics": ["orders"], "group_id": "copy", "max_lag": 0}
             NewRecords, {**_GOOD_NEW, "max_wait_for_min": -1}, OptionError, "max_wait_for_min", id="wait-negative",
         ),
         pytest.param(
-            NewRecords, {**_GOOD_NEW, "max_wait_for_min": "5"}, OptionError, "max_wait_for_min", id="wait-text",
+            NewRecords, {**_GOOD_NEW, "max_wait_for_min": "five"}, OptionError, "max_wait_for_min", id="wait-text",
         ),
         pytest.param(NewRecords, {**_GOOD_NEW, "isolation_level": "x"}, OptionError, "isolation_level", id="isolation"),
         pytest.param(NewRecords, {**_GOOD_NEW, "missing_topic": "x"}, InvalidInputError, "missing_topic", id="missing"),

@@ -1,0 +1,151 @@
+"""What templates and forms render: flags, numbers and moments are read, or are an error that shows them."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import Any
+
+import pytest
+from airflow.sdk import DAG
+from airflow.sdk.bases.operator import BaseOperator
+from airflow.sdk.exceptions import AirflowFailException
+
+from airflow_provider_kafka_spark.core.errors import JobReportMissingError, OptionError
+from airflow_provider_kafka_spark.operators.available_now import KafkaToKafkaAvailableNowOperator
+from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
+from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
+from airflow_provider_kafka_spark.sensors.offsets import ConsumerGroupLagSensor, KafkaNewRecordsSensor
+from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
+from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
+from tests.airflow_fakes import task_context
+from tests.operators.conftest import RecordingSpark
+
+_BATCH = (KafkaToKafkaBatchOperator, {"topics": ["orders"], "target_topic": "copy"})
+_REPLAY = (ReplayOffsetRangesOperator, {"offset_ranges": ["orders:0:0:1"], "target_topic": "copy"})
+_STREAM = (
+    KafkaToKafkaAvailableNowOperator,
+    {"topics": ["orders"], "target_topic": "copy", "checkpoint_location": "/nowhere/checkpoint"},
+)
+_NEW = (KafkaNewRecordsSensor, {"topics": ["orders"], "since": "earliest"})
+_LAG = (ConsumerGroupLagSensor, {"topics": ["orders"], "group_id": "g", "max_lag": 0})
+_GIVEN = "{{ params.given }}"
+_FLAGS = [
+    pytest.param(kind, name, id=f"{kind[0].__name__}-{name}")
+    for kind, names in (
+        (_BATCH, "allow_same_topic preserve_partition preserve_timestamps include_headers provenance_headers"),
+        (_BATCH, "allow_duplicates fail_on_data_loss plan_only preserve_order exact_window"),
+        (_REPLAY, "merge_overlaps plan_only"),
+        (_STREAM, "plan_only allow_same_topic"),
+        (_NEW, "fail_on_data_loss"),
+        (_LAG, "per_partition"),
+    )
+    for name in names.split()
+]
+_NUMBERS = [
+    pytest.param(_BATCH, "max_records_per_partition", ["0", "1.5", "-1", "many", 0, True], id="records"),
+    pytest.param(_STREAM, "max_offsets_per_trigger", ["0", "1.5", "-1", "many", 0, True], id="offsets"),
+    pytest.param(_BATCH, "kafka_timeout", ["0", "-1", "soon", "", None, 0], id="kafka_timeout"),
+    pytest.param(_BATCH, "progress_seconds", ["0", "inf", "nan", "", None], id="progress_seconds"),
+]
+Kind = tuple[type[BaseOperator], dict[str, Any]]
+
+
+def run(kind: Kind, given: object, *, is_native: bool = False, **parameters: Any) -> Any:
+    """Render and run a task as Airflow does, with ``params.given`` of the DAG run."""
+    task, common = kind
+    with DAG("dag", render_template_as_native_obj=is_native):
+        operator = task(task_id="task", **{**common, **parameters})
+    context = {**task_context(), "params": {"given": given}, "task_instance_key_str": "key"}
+    operator.render_template_fields(context)  # type: ignore[arg-type]
+    return operator.execute(context)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("kind", "name"), _FLAGS)
+def test_a_flag_is_no_other_text(kind: Kind, name: str) -> None:
+    """In a DAG it is an error at once; from a template when it is rendered, before a broker is asked."""
+    message = rf"{name} must be True or False.*got '(maybe|)'"
+    if kind[0] in (KafkaToKafkaBatchOperator, ReplayOffsetRangesOperator, KafkaToKafkaAvailableNowOperator):
+        with pytest.raises(OptionError, match=message):
+            kind[0](task_id="task", **{**kind[1], name: "maybe"})
+    for given in ("maybe", ""):
+        with pytest.raises(AirflowFailException, match=message):
+            run(kind, given, **{name: _GIVEN})
+
+
+@pytest.mark.parametrize(("kind", "name", "values"), _NUMBERS)
+def test_a_number_is_no_other_text(kind: Kind, name: str, values: list[object]) -> None:
+    for given in values:
+        with pytest.raises(AirflowFailException, match=f"{name} must be .*got "):
+            run(kind, given, is_native=True, **{name: _GIVEN})
+
+
+@pytest.mark.parametrize("is_native", [False, True])
+@pytest.mark.parametrize("given", ["", None])
+@pytest.mark.parametrize("name", ["starting_timestamp", "ending_timestamp"])
+def test_an_empty_date_is_no_open_end(given: object, name: str, *, is_native: bool) -> None:
+    """With native rendering an empty field of a form is None, which was the whole topic."""
+    with pytest.raises(AirflowFailException, match=f"{name} must be a moment; its template gave"):
+        run(_BATCH, given, is_native=is_native, **{name: _GIVEN})
+
+
+@pytest.mark.parametrize("is_native", [False, True])
+@pytest.mark.parametrize("given", ["", None])
+def test_an_empty_start_of_a_stream_is_not_its_beginning(given: object, *, is_native: bool) -> None:
+    with pytest.raises(AirflowFailException, match="starting_offsets must say where the first run starts"):
+        run(_STREAM, given, is_native=is_native, starting_offsets=_GIVEN)
+
+
+@pytest.mark.broker
+@pytest.mark.parametrize("is_native", [False, True])
+@pytest.mark.parametrize(("yes", "no"), [(True, False), ("yes", "no"), ("True", "FALSE"), (1, 0)])
+def test_a_form_says_whether_only_a_plan_is_made(
+    kafka: KafkaBroker,
+    topic: TopicFactory,
+    recording_spark: RecordingSpark,
+    yes: object,
+    no: object,
+    *,
+    is_native: bool,
+) -> None:
+    """``false`` of a form is false: the job is started."""
+    source, target = topic(suffix="source"), topic(suffix="target")
+    kafka.produce(source, [Record(value=b"v")])
+    kind = (KafkaToKafkaBatchOperator, {"topics": [source], "target_topic": target, "plan_only": _GIVEN})
+
+    assert run(kind, yes, is_native=is_native)["state"] == "planned"
+    assert recording_spark.requests == []
+    with pytest.raises(JobReportMissingError):
+        run(kind, no, is_native=is_native)
+    assert len(recording_spark.requests) == 1
+
+
+@pytest.mark.broker
+def test_all_that_a_form_gives_reaches_the_job(
+    kafka: KafkaBroker, topic: TopicFactory, recording_spark: RecordingSpark
+) -> None:
+    """Numbers and flags are text then."""
+    source, target = topic(suffix="source"), topic(suffix="target")
+    now = datetime.now(timezone.utc)
+    kafka.produce(source, [Record(value=b"v", timestamp=int(now.timestamp() * 1000)) for _ in range(30)])
+    forms = {
+        "max_records_per_partition": "10",
+        "preserve_order": "no",
+        "preserve_partition": "true",
+        "include_headers": "false",
+        "kafka_timeout": "20.5",
+        "progress_seconds": "2",
+        "delivery": "at_least_once",
+        "isolation_level": "read_uncommitted",
+        "use_delegation_token": "false",
+        "starting_timestamp": "2020-01-01T00:00:00Z",
+    }
+    templates = {name: "{{ params.given." + name + " }}" for name in forms}
+
+    with pytest.raises(JobReportMissingError):
+        run((KafkaToKafkaBatchOperator, {"topics": [source], "target_topic": target}), forms, **templates)
+
+    (request,) = recording_spark.requests
+    assert len(request.spans) == 3
+    assert (request.preserve_order, request.delivery) == (False, "at_least_once")
+    assert (request.transform.preserve_partition, request.transform.include_headers) == (True, False)
+    assert request.progress_seconds == 2.0
