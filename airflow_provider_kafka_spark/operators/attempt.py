@@ -52,7 +52,7 @@ class Attempt:
             check_topics(self.sink, [parameters.target_topic], "WRITE", *(["READ"] if reads else []))
         if parameters.is_exactly_once:
             timeout = parameters.sink_options.get("kafka.transaction.timeout.ms", TRANSACTION_TIMEOUT_MS)
-            check_transactions(self.sink, int(timeout))
+            check_transactions(self.sink, int(timeout), parameters.target_topic)
 
     def check_timestamps(self, target: ClusterState, ranges: OffsetRanges) -> None:
         """Check that the target keeps the records' timestamps; the job checks the topics of ``target_topic_expr``.

@@ -8,16 +8,19 @@ from airflow_provider_kafka_spark.clients.transaction_check import check_transac
 from airflow_provider_kafka_spark.core.errors import BrokerError, OptionError
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
+from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 
 pytestmark = pytest.mark.broker
 
 
-def test_brokers_that_take_no_such_long_transaction(kafka: KafkaBroker) -> None:
+@pytest.mark.parametrize("exists", [False, True])
+def test_brokers_that_take_no_such_long_transaction(kafka: KafkaBroker, topic: TopicFactory, *, exists: bool) -> None:
     """The job would fail at its first record, in words that name no setting."""
+    name = topic() if exists else None
     with KafkaHook() as hook:
-        check_transactions(hook, 60_000)
+        check_transactions(hook, 60_000, name)
         with pytest.raises(OptionError, match=r"transaction\.max\.timeout\.ms .* must be at least 1,200,000") as raised:
-            check_transactions(hook, 1_200_000)
+            check_transactions(hook, 1_200_000, name)
     assert "kafka.transaction.timeout.ms" in str(raised.value)
     assert "delivery='at_least_once'" in str(raised.value)
 
