@@ -134,6 +134,13 @@ class PlanError(KafkaSparkError):
     """
 
 
+class PlanTooLargeError(PlanError):
+    """A plan has more records than the task permits.
+
+    Look at the plan in the log. Correct what is read, or raise ``max_planned_records``.
+    """
+
+
 class UnknownTopicError(PlanError):
     """A topic or partition does not exist, or the login may not see it.
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import json
 import re
+import reprlib
 from datetime import timedelta
 from typing import Any
 
@@ -62,6 +64,50 @@ def optional_integer(value: object, name: str) -> int | None:
     if value is None or (isinstance(value, str) and not value.strip()):
         return None
     return whole_number(value, name, minimum=1)
+
+
+def text_or_none(value: Any) -> Any:
+    """None for blank text, as an empty field of a form gives it."""
+    return None if isinstance(value, str) and not value.strip() else value
+
+
+def list_of(value: Any, name: str) -> Any:
+    """A list as it was given, or as a form gives it: JSON, or names with commas between them.
+
+    >>> list_of("orders, payments", "topics")
+    ['orders', 'payments']
+
+    :raises InvalidInputError: if text looks like JSON and is none.
+    """
+    value = text_or_none(value)
+    if not isinstance(value, str):
+        return value
+    return _json_of(value, name) if value.lstrip()[0] in "[{" else [item.strip() for item in value.split(",")]
+
+
+def mapping_of(value: Any, name: str) -> Any:
+    """A mapping as it was given, or as the JSON text that a form gives.
+
+    :raises InvalidInputError: if it is text and no JSON.
+    """
+    value = text_or_none(value)
+    return _json_of(value, name) if isinstance(value, str) else value
+
+
+def _json_of(text: str, name: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InvalidInputError(
+            f"{name} must be JSON where it is text; got {reprlib.repr(text)}: {error}. In a template, use the filter "
+            "tojson."
+        ) from error
+
+
+def check_on_empty(value: object) -> None:
+    """:raises OptionError: if it is neither ``succeed`` nor ``skip``."""
+    if value not in ("succeed", "skip"):
+        raise OptionError(f"on_empty must be 'succeed' or 'skip'; got {value!r}.")
 
 
 def check_delivery_mode(delivery: object) -> None:

@@ -17,7 +17,7 @@ from airflow_provider_kafka_spark.clients.run_mark import judge_run
 from airflow_provider_kafka_spark.core.bounds import parse_start
 from airflow_provider_kafka_spark.core.broker_state import ClusterState, Selection
 from airflow_provider_kafka_spark.core.copy_parameters import CopyParameters
-from airflow_provider_kafka_spark.core.errors import BoundError, CheckpointError, KafkaSparkError
+from airflow_provider_kafka_spark.core.errors import CheckpointError, KafkaSparkError
 from airflow_provider_kafka_spark.core.handoff.job_events import JobEvent, JobStarted
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition
 from airflow_provider_kafka_spark.core.parameters import check_group_id, given_integer
@@ -99,7 +99,14 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         *KafkaToKafkaOperator.template_fields,
     )
     _is_stream: ClassVar[bool] = True
-    _integers: ClassVar[tuple[str, ...]] = ("max_offsets_per_trigger",)
+    _optional_texts: ClassVar[tuple[str, ...]] = (
+        *KafkaToKafkaOperator._optional_texts,
+        "topic_pattern",
+        "commit_group_id",
+    )
+    _mappings: ClassVar[tuple[str, ...]] = (*KafkaToKafkaOperator._mappings, "assign")
+    _lists: ClassVar[tuple[str, ...]] = ("topics",)
+    _integers: ClassVar[tuple[str, ...]] = (*KafkaToKafkaOperator._integers, "max_offsets_per_trigger")
 
     def __init__(
         self,
@@ -120,7 +127,6 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         self.topic_pattern = topic_pattern
         self.assign = assign
         self.starting_offsets = starting_offsets
-        self._has_start = starting_offsets is not None
         self.max_offsets_per_trigger = given_integer(max_offsets_per_trigger, "max_offsets_per_trigger")
         self.commit_group_id = commit_group_id
         self.reset_checkpoint_to = reset_checkpoint_to
@@ -158,15 +164,11 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
                 collected = _Collected(nothing, {} if checkpoint is None else checkpoint.finished)
             result = self._result(attempt, store, group, stream_plan, planned, collected)
         store.finished(result)
+        if not stream_plan.has_work:
+            self._skip_if_empty(planned.plan)
         return self._done(context, parameters, result)
 
     def _records(self) -> dict[str, Any]:
-        if self._has_start and _is_blank(self.starting_offsets):
-            raise BoundError(
-                f"starting_offsets must say where the first run starts; its template gave {self.starting_offsets!r}. "
-                "Fill in the form's field, such as 'latest'; or leave starting_offsets out of the DAG, to start at the "
-                "beginning."
-            )
         starting, reset = (
             None if _is_blank(value) else parse_start(value, name).to_json()
             for name, value in (
@@ -234,6 +236,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         attempt.check_target(reads_back=stream_plan.uncommitted_batch is not None)
         plan = make_plan(stream_plan.resolved, cluster, target, self._target(parameters))
         self._log_plan(parameters, plan, stream_plan, checkpoint)
+        self._check_size(plan)
         attempt.check_timestamps(target, plan.ranges)
         stream = stream_request(
             folder,

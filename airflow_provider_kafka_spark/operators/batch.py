@@ -58,6 +58,9 @@ class KafkaToKafkaBatchOperator(BoundedCopyOperator):
         *BoundedCopyOperator.template_fields,
     )
 
+    _optional_texts: ClassVar[tuple[str, ...]] = (*BoundedCopyOperator._optional_texts, "topic_pattern")
+    _mappings: ClassVar[tuple[str, ...]] = (*BoundedCopyOperator._mappings, "assign")
+    _lists: ClassVar[tuple[str, ...]] = ("topics",)
     _flags: ClassVar[tuple[str, ...]] = (*BoundedCopyOperator._flags, "exact_window")
 
     def __init__(

@@ -56,7 +56,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         *KafkaToKafkaOperator.template_fields,
     )
     _flags: ClassVar[tuple[str, ...]] = (*KafkaToKafkaOperator._flags, "preserve_order")
-    _integers: ClassVar[tuple[str, ...]] = ("max_records_per_partition",)
+    _integers: ClassVar[tuple[str, ...]] = (*KafkaToKafkaOperator._integers, "max_records_per_partition")
 
     def __init__(
         self,
@@ -98,6 +98,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
                 return self._done_planning(planned, result_of_plan(planned.plan, planned.run_id, planned.transform))
             if planned.plan.is_empty:
                 self.log.info("No records in the requested ranges; Spark is not started.")
+                self._skip_if_empty(planned.plan)
                 result = result_of_empty_plan(planned.plan, planned.run_id)
             else:
                 submitted, request, report = self._submit(attempt, store, state, planned)
@@ -128,6 +129,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
             self.log.warning("%s", warning)
         attempt.check_target(reads_back=state.has_submitted)
         self.log.info("The plan of run %s:\n%s", state.run_id, plan.table())
+        self._check_size(plan)
         if not state.has_submitted:
             attempt.check_timestamps(target, plan.ranges)
         return state, PlannedCopy(

@@ -12,8 +12,10 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from airflow.sdk.exceptions import AirflowSkipException
+
 from airflow_provider_kafka_spark.core.copy_parameters import CopyParameters
-from airflow_provider_kafka_spark.core.errors import InvalidInputError
+from airflow_provider_kafka_spark.core.errors import InvalidInputError, PlanTooLargeError
 from airflow_provider_kafka_spark.core.expressions import check_size
 from airflow_provider_kafka_spark.core.handoff.job_credentials import JobCredentials
 from airflow_provider_kafka_spark.core.handoff.job_events import JobEvent, JobStarted
@@ -21,13 +23,18 @@ from airflow_provider_kafka_spark.core.options import check_client_classes, chec
 from airflow_provider_kafka_spark.core.parameters import (
     EXACTLY_ONCE,
     check_delivery_mode,
+    check_on_empty,
     check_seconds,
     flag,
     given_flag,
+    given_integer,
     is_read_committed,
+    list_of,
+    mapping_of,
     optional_integer,
+    text_or_none,
 )
-from airflow_provider_kafka_spark.core.plan import Target
+from airflow_provider_kafka_spark.core.plan import ReplayPlan, Target
 from airflow_provider_kafka_spark.core.planned_copy import PlannedCopy
 from airflow_provider_kafka_spark.core.protocol import JobReport
 from airflow_provider_kafka_spark.core.resolve import ReadRules
@@ -103,6 +110,9 @@ class KafkaToKafkaOperator(SparkJobOperator):
     :param source_options: further options of Spark's Kafka source. (templated)
     :param sink_options: further options of the Kafka producer, with the prefix ``kafka.``. (templated)
     :param plan_only: resolve, check, return the plan, submit nothing, emit no asset event. (templated)
+    :param max_planned_records: fail if the plan has more records; None for no limit. (templated)
+    :param on_empty: ``succeed``, or ``skip``: a run that has nothing to read is a skipped task, and so are those after
+        it. (templated)
     :param use_delegation_token: the worker creates a delegation token for this run with the connection's login, and
         Spark logs in with the token only: it never gets the login. The token is renewed while the job runs and expired
         after it. True for all clusters, ``"source"`` or ``"target"`` for one. ``"spark"``: on YARN and Kubernetes with
@@ -127,6 +137,8 @@ class KafkaToKafkaOperator(SparkJobOperator):
         "sink_options",
         "delivery",
         "isolation_level",
+        "max_planned_records",
+        "on_empty",
         "use_delegation_token",
         "min_token_lifetime",
         *_FLAGS,
@@ -139,8 +151,13 @@ class KafkaToKafkaOperator(SparkJobOperator):
     _is_stream: ClassVar[bool] = False
     #: Parameters that are true or false; a template renders them to text.
     _flags: ClassVar[tuple[str, ...]] = _FLAGS
+    #: Parameters that are None if their text is blank, and those that are JSON if they are text.
+    _optional_texts: ClassVar[tuple[str, ...]] = ("target_conn_id", "target_topic", "target_topic_expr", "where")
+    _mappings: ClassVar[tuple[str, ...]] = ("columns", "source_options", "sink_options")
+    #: Parameters that are a list, for which a form may give names with commas.
+    _lists: ClassVar[tuple[str, ...]] = ()
     #: Parameters that are an integer of at least 1, or None.
-    _integers: ClassVar[tuple[str, ...]] = ()
+    _integers: ClassVar[tuple[str, ...]] = ("max_planned_records",)
 
     def __init__(
         self,
@@ -163,6 +180,8 @@ class KafkaToKafkaOperator(SparkJobOperator):
         source_options: dict[str, Any] | None = None,
         sink_options: dict[str, Any] | None = None,
         plan_only: bool = False,
+        max_planned_records: int | None = None,
+        on_empty: str = "succeed",
         use_delegation_token: bool | str = False,
         min_token_lifetime: timedelta | float | None = None,
         kafka_timeout: float = 30.0,
@@ -189,6 +208,8 @@ class KafkaToKafkaOperator(SparkJobOperator):
         self.source_options = source_options
         self.sink_options = sink_options
         self.plan_only = given_flag(plan_only, "plan_only")
+        self.max_planned_records = given_integer(max_planned_records, "max_planned_records")
+        self.on_empty = on_empty
         self.use_delegation_token = use_delegation_token
         self.min_token_lifetime = min_token_lifetime
         self.kafka_timeout = kafka_timeout
@@ -227,9 +248,9 @@ class KafkaToKafkaOperator(SparkJobOperator):
         return parameters
 
     def _read_rendered(self) -> None:
-        """Read flags and numbers that a template has rendered to text.
+        """Read what a template has rendered to text.
 
-        :raises OptionError: if one is malformed.
+        :raises InvalidInputError: if one is malformed.
         """
         for name in self._flags:
             setattr(self, name, flag(getattr(self, name), name))
@@ -237,6 +258,13 @@ class KafkaToKafkaOperator(SparkJobOperator):
             setattr(self, name, optional_integer(getattr(self, name), name))
         for name in _SECONDS:
             setattr(self, name, check_seconds(getattr(self, name), name))
+        for name in self._optional_texts:
+            setattr(self, name, text_or_none(getattr(self, name)))
+        for name in self._mappings:
+            setattr(self, name, mapping_of(getattr(self, name), name))
+        for name in self._lists:
+            setattr(self, name, list_of(getattr(self, name), name))
+        check_on_empty(self.on_empty)
 
     def _parsed(self) -> CopyParameters:
         """The parameters of this try, checked."""
@@ -370,6 +398,19 @@ class KafkaToKafkaOperator(SparkJobOperator):
             json.dumps({name: value for name, value in result.items() if name != "ranges"}),
         )
         return result
+
+    def _check_size(self, plan: ReplayPlan) -> None:
+        """:raises PlanTooLargeError: if it has more records than ``max_planned_records``."""
+        if self.max_planned_records is not None and plan.planned_records > self.max_planned_records:
+            raise PlanTooLargeError(
+                f"A plan must have at most max_planned_records={self.max_planned_records:,} records; this one has up "
+                f"to {plan.planned_records:,} in {len(plan.ranges):,} ranges. Correct what is read, or raise the limit."
+            )
+
+    def _skip_if_empty(self, plan: ReplayPlan) -> None:
+        """:raises AirflowSkipException: if there was nothing to copy, nothing is missing, and ``on_empty`` says so."""
+        if plan.is_empty and not plan.missing and self.on_empty == "skip":
+            raise AirflowSkipException("No records in the requested ranges; on_empty='skip'.")
 
     def _done_planning(self, planned: PlannedCopy, result: dict[str, Any]) -> dict[str, Any]:
         """The end of a task that only planned."""

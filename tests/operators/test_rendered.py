@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import Any
 
 import pytest
 from airflow.sdk import DAG
 from airflow.sdk.bases.operator import BaseOperator
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from airflow_provider_kafka_spark.core.errors import JobReportMissingError, OptionError
 from airflow_provider_kafka_spark.operators.available_now import KafkaToKafkaAvailableNowOperator
@@ -88,13 +89,6 @@ def test_an_empty_date_is_no_open_end(given: object, name: str, *, is_native: bo
         run(_BATCH, given, is_native=is_native, **{name: _GIVEN})
 
 
-@pytest.mark.parametrize("is_native", [False, True])
-@pytest.mark.parametrize("given", ["", None])
-def test_an_empty_start_of_a_stream_is_not_its_beginning(given: object, *, is_native: bool) -> None:
-    with pytest.raises(AirflowFailException, match="starting_offsets must say where the first run starts"):
-        run(_STREAM, given, is_native=is_native, starting_offsets=_GIVEN)
-
-
 @pytest.mark.broker
 @pytest.mark.parametrize("is_native", [False, True])
 @pytest.mark.parametrize(("yes", "no"), [(True, False), ("yes", "no"), ("True", "FALSE"), (1, 0)])
@@ -149,3 +143,94 @@ def test_all_that_a_form_gives_reaches_the_job(
     assert (request.preserve_order, request.delivery) == (False, "at_least_once")
     assert (request.transform.preserve_partition, request.transform.include_headers) == (True, False)
     assert request.progress_seconds == 2.0
+
+
+@pytest.mark.broker
+def test_empty_fields_of_a_form_are_none_and_lists_are_text(
+    kafka: KafkaBroker, topic: TopicFactory, recording_spark: RecordingSpark
+) -> None:
+    """A form has text fields only."""
+    sources, target = [topic(suffix="a"), topic(suffix="b")], topic(suffix="target")
+    for source in sources:
+        kafka.produce(source, [Record(value=b"v")])
+    forms = {
+        "target_conn_id": "",
+        "target_topic_expr": " ",
+        "where": "",
+        "topic_pattern": "",
+        "assign": "",
+        "max_records_per_partition": "",
+        "max_planned_records": "",
+        "columns": '{"value": "key"}',
+        "sink_options": '{"kafka.linger.ms": "7"}',
+        "topics": f"{sources[0]}, {sources[1]}",
+    }
+    templates = {name: "{{ params.given." + name + " }}" for name in forms}
+
+    with pytest.raises(JobReportMissingError):
+        run((KafkaToKafkaBatchOperator, {"target_topic": target}), forms, **templates)
+
+    (request,) = recording_spark.requests
+    assert {r.topic for r in request.offset_ranges} == set(sources)
+    assert (request.transform.where, request.transform.topic_expr) == (None, None)
+    assert request.transform.columns == {"value": "key"}
+    assert request.sink_options["kafka.linger.ms"] == "7"
+
+
+@pytest.mark.parametrize("name", ["columns", "source_options", "sink_options", "assign"])
+def test_a_mapping_of_a_form_is_json(name: str) -> None:
+    with pytest.raises(AirflowFailException, match=f"{name} must be JSON where it is text; got '{{broken'"):
+        run(_BATCH, "{broken", **{name: _GIVEN})
+
+
+@pytest.mark.broker
+@pytest.mark.parametrize("plan_only", [False, True])
+def test_a_plan_that_is_too_large_is_refused(
+    kafka: KafkaBroker, topic: TopicFactory, recording_spark: RecordingSpark, *, plan_only: bool
+) -> None:
+    """Also where only a plan is made: the copy would be refused."""
+    source, target = topic(suffix="source"), topic(suffix="target")
+    kafka.produce(source, [Record(value=b"v") for _ in range(11)])
+    kind = (KafkaToKafkaBatchOperator, {"topics": [source], "target_topic": target, "plan_only": plan_only})
+
+    with pytest.raises(AirflowFailException, match="max_planned_records=10 records; this one has up to 11"):
+        run(kind, "10", max_planned_records=_GIVEN)
+    assert recording_spark.requests == []
+
+
+@pytest.mark.broker
+@pytest.mark.parametrize("is_stream", [False, True])
+def test_a_run_without_records_may_be_skipped(
+    kafka: KafkaBroker, topic: TopicFactory, recording_spark: RecordingSpark, tmp_path: Path, *, is_stream: bool
+) -> None:
+    """By default it succeeds."""
+    source, target = topic(suffix="source"), topic(suffix="target")
+    common = {"topics": [source], "target_topic": target}
+    kind: Kind = (KafkaToKafkaBatchOperator, common)
+    if is_stream:
+        kind = (
+            KafkaToKafkaAvailableNowOperator,
+            {**common, "checkpoint_location": str(tmp_path / "c"), "starting_offsets": "earliest"},
+        )
+
+    with pytest.raises(AirflowSkipException, match="No records"):
+        run(kind, "skip", on_empty=_GIVEN)
+    assert run(kind, "succeed", on_empty=_GIVEN)["records_read"] == 0
+    with pytest.raises(AirflowFailException, match="on_empty must be 'succeed' or 'skip'; got 'never'"):
+        run(kind, "never", on_empty=_GIVEN)
+    assert recording_spark.requests == []
+
+
+@pytest.mark.broker
+def test_what_is_missing_is_not_skipped(
+    kafka: KafkaBroker, topic: TopicFactory, recording_spark: RecordingSpark
+) -> None:
+    """All requested records have aged out: the result names them."""
+    source, target = topic(suffix="source"), topic(suffix="target")
+    kafka.produce(source, [Record(value=b"v") for _ in range(5)])
+    kafka.delete_records(source, {0: 5})
+    kind = (ReplayOffsetRangesOperator, {"offset_ranges": [f"{source}:0:0:5"], "target_topic": target})
+
+    result = run(kind, "skip", on_empty=_GIVEN, fail_on_data_loss=False)
+
+    assert (result["missing"], result["records_read"]) == (5, 0)
