@@ -164,7 +164,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
                 collected = _Collected(nothing, {} if checkpoint is None else checkpoint.finished)
             result = self._result(attempt, store, group, stream_plan, planned, collected)
         store.finished(result)
-        if not stream_plan.has_work:
+        if not result["records_read"]:
             self._skip_if_empty(planned.plan)
         return self._done(context, parameters, result)
 

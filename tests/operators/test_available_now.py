@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from airflow.sdk import Asset
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from airflow_provider_kafka_spark.core.errors import CheckpointInUseError, ConsumerGroupError, DeliveryError
 from airflow_provider_kafka_spark.core.protocol import JobReport
@@ -379,6 +379,21 @@ def test_plan_only_shows_from_where_to_where(
         (1, 5, 8, 3),
     ]
     assert len(in_process_spark.requests) == 1
+
+
+def test_runs_without_records_may_be_skipped(kafka: KafkaBroker, topic: TopicFactory, stream: Stream) -> None:
+    """The first one, which makes the checkpoint, too; a skipped run loses nothing."""
+    source, target = topic(suffix="source"), topic(suffix="target")
+    parameters = {"topics": [source], "target_topic": target, "on_empty": "skip"}
+
+    for run_id in ("first", "second"):
+        with pytest.raises(AirflowSkipException, match="No records"):
+            stream(run_id, **parameters)
+    kafka.produce(source, numbered(0, 10))
+    assert stream("third", **parameters)["records_written"] == 10
+    with pytest.raises(AirflowSkipException, match="No records"):
+        stream("fourth", **parameters)
+    assert values(kafka, target) == expected(0, 10)
 
 
 def test_finished_offsets_are_committed_for_lag_monitors(

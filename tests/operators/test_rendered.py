@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import datetime, timezone
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -199,19 +198,12 @@ def test_a_plan_that_is_too_large_is_refused(
 
 
 @pytest.mark.broker
-@pytest.mark.parametrize("is_stream", [False, True])
 def test_a_run_without_records_may_be_skipped(
-    kafka: KafkaBroker, topic: TopicFactory, recording_spark: RecordingSpark, tmp_path: Path, *, is_stream: bool
+    kafka: KafkaBroker, topic: TopicFactory, recording_spark: RecordingSpark
 ) -> None:
     """By default it succeeds."""
     source, target = topic(suffix="source"), topic(suffix="target")
-    common = {"topics": [source], "target_topic": target}
-    kind: Kind = (KafkaToKafkaBatchOperator, common)
-    if is_stream:
-        kind = (
-            KafkaToKafkaAvailableNowOperator,
-            {**common, "checkpoint_location": str(tmp_path / "c"), "starting_offsets": "earliest"},
-        )
+    kind = (KafkaToKafkaBatchOperator, {"topics": [source], "target_topic": target})
 
     with pytest.raises(AirflowSkipException, match="No records"):
         run(kind, "skip", on_empty=_GIVEN)
