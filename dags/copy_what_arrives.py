@@ -32,4 +32,4 @@ def announced(triggering_asset_events: Any = None) -> list[dict[str, Any]]:
 
 
 with DAG("copy_what_arrives", schedule=[ORDERS], doc_md=__doc__, tags=["kafka", "spark"]):
-    ReplayOffsetRangesOperator(task_id="copy", offset_ranges=announced(), target_topic="orders_copy")
+    ReplayOffsetRangesOperator(task_id="copy", offset_ranges=announced(), target_topic="orders_copy", retries=2)

@@ -26,6 +26,8 @@ with DAG(
     schedule=CronDataIntervalTimetable("0 * * * *", timezone="UTC"),
     start_date=datetime(2026, 1, 1, tzinfo=timezone.utc),
     catchup=False,
+    # A backfill would start a Spark driver for each of its runs at the same time.
+    max_active_runs=2,
     doc_md=__doc__,
     tags=["kafka", "spark"],
 ):
@@ -36,4 +38,5 @@ with DAG(
         ending_timestamp="{{ data_interval_end }}",
         target_topic="orders_copy",
         outlets=[Asset("orders_copy", uri="x-kafka-spark://orders_copy")],
+        retries=2,
     )

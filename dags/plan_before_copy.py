@@ -29,4 +29,5 @@ def approve(plan: dict[str, Any], most_records: int = 1_000_000) -> list[dict[st
 
 with DAG("plan_before_copy", schedule=None, doc_md=__doc__, tags=["kafka", "spark"]):
     plan = KafkaToKafkaBatchOperator(task_id="plan", topics=["orders"], target_topic="orders_copy", plan_only=True)
-    ReplayOffsetRangesOperator(task_id="copy", offset_ranges=approve(plan.output), target_topic="orders_copy")
+    ranges = approve(plan.output)
+    ReplayOffsetRangesOperator(task_id="copy", offset_ranges=ranges, target_topic="orders_copy", retries=2)

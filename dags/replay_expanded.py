@@ -21,6 +21,7 @@ with DAG("replay_expanded", schedule=None, doc_md=__doc__, tags=["kafka", "spark
         preserve_partition=True,
         # Each one is a Spark application; this limits how many run at a time.
         max_active_tis_per_dagrun=1,
+        retries=2,
     ).expand(
         offset_ranges=[
             ["orders:0:10:20", "orders:1:10:20"],

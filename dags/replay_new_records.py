@@ -34,5 +34,6 @@ with DAG("replay_new_records", schedule="@hourly", start_date=start, catchup=Fal
     since = "{{ var.json.get('replay_new_records', 'earliest') | tojson }}"
     wait: dict[str, Any] = {"min_records": 100, "max_wait_for_min": timedelta(minutes=5), "deferrable": True}
     new = KafkaNewRecordsSensor(task_id="new", topics=["orders"], since=since, **wait)
-    replay = ReplayOffsetRangesOperator(task_id="replay", offset_ranges=new.output, target_topic="orders_replay")
+    ranges: Any = new.output
+    replay = ReplayOffsetRangesOperator(task_id="replay", offset_ranges=ranges, target_topic="orders_replay", retries=2)
     remember(new.output["offsets"]) >> replay

@@ -27,4 +27,5 @@ with DAG("replay_offset_ranges", schedule=None, doc_md=__doc__, tags=["kafka", "
         ],
         where="get_json_object(cast(value as string), '$.status') = 'cancelled'",
         target_topic_expr="concat(topic, '_replay')",
+        retries=2,
     )

@@ -29,8 +29,9 @@ with DAG(
     schedule=CronDataIntervalTimetable("0 * * * *", timezone="UTC"),
     start_date=datetime(2026, 1, 1, tzinfo=timezone.utc),
     catchup=False,
+    max_active_runs=2,
     doc_md=__doc__,
-    default_args={"topics": ["orders"], "deferrable": True, "target_topic": "orders_copy"},
+    default_args={"topics": ["orders"], "deferrable": True, "target_topic": "orders_copy", "retries": 2},
 ):
     copy = KafkaToKafkaBatchOperator(task_id="copy", exact_window=True, **HOUR)
     half_past = "{{ data_interval_end + macros.timedelta(minutes=30) }}"
