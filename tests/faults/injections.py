@@ -113,7 +113,8 @@ def hang_broker(scene: Scene) -> None:
     scene.wait_for_moment()
     with _suspended(scene):
         report = first.wait()
-    assert_failed(report, "BrokerUnavailableError")
+    # It has source and target.
+    assert_failed(report, "BrokerUnavailableError", "SourceStalledError")
     scene.check(scene.start(), _RETRY)
 
 

@@ -24,6 +24,9 @@ import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
 @SuppressWarnings({"cast", "rawtypes"})
 final class AdminTargetCluster implements TargetCluster {
     private static final long MAX_TIMEOUT_MS = 60000L;
+    /** One broker that hangs must not use up the time of all attempts: the next one asks the broker that took over. */
+    private static final long MAX_REQUEST_MS = 5000L;
+    private static final String REQUEST_TIMEOUT = "request.timeout.ms";
     private static final String[] LOGIN = {"bootstrap.", "security.", "sasl.", "ssl.", "config.providers"};
 
     private final Settings settings;
@@ -31,7 +34,7 @@ final class AdminTargetCluster implements TargetCluster {
     private final Admin admin;
     private final long timeoutMs;
 
-    /** @param config of a producer; only its login is taken */
+    /** @param config of a producer; only its login and its time for a request are taken */
     AdminTargetCluster(Settings settings, Piece piece, Map<String, Object> config) {
         this.settings = settings;
         this.piece = piece;
@@ -43,6 +46,9 @@ final class AdminTargetCluster implements TargetCluster {
                 login.put(entry.getKey(), entry.getValue());
             }
         }
+        Object requestMs = config.get(REQUEST_TIMEOUT);
+        long producerMs = requestMs == null ? MAX_REQUEST_MS : Long.parseLong(requestMs.toString());
+        login.put(REQUEST_TIMEOUT, Long.toString(Math.min(Math.min(producerMs, MAX_REQUEST_MS), timeoutMs)));
         admin = AdminClient.create(login);
     }
 
