@@ -3,12 +3,11 @@
 What: every run copies the records of its own hour from ``orders`` to ``orders_copy``, and emits an event of the asset
 ``orders_copy`` with the copied offsets.
 
-Why: the window is cut by offset, so consecutive runs and backfills copy every record once (``airflow backfill create
---dag-id hourly_window_copy --from-date ... --to-date ...``). ``CronDataIntervalTimetable`` gives each run an hour to
-copy; plain ``schedule="@hourly"`` gives an empty interval in Airflow 3. A manual run, or one over the REST API, needs a
-logical date and copies the last whole hour before it (``airflow dags trigger --logical-date 2026-11-20T10:30:00Z
-hourly_window_copy``, ``"logical_date"`` in the request). Without a logical date it fails, as it has no interval. For
-records that come late with an old timestamp, see ``reprocess_late_records``.
+Why: the window is cut by offset, so consecutive runs and backfills copy every record once.
+``CronDataIntervalTimetable`` gives each run an hour to copy; plain ``schedule="@hourly"`` gives an empty interval in
+Airflow 3. A manual run, or one over the REST API, needs a logical date and copies the last whole hour before it
+(``airflow dags trigger --logical-date 2026-11-20T10:30:00Z hourly_window_copy``, ``"logical_date"`` in the request).
+Without one it fails. For records that come late with an old timestamp, see ``reprocess_late_records``.
 
 Prerequisites: the connections ``kafka_default`` and ``spark_default``, and both topics.
 """
@@ -26,7 +25,6 @@ with DAG(
     schedule=CronDataIntervalTimetable("0 * * * *", timezone="UTC"),
     start_date=datetime(2026, 1, 1, tzinfo=timezone.utc),
     catchup=False,
-    # A backfill would start a Spark driver for each of its runs at the same time.
     max_active_runs=2,
     doc_md=__doc__,
     tags=["kafka", "spark"],

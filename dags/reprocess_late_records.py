@@ -29,7 +29,6 @@ with DAG(
     schedule=CronDataIntervalTimetable("0 * * * *", timezone="UTC"),
     start_date=datetime(2026, 1, 1, tzinfo=timezone.utc),
     catchup=False,
-    max_active_runs=2,
     doc_md=__doc__,
     default_args={"topics": ["orders"], "deferrable": True, "target_topic": "orders_copy", "retries": 2},
 ):

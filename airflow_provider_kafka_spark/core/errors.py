@@ -12,6 +12,7 @@
     │   └── TargetError              the target cannot take the records: missing, too small, or also read
     │       └── TargetRecreatedError   a target was deleted or recreated while the job ran                 (retriable)
     ├── PlanError                    the broker does not hold what the plan asks for
+    │   ├── PlanTooLargeError        the plan has more records than the task permits
     │   ├── UnknownTopicError        a topic or partition does not exist
     │   ├── DataLossError            requested records are no longer available
     │   └── OpenTransactionError     a transaction at the end of a window is not yet complete           (retriable)

@@ -142,8 +142,8 @@ def _read_timestamp(value: Timestamp | None, name: str) -> int:
     if value is None or (isinstance(value, str) and value.strip() in ("", "None")):
         raise BoundError(
             f"{name} must be a moment; its template gave {value!r}. If it comes from a form, fill in the field. If it "
-            "is of the data interval, this run has none: schedule the DAG with CronDataIntervalTimetable or "
-            "CronTriggerTimetable(..., interval=...), or start a manual run with a logical date. For a copy without "
+            "is of the data interval: this run has no data interval. Schedule the DAG with CronDataIntervalTimetable "
+            "or CronTriggerTimetable(..., interval=...), or start a manual run with a logical date. For a copy without "
             f"this bound, leave {name} out of the DAG."
         )
     return parse_timestamp(value, name)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_provider_kafka_spark.core.errors import JobReportMissingError
+from airflow_provider_kafka_spark.core.errors import JobReportMissingError, OptionError
 from airflow_provider_kafka_spark.operators.available_now import KafkaToKafkaAvailableNowOperator
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
@@ -144,7 +144,7 @@ def test_a_retry_carries_out_what_its_first_try_was_asked_for(
         pytest.param({"max_offsets_per_trigger": 0}, "max_offsets_per_trigger must be an integer", id="zero-offsets"),
         pytest.param({"starting_offsets": "yesterday"}, "starting_offsets must be 'earliest', 'latest'", id="start"),
         pytest.param({"reset_checkpoint_to": {"t": {"0": None}}}, "integer offset >= 0", id="reset"),
-        pytest.param({"commit_group_id": " "}, "commit_group_id must be the name", id="group"),
+        pytest.param({"commit_group_id": 7}, "commit_group_id must be the name", id="group"),
         pytest.param({"source_options": {"minOffsetsPerTrigger": 5}}, "a tail unread", id="ends-early"),
         pytest.param(
             {"topics": None, "topic_pattern": "nothing-like-it"}, "matches none of the cluster's", id="pattern"
@@ -173,7 +173,7 @@ def test_bad_input_starts_nothing(
         "checkpoint_location": str(tmp_path / "checkpoint"),
         **parameters,
     }
-    with pytest.raises(AirflowFailException, match=message):
+    with pytest.raises((AirflowFailException, OptionError), match=message):
         KafkaToKafkaAvailableNowOperator(task_id="task", **given).execute(task_context())  # type: ignore[arg-type]
     assert not recording_spark.requests
     assert not (tmp_path / "checkpoint").exists()

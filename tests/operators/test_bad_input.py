@@ -403,8 +403,8 @@ ROWS = [
         "exactly one of topics", "topics and topic_pattern", id="selection-two",
     ),
     row(
-        InvalidInputError, lambda w: {"topics": w.source, "target_topic": w.target}, "topics must be a list",
-        "'{source}'", id="selection-text",
+        InvalidInputError, lambda w: {"topics": {w.source: 1}, "target_topic": w.target}, "topics must be a list",
+        "'{source}'", id="selection-mapping",
     ),
     row(
         InvalidInputError, lambda w: {"topic_pattern": "or(ders", "target_topic": w.target}, "regular expression",
@@ -518,8 +518,8 @@ ROWS = [
         "template", id="target-not-text",
     ),
     row(
-        InvalidInputError, replay_with(where=" "), "where must be text that is not blank", "got ' '", "template",
-        id="where-blank",
+        InvalidInputError, replay_with(where=["true"]), "where must be text that is not blank", "got ['true']",
+        "template", id="where-not-text",
     ),
     row(
         InvalidInputError, replay_with(columns=["key"]), "columns must map columns to SQL", "got ['key']",
@@ -612,7 +612,7 @@ ROWS = [
         id="option-timeout",
     ),
     row(
-        OptionError, replay_with(progress_seconds="5"), "progress_seconds must be a number", "got '5'",
+        OptionError, replay_with(progress_seconds="soon"), "progress_seconds must be a number", "got 'soon'",
         id="option-progress",
     ),
     # Connections and brokers

@@ -322,7 +322,7 @@ def test_a_retry_carries_out_what_its_first_try_was_asked_for(
     kafka.produce(first, [Record(value=b"later")])
     fail_once({**later, "target_topic": "another", "source_conn_id": "another"}, store)
     log = capsys.readouterr().out
-    fail_once({**given, "topics": first}, store)
+    fail_once({**given, "topics": 7}, store)
     assert "topics must be a list of names" in capsys.readouterr().out
     fail_once({**later, "target_topic": target}, store, clear_number=1)
 

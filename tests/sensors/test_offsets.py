@@ -380,9 +380,11 @@ def test_templated_fields_take_what_another_task_returns() -> None:
         lag = ConsumerGroupLagSensor(task_id="lag", topics=output, group_id=output, max_lag=output)
         for task in (new, reached, lag):
             assert task.upstream_task_ids == {"before"}
-    assert set(new.template_fields) == {"topics", "topic_pattern", "since", "min_records", "source_conn_id"}
-    assert set(reached.template_fields) == {"topics", "timestamp", "source_conn_id"}
-    assert set(lag.template_fields) == {"topics", "group_id", "max_lag", "source_conn_id"}
+    common = {"source_conn_id", "isolation_level", "missing_topic", "kafka_timeout"}
+    of_new = {"topics", "topic_pattern", "since", "min_records", "max_wait_for_min", "fail_on_data_loss"}
+    assert set(new.template_fields) == common | of_new
+    assert set(reached.template_fields) == common | {"topics", "timestamp", "idle_after"}
+    assert set(lag.template_fields) == common | {"topics", "group_id", "max_lag", "per_partition"}
 
 
 def test_mapping_sees_every_parameter() -> None:
