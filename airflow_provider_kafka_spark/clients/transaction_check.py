@@ -12,6 +12,8 @@ from airflow_provider_kafka_spark.clients.kafka_client import KafkaClient
 from airflow_provider_kafka_spark.core.errors import BrokerAuthorizationError, BrokerError, OptionError
 from airflow_provider_kafka_spark.core.run_identity import PREFIX
 
+#: It only makes the connection; the next call has the whole time.
+_CONNECT_SECONDS = 2.0
 _OTHERWISE = "Or pass delivery='at_least_once', which needs no transactions."
 _NO_TRANSACTIONS = frozenset(
     {
@@ -40,7 +42,7 @@ def check_transactions(client: KafkaClient, timeout_ms: int, topic: str | None =
     producer = client.producer(f"{PREFIX}check", timeout_ms)
     if topic is not None:
         with suppress(KafkaException):
-            producer.list_topics(topic, client.timeout)
+            producer.list_topics(topic, min(client.timeout, _CONNECT_SECONDS))
     try:
         producer.init_transactions(client.timeout)
     except KafkaException as error:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import difflib
-import json
 import re
 import reprlib
 from datetime import timedelta
 from typing import Any
 
+from airflow_provider_kafka_spark.core.bounds import read_json
 from airflow_provider_kafka_spark.core.errors import InvalidInputError, OptionError
 
 ISOLATION_LEVELS = ("read_committed", "read_uncommitted")
@@ -61,14 +61,13 @@ def optional_integer(value: object, name: str) -> int | None:
 
     :raises OptionError: if it is anything else.
     """
-    if value is None or (isinstance(value, str) and not value.strip()):
-        return None
-    return whole_number(value, name, minimum=1)
+    value = text_or_none(value)
+    return None if value is None else whole_number(value, name, minimum=1)
 
 
 def text_or_none(value: Any) -> Any:
-    """None for blank text, as an empty field of a form gives it."""
-    return None if isinstance(value, str) and not value.strip() else value
+    """None for blank text, and for the text of None, which a template makes of an empty field of a form."""
+    return None if isinstance(value, str) and value.strip() in ("", "None") else value
 
 
 def list_of(value: Any, name: str) -> Any:
@@ -91,12 +90,17 @@ def mapping_of(value: Any, name: str) -> Any:
     :raises InvalidInputError: if it is text and no JSON.
     """
     value = text_or_none(value)
-    return _json_of(value, name) if isinstance(value, str) else value
+    if not isinstance(value, str):
+        return value
+    mapping = _json_of(value, name)
+    if not isinstance(mapping, dict):
+        raise InvalidInputError(f"{name} must be a mapping; got {reprlib.repr(value)}.")
+    return mapping
 
 
 def _json_of(text: str, name: str) -> Any:
     try:
-        return json.loads(text)
+        return read_json(text, name)
     except (ValueError, RecursionError) as error:
         raise InvalidInputError(
             f"{name} must be JSON where it is text; got {reprlib.repr(text)}: {error}. In a template, use the filter "

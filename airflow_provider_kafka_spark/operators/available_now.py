@@ -164,7 +164,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
                 collected = _Collected(nothing, {} if checkpoint is None else checkpoint.finished)
             result = self._result(attempt, store, group, stream_plan, planned, collected)
         store.finished(result)
-        if not result["records_read"]:
+        if not result["records_read"] and not result["finished_before"]:
             self._skip_if_empty(planned.plan)
         return self._done(context, parameters, result)
 
@@ -236,7 +236,10 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         attempt.check_target(reads_back=stream_plan.uncommitted_batch is not None)
         plan = make_plan(stream_plan.resolved, cluster, target, self._target(parameters))
         self._log_plan(parameters, plan, stream_plan, checkpoint)
-        self._check_size(plan)
+        # What a try has begun must be finished, whatever has arrived since.
+        has_begun = TaskState(attempt.context, self.task_id).get(_APPLICATION_KEY) is not None
+        if stream_plan.uncommitted_batch is None and not has_begun:
+            self._check_size(plan)
         attempt.check_timestamps(target, plan.ranges)
         stream = stream_request(
             folder,

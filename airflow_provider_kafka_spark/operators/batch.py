@@ -61,7 +61,7 @@ class KafkaToKafkaBatchOperator(BoundedCopyOperator):
     _optional_texts: ClassVar[tuple[str, ...]] = (*BoundedCopyOperator._optional_texts, "topic_pattern")
     _mappings: ClassVar[tuple[str, ...]] = (*BoundedCopyOperator._mappings, "assign")
     _lists: ClassVar[tuple[str, ...]] = ("topics",)
-    _flags: ClassVar[tuple[str, ...]] = (*BoundedCopyOperator._flags, "exact_window")
+    _stored_flags: ClassVar[tuple[str, ...]] = (*BoundedCopyOperator._stored_flags, "exact_window")
 
     def __init__(
         self,
@@ -102,9 +102,11 @@ class KafkaToKafkaBatchOperator(BoundedCopyOperator):
         }
 
     def _time_window(self) -> TimeWindow:
-        return TimeWindow(
-            *(_read_timestamp(getattr(self, name), name) if name in self._bounded else None for name in _TIMESTAMPS)
-        )
+        return TimeWindow(*(self._timestamp(name) for name in _TIMESTAMPS))
+
+    def _timestamp(self, name: str) -> int | None:
+        value = getattr(self, name)
+        return None if value is None and name not in self._bounded else _read_timestamp(value, name)
 
     def _transform(self, parameters: CopyParameters) -> Transform:
         records = parameters.records

@@ -129,7 +129,6 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
             self.log.warning("%s", warning)
         attempt.check_target(reads_back=state.has_submitted)
         self.log.info("The plan of run %s:\n%s", state.run_id, plan.table())
-        self._check_size(plan)
         if not state.has_submitted:
             attempt.check_timestamps(target, plan.ranges)
         return state, PlannedCopy(
@@ -163,6 +162,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         resolved, cluster = self._resolve(attempt, rules)
         of_target = self._target(attempt.parameters)
         plan = make_plan(resolved, cluster, target, of_target, self.max_records_per_partition, self.preserve_order)
+        self._check_size(plan)
         return replace(plan, missing=(*plan.missing, *lost))
 
     def _submit(

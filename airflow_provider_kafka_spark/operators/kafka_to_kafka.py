@@ -57,16 +57,8 @@ if TYPE_CHECKING:
 
 _COLUMNS = ("key", "value", "headers", "partition")
 #: Maximum number of offsets in ranges with gaps that a second client counts.
-_FLAGS = (
-    "allow_same_topic",
-    "preserve_partition",
-    "preserve_timestamps",
-    "include_headers",
-    "provenance_headers",
-    "allow_duplicates",
-    "fail_on_data_loss",
-    "plan_only",
-)
+_FLAGS = ("allow_same_topic", "allow_duplicates", "fail_on_data_loss", "plan_only")
+_STORED_FLAGS = ("preserve_partition", "preserve_timestamps", "include_headers", "provenance_headers")
 _SECONDS = ("kafka_timeout", "progress_seconds")
 _MAX_RECOUNTED_OFFSETS = 1_000_000
 
@@ -142,6 +134,7 @@ class KafkaToKafkaOperator(SparkJobOperator):
         "use_delegation_token",
         "min_token_lifetime",
         *_FLAGS,
+        *_STORED_FLAGS,
         *_SECONDS,
         *SparkJobOperator.template_fields,
     )
@@ -151,6 +144,8 @@ class KafkaToKafkaOperator(SparkJobOperator):
     _is_stream: ClassVar[bool] = False
     #: Parameters that are true or false; a template renders them to text.
     _flags: ClassVar[tuple[str, ...]] = _FLAGS
+    #: Those of them that a retry takes from the run's first try.
+    _stored_flags: ClassVar[tuple[str, ...]] = _STORED_FLAGS
     #: Parameters that are None if their text is blank, and those that are JSON if they are text.
     _optional_texts: ClassVar[tuple[str, ...]] = ("target_conn_id", "target_topic", "target_topic_expr", "where")
     _mappings: ClassVar[tuple[str, ...]] = ("columns", "source_options", "sink_options")
@@ -240,7 +235,8 @@ class KafkaToKafkaOperator(SparkJobOperator):
         """
         self._check_submit_types()
         self._read_rendered()
-        self._tokens = DelegationTokenPolicy(self.use_delegation_token, self.min_token_lifetime, self.kafka_timeout)
+        min_lifetime = text_or_none(self.min_token_lifetime)
+        self._tokens = DelegationTokenPolicy(self.use_delegation_token, min_lifetime, self.kafka_timeout)
         first = RequestStore(context, self.task_id).resume(lambda: self._parsed().by_name(), self.log)
         parameters = CopyParameters.from_names(first) if first else self._parsed()
         if not client_classes_allowed():
@@ -248,7 +244,7 @@ class KafkaToKafkaOperator(SparkJobOperator):
         return parameters
 
     def _read_rendered(self) -> None:
-        """Read what a template has rendered to text.
+        """Read what a template has rendered to text, of what each try takes as it is now.
 
         :raises InvalidInputError: if one is malformed.
         """
@@ -258,16 +254,18 @@ class KafkaToKafkaOperator(SparkJobOperator):
             setattr(self, name, optional_integer(getattr(self, name), name))
         for name in _SECONDS:
             setattr(self, name, check_seconds(getattr(self, name), name))
-        for name in self._optional_texts:
-            setattr(self, name, text_or_none(getattr(self, name)))
-        for name in self._mappings:
-            setattr(self, name, mapping_of(getattr(self, name), name))
-        for name in self._lists:
-            setattr(self, name, list_of(getattr(self, name), name))
         check_on_empty(self.on_empty)
 
     def _parsed(self) -> CopyParameters:
         """The parameters of this try, checked."""
+        for name in self._stored_flags:
+            setattr(self, name, flag(getattr(self, name), name))
+        for name in self._optional_texts:
+            self._read_optional_text(name)
+        for name in self._mappings:
+            setattr(self, name, mapping_of(getattr(self, name), name))
+        for name in self._lists:
+            setattr(self, name, list_of(getattr(self, name), name))
         self._check_texts()
         check_delivery_mode(self.delivery)
         is_read_committed(self.isolation_level)
@@ -293,6 +291,12 @@ class KafkaToKafkaOperator(SparkJobOperator):
             sink_options=check_sink_options(self.sink_options),
             records=self._records(),
         )
+
+    def _read_optional_text(self, name: str) -> None:
+        value = getattr(self, name)
+        if value is not None and text_or_none(value) is None:
+            self.log.warning("%s rendered to %r: it counts as not given.", name, value)
+            setattr(self, name, None)
 
     def _checked_columns(self) -> dict[str, str]:
         columns = self.columns or {}
@@ -415,6 +419,12 @@ class KafkaToKafkaOperator(SparkJobOperator):
     def _done_planning(self, planned: PlannedCopy, result: dict[str, Any]) -> dict[str, Any]:
         """The end of a task that only planned."""
         self._suppress_asset_events()
+        unchecked = []
+        if self.use_delegation_token:
+            unchecked.append("Only the copy creates delegation tokens, and knows whether they live long enough.")
+        if self._is_stream:
+            unchecked.append("Only the copy takes the checkpoint, which another run may be using.")
+        result["warnings"][-1:-1] = unchecked
         # The table of the plan has the others. PLAN_ONLY is the last one.
         for warning in result["warnings"][len(planned.plan.warnings) :]:
             self.log.warning("%s", warning)

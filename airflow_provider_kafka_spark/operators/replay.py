@@ -35,7 +35,7 @@ class ReplayOffsetRangesOperator(BoundedCopyOperator):
     template_fields: Sequence[str] = ("offset_ranges", "merge_overlaps", *BoundedCopyOperator.template_fields)
     template_fields_renderers = {**BoundedCopyOperator.template_fields_renderers, "offset_ranges": "json"}  # noqa: RUF012 - Airflow's
 
-    _flags: ClassVar[tuple[str, ...]] = (*BoundedCopyOperator._flags, "merge_overlaps")
+    _stored_flags: ClassVar[tuple[str, ...]] = (*BoundedCopyOperator._stored_flags, "merge_overlaps")
 
     def __init__(
         self,

@@ -510,6 +510,43 @@ def test_a_missing_count_is_not_green(
         stream(topics=[source], target_topic=target)
 
 
+def test_a_retry_that_finds_all_finished_is_not_skipped(
+    kafka: KafkaBroker, topic: TopicFactory, in_process_spark: InProcessSpark, tmp_path: Path
+) -> None:
+    """The worker died when the job had ended: the retry announces what that has copied, also if it has too much."""
+    source, target = topic(suffix="source"), topic(suffix="target")
+    kafka.produce(source, numbered(0, 10))
+    store, asset = TaskStateStore(), Asset("copied")
+
+    def attempt(number: int, **parameters: Any) -> tuple[dict[str, Any], Any]:
+        operator = KafkaToKafkaAvailableNowOperator(
+            task_id="task",
+            topics=[source],
+            target_topic=target,
+            starting_offsets="earliest",
+            checkpoint_location=str(tmp_path / "checkpoint"),
+            outlets=[asset],
+            on_empty="skip",
+            **parameters,
+        )
+        context = task_context(store, ti=Try(try_number=number))
+        return operator.execute(context), context["outlet_events"][asset].extra  # type: ignore[arg-type]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(KafkaToKafkaAvailableNowOperator, "_collect", _fail)
+        with pytest.raises(RuntimeError, match="the worker is gone"):
+            attempt(1)
+    result, announced = attempt(2, max_planned_records=5)
+
+    assert result["finished_before"] == [f"{source}:0:0:10"]
+    assert f"{source}:0:0:10" in announced["offset_ranges"]
+    assert values(kafka, target) == expected(0, 10)
+
+
+def _fail(*_: object) -> None:
+    raise RuntimeError("the worker is gone")
+
+
 def test_what_a_try_finished_before_it_died_is_announced_by_the_next(
     kafka: KafkaBroker,
     topic: TopicFactory,

@@ -322,11 +322,13 @@ def test_a_retry_carries_out_what_its_first_try_was_asked_for(
     kafka.produce(first, [Record(value=b"later")])
     fail_once({**later, "target_topic": "another", "source_conn_id": "another"}, store)
     log = capsys.readouterr().out
-    fail_once({**given, "topics": 7}, store)
+    fail_once({**given, "topics": 7, "max_planned_records": 1}, store)
     assert "topics must be a list of names" in capsys.readouterr().out
+    fail_once({**given, "columns": "{broken"}, store)
+    assert "columns must be JSON where it is text" in capsys.readouterr().out
     fail_once({**later, "target_topic": target}, store, clear_number=1)
 
-    asked, retried, malformed, cleared = recording_spark.requests
+    asked, retried, malformed, _, cleared = recording_spark.requests
     for request in (retried, malformed):
         assert request == replace(
             asked,

@@ -145,21 +145,27 @@ def test_all_that_a_form_gives_reaches_the_job(
 
 
 @pytest.mark.broker
+@pytest.mark.parametrize("empty", ["", " ", None])
 def test_empty_fields_of_a_form_are_none_and_lists_are_text(
-    kafka: KafkaBroker, topic: TopicFactory, recording_spark: RecordingSpark
+    kafka: KafkaBroker,
+    topic: TopicFactory,
+    recording_spark: RecordingSpark,
+    capsys: pytest.CaptureFixture[str],
+    empty: str | None,
 ) -> None:
-    """A form has text fields only."""
+    """Airflow's form gives None for a field that was emptied, which renders to text. The log says what is left out."""
     sources, target = [topic(suffix="a"), topic(suffix="b")], topic(suffix="target")
     for source in sources:
         kafka.produce(source, [Record(value=b"v")])
     forms = {
-        "target_conn_id": "",
-        "target_topic_expr": " ",
-        "where": "",
-        "topic_pattern": "",
-        "assign": "",
-        "max_records_per_partition": "",
-        "max_planned_records": "",
+        "target_conn_id": empty,
+        "target_topic_expr": empty,
+        "where": empty,
+        "topic_pattern": empty,
+        "assign": empty,
+        "max_records_per_partition": empty,
+        "max_planned_records": empty,
+        "min_token_lifetime": empty,
         "columns": '{"value": "key"}',
         "sink_options": '{"kafka.linger.ms": "7"}',
         "topics": f"{sources[0]}, {sources[1]}",
@@ -174,12 +180,17 @@ def test_empty_fields_of_a_form_are_none_and_lists_are_text(
     assert (request.transform.where, request.transform.topic_expr) == (None, None)
     assert request.transform.columns == {"value": "key"}
     assert request.sink_options["kafka.linger.ms"] == "7"
+    assert "where rendered to" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", ["columns", "source_options", "sink_options", "assign"])
 def test_a_mapping_of_a_form_is_json(name: str) -> None:
     with pytest.raises(AirflowFailException, match=f"{name} must be JSON where it is text; got '{{broken'"):
         run(_BATCH, "{broken", **{name: _GIVEN})
+    with pytest.raises(AirflowFailException, match=f"{name} must be a mapping; got '0'"):
+        run(_BATCH, "0", **{name: _GIVEN})
+    with pytest.raises(AirflowFailException, match=f"{name} names .*twice"):
+        run(_BATCH, '{"a": [0], "a": [1]}', **{name: _GIVEN})
 
 
 @pytest.mark.broker
