@@ -11,6 +11,8 @@ from typing import Any
 from airflow_provider_kafka_spark.core.bounds import read_json
 from airflow_provider_kafka_spark.core.errors import InvalidInputError, OptionError
 
+#: What a clear after a success does.
+MISSING_ONLY, COPY_AGAIN, FAIL = ON_RERUN = ("missing_only", "copy_again", "fail")
 ISOLATION_LEVELS = ("read_committed", "read_uncommitted")
 
 EXACTLY_ONCE, AT_LEAST_ONCE = DELIVERIES = ("exactly_once", "at_least_once")
@@ -112,6 +114,12 @@ def check_on_empty(value: object) -> None:
     """:raises OptionError: if it is neither ``succeed`` nor ``skip``."""
     if value not in ("succeed", "skip"):
         raise OptionError(f"on_empty must be 'succeed' or 'skip'; got {value!r}.")
+
+
+def check_on_rerun(value: object) -> None:
+    """:raises OptionError: if it is none of the three."""
+    if value not in ON_RERUN:
+        raise OptionError(f"on_rerun must be one of {ON_RERUN}; got {value!r}.")
 
 
 def check_delivery_mode(delivery: object) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 
 from airflow_provider_kafka_spark.core.copy_parameters import CopyParameters
@@ -13,6 +13,30 @@ from airflow_provider_kafka_spark.core.plan import ReplayPlan
 from airflow_provider_kafka_spark.core.protocol import JobRequest, StreamRequest, Transform
 from airflow_provider_kafka_spark.core.resolve import ReadRules
 from airflow_provider_kafka_spark.core.spans import plan_spans
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierDelivery:
+    """What this task instance delivered before it was cleared: the job proved it.
+
+    :param key: the delivery key, see ``core.run_protocol``.
+    :param records: how many.
+    :param target_ranges: where the target got them, as ``topic:partition:from:until``.
+    :param announced: the part of ``target_ranges`` that asset events have announced.
+    """
+
+    key: str
+    records: int
+    target_ranges: tuple[str, ...] = ()
+    announced: tuple[str, ...] = ()
+
+    def unannounced(self, target_ranges: Iterable[OffsetRange]) -> OffsetRanges:
+        """The part that no asset event has announced."""
+        return OffsetRanges(target_ranges).subtract(OffsetRanges.parse(self.announced))
+
+    def all_targets(self, target_ranges: Iterable[OffsetRange]) -> OffsetRanges:
+        """Where the target has what this try and the earlier ones delivered."""
+        return OffsetRanges.parse(self.target_ranges).merge(target_ranges)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +55,7 @@ class PlannedCopy:
     :param allow_same_topic: a topic that is read may be written to.
     :param is_retry: an earlier try of this run may have delivered records.
     :param adopts_run: the task's state is lost: the run is that of the mark at the brokers, if there is one.
+    :param earlier: what was delivered before the task was cleared, or None.
     :param audit_from: for each target topic and partition, its end before the run's first submission.
     :param audit_since_ms: when a stream's uncommitted batch was planned, in ms since 1970; None to take the time of the
         submission.
@@ -49,6 +74,7 @@ class PlannedCopy:
     allow_same_topic: bool = False
     is_retry: bool = False
     adopts_run: bool = False
+    earlier: EarlierDelivery | None = None
     audit_from: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     audit_since_ms: int | None = None
     stream: StreamRequest | None = None
@@ -104,6 +130,8 @@ class PlannedCopy:
             source_ids=dict(self.plan.topic_ids),
             is_retry=self.is_retry,
             adopts_run=self.adopts_run,
+            proved_key="" if self.earlier is None else self.earlier.key,
+            audit_within=() if self.earlier is None else self.earlier.target_ranges,
             untrusted_until=job.untrusted_until,
             audit_from=self.audit_from,
             audit_since_ms=job.audit_since_ms if self.audit_since_ms is None else self.audit_since_ms,

@@ -13,7 +13,7 @@ from airflow_provider_kafka_spark.core.codec import FROM_MINUS_ONE, decode_text,
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE
 
-PROTOCOL_VERSION = 6
+PROTOCOL_VERSION = 7
 _REMEDY = (
     "Worker and driver must run the same version of airflow-provider-kafka-spark: let the operator send its own code, "
     "and remove copies installed on the cluster."
@@ -114,8 +114,10 @@ class JobRequest:
     :param is_retry: an earlier try of this run may have delivered records.
     :param adopts_run: the task's state is lost: the run is that of the mark at the brokers, if there is one.
     :param untrusted_until: progress that was committed under this submission number or a lower one does not count.
-    :param audit_from: where to look for them: for each target topic and partition, its end before the run's first
-        submission.
+    :param proved_key: the delivery key of a delivery that the worker has proved, or empty.
+    :param audit_from: where to look for earlier deliveries: for each target topic and partition, its end before the
+        run's first submission, or before the first one since the task was cleared after its delivery.
+    :param audit_within: where to look in front of that: where the target got what was delivered before the clear.
     :param audit_since_ms: the same by time, in ms since 1970, where ``topic_expr`` decides on the target.
     :param forbidden_targets: topics that are being read and that ``topic_expr`` must not lead to.
     :param progress_seconds: seconds between two lines of progress.
@@ -147,7 +149,9 @@ class JobRequest:
     is_retry: bool = False
     adopts_run: bool = False
     untrusted_until: int = 0
+    proved_key: str = ""
     audit_from: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    audit_within: tuple[str, ...] = ()
     audit_since_ms: int | None = None
     forbidden_targets: tuple[str, ...] = ()
     progress_seconds: float = 5.0
@@ -230,9 +234,10 @@ class JobFailure:
 class JobReport:
     """The job's report of what it did. The task succeeds only if the report matches the plan.
 
+    :param delivery_key: of what the whole plan delivers, see ``core.run_protocol``.
     :param failure: None if the job finished.
-    :param target_ranges: where the written records are, as far as they were acknowledged in this try: from the first
-        to the last one of a partition. Records of other writers may lie between them.
+    :param target_ranges: where the written records are, without those of ``JobRequest.audit_within``: from the first to
+        the last one of a partition. Records of other writers may lie between them.
     :param delivered_before: records that earlier tries had delivered and this one therefore left out.
     :param duplicates: records of this run that the target has more than once, if the job checked it.
     :param failed_tasks: Spark tasks that failed, or were lost and ran again, while the job succeeded.
@@ -250,6 +255,7 @@ class JobReport:
     application_id: str
     spark_version: str
     seconds: float
+    delivery_key: str = ""
     failure: JobFailure | None = None
     target_ranges: tuple[OffsetRange, ...] = ()
     delivered_before: int = 0

@@ -119,6 +119,7 @@ def _report(
         delivered_before=before.total() + result.already_committed.total(),
         duplicates=remaining.before.duplicates,
         progress_groups=run.groups,
+        delivery_key=run.key,
         ui_url=spark.sparkContext.uiWebUrl,
         warnings=remaining.warnings,
     )
@@ -164,9 +165,12 @@ def _raise_if_incomplete(result: WriteResult, remaining: Remaining) -> None:
 def _written_to(
     request: JobRequest, admin: KafkaAdmin, remaining: Remaining, result: WriteResult, targets: Sequence[str]
 ) -> list[OffsetRange]:
-    """Where the target has the records: if that is not known exactly, all it got since the run's first submission."""
-    written_to = list(result.targets)
-    if remaining.before.ranges or result.has_unknown_targets:
+    """Where the target has the records: if that is not known, all it got since the run's first submission."""
+    if remaining.is_delivered and remaining.run.key == request.proved_key:
+        # The worker knows it.
+        return []
+    written_to = [*result.targets, *remaining.before.targets]
+    if result.has_unknown_targets:
         for (topic, number), end in admin.end_offsets(targets).items():
             start = start_in_target(request, topic, number, end)
             if start < end:

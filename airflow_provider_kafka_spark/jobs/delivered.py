@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from airflow_provider_kafka_spark.core.offset_range import MAX_OFFSET, OffsetRange, OffsetRanges
+from airflow_provider_kafka_spark.core.offset_range import MAX_OFFSET, OffsetRange, OffsetRanges, TopicPartition
 from airflow_provider_kafka_spark.core.provenance import fields_sql
+from airflow_provider_kafka_spark.jobs.local_table import local_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -18,25 +20,43 @@ class Delivered:
 
     :param ranges: runs of consecutive source offsets, of which every one was found.
     :param duplicates: how many copies there are beyond the first of each.
+    :param targets: where they are in the target, from the first to the last one of each partition.
     """
 
     ranges: OffsetRanges = field(default_factory=OffsetRanges)
     duplicates: int = 0
+    targets: tuple[OffsetRange, ...] = ()
 
 
-def find_delivered(spark: SparkSession, target_records: DataFrame, run_id: str) -> Delivered:
+def find_delivered(
+    spark: SparkSession, target_records: DataFrame, run_id: str, starts: Mapping[TopicPartition, int]
+) -> Delivered:
     """Look in the target for records that this run has written.
 
-    :param target_records: what was added to the target since the run's first submission.
+    :param target_records: of the part of the target where they can be.
+    :param starts: of the target's partitions: ``targets`` has only what lies there or after it.
     """
     target_records.createOrReplaceTempView("_target")
+    ours = spark.sql(
+        f"""
+        with found as (select topic, partition, offset, {fields_sql(run_id)} as f from _target)
+        select * from found where f is not null
+        """  # noqa: S608 - run_id is ours, and hexadecimal
+    ).persist()
+    try:
+        return _summary(spark, ours, starts)
+    finally:
+        ours.unpersist()
+
+
+def _summary(spark: SparkSession, ours: DataFrame, starts: Mapping[TopicPartition, int]) -> Delivered:
+    ours.createOrReplaceTempView("_ours")
     # Other writers of the target can write headers that look like ours: what names no record is none.
     # Gaps and islands: within a run of consecutive offsets, the offset less its rank stays the same.
     rows = spark.sql(
         f"""
-        with found as (select {fields_sql(run_id)} as f from _target),
-             parsed as (select get(f, 1) as topic, try_cast(get(f, 2) as int) as partition,
-                               try_cast(get(f, 3) as bigint) as offset from found),
+        with parsed as (select get(f, 1) as topic, try_cast(get(f, 2) as int) as partition,
+                               try_cast(get(f, 3) as bigint) as offset from _ours),
              each as (select topic, partition, offset, count(*) as copies from parsed
                       where topic rlike '^[A-Za-z0-9._-]{{1,249}}$' and topic not in ('.', '..')
                             and partition >= 0 and offset >= 0 and offset < {MAX_OFFSET} group by 1, 2, 3),
@@ -46,9 +66,20 @@ def find_delivered(spark: SparkSession, target_records: DataFrame, run_id: str) 
              )
         select topic, partition, min(offset) as first, max(offset) as last, sum(copies - 1) as extra
         from ranked group by topic, partition, island
-        """  # noqa: S608 - run_id is ours, and hexadecimal
+        """  # noqa: S608 - a number
+    ).collect()
+    known = {"of_topic": "string", "of_partition": "int", "start": "bigint"}
+    rows_of_starts = ((p.topic, p.partition, start) for p, start in starts.items())
+    local_table(spark, known, rows_of_starts).createOrReplaceTempView("_starts")
+    bounds = spark.sql(
+        """
+        select topic, partition, min(offset) as first, max(offset) as last
+        from _ours left join _starts on topic = of_topic and partition = of_partition
+        where offset >= coalesce(start, 0) group by 1, 2
+        """
     ).collect()
     return Delivered(
         OffsetRanges(OffsetRange(row["topic"], row["partition"], row["first"], row["last"] + 1) for row in rows),
         sum(row["extra"] for row in rows),
+        tuple(OffsetRange(row["topic"], row["partition"], row["first"], row["last"] + 1) for row in bounds),
     )

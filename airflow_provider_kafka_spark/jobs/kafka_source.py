@@ -9,7 +9,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_kafka_spark.core.handoff.writer_messages import piece_text
-from airflow_provider_kafka_spark.core.offset_range import OffsetRange
+from airflow_provider_kafka_spark.core.offset_range import OffsetRange, TopicPartition, by_topic
 from airflow_provider_kafka_spark.core.pieces import Piece, cut
 from airflow_provider_kafka_spark.core.run_identity import TRANSACTION_TIMEOUT_MS
 from airflow_provider_kafka_spark.core.spans import tasks_of
@@ -92,25 +92,25 @@ def open_source(
     if records is not None:
         has_gaps = sum(span.size for span in spans) > sum(r.size for r in ranges)
         return Source(records, None, cut(ranges, tasks, topic_ids, goes_on=goes_on), has_gaps)
-    loads = [_load_range(spark.session, r, options) for r in sorted(ranges)]
+    loads = [_load_ranges(spark.session, {r.topic_partition: r}, options) for r in sorted(ranges)]
     rows = reduce(lambda above, below: above.unionAll(below), loads)
     warning = _PUBLIC_READER.format(spark.sparkContext.version)
     return Source(None, rows, cut(ranges, [[r] for r in ranges], topic_ids), warnings=(warning,))
 
 
-def read_from(spark: SparkSession, starts: Mapping[str, Mapping[str, int]], options: Mapping[str, str]) -> DataFrame:
-    """All records of partitions from an offset on.
+def read_ranges(spark: SparkSession, ranges: Iterable[OffsetRange], options: Mapping[str, str]) -> DataFrame:
+    """All records of ranges, at least one, in any order.
 
-    :param starts: offsets by topic and partition.
+    A load of Spark's source takes one range of each partition.
     """
-    assign = {topic: sorted(map(int, offsets)) for topic, offsets in starts.items()}
-    return _load(
-        spark,
-        options,
-        assign=json.dumps(assign, sort_keys=True),
-        startingOffsets=json.dumps(starts, sort_keys=True),
-        endingOffsets="latest",
-    )
+    loads: list[dict[TopicPartition, OffsetRange]] = []
+    for r in ranges:
+        free = next((load for load in loads if r.topic_partition not in load), None)
+        if free is None:
+            loads.append(free := {})
+        free[r.topic_partition] = r
+    rows = [_load_ranges(spark, load, options) for load in loads]
+    return reduce(lambda above, below: above.unionAll(below), rows)
 
 
 def read_since(
@@ -127,13 +127,16 @@ def read_since(
     return _load(spark, options, subscribe=",".join(topics), endingOffsets="latest", **start)
 
 
-def _load_range(spark: SparkSession, r: OffsetRange, options: Mapping[str, str]) -> DataFrame:
+def _load_ranges(
+    spark: SparkSession, ranges: Mapping[TopicPartition, OffsetRange], options: Mapping[str, str]
+) -> DataFrame:
+    starts = by_topic({p: r.from_offset for p, r in ranges.items()})
     return _load(
         spark,
         options,
-        assign=json.dumps({r.topic: [r.partition]}),
-        startingOffsets=json.dumps({r.topic: {str(r.partition): r.from_offset}}),
-        endingOffsets=json.dumps({r.topic: {str(r.partition): r.until_offset}}),
+        assign=json.dumps({topic: list(map(int, offsets)) for topic, offsets in starts.items()}),
+        startingOffsets=json.dumps(starts),
+        endingOffsets=json.dumps(by_topic({p: r.until_offset for p, r in ranges.items()})),
     )
 
 

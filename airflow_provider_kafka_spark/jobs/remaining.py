@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from airflow_provider_kafka_spark.core.errors import TargetRecreatedError
 from airflow_provider_kafka_spark.core.handoff.writer_messages import Slot
@@ -14,7 +14,7 @@ from airflow_provider_kafka_spark.core.run_protocol import Decision
 from airflow_provider_kafka_spark.core.spans import plan_spans
 from airflow_provider_kafka_spark.jobs.delivered import Delivered, find_delivered
 from airflow_provider_kafka_spark.jobs.kafka_admin import login_options
-from airflow_provider_kafka_spark.jobs.kafka_source import Source, open_source, read_from, read_since
+from airflow_provider_kafka_spark.jobs.kafka_source import Source, open_source, read_ranges, read_since
 from airflow_provider_kafka_spark.jobs.run_ownership import TIMEOUT_OPTION, RunOwnership, wait_for_open_transactions
 from airflow_provider_kafka_spark.jobs.spark_application import SparkApplication
 
@@ -79,8 +79,12 @@ def find_remaining(
     if decision is not Decision.READ_BACK:
         slots = run.open(decision, source.pieces)
         return Remaining(run, source, target_ids, slots, warnings=source.warnings)
+    is_proved = run.key == request.proved_key
     compacted = [name for name, config in configs.items() if "compact" in config["cleanup.policy"]]
     if compacted or not request.transform.provenance_headers:
+        if is_proved:
+            # The target cannot say what it has. The worker knows what it got.
+            return Remaining(run, source, target_ids, is_delivered=True, warnings=source.warnings)
         slots = run.open(decision, source.pieces)
         warning = _COMPACTED.format(", ".join(compacted[:5])) if compacted else _NO_HEADERS
         return Remaining(run, source, target_ids, slots, warnings=(*source.warnings, warning))
@@ -135,14 +139,21 @@ def find_written(spark: SparkApplication, request: JobRequest, run: RunOwnership
         "kafka.isolation.level": "read_committed",
         "failOnDataLoss": "false",
     }
+    earlier = OffsetRanges.parse(request.audit_within)
+    #: Where the part begins that the worker does not know.
+    starts = {r.topic_partition: r.until_offset for r in earlier}
     if request.audit_from and not request.adopts_run:
-        starts: dict[str, dict[str, int]] = {}
-        for (topic, number), end in run.admin.end_offsets(list(request.audit_from)).items():
-            starts.setdefault(topic, {})[str(number)] = start_in_target(request, topic, number, end)
-        written = read_from(spark.session, starts, options)
+        ends = run.admin.end_offsets(list(request.audit_from), committed=True)
+        rest = [
+            OffsetRange(topic, number, min(end, start_in_target(request, topic, number, end)), end)
+            for (topic, number), end in ends.items()
+        ]
+        starts = {r.topic_partition: r.from_offset for r in rest}
+        in_front = OffsetRanges(replace(r, from_offset=0, until_offset=r.from_offset) for r in rest)
+        written = read_ranges(spark.session, [*earlier.intersect(in_front), *rest], options)
     elif request.transform.preserve_timestamps or request.adopts_run or request.audit_since_ms is None:
         # Records have the timestamps of the source, so no timestamp says when they were written.
         written = read_since(spark.session, targets, None, options)
     else:
         written = read_since(spark.session, targets, request.audit_since_ms - _CLOCK_SKEW_MS, options)
-    return find_delivered(spark.session, written, run.run_id)
+    return find_delivered(spark.session, written, run.run_id, starts)

@@ -73,6 +73,7 @@ class RunOwnership:
     """The claim of this driver on a run. Use :func:`run_ownership`.
 
     :ivar run_id: in the provenance header: that of the run's mark where the worker has lost its own.
+    :ivar key: the delivery key of the whole plan.
     :ivar groups: that hold the progress.
     :ivar has_mark: whether the login may commit the run's mark, which at least once does not insist on.
     """
@@ -80,6 +81,7 @@ class RunOwnership:
     def __init__(self, request: JobRequest, admin: KafkaAdmin, producer: OwnerProducer | None) -> None:
         self.admin = admin
         self.run_id = request.run_id
+        self.key = ""
         self.groups: tuple[str, ...] = ()
         self.has_mark = True
         self._request = request
@@ -194,6 +196,8 @@ class RunOwnership:
         key = delivery_key(parts, target_ids, None if lasts else pieces)
         # The number is the worker's clock. A driver that has the run already is not late.
         submitted_at_ms, now_ms = request.submission, int(time.time() * 1000)
+        if not is_part:
+            self.key = key
         may_be = may_have_delivered(request.is_retry, now_ms if self._has_run else submitted_at_ms, now_ms)
         return Claimant(request.submission, self._token, self.run_id, key, may_be, request.untrusted_until)
 

@@ -17,10 +17,10 @@ from airflow_provider_kafka_spark.clients.run_mark import judge_run
 from airflow_provider_kafka_spark.core.bounds import parse_start
 from airflow_provider_kafka_spark.core.broker_state import ClusterState, Selection
 from airflow_provider_kafka_spark.core.copy_parameters import CopyParameters
-from airflow_provider_kafka_spark.core.errors import CheckpointError, KafkaSparkError
+from airflow_provider_kafka_spark.core.errors import CheckpointError, KafkaSparkError, OptionError
 from airflow_provider_kafka_spark.core.handoff.job_events import JobEvent, JobStarted
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition
-from airflow_provider_kafka_spark.core.parameters import check_group_id, given_integer
+from airflow_provider_kafka_spark.core.parameters import MISSING_ONLY, check_group_id, given_integer
 from airflow_provider_kafka_spark.core.plan import ReplayPlan, make_plan
 from airflow_provider_kafka_spark.core.planned_copy import PlannedCopy, SubmittedJob
 from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest
@@ -194,6 +194,14 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         group = ConsumerGroup(attempt.source, name)
         group.raise_if_members()
         return group
+
+    def _read_rendered(self) -> None:
+        super()._read_rendered()
+        if self.on_rerun != MISSING_ONLY:
+            raise OptionError(
+                f"on_rerun of a stream must be {MISSING_ONLY!r}; got {self.on_rerun!r}. A stream continues from its "
+                "checkpoint; reset_checkpoint_to copies again from an earlier position."
+            )
 
     def _check_submission(self, spark: SparkJobHook, folder: CheckpointFolder) -> None:
         spark.check()

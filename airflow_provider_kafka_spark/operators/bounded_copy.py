@@ -9,16 +9,22 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_provider_kafka_spark.clients.permissions import check_topics
-from airflow_provider_kafka_spark.clients.run_mark import judge_run, remove_progress
+from airflow_provider_kafka_spark.clients.run_mark import find_mark, judge_run, remove_progress
 from airflow_provider_kafka_spark.core.broker_state import ClusterState
 from airflow_provider_kafka_spark.core.copy_parameters import CopyParameters
-from airflow_provider_kafka_spark.core.errors import KafkaSparkError, OptionError
+from airflow_provider_kafka_spark.core.errors import (
+    AlreadyDeliveredError,
+    KafkaSparkError,
+    OptionError,
+    RunStateLostError,
+)
 from airflow_provider_kafka_spark.core.handoff.job_events import JobEvent, JobStarted
-from airflow_provider_kafka_spark.core.parameters import given_flag, given_integer
+from airflow_provider_kafka_spark.core.parameters import COPY_AGAIN, FAIL, given_flag, given_integer
 from airflow_provider_kafka_spark.core.plan import ReplayPlan, make_plan
 from airflow_provider_kafka_spark.core.planned_copy import PlannedCopy, SubmittedJob
 from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest, Transform
 from airflow_provider_kafka_spark.core.resolve import MissingRange, ReadRules, ResolvedRanges
+from airflow_provider_kafka_spark.core.run_protocol import MarkState
 from airflow_provider_kafka_spark.core.spans import plan_spans
 from airflow_provider_kafka_spark.core.verification import (
     check_delivery,
@@ -28,11 +34,19 @@ from airflow_provider_kafka_spark.core.verification import (
 )
 from airflow_provider_kafka_spark.operators.attempt import Attempt
 from airflow_provider_kafka_spark.operators.kafka_to_kafka import KafkaToKafkaOperator, no_retry_on_permanent_error
-from airflow_provider_kafka_spark.state.run_state import RunState, RunStateStore
+from airflow_provider_kafka_spark.state.run_state import RunState, RunStateStore, TryNumbers
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+_RERUN = (
+    "This task has delivered {:,} records before, under this run_id. on_rerun='missing_only': only what the target "
+    "lacks is written."
+)
+_COPIES_AGAIN = (
+    "This task has succeeded before. on_rerun='copy_again': everything is written again, under a new run_id, and the "
+    "target keeps what it has."
+)
 _LOST_STATE = (
     "This task has run before, and what Airflow stored of that is gone ([state_store] default_retention_days deletes "
     "it). If its run has left a mark at the target's brokers, that run is continued, and what it delivered is not "
@@ -87,12 +101,13 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         """
         parameters = self._parameters(context)
         store = RunStateStore(context, self.task_id)
-        state = store.load()
+        state = store.load(self.on_rerun)
         if state.result is not None and not self.plan_only:
-            return self._return_stored_result(context, parameters, state.result)
+            return self._return_stored_result(context, parameters, state.result, state.earlier)
         spark = self._new_spark_hook(context, parameters.delivery)
         spark.check()
         with self._attempt(context, parameters, spark) as attempt:
+            state = self._found_run(attempt, state)
             state, planned = self._plan(attempt, store, state)
             if self.plan_only:
                 return self._done_planning(planned, result_of_plan(planned.plan, planned.run_id, planned.transform))
@@ -103,7 +118,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
             else:
                 submitted, request, report = self._submit(attempt, store, state, planned)
                 result = self._collect(attempt, store, submitted, planned, request, report)
-        return self._done(context, parameters, result)
+        return self._done(context, parameters, result, planned.earlier)
 
     def _parameters(self, context: Context) -> CopyParameters:
         parameters = super()._parameters(context)
@@ -115,6 +130,33 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
             )
         return parameters
 
+    def _found_run(self, attempt: Attempt, state: RunState) -> RunState:
+        """The state of a task that was cleared after Airflow had deleted its state, from its mark at the brokers.
+
+        :raises RunStateLostError: if there is no mark either, so that nobody knows what was delivered.
+        """
+        # A function with @task has its own.
+        retries = getattr(attempt.context.get("task"), "retries", self.retries)
+        if not state.adopts_run or not TryNumbers.of(attempt.context).is_cleared(retries or 0):
+            return state
+        topic = attempt.parameters.target_topic
+        topics = attempt.sink.topic_names() if topic is None else [topic]
+        mark = find_mark(attempt.sink, self._instance(attempt.context), topics)
+        if self.on_rerun == COPY_AGAIN and (mark is None or mark.state == MarkState.FINISHED):
+            return replace(state, adopts_run=False, copies_again=True)
+        if mark is None:
+            raise RunStateLostError(
+                "This task was cleared, and what it delivered before is not known any more: Airflow has deleted its "
+                "state ([state_store] default_retention_days), and the brokers its mark "
+                "(offsets.retention.minutes). Nothing was written. Compare source and target; on_rerun='copy_again' "
+                "copies everything."
+            )
+        if self.on_rerun == FAIL and mark.state == MarkState.FINISHED:
+            raise AlreadyDeliveredError(
+                f"The task has delivered everything before, under run_id {mark.run_id}, and on_rerun='fail'."
+            )
+        return state
+
     def _plan(self, attempt: Attempt, store: RunStateStore, state: RunState) -> tuple[RunState, PlannedCopy]:
         """Decide everything, by one look at each cluster; a retry restores the plan of the first try.
 
@@ -122,14 +164,15 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         """
         transform, rules = self._transform(attempt.parameters), self._rules(attempt.parameters)
         target = attempt.target_state()
-        resolved = self._resolved_plan(attempt, state.plan, target, rules)
+        resolved = self._resolved_plan(attempt, state, target, rules)
         state, plan = store.for_plan(state, resolved, transform)
         # Only the new one: the table below has all.
         for warning in plan.warnings[len(resolved.warnings) :]:
             self.log.warning("%s", warning)
         attempt.check_target(reads_back=state.has_submitted)
         self.log.info("The plan of run %s:\n%s", state.run_id, plan.table())
-        if not state.has_submitted:
+        is_rerun = state.earlier is not None and state.plan is None
+        if is_rerun or not state.has_submitted:
             attempt.check_timestamps(target, plan.ranges)
         return state, PlannedCopy(
             run_id=state.run_id,
@@ -144,14 +187,13 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
             allow_same_topic=self.allow_same_topic,
             is_retry=state.has_submitted,
             adopts_run=state.adopts_run,
+            earlier=state.earlier,
             audit_from=_audit_from(target, state, plan),
         )
 
-    def _resolved_plan(
-        self, attempt: Attempt, earlier: ReplayPlan | None, target: ClusterState, rules: ReadRules
-    ) -> ReplayPlan:
+    def _resolved_plan(self, attempt: Attempt, state: RunState, target: ClusterState, rules: ReadRules) -> ReplayPlan:
         """The plan of an earlier try while it is valid, or else a new one."""
-        lost: tuple[MissingRange, ...] = ()
+        earlier, lost = state.plan, tuple[MissingRange, ...]()
         if earlier is not None:
             check_topics(attempt.source, earlier.topic_ids, "READ")
             lost = earlier.losses(attempt.source.state(earlier.topic_ids), rules)
@@ -163,7 +205,12 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         of_target = self._target(attempt.parameters)
         plan = make_plan(resolved, cluster, target, of_target, self.max_records_per_partition, self.preserve_order)
         self._check_size(plan)
-        return replace(plan, missing=(*plan.missing, *lost))
+        warnings = list(plan.warnings)
+        if state.earlier is not None:
+            warnings.append(_RERUN.format(state.earlier.records))
+        elif state.copies_again:
+            warnings.append(_COPIES_AGAIN)
+        return replace(plan, missing=(*plan.missing, *lost), warnings=tuple(warnings))
 
     def _submit(
         self, attempt: Attempt, store: RunStateStore, state: RunState, planned: PlannedCopy
@@ -205,7 +252,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
             store.distrusted(submitted)
             judge_run(attempt.sink, request, report.run_id, report.target_topics, proved=False)
             raise
-        store.finished(submitted, result)
+        store.finished(submitted, result, report.delivery_key)
         judge_run(attempt.sink, request, report.run_id, report.target_topics, proved=True)
         remove_progress(attempt.sink, report.progress_groups)
         return result
@@ -220,11 +267,15 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
             warnings.append(_LOST_STATE)
         for warning in (*report.warnings, *warnings):
             self.log.warning("%s", warning)
+        if planned.earlier is not None:
+            report = replace(report, target_ranges=tuple(planned.earlier.all_targets(report.target_ranges)))
         return result_of_run(report, plan, tuple(warnings))
 
     def _announce_retry(self, planned: PlannedCopy) -> None:
         if planned.adopts_run:
             self.log.warning("%s", _LOST_STATE)
+        elif planned.earlier is not None:
+            self.log.info("The target is searched for what this task has delivered before.")
         elif planned.parameters.is_exactly_once:
             self.log.info(
                 "An earlier try of this run may have written records: this one resumes from its committed progress."
@@ -246,7 +297,7 @@ def _audit_from(target: ClusterState, state: RunState, plan: ReplayPlan) -> dict
     if name is None:
         return {}
     topic = target.topic(name)
-    is_first = not state.has_submitted
+    is_first = state.target_ends is None and not state.adopts_run
     ends = (plan.target_ends if is_first else state.target_ends or {}).get(name, {})
     ids = plan.target_ids if is_first else state.target_ids
     if ids.get(name, topic.topic_id) != topic.topic_id:

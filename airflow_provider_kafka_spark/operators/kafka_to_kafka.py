@@ -19,11 +19,14 @@ from airflow_provider_kafka_spark.core.errors import InvalidInputError, PlanTooL
 from airflow_provider_kafka_spark.core.expressions import check_size
 from airflow_provider_kafka_spark.core.handoff.job_credentials import JobCredentials
 from airflow_provider_kafka_spark.core.handoff.job_events import JobEvent, JobStarted
+from airflow_provider_kafka_spark.core.offset_range import OffsetRange
 from airflow_provider_kafka_spark.core.options import check_client_classes, check_sink_options, check_source_options
 from airflow_provider_kafka_spark.core.parameters import (
     EXACTLY_ONCE,
+    MISSING_ONLY,
     check_delivery_mode,
     check_on_empty,
+    check_on_rerun,
     check_seconds,
     flag,
     given_flag,
@@ -35,7 +38,7 @@ from airflow_provider_kafka_spark.core.parameters import (
     text_or_none,
 )
 from airflow_provider_kafka_spark.core.plan import ReplayPlan, Target
-from airflow_provider_kafka_spark.core.planned_copy import PlannedCopy
+from airflow_provider_kafka_spark.core.planned_copy import EarlierDelivery, PlannedCopy
 from airflow_provider_kafka_spark.core.protocol import JobReport
 from airflow_provider_kafka_spark.core.resolve import ReadRules
 from airflow_provider_kafka_spark.core.run_identity import instance_id
@@ -105,6 +108,9 @@ class KafkaToKafkaOperator(SparkJobOperator):
     :param max_planned_records: fail if the plan has more records; None for no limit. (templated)
     :param on_empty: ``succeed``, or ``skip``: a run that has nothing to read is a skipped task, and so are those after
         it. (templated)
+    :param on_rerun: what a clear after a success does, and a backfill that reprocesses: ``missing_only`` writes what
+        the target lacks of what this task instance delivered before; ``copy_again`` writes everything again; ``fail``.
+        A stream always continues from its checkpoint. (templated)
     :param use_delegation_token: the worker creates a delegation token for this run with the connection's login, and
         Spark logs in with the token only: it never gets the login. The token is renewed while the job runs and expired
         after it. True for all clusters, ``"source"`` or ``"target"`` for one. ``"spark"``: on YARN and Kubernetes with
@@ -131,6 +137,7 @@ class KafkaToKafkaOperator(SparkJobOperator):
         "isolation_level",
         "max_planned_records",
         "on_empty",
+        "on_rerun",
         "use_delegation_token",
         "min_token_lifetime",
         *_FLAGS,
@@ -177,6 +184,7 @@ class KafkaToKafkaOperator(SparkJobOperator):
         plan_only: bool = False,
         max_planned_records: int | None = None,
         on_empty: str = "succeed",
+        on_rerun: str = MISSING_ONLY,
         use_delegation_token: bool | str = False,
         min_token_lifetime: timedelta | float | None = None,
         kafka_timeout: float = 30.0,
@@ -205,6 +213,7 @@ class KafkaToKafkaOperator(SparkJobOperator):
         self.plan_only = given_flag(plan_only, "plan_only")
         self.max_planned_records = given_integer(max_planned_records, "max_planned_records")
         self.on_empty = on_empty
+        self.on_rerun = on_rerun
         self.use_delegation_token = use_delegation_token
         self.min_token_lifetime = min_token_lifetime
         self.kafka_timeout = kafka_timeout
@@ -255,6 +264,7 @@ class KafkaToKafkaOperator(SparkJobOperator):
         for name in _SECONDS:
             setattr(self, name, check_seconds(getattr(self, name), name))
         check_on_empty(self.on_empty)
+        check_on_rerun(self.on_rerun)
 
     def _parsed(self) -> CopyParameters:
         """The parameters of this try, checked."""
@@ -389,9 +399,24 @@ class KafkaToKafkaOperator(SparkJobOperator):
             check_gaps(report, attempt.source.count_records(gaps, read_committed=planned.rules.read_committed))
         return []
 
-    def _done(self, context: Context, parameters: CopyParameters, result: dict[str, Any]) -> dict[str, Any]:
-        if result["records_written"] or result.get("finished_before"):
-            set_asset_event_extra(context, self.outlets, result, partial(_server, parameters.target_connection))
+    def _done(
+        self,
+        context: Context,
+        parameters: CopyParameters,
+        result: dict[str, Any],
+        earlier: EarlierDelivery | None = None,
+    ) -> dict[str, Any]:
+        """The end of a task that has copied.
+
+        :param earlier: what it delivered before it was cleared: no asset event announces the same records twice.
+        """
+        announced = result
+        if earlier is not None and earlier.announced:
+            unannounced = earlier.unannounced(map(OffsetRange.parse, result["target_ranges"]))
+            announced = {**result, "target_ranges": [r.to_dict() for r in unannounced]}
+        is_news = announced is result or announced["target_ranges"]
+        if is_news and (result["records_written"] or result.get("finished_before")):
+            set_asset_event_extra(context, self.outlets, announced, partial(_server, parameters.target_connection))
         else:
             self._suppress_asset_events()
         self.log.info(
@@ -431,13 +456,17 @@ class KafkaToKafkaOperator(SparkJobOperator):
         return result
 
     def _return_stored_result(
-        self, context: Context, parameters: CopyParameters, result: dict[str, Any]
+        self,
+        context: Context,
+        parameters: CopyParameters,
+        result: dict[str, Any],
+        earlier: EarlierDelivery | None = None,
     ) -> dict[str, Any]:
         self.log.info(
             "An earlier try of this run delivered everything, and failed only after that. Its result is returned; "
             "Spark is not started."
         )
-        return self._done(context, parameters, result)
+        return self._done(context, parameters, result, earlier)
 
     def _suppress_asset_events(self) -> None:
         # Airflow emits an event for each outlet of the running task, which is a copy of the DAG's task.

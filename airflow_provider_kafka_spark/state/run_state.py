@@ -6,7 +6,8 @@ It belongs to the task instance (DAG run, task and map index), whatever its para
   retry returns its result.
 - A clear after a failure makes a new plan and keeps the ``run_id``, so that what was delivered is not written again,
   unless source, target or transformation has changed.
-- A clear after a success copies again, under a new ``run_id``. (This is not Airflow's ``run_id``.)
+- So does a clear after a success, unless ``on_rerun`` asks for a copy of everything, which has a new ``run_id``. (This
+  is not Airflow's ``run_id``.)
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ from dataclasses import asdict, astuple, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow_provider_kafka_spark.core.codec import FROM_MINUS_ONE, decode, encode
+from airflow_provider_kafka_spark.core.errors import AlreadyDeliveredError
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
-from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE
+from airflow_provider_kafka_spark.core.parameters import COPY_AGAIN, EXACTLY_ONCE, FAIL, MISSING_ONLY
 from airflow_provider_kafka_spark.core.plan import ReplayPlan, fingerprint_changes, shortened
+from airflow_provider_kafka_spark.core.planned_copy import EarlierDelivery
 from airflow_provider_kafka_spark.core.protocol import Transform
 from airflow_provider_kafka_spark.core.run_protocol import next_number
 
@@ -28,7 +31,8 @@ if TYPE_CHECKING:
 
 _RUN_KEY = "kafka_spark_run"
 _STREAM_KEY = "kafka_spark_stream"
-_STATE_VERSION = 2
+_BEGUN_KEY = "kafka_spark_begun"
+_STATE_VERSION = 3
 
 T = TypeVar("T")
 
@@ -60,6 +64,13 @@ class TryNumbers:
     def is_first(self) -> bool:
         """Whether no try can have been before this one."""
         return (self.try_number or 1) <= 1
+
+    def is_cleared(self, retries: int) -> bool:
+        """Whether the task was cleared at some time; each clear raises the tries that it may have.
+
+        :param retries: of the task.
+        """
+        return (self.clear_number or 0) > 0 or (self.max_tries or 0) > retries
 
     def is_retry_of(self, earlier: TryNumbers) -> bool:
         """Whether this is an automatic retry. If that is uncertain, the run counts as requested by a user."""
@@ -123,15 +134,19 @@ class RunState:
         its report did not prove the delivery.
     :param adopts_run: the state of earlier tries is lost, so the run is that of the mark at the target's brokers, if
         there is one; ``run_id`` is only for the case that there is none.
-    :param target_ends: ends of the target's partitions before the run's first submission; empty if there was none.
+    :param target_ends: ends of the target's partitions before the run's first submission, or the first one since the
+        task was cleared after its delivery; None if there was none.
     :param target_ids: ids of these target topics.
     :param application_id: of the latest try that was seen to start.
     :param submitted_at_ms: when the run's first submission was about to start, in ms since 1970; None if there was
         none.
     :param fingerprint: of source, transformation and target, over all submissions; see
         :meth:`~airflow_provider_kafka_spark.core.plan.ReplayPlan.fingerprint`.
+    :param key: the delivery key of ``result``.
     :param result: of the try that delivered all, if this one is a retry of it.
     :param succeeded: the task did so, and not only the delivery.
+    :param earlier: what was delivered before the task was cleared; it counts.
+    :param copies_again: what was delivered before the task was cleared does not count.
     :param try_numbers: of the try that stored this.
     """
 
@@ -145,14 +160,34 @@ class RunState:
     submitted_at_ms: int | None = None
     application_id: str | None = None
     fingerprint: Mapping[str, str] = field(default_factory=dict)
+    key: str = ""
     result: dict[str, Any] | None = None
     succeeded: bool = False
+    earlier: EarlierDelivery | None = None
+    copies_again: bool = False
     try_numbers: TryNumbers = field(default_factory=TryNumbers)
 
     @property
     def has_submitted(self) -> bool:
         """Whether an earlier try may have written records."""
         return self.submitted_at_ms is not None or self.adopts_run
+
+    def after_delivery(self) -> RunState:
+        """The state for a clear: nothing is trusted but what the target has."""
+        result = self.result or {}
+        delivered = tuple(OffsetRanges.parse(result["target_ranges"]).format())
+        announced = () if self.earlier is None else self.earlier.announced
+        earlier = EarlierDelivery(
+            self.key, result["records_written"], delivered, delivered if self.succeeded else announced
+        )
+        return replace(
+            self,
+            result=None,
+            succeeded=False,
+            untrusted_until=self.submission,
+            target_ends=None,
+            earlier=earlier,
+        )
 
 
 class RunStateStore:
@@ -166,25 +201,46 @@ class RunStateStore:
         self._store = TaskState(context, task_id)
         self._try_numbers = TryNumbers.of(context)
 
-    def load(self) -> RunState:
-        """The state to start this try from."""
+    def load(self, on_rerun: str = MISSING_ONLY) -> RunState:
+        """The state to start this try from.
+
+        :param on_rerun: what to do if the task has succeeded.
+        :raises AlreadyDeliveredError: if it has, and ``on_rerun`` forbids another run.
+        """
         stored = self._store.get(_RUN_KEY)
         if stored is None:
-            return replace(_fresh(), adopts_run=not self._try_numbers.is_first)
+            has_begun = self._has_begun()
+            return replace(_fresh(), adopts_run=not self._try_numbers.is_first and not has_begun)
         # A plan of another version is no obstacle to a clear, which requests a new one.
         has_plan = isinstance(stored, dict) and "plan" in stored
         state = _decoded(_RUN_KEY, RunState, {**stored, "plan": None} if has_plan else stored)
-        if state.succeeded:
-            return replace(_fresh(), submission=state.submission)
+        if state.succeeded and on_rerun == FAIL:
+            raise AlreadyDeliveredError(
+                f"The task has delivered {(state.result or {}).get('records_written', 0):,} records before, under "
+                f"run_id {state.run_id}, and on_rerun='fail'. Pass on_rerun='missing_only' to write what the target "
+                "lacks, or 'copy_again'."
+            )
+        if state.succeeded and on_rerun == COPY_AGAIN:
+            return replace(_fresh(), submission=state.submission, copies_again=True)
         if state.result is not None:
-            # Unless this is a retry, the task failed after the delivery, and a user cleared it to make it succeed.
-            is_retry = self._try_numbers.is_retry_of(state.try_numbers)
-            return replace(state, result=_unpacked(state.result) if is_retry else None)
+            state = replace(state, result=_unpacked(state.result))
+            # Unless this is a retry, the task was cleared: after a success, or to make it succeed after all.
+            is_retry = not state.succeeded and self._try_numbers.is_retry_of(state.try_numbers)
+            return state if is_retry else state.after_delivery()
         # Records that were delivered before a clear stay delivered.
         plan = stored["plan"]
         if plan is None or self._try_numbers.is_cleared_since(state.try_numbers):
             return state
         return replace(state, plan=ReplayPlan.from_dict(plan))
+
+    def _has_begun(self) -> bool:
+        """Whether the first try has come this far: if there is no state, nothing was submitted then.
+
+        Airflow deletes what was stored first before the rest.
+        """
+        if self._try_numbers.is_first:
+            self._store.set(_BEGUN_KEY, True)
+        return self._store.get(_BEGUN_KEY) is not None
 
     def for_plan(self, state: RunState, plan: ReplayPlan, transform: Transform) -> tuple[RunState, ReplayPlan]:
         """The state for this plan; and the plan, with a warning if earlier deliveries do not count.
@@ -197,7 +253,11 @@ class RunStateStore:
         fingerprint = plan.fingerprint(asdict(transform))
         changed = fingerprint_changes(state.fingerprint, fingerprint)
         if not changed:
-            return replace(state, fingerprint={**state.fingerprint, **fingerprint}), plan
+            earlier = state.earlier
+            if earlier is not None and state.target_ids != plan.target_ids and state.target_ends is None:
+                # The target was recreated.
+                earlier = replace(earlier, target_ranges=(), announced=())
+            return replace(state, fingerprint={**state.fingerprint, **fingerprint}, earlier=earlier), plan
         # The earlier try's application may still run, and is waited for.
         fresh = replace(
             _fresh(), submission=state.submission, application_id=state.application_id, fingerprint=fingerprint
@@ -212,16 +272,16 @@ class RunStateStore:
     def submitting(self, state: RunState, plan: ReplayPlan, now_ms: int, delivery: str) -> RunState:
         """Remember the plan and the number of the submission, before anything is written."""
         number = next_number(state.submission, now_ms)
-        is_first = state.submitted_at_ms is None
+        is_first = state.target_ends is None and not state.adopts_run
         return self._save(
             replace(
                 state,
                 submission=number,
                 untrusted_until=state.untrusted_until if delivery == EXACTLY_ONCE else number,
                 plan=plan,
-                target_ends=plan.target_ends if is_first and not state.adopts_run else state.target_ends,
-                target_ids=plan.target_ids if is_first and not state.adopts_run else state.target_ids,
-                submitted_at_ms=now_ms if is_first else state.submitted_at_ms,
+                target_ends=plan.target_ends if is_first else state.target_ends,
+                target_ids=plan.target_ids if is_first else state.target_ids,
+                submitted_at_ms=now_ms if state.submitted_at_ms is None else state.submitted_at_ms,
             )
         )
 
@@ -233,9 +293,12 @@ class RunStateStore:
         """Remember the application, so that a retry can wait for its end."""
         return self._save(replace(state, application_id=application_id))
 
-    def finished(self, state: RunState, result: dict[str, Any]) -> RunState:
-        """Remember that all was delivered, and the result for a retry that has nothing else to do."""
-        return self._save(replace(state, run_id=result["run_id"], adopts_run=False, plan=None, result=result))
+    def finished(self, state: RunState, result: dict[str, Any], key: str) -> RunState:
+        """Remember that all was delivered, and the result for a retry that has nothing else to do.
+
+        :param key: the delivery key.
+        """
+        return self._save(replace(state, run_id=result["run_id"], adopts_run=False, plan=None, result=result, key=key))
 
     def _save(self, state: RunState) -> RunState:
         packed = None if state.result is None else _packed(state.result)

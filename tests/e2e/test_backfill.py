@@ -50,6 +50,10 @@ def test_every_record_of_three_backfilled_hours_lands_in_exactly_one_window(
             event["source_run_id"]: event["extra"]
             for event in airflow.get(f"assets/events?source_dag_id={DAG}")["asset_events"]
         }
+        airflow.post(f"dags/{DAG}/clearTaskInstances", {"dry_run": False, "dag_run_id": runs[0], "only_failed": False})
+        assert _finished_runs(airflow) == runs
+        cleared = _xcom(airflow, runs[0], "return_value")
+        events_of_clear = airflow.get(f"assets/events?source_dag_id={DAG}")["total_entries"] - len(events)
     assert marked.alive() == []
 
     # Every record is in exactly one window, by its headers alone.
@@ -60,6 +64,10 @@ def test_every_record_of_three_backfilled_hours_lands_in_exactly_one_window(
     assert len(ours) == HOURS
     assert sorted(landed) == sorted(shop.of_hours(first, HOURS))
     assert len(landed) == HOURS * PER_HOUR
+
+    # So is it after a clear, which finds all of its hour, and announces nothing twice.
+    assert (cleared["run_id"], cleared["delivered_before"], events_of_clear) == (results[0]["run_id"], PER_HOUR, 0)
+    assert cleared["target_ranges"] == results[0]["target_ranges"]
 
     for hour, (run, result, link, button) in enumerate(zip(runs, results, links, buttons, strict=True)):
         proofs = prove_copy(result, {"orders": shop.orders}, target)

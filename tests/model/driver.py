@@ -102,6 +102,9 @@ def _read(scenario: Scenario, world: World, index: int) -> tuple[str, World]:
         return f"{driver.token} C5: reads the slots {positions}", following
     if decision is Decision.DELIVERED:
         return f"{driver.token} C5: only counts", world.with_driver(index, step="writes", pieces=(), slots=())
+    if decision is Decision.READ_BACK and not scenario.rules.reads_back and _is_proved(scenario, driver):
+        text = f"{driver.token} C5: nothing can be read back, and the worker has proved the delivery"
+        return text, world.with_driver(index, step="writes", pieces=(), slots=())
     pieces, duplicates, text = driver.pieces, 0, "begins"
     if decision is Decision.READ_BACK:
         delivered = [offset for run_id, offset in world.records if run_id == driver.claimant.run_id]
@@ -111,6 +114,11 @@ def _read(scenario: Scenario, world: World, index: int) -> tuple[str, World]:
         pieces, text = tuple(piece for piece in rest if piece), f"reads {delivered} back from the target"
     starts = tuple(piece[0] for piece in pieces)
     return f"{driver.token} C5: {text}", _prepared(scenario, world, index, pieces, starts, duplicates)
+
+
+def _is_proved(scenario: Scenario, driver: Driver) -> bool:
+    asked = scenario.tries[driver.of_try]
+    return driver.proved_key == key_of(driver.claimant.run_id, asked.delivery, driver.incarnation, asked.plan)
 
 
 def _prepared(

@@ -104,7 +104,7 @@ def _finishes_any(mark: Mark | None, number: int, run_id: str, *, proved: bool) 
             id="ids-of-targets-are-not-compared-at-the-end",
         ),
         pytest.param(
-            Scenario((_FIRST, Try(THE_SAME_IN_ONE, "clear"))),
+            Scenario((_FIRST, Try(THE_SAME_IN_ONE, "clear")), ("the state store is lost",)),
             Rules(decide=_trusts_any_plan),
             id="finished-whatever-the-plan",
         ),

@@ -16,7 +16,7 @@ from __future__ import annotations
 import pytest
 
 from tests.model.check import check
-from tests.model.world import AT_LEAST_ONCE, THE_SAME_IN_ONE, TWO_PIECES, Plan, Scenario, Try
+from tests.model.world import AT_LEAST_ONCE, THE_SAME_IN_ONE, TWO_PIECES, Plan, Rules, Scenario, Try
 
 _FIRST, _RETRY, _CLEAR = Try(kind="first"), Try(kind="retry"), Try(kind="clear")
 _WIDE_FIRST, _WIDE_RETRY = Try(TWO_PIECES, "first"), Try(TWO_PIECES, "retry")
@@ -37,6 +37,14 @@ _CUT: Plan = ((0,), (1,))
         pytest.param(Scenario((_NARROW_FIRST, _NARROW_RETRY), drivers=2), 30_000, id="two-drivers-of-each-submission"),
         pytest.param(Scenario((_FIRST, _RETRY, _RETRY), workers_live_on=True), 10_000, id="earlier-workers-live-on"),
         pytest.param(Scenario((_FIRST, _CLEAR, _CLEAR)), 7_000, id="clear-also-after-success"),
+        pytest.param(
+            Scenario((_FIRST, Try(kind="clear", copies_again=True), _RETRY)), 5_000, id="clear-that-copies-again"
+        ),
+        pytest.param(
+            Scenario((_FIRST, _CLEAR, _CLEAR), rules=Rules(reads_back=False)),
+            5_000,
+            id="clear-of-a-proved-delivery-without-headers",
+        ),
         pytest.param(Scenario((_FIRST, Try(TWO_PIECES, "clear"))), 900, id="clear-with-a-larger-plan"),
         pytest.param(Scenario((_WIDE_FIRST, _CLEAR)), 1_500, id="clear-with-a-smaller-plan"),
         pytest.param(Scenario((_WIDE_FIRST, Try(THE_SAME_IN_ONE, "clear"))), 1_500, id="clear-with-another-layout"),

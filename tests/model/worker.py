@@ -54,6 +54,9 @@ def _submitted(scenario: Scenario, world: World, asked: Try, index: int) -> tupl
     stored = world.store
     number = scenario.rules.next_number(0 if stored is None else stored.number, len(world.workers) + 1)
     untrusted_until = 0 if stored is None else stored.untrusted_until
+    if stored is not None and stored.result is not None and run_id == stored.run_id:
+        # A clear after the delivery looks at the target.
+        untrusted_until = stored.number
     is_at_least_once = any(t.delivery == AT_LEAST_ONCE for t in scenario.tries[: index + 1])
     if is_at_least_once and scenario.rules.ends_before_at_least_once:
         # Nothing fences writers at least once, and they fence nobody: earlier ones have ended.
@@ -64,12 +67,22 @@ def _submitted(scenario: Scenario, world: World, asked: Try, index: int) -> tupl
         token = f"driver {len(world.drivers) + i + 1}"
         key = key_of(run_id, asked.delivery, world.incarnation, asked.plan)
         claimant = Claimant(number, token, run_id, key, may_have_delivered, untrusted_until)
-        drivers.append(Driver(token, index, claimant, incarnation=world.incarnation, key=key, pieces=asked.plan))
+        drivers.append(
+            Driver(
+                token,
+                index,
+                claimant,
+                incarnation=world.incarnation,
+                key=key,
+                pieces=asked.plan,
+                proved_key="" if stored is None else stored.proved_key,
+            )
+        )
     now_untrusted = number if asked.delivery == AT_LEAST_ONCE else untrusted_until
     world = world._replace(
         workers=(*world.workers, Worker("waits", number, run_id)),
         drivers=(*world.drivers, *drivers),
-        store=Stored(number, run_id, now_untrusted),
+        store=Stored(number, run_id, now_untrusted, proved_key="" if stored is None else stored.proved_key),
     )
     return f"try {index + 1} ({asked.kind}) stores and submits number {number} of run {run_id}", world
 
@@ -77,7 +90,7 @@ def _submitted(scenario: Scenario, world: World, asked: Try, index: int) -> tupl
 def _run(world: World, asked: Try, index: int) -> tuple[str, bool]:
     """The run, and whether the worker knows of an earlier submission of it."""
     stored, fresh = world.store, f"run{index + 1}"
-    if asked.changes_run or (stored is not None and stored.is_green):
+    if asked.changes_run or (stored is not None and stored.is_green and asked.copies_again):
         return fresh, False
     if stored is not None:
         return stored.run_id, True
@@ -114,7 +127,9 @@ def _judge(scenario: Scenario, world: World, index: int, driver: Driver) -> Step
     is_good = not driver.duplicates and not driver.has_lost
     if is_good:
         result = Result(worker.run_id, offsets_of(scenario.tries[index].plan), driver.ended_at)
-        following = world._replace(store=stored._replace(result=result))
+        asked = scenario.tries[index]
+        key = key_of(worker.run_id, asked.delivery, driver.incarnation, asked.plan)
+        following = world._replace(store=stored._replace(result=result, proved_key=key))
         yield f"{name} judges the report good and stores the result", following.with_worker(index, step="judged")
     if not is_good or "a bad verdict" in world.faults:
         faults = tuple(fault for fault in world.faults if is_good is False or fault != "a bad verdict")

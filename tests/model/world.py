@@ -32,6 +32,7 @@ class Try:
     """One try of the Airflow task: what it is asked for.
 
     :param kind: "first", "retry" or "clear".
+    :param copies_again: a clear after a success asks for another copy, under another run id.
     :param changes_run: the transformation is another one, so that earlier deliveries do not count.
     :param may_mark: whether an at-least-once job may write the mark.
     """
@@ -39,6 +40,7 @@ class Try:
     plan: Plan = ONE_PIECE
     kind: str = "retry"
     delivery: str = EXACTLY_ONCE
+    copies_again: bool = False
     changes_run: bool = False
     may_mark: bool = True
 
@@ -115,6 +117,8 @@ class Stored(NamedTuple):
     untrusted_until: int = 0
     result: Result | None = None
     is_green: bool = False
+    #: The delivery key of the latest result.
+    proved_key: str = ""
 
 
 class Worker(NamedTuple):
@@ -145,6 +149,7 @@ class Driver(NamedTuple):
     attempts: tuple[int, ...] = ()
     done: tuple[int, ...] = ()
     has_lost: bool = False
+    proved_key: str = ""
     is_late: bool = False
     ended_at: int = 0
 

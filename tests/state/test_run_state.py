@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_kafka_spark.core.errors import ProtocolError
+from airflow_provider_kafka_spark.core.errors import AlreadyDeliveredError, ProtocolError
 from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
 from airflow_provider_kafka_spark.core.parameters import AT_LEAST_ONCE, EXACTLY_ONCE
 from airflow_provider_kafka_spark.core.plan import PLAN_VERSION, ReplayPlan, Target
+from airflow_provider_kafka_spark.core.planned_copy import EarlierDelivery
 from airflow_provider_kafka_spark.core.protocol import Transform
 from airflow_provider_kafka_spark.state.request_store import RequestStore
 from airflow_provider_kafka_spark.state.run_state import (
@@ -33,6 +34,8 @@ TRANSFORM = Transform(topic="copy")
 RESULT = {
     "version": 1,
     "run_id": "1",
+    "records_written": 3,
+    "target_ranges": [{"topic": "copy", "partition": 0, "from_offset": 5, "until_offset": 8}],
     "ranges": [
         {
             "topic": "orders", "partition": 0, "from_offset": i, "until_offset": i + 1, "records_read": 1,
@@ -80,7 +83,7 @@ def finished(store: TaskStateStore, result: dict[str, Any] = RESULT, **context: 
     opened, state = load(store, **context)
     state, plan = opened.for_plan(state, PLAN, TRANSFORM)
     state = opened.submitting(state, plan, 1_000, EXACTLY_ONCE)
-    state = opened.finished(state, {**result, "run_id": state.run_id})
+    state = opened.finished(state, {**result, "run_id": state.run_id}, "key")
     store.values = json.loads(json.dumps(store.values))
     return state
 
@@ -181,6 +184,25 @@ def test_a_later_try_without_state_takes_the_run_of_the_mark(ti: TaskInstance, a
     assert (state.adopts_run, state.has_submitted) == (adopts, adopts)
 
 
+def test_a_later_try_without_state_has_nothing_to_take_if_the_first_submitted_nothing() -> None:
+    """As after a broker that was down: the first try notes that it has begun, and Airflow deletes that first."""
+    store = TaskStateStore()
+    load(store, ti=Try())
+
+    _, retry = load(store, ti=Try(try_number=2))
+    _, cleared = load(store, clear_number=1, ti=Try(try_number=2, max_tries=4))
+
+    assert (retry.adopts_run, cleared.adopts_run) == (False, False)
+
+
+def test_a_later_try_never_notes_that_it_has_begun() -> None:
+    """The state may have been lost before it."""
+    store = TaskStateStore()
+    load(store, ti=Try(try_number=2))
+
+    assert load(store, ti=Try(try_number=3))[1].adopts_run
+
+
 def test_a_run_that_is_adopted_does_not_say_where_the_target_began() -> None:
     """It began before the first submission, which is not known; a retry still adopts the run of the mark."""
     store = TaskStateStore()
@@ -195,7 +217,7 @@ def test_an_adopted_run_has_its_id_when_it_is_finished() -> None:
     """That of the report: a clear then finds the records that were delivered under it."""
     store = TaskStateStore()
     opened, state = load(store, ti=Try(try_number=2))
-    opened.finished(opened.submitting(state, PLAN, 1_000, EXACTLY_ONCE), {**RESULT, "run_id": "of the mark"})
+    opened.finished(opened.submitting(state, PLAN, 1_000, EXACTLY_ONCE), {**RESULT, "run_id": "of the mark"}, "key")
 
     _, cleared = load(store, clear_number=1, ti=Try(try_number=3))
 
@@ -287,9 +309,11 @@ def test_a_retry_after_the_end_has_the_result() -> None:
         pytest.param(TaskInstance(), Try(try_number=2), 0, id="tries-unknown-before"),
     ],
 )
-def test_a_run_after_a_success_is_a_new_one(before: TaskInstance, after: TaskInstance, clear_number: Any) -> None:
-    """Clearing a successful task requests another copy: another run id, no plan, nothing taken for delivered. So is
-    whatever may not be a retry.
+def test_a_run_after_a_success_counts_what_was_delivered(
+    before: TaskInstance, after: TaskInstance, clear_number: Any
+) -> None:
+    """The run goes on, whatever may not be a retry: the target is looked at, from where it stands now, and where the
+    earlier delivery went.
     """
     store = TaskStateStore()
     first = finished(store, ti=before)
@@ -297,8 +321,88 @@ def test_a_run_after_a_success_is_a_new_one(before: TaskInstance, after: TaskIns
 
     _, again = load(store, clear_number=clear_number, ti=after)
 
+    assert (again.run_id, again.has_submitted, again.untrusted_until) == (first.run_id, True, first.submission)
+    assert (again.plan, again.target_ends, again.result) == (None, None, None)
+    assert again.earlier == EarlierDelivery("key", 3, ("copy:0:5:8",), ("copy:0:5:8",))
+
+
+def test_a_run_after_a_success_may_copy_again() -> None:
+    """Another run id, no plan, nothing taken for delivered."""
+    store = TaskStateStore()
+    first = finished(store, ti=Try())
+    succeed(store)
+
+    again = RunStateStore(task_context(store, clear_number=1, ti=Try(try_number=2)), "task").load("copy_again")
+
     assert again.run_id != first.run_id
     assert (again.plan, again.target_ends, again.has_submitted, again.result) == (None, None, False, None)
+    assert (again.copies_again, again.submission) == (True, first.submission)
+
+
+@pytest.mark.parametrize("on_rerun", ["missing_only", "copy_again", "fail"])
+def test_what_a_retry_does_is_not_for_on_rerun_to_say(on_rerun: str) -> None:
+    """A task that has delivered everything, and did not succeed, returns its result."""
+    store = TaskStateStore()
+    first = finished(store, ti=Try())
+
+    retry = RunStateStore(task_context(store, ti=Try(try_number=2)), "task").load(on_rerun)
+    cleared = RunStateStore(task_context(store, clear_number=1, ti=Try(try_number=2)), "task").load(on_rerun)
+
+    assert retry.result == first.result
+    assert (cleared.run_id, cleared.earlier) == (first.run_id, EarlierDelivery("key", 3, ("copy:0:5:8",)))
+
+
+def test_a_run_after_a_success_may_be_refused() -> None:
+    store = TaskStateStore()
+    first = finished(store, ti=Try())
+    opened = RunStateStore(task_context(store, clear_number=1, ti=Try(try_number=2)), "task")
+    assert opened.load("fail").result is None
+    succeed(store)
+
+    with pytest.raises(AlreadyDeliveredError, match=f"delivered 3 records before, under run_id {first.run_id}"):
+        opened.load("fail")
+
+
+def test_a_retry_after_a_clear_still_knows_what_was_delivered() -> None:
+    """Where the target stood before the clear's first submission is stored, and stays."""
+    store = TaskStateStore()
+    finished(store, ti=Try())
+    succeed(store)
+    submitted(store, plan_of(target_end=50), now_ms=2_000, clear_number=1, ti=Try(try_number=2, max_tries=4))
+    submitted(store, plan_of(target_end=60), now_ms=3_000, clear_number=1, ti=Try(try_number=3, max_tries=4))
+
+    _, retry = load(store, clear_number=1, ti=Try(try_number=4, max_tries=4))
+
+    assert (retry.target_ends, retry.submitted_at_ms, retry.untrusted_until) == ({"copy": {0: 50}}, 1_000, 1_000)
+    assert retry.earlier == EarlierDelivery("key", 3, ("copy:0:5:8",), ("copy:0:5:8",))
+
+
+def test_each_success_announces_what_it_delivered() -> None:
+    """Only what no event has announced is left for the next one."""
+    store = TaskStateStore()
+    finished(store, ti=Try())
+    succeed(store)
+    more = [*RESULT["target_ranges"], {**RESULT["target_ranges"][0], "from_offset": 50, "until_offset": 52}]  # type: ignore[index]
+    finished(store, {**RESULT, "target_ranges": more}, clear_number=1, ti=Try(try_number=2, max_tries=4))
+
+    _, unannounced = load(store, clear_number=2, ti=Try(try_number=3, max_tries=5))
+    succeed(store)
+    _, announced = load(store, clear_number=2, ti=Try(try_number=3, max_tries=5))
+
+    both = ("copy:0:5:8", "copy:0:50:52")
+    assert unannounced.earlier == EarlierDelivery("key", 3, both, ("copy:0:5:8",))
+    assert announced.earlier == EarlierDelivery("key", 3, both, both)
+
+
+def test_a_target_that_is_recreated_has_nothing_of_an_earlier_delivery() -> None:
+    store = TaskStateStore()
+    finished(store, ti=Try())
+    succeed(store)
+    opened, state = load(store, clear_number=1, ti=Try(try_number=2, max_tries=4))
+
+    state, _ = opened.for_plan(state, replace(PLAN, target_ids={"copy": "another"}), TRANSFORM)
+
+    assert state.earlier == EarlierDelivery("key", 3)
 
 
 @pytest.mark.parametrize("plans_meanwhile", [False, True])
@@ -311,8 +415,9 @@ def test_a_clear_of_what_failed_after_the_delivery_writes_only_what_is_missing(p
 
     _, cleared = load(store, clear_number=1, ti=Try(try_number=2, max_tries=1))
 
-    assert (cleared.run_id, cleared.target_ends) == (first.run_id, {"copy": {0: 5}})
+    assert (cleared.run_id, cleared.untrusted_until) == (first.run_id, first.submission)
     assert (cleared.plan, cleared.has_submitted, cleared.result) == (None, True, None)
+    assert cleared.earlier == EarlierDelivery("key", 3, ("copy:0:5:8",))
 
 
 @pytest.mark.parametrize("ranges", [0, 1, 1_500])
@@ -522,7 +627,7 @@ def test_a_retry_of_a_stream_that_delivered_all_has_the_result() -> None:
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        pytest.param({"version": 1}, "must be of version 2; got 1", id="version"),
+        pytest.param({"version": 1}, "must be of version 3; got 1", id="version"),
         pytest.param({"try_numbers": [0, 0, 1]}, ".try_numbers must be an object; got list", id="list"),
         pytest.param({"colour": 1}, "unknown keys ['colour']", id="unknown-key"),
     ],

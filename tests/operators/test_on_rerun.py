@@ -1,0 +1,241 @@
+"""Promises of ``on_rerun``: what a clear after a success does, and a backfill that reprocesses."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from airflow.sdk import Asset
+from airflow.sdk.exceptions import AirflowFailException
+from confluent_kafka.admin import AdminClient
+
+from airflow_provider_kafka_spark.core.run_identity import instance_id, owner_group
+from airflow_provider_kafka_spark.operators.available_now import KafkaToKafkaAvailableNowOperator
+from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
+from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
+from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
+from tests.airflow_fakes import TaskStateStore, Try, task_context
+from tests.in_process_jobs import InProcessSpark
+
+pytestmark = [pytest.mark.broker, pytest.mark.spark]
+
+
+class Task:
+    """A task that copies ``source`` to ``target``, and its tries."""
+
+    def __init__(self, kafka: KafkaBroker, source: str, target: str, **parameters: Any) -> None:
+        self.kafka, self.source, self.target, self.parameters = kafka, source, target, parameters
+        self.store, self.asset = TaskStateStore(), Asset("copied")
+        self.clears = -1
+
+    def clear(self, *, succeeds: bool = True, **parameters: Any) -> dict[str, Any]:
+        """The first run, and then each time one more."""
+        self.clears += 1
+        return self.attempt(self.clears + 1, succeeds=succeeds, **parameters)
+
+    def attempt(self, number: int, *, succeeds: bool = True, **parameters: Any) -> dict[str, Any]:
+        given = {"target_topic": self.target, **self.parameters, **parameters}
+        operator = KafkaToKafkaBatchOperator(task_id="task", topics=[self.source], outlets=[self.asset], **given)
+        ti = Try(try_number=number, max_tries=self.clears)
+        context = task_context(self.store, clear_number=self.clears, ti=ti)
+        result = operator.execute(context)  # type: ignore[arg-type]
+        self.announced = context["outlet_events"][self.asset].extra if operator.outlets else None
+        if succeeds:
+            for callback in operator.on_success_callback:
+                callback({"task": operator, **context})  # type: ignore[arg-type]
+        return result
+
+    def values(self) -> Counter[bytes]:
+        return Counter(record.value or b"" for record in self.kafka.consume(self.target))
+
+
+def numbered(first: int, last: int) -> list[Record]:
+    return [Record(value=b"%d" % i, partition=i % 2) for i in range(first, last)]
+
+
+def once(first: int, last: int) -> Counter[bytes]:
+    return Counter(b"%d" % i for i in range(first, last))
+
+
+@pytest.fixture
+def task(kafka: KafkaBroker, topic: TopicFactory, in_process_spark: InProcessSpark) -> Task:
+    source, target = topic(2, suffix="source"), topic(2, suffix="target")
+    kafka.produce(source, numbered(0, 10))
+    return Task(kafka, source, target)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        pytest.param({}, id="exactly-once"),
+        pytest.param({"delivery": "at_least_once"}, id="at-least-once"),
+        pytest.param({"preserve_order": False, "max_records_per_partition": 2}, id="cut"),
+        pytest.param({"where": "offset > 0"}, id="filtered"),
+        pytest.param({"target_topic": None}, id="routed"),
+    ],
+)
+def test_a_clear_after_a_success_writes_only_what_is_new(task: Task, parameters: dict[str, Any]) -> None:
+    """Other records of the target stay out of the result; each event announces what none has announced before."""
+    if "target_topic" in parameters:
+        parameters = {**parameters, "target_topic_expr": f"if(offset >= 0, '{task.target}', null)"}
+    kept = 8 if "where" in parameters else 10
+    task.kafka.produce(task.target, [Record(value=b"other")])
+    first = task.clear(**parameters)
+    announced_first = task.announced
+    task.kafka.produce(task.target, [Record(value=b"other")] * 3)
+    again = task.clear(**parameters)
+    announced_again = task.announced
+    task.kafka.produce(task.source, numbered(10, 16))
+    more = task.clear(**parameters)
+
+    assert sum(task.values().values()) == kept + 6 + 4
+    assert max((task.values() - Counter({b"other": 4})).values()) == 1
+    assert (first["delivered_before"], again["delivered_before"], more["delivered_before"]) == (0, kept, kept)
+    assert (again["records_written"], more["records_written"]) == (kept, kept + 6)
+    assert again["run_id"] == first["run_id"] == more["run_id"]
+    assert again["target_ranges"] == first["target_ranges"]
+    assert any("has delivered" in warning for warning in again["warnings"])
+    assert announced_first is not None
+    assert announced_again is None
+    places = {(r["partition"], n) for r in first["target_ranges"] for n in range(r["from_offset"], r["until_offset"])}
+    assert task.announced is not None
+    assert task.announced["target_ranges"]
+    for r in task.announced["target_ranges"]:
+        assert not places & {(r["partition"], n) for n in range(r["from_offset"], r["until_offset"])}
+
+
+@pytest.mark.parametrize("is_recreated", [False, True])
+def test_a_clear_writes_again_what_the_target_has_lost(task: Task, is_recreated: bool) -> None:
+    task.clear()
+    if is_recreated:
+        task.kafka.delete_topic(task.target)
+        task.kafka.create_topic(task.target, 2)
+    else:
+        task.kafka.delete_records(task.target, {0: 3})
+    left = task.values()
+
+    result = task.clear()
+
+    assert task.values() == once(0, 10)
+    assert result["delivered_before"] == left.total()
+    assert task.announced is not None
+
+
+@pytest.mark.parametrize(
+    ("parameters", "policy"),
+    [
+        pytest.param({"provenance_headers": False}, "delete", id="no-header"),
+        pytest.param({"provenance_headers": False, "delivery": "at_least_once"}, "delete", id="no-header-and-plain"),
+        pytest.param({}, "compact", id="compacted"),
+    ],
+)
+def test_where_the_target_cannot_be_read_back_the_proof_counts(
+    task: Task, parameters: dict[str, Any], policy: str
+) -> None:
+    """Until the plan is another one: everything is then written again, with a warning."""
+    task.kafka.alter_topic(task.target, {"cleanup.policy": policy})
+    keyed = [Record(key=b"%d" % i, value=b"%d" % i, partition=i % 2) for i in range(10, 14)]
+    task.kafka.delete_records(task.source, {0: 5, 1: 5})
+    task.kafka.produce(task.source, keyed)
+    first = task.clear(**parameters)
+    again = task.clear(**parameters)
+    announced = task.announced
+    written_once = task.values()
+    task.kafka.produce(task.source, [Record(key=b"14", value=b"14", partition=0)])
+    more = task.clear(**parameters)
+
+    assert written_once == once(10, 14)
+    assert (again["delivered_before"], again["target_ranges"], announced) == (4, first["target_ranges"], None)
+    assert any("written again" in warning for warning in more["warnings"])
+    assert task.values() == once(10, 14) + once(10, 15)
+
+
+def test_a_clear_may_copy_again(task: Task) -> None:
+    """The plan says so."""
+    first = task.clear()
+    plan = task.clear(on_rerun="copy_again", plan_only=True)
+    second = task.clear(on_rerun="copy_again")
+
+    assert task.values() == once(0, 10) + once(0, 10)
+    assert second["run_id"] != first["run_id"]
+    for result in (plan, second):
+        assert any("on_rerun='copy_again': everything is written again" in w for w in result["warnings"])
+    assert second["delivered_before"] == 0
+    assert task.announced is not None
+
+
+def test_a_clear_may_be_refused(task: Task) -> None:
+    """Also of a plan."""
+    first = task.clear(on_rerun="fail")
+    for parameters in ({}, {"plan_only": True}):
+        with pytest.raises(AirflowFailException, match=f"delivered 10 records before, under run_id {first['run_id']}"):
+            task.clear(on_rerun="fail", **parameters)
+
+    assert task.values() == once(0, 10)
+
+
+def test_a_retry_within_a_clear_writes_only_what_is_missing(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It announces what no event has announced, although the clear's first try has written it."""
+    task.parameters["preserve_partition"] = True
+    task.clear()
+    first_targets = task.announced["target_ranges"] if task.announced else []
+    task.kafka.produce(task.source, numbered(10, 16))
+    with monkeypatch.context() as patch:
+        patch.setattr(KafkaToKafkaBatchOperator, "_collect", _fail)
+        with pytest.raises(RuntimeError, match="the worker is gone"):
+            task.clear()
+    task.kafka.produce(task.target, [Record(value=b"other", partition=p) for p in (0, 1)])
+    result = task.attempt(task.clears + 2)
+
+    assert task.values() == once(0, 16) + Counter({b"other": 2})
+    assert (result["delivered_before"], result["records_written"]) == (16, 16)
+    assert task.announced is not None
+    ends = {r["partition"]: r["until_offset"] for r in first_targets}
+    assert all(r["from_offset"] >= ends[r["partition"]] for r in task.announced["target_ranges"])
+    assert len(task.announced["target_ranges"]) == 2
+
+
+def _fail(*_: object) -> None:
+    raise RuntimeError("the worker is gone")
+
+
+@pytest.mark.parametrize(
+    ("on_rerun", "has_mark", "says"),
+    [
+        pytest.param("missing_only", False, "is not known any more", id="nobody-knows"),
+        pytest.param("fail", False, "is not known any more", id="nobody-knows-and-fails"),
+        pytest.param("fail", True, "has delivered everything before", id="the-mark-says-it"),
+        pytest.param("missing_only", True, "", id="the-mark-is-found"),
+        pytest.param("copy_again", True, "", id="the-mark-is-ignored"),
+        pytest.param("copy_again", False, "", id="copied-again"),
+    ],
+)
+def test_a_clear_when_airflow_has_deleted_the_state(task: Task, on_rerun: str, has_mark: bool, says: str) -> None:
+    """After [state_store] default_retention_days; brokers keep the mark for a week."""
+    first = task.clear()
+    task.store.values.clear()
+    if not has_mark:
+        group = owner_group(instance_id("dag", "manual__2026-11-20", "task", -1))
+        admin = AdminClient({"bootstrap.servers": task.kafka.bootstrap_servers})
+        admin.delete_consumer_groups([group])[group].result(timeout=30)
+    if says:
+        for _ in range(2):
+            with pytest.raises(AirflowFailException, match=says):
+                task.clear(on_rerun=on_rerun)
+        assert task.values() == once(0, 10)
+        return
+
+    result = task.clear(on_rerun=on_rerun)
+
+    copies = 2 if on_rerun == "copy_again" else 1
+    assert task.values() == Counter(dict.fromkeys(once(0, 10), copies))
+    assert (result["run_id"] == first["run_id"]) == (on_rerun == "missing_only")
+
+
+def test_a_stream_takes_no_other_way(tmp_path: Any) -> None:
+    operator = KafkaToKafkaAvailableNowOperator(
+        task_id="task", topics=["a"], target_topic="b", checkpoint_location=str(tmp_path), on_rerun="copy_again"
+    )
+    with pytest.raises(AirflowFailException, match="on_rerun of a stream must be 'missing_only'"):
+        operator.execute(task_context())  # type: ignore[arg-type]
