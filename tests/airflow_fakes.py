@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import json
 from dataclasses import dataclass, field
+from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,15 +17,17 @@ from airflow.sdk.execution_time.context import OutletEventAccessors
 
 @dataclass
 class TaskStateStore:
-    """Survives retries and clears, as Airflow's does; ``values`` shows what a task remembers."""
+    """Survives retries and clears, as Airflow's does; ``values`` is what a task remembers, ``retained`` for how long."""
 
     values: dict[str, Any] = field(default_factory=dict)
+    retained: dict[str, timedelta | None] = field(default_factory=dict)
 
     def get(self, key: str, default: Any = None) -> Any:
         return copy.deepcopy(self.values.get(key, default))
 
-    def set(self, key: str, value: Any) -> None:
+    def set(self, key: str, value: Any, *, retention: timedelta | None = None) -> None:
         self.values[key] = _stored(value)
+        self.retained[key] = retention
 
 
 @dataclass

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 
 import confluent_kafka
@@ -16,27 +16,6 @@ from airflow_provider_kafka_spark.core.run_identity import owner_group
 from airflow_provider_kafka_spark.core.run_protocol import Mark, judged, latest
 
 log = logging.getLogger(__name__)
-
-
-def find_mark(client: KafkaClient, instance: str, topics: Iterable[str]) -> Mark | None:
-    """The mark of a run, as any worker or driver has left it; None if there is none, or it has expired.
-
-    :param client: of the target's cluster.
-    :param instance: of the task, see ``core.run_identity``.
-    :param topics: that the run may have written to.
-    :raises KafkaSparkError: if the brokers do not say.
-    """
-    group = owner_group(instance)
-    partitions = [confluent_kafka.TopicPartition(topic, 0) for topic in topics]
-    try:
-        committed = client.group_consumer(group).committed(partitions, timeout=client.timeout)
-    except KafkaException as error:
-        raise client.to_error(error, f"reading group {group!r}") from error
-    return latest(_marks(committed).values())
-
-
-def _marks(committed: Iterable[confluent_kafka.TopicPartition]) -> dict[str, Mark]:
-    return {p.topic: Mark.from_json(p.metadata) for p in committed if p.offset >= 0 and p.metadata}
 
 
 def judge_run(client: KafkaClient, request: JobRequest, run_id: str, targets: Sequence[str], *, proved: bool) -> None:
@@ -60,7 +39,7 @@ def judge_run(client: KafkaClient, request: JobRequest, run_id: str, targets: Se
     except KafkaException as error:
         log.warning("The mark of the run could not be read: %s", client.to_error(error, f"reading group {group!r}"))
         return
-    marks = _marks(committed)
+    marks = {p.topic: Mark.from_json(p.metadata) for p in committed if p.offset >= 0 and p.metadata}
     mark = latest(marks.values())
     if mark is None:
         # At least once without the permission to commit it.

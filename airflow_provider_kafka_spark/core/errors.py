@@ -14,7 +14,6 @@
     ├── PlanError                    the broker does not hold what the plan asks for
     │   ├── PlanTooLargeError        the plan has more records than the task permits
     │   ├── AlreadyDeliveredError    the task has succeeded before, and on_rerun='fail'
-    │   ├── RunStateLostError        it is not known any more what the task delivered before
     │   ├── UnknownTopicError        a topic or partition does not exist
     │   ├── DataLossError            requested records are no longer available
     │   └── OpenTransactionError     a transaction at the end of a window is not yet complete           (retriable)
@@ -148,14 +147,6 @@ class AlreadyDeliveredError(PlanError):
     """The task instance has succeeded before, and ``on_rerun="fail"`` permits no second copy. Nothing was started.
 
     Pass ``on_rerun="missing_only"`` to write what the target lacks, or ``"copy_again"``.
-    """
-
-
-class RunStateLostError(PlanError):
-    """The task was cleared, and it is not known any more whether it has delivered records. Nothing was started.
-
-    Airflow deletes the state of a task after ``[state_store] default_retention_days``, 30 by default. Compare source
-    and target; then pass ``on_rerun="copy_again"`` to copy everything, or replay the ranges that are missing.
     """
 
 

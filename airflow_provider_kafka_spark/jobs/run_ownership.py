@@ -127,6 +127,8 @@ class RunOwnership:
         if request.goes_on and not request.is_retry:
             # Nobody has written anything of this batch.
             return Decision.BEGIN
+        if self._is_new_run(mark):
+            return Decision.BEGIN
         if decision is Decision.CONTINUE and mark is not None:
             self._committed = self._read_slots(mark, pieces)
             decision = with_slots(decision, [p.name for p in pieces], {n: c.offset for n, c in self._committed.items()})
@@ -172,6 +174,7 @@ class RunOwnership:
         """As :meth:`claim` without transactions: tasks of an earlier driver stop at their next look at the mark."""
         from py4j.protocol import Py4JJavaError
 
+        mark = None
         try:
             mark = self._read_mark()
             claimant = self._claimant(pieces)
@@ -185,7 +188,11 @@ class RunOwnership:
         with suppress(Py4JJavaError, BrokerUnavailableError):
             self._fence(())
         # There is no progress to go on from.
-        return Decision.READ_BACK if self._request.is_retry else Decision.BEGIN
+        return Decision.READ_BACK if self._request.is_retry and not self._is_new_run(mark) else Decision.BEGIN
+
+    def _is_new_run(self, mark: Mark | None) -> bool:
+        """Whether there is no run to adopt, so that no record can have the new ``run_id``."""
+        return mark is None and self._request.adopts_run
 
     def _claimant(self, pieces: Sequence[Piece], *, is_part: bool = False) -> Claimant:
         request = self._request

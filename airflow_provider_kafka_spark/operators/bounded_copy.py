@@ -9,22 +9,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_provider_kafka_spark.clients.permissions import check_topics
-from airflow_provider_kafka_spark.clients.run_mark import find_mark, judge_run, remove_progress
+from airflow_provider_kafka_spark.clients.run_mark import judge_run, remove_progress
 from airflow_provider_kafka_spark.core.broker_state import ClusterState
 from airflow_provider_kafka_spark.core.copy_parameters import CopyParameters
-from airflow_provider_kafka_spark.core.errors import (
-    AlreadyDeliveredError,
-    KafkaSparkError,
-    OptionError,
-    RunStateLostError,
-)
+from airflow_provider_kafka_spark.core.errors import KafkaSparkError, OptionError
 from airflow_provider_kafka_spark.core.handoff.job_events import JobEvent, JobStarted
-from airflow_provider_kafka_spark.core.parameters import COPY_AGAIN, FAIL, given_flag, given_integer
+from airflow_provider_kafka_spark.core.parameters import given_flag, given_integer
 from airflow_provider_kafka_spark.core.plan import ReplayPlan, make_plan
 from airflow_provider_kafka_spark.core.planned_copy import PlannedCopy, SubmittedJob
 from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest, Transform
 from airflow_provider_kafka_spark.core.resolve import MissingRange, ReadRules, ResolvedRanges
-from airflow_provider_kafka_spark.core.run_protocol import MarkState
 from airflow_provider_kafka_spark.core.spans import plan_spans
 from airflow_provider_kafka_spark.core.verification import (
     check_delivery,
@@ -34,7 +28,7 @@ from airflow_provider_kafka_spark.core.verification import (
 )
 from airflow_provider_kafka_spark.operators.attempt import Attempt
 from airflow_provider_kafka_spark.operators.kafka_to_kafka import KafkaToKafkaOperator, no_retry_on_permanent_error
-from airflow_provider_kafka_spark.state.run_state import RunState, RunStateStore, TryNumbers
+from airflow_provider_kafka_spark.state.run_state import RunState, RunStateStore
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -48,9 +42,9 @@ _COPIES_AGAIN = (
     "target keeps what it has."
 )
 _LOST_STATE = (
-    "This task has run before, and what Airflow stored of that is gone ([state_store] default_retention_days deletes "
-    "it). If its run has left a mark at the target's brokers, that run is continued, and what it delivered is not "
-    "written again; brokers keep the mark for offsets.retention.minutes, a week by default."
+    "This task has had an earlier try, and Airflow has stored nothing of that. If its run has left a mark at the "
+    "target's brokers, that run is continued, and what it delivered is not written again; brokers keep the mark for "
+    "offsets.retention.minutes, a week by default."
 )
 
 
@@ -107,7 +101,6 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         spark = self._new_spark_hook(context, parameters.delivery)
         spark.check()
         with self._attempt(context, parameters, spark) as attempt:
-            state = self._found_run(attempt, state)
             state, planned = self._plan(attempt, store, state)
             if self.plan_only:
                 return self._done_planning(planned, result_of_plan(planned.plan, planned.run_id, planned.transform))
@@ -129,33 +122,6 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
                 "if that is right for the target."
             )
         return parameters
-
-    def _found_run(self, attempt: Attempt, state: RunState) -> RunState:
-        """The state of a task that was cleared after Airflow had deleted its state, from its mark at the brokers.
-
-        :raises RunStateLostError: if there is no mark either, so that nobody knows what was delivered.
-        """
-        # A function with @task has its own.
-        retries = getattr(attempt.context.get("task"), "retries", self.retries)
-        if not state.adopts_run or not TryNumbers.of(attempt.context).is_cleared(retries or 0):
-            return state
-        topic = attempt.parameters.target_topic
-        topics = attempt.sink.topic_names() if topic is None else [topic]
-        mark = find_mark(attempt.sink, self._instance(attempt.context), topics)
-        if self.on_rerun == COPY_AGAIN and (mark is None or mark.state == MarkState.FINISHED):
-            return replace(state, adopts_run=False, copies_again=True)
-        if mark is None:
-            raise RunStateLostError(
-                "This task was cleared, and what it delivered before is not known any more: Airflow has deleted its "
-                "state ([state_store] default_retention_days), and the brokers its mark "
-                "(offsets.retention.minutes). Nothing was written. Compare source and target; on_rerun='copy_again' "
-                "copies everything."
-            )
-        if self.on_rerun == FAIL and mark.state == MarkState.FINISHED:
-            raise AlreadyDeliveredError(
-                f"The task has delivered everything before, under run_id {mark.run_id}, and on_rerun='fail'."
-            )
-        return state
 
     def _plan(self, attempt: Attempt, store: RunStateStore, state: RunState) -> tuple[RunState, PlannedCopy]:
         """Decide everything, by one look at each cluster; a retry restores the plan of the first try.

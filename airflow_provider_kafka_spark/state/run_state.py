@@ -17,6 +17,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, astuple, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from airflow.sdk.execution_time.context import NEVER_EXPIRE
+
 from airflow_provider_kafka_spark.core.codec import FROM_MINUS_ONE, decode, encode
 from airflow_provider_kafka_spark.core.errors import AlreadyDeliveredError
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
@@ -31,7 +33,6 @@ if TYPE_CHECKING:
 
 _RUN_KEY = "kafka_spark_run"
 _STREAM_KEY = "kafka_spark_stream"
-_BEGUN_KEY = "kafka_spark_begun"
 _STATE_VERSION = 3
 
 T = TypeVar("T")
@@ -65,13 +66,6 @@ class TryNumbers:
         """Whether no try can have been before this one."""
         return (self.try_number or 1) <= 1
 
-    def is_cleared(self, retries: int) -> bool:
-        """Whether the task was cleared at some time; each clear raises the tries that it may have.
-
-        :param retries: of the task.
-        """
-        return (self.clear_number or 0) > 0 or (self.max_tries or 0) > retries
-
     def is_retry_of(self, earlier: TryNumbers) -> bool:
         """Whether this is an automatic retry. If that is uncertain, the run counts as requested by a user."""
         known = None not in (*astuple(earlier), *astuple(self))
@@ -96,8 +90,8 @@ class TaskState:
         return self._store.get(self._own(key))
 
     def set(self, key: str, value: Any) -> None:
-        """Remember plain JSON."""
-        self._store.set(self._own(key), value)
+        """Remember plain JSON, as long as Airflow has the DAG run, which may be cleared at any time."""
+        self._store.set(self._own(key), value, retention=NEVER_EXPIRE)
 
     def load(self, key: str, kind: type[T]) -> T | None:
         """What :meth:`save` stored, or None.
@@ -209,8 +203,7 @@ class RunStateStore:
         """
         stored = self._store.get(_RUN_KEY)
         if stored is None:
-            has_begun = self._has_begun()
-            return replace(_fresh(), adopts_run=not self._try_numbers.is_first and not has_begun)
+            return replace(_fresh(), adopts_run=not self._try_numbers.is_first)
         # A plan of another version is no obstacle to a clear, which requests a new one.
         has_plan = isinstance(stored, dict) and "plan" in stored
         state = _decoded(_RUN_KEY, RunState, {**stored, "plan": None} if has_plan else stored)
@@ -232,15 +225,6 @@ class RunStateStore:
         if plan is None or self._try_numbers.is_cleared_since(state.try_numbers):
             return state
         return replace(state, plan=ReplayPlan.from_dict(plan))
-
-    def _has_begun(self) -> bool:
-        """Whether the first try has come this far: if there is no state, nothing was submitted then.
-
-        Airflow deletes what was stored first before the rest.
-        """
-        if self._try_numbers.is_first:
-            self._store.set(_BEGUN_KEY, True)
-        return self._store.get(_BEGUN_KEY) is not None
 
     def for_plan(self, state: RunState, plan: ReplayPlan, transform: Transform) -> tuple[RunState, ReplayPlan]:
         """The state for this plan; and the plan, with a warning if earlier deliveries do not count.

@@ -200,37 +200,21 @@ def _fail(*_: object) -> None:
     raise RuntimeError("the worker is gone")
 
 
-@pytest.mark.parametrize(
-    ("on_rerun", "has_mark", "says"),
-    [
-        pytest.param("missing_only", False, "is not known any more", id="nobody-knows"),
-        pytest.param("fail", False, "is not known any more", id="nobody-knows-and-fails"),
-        pytest.param("fail", True, "has delivered everything before", id="the-mark-says-it"),
-        pytest.param("missing_only", True, "", id="the-mark-is-found"),
-        pytest.param("copy_again", True, "", id="the-mark-is-ignored"),
-        pytest.param("copy_again", False, "", id="copied-again"),
-    ],
-)
-def test_a_clear_when_airflow_has_deleted_the_state(task: Task, on_rerun: str, has_mark: bool, says: str) -> None:
-    """After [state_store] default_retention_days; brokers keep the mark for a week."""
+@pytest.mark.parametrize("has_mark", [True, False])
+def test_a_clear_without_the_state(task: Task, has_mark: bool) -> None:
+    """Somebody has deleted it. Brokers keep the mark for a week."""
     first = task.clear()
     task.store.values.clear()
     if not has_mark:
         group = owner_group(instance_id("dag", "manual__2026-11-20", "task", -1))
         admin = AdminClient({"bootstrap.servers": task.kafka.bootstrap_servers})
         admin.delete_consumer_groups([group])[group].result(timeout=30)
-    if says:
-        for _ in range(2):
-            with pytest.raises(AirflowFailException, match=says):
-                task.clear(on_rerun=on_rerun)
-        assert task.values() == once(0, 10)
-        return
 
-    result = task.clear(on_rerun=on_rerun)
+    result = task.clear()
 
-    copies = 2 if on_rerun == "copy_again" else 1
-    assert task.values() == Counter(dict.fromkeys(once(0, 10), copies))
-    assert (result["run_id"] == first["run_id"]) == (on_rerun == "missing_only")
+    assert task.values() == Counter(dict.fromkeys(once(0, 10), 1 if has_mark else 2))
+    assert (result["run_id"] == first["run_id"]) is has_mark
+    assert result["delivered_before"] == (10 if has_mark else 0)
 
 
 def test_a_stream_takes_no_other_way(tmp_path: Any) -> None:

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from airflow.sdk.execution_time.context import NEVER_EXPIRE
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -182,25 +183,6 @@ def test_a_later_try_without_state_takes_the_run_of_the_mark(ti: TaskInstance, a
     _, state = load(TaskStateStore(), ti=ti)
 
     assert (state.adopts_run, state.has_submitted) == (adopts, adopts)
-
-
-def test_a_later_try_without_state_has_nothing_to_take_if_the_first_submitted_nothing() -> None:
-    """As after a broker that was down: the first try notes that it has begun, and Airflow deletes that first."""
-    store = TaskStateStore()
-    load(store, ti=Try())
-
-    _, retry = load(store, ti=Try(try_number=2))
-    _, cleared = load(store, clear_number=1, ti=Try(try_number=2, max_tries=4))
-
-    assert (retry.adopts_run, cleared.adopts_run) == (False, False)
-
-
-def test_a_later_try_never_notes_that_it_has_begun() -> None:
-    """The state may have been lost before it."""
-    store = TaskStateStore()
-    load(store, ti=Try(try_number=2))
-
-    assert load(store, ti=Try(try_number=3))[1].adopts_run
 
 
 def test_a_run_that_is_adopted_does_not_say_where_the_target_began() -> None:
@@ -392,6 +374,15 @@ def test_each_success_announces_what_it_delivered() -> None:
     both = ("copy:0:5:8", "copy:0:50:52")
     assert unannounced.earlier == EarlierDelivery("key", 3, both, ("copy:0:5:8",))
     assert announced.earlier == EarlierDelivery("key", 3, both, both)
+
+
+def test_what_a_clear_needs_is_never_deleted() -> None:
+    """By default Airflow deletes a value 30 days after it was set; a run may be cleared later."""
+    store = TaskStateStore()
+    finished(store, ti=Try())
+    succeed(store)
+
+    assert set(store.retained.values()) == {NEVER_EXPIRE}
 
 
 def test_a_target_that_is_recreated_has_nothing_of_an_earlier_delivery() -> None:
