@@ -17,7 +17,7 @@ from airflow.sdk.execution_time.context import OutletEventAccessors
 
 @dataclass
 class TaskStateStore:
-    """Survives retries and clears, as Airflow's does; ``values`` is what a task remembers, ``retained`` for how long."""
+    """Survives retries and clears, as Airflow's does; ``values`` is what it remembers, ``retained`` for how long."""
 
     values: dict[str, Any] = field(default_factory=dict)
     retained: dict[str, timedelta | None] = field(default_factory=dict)
