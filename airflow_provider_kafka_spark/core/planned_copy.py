@@ -10,7 +10,7 @@ from airflow_provider_kafka_spark.core.handoff.job_credentials import JobCredent
 from airflow_provider_kafka_spark.core.handoff.tuning import sink_defaults, source_defaults
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.plan import ReplayPlan
-from airflow_provider_kafka_spark.core.protocol import JobRequest, StreamRequest, Transform
+from airflow_provider_kafka_spark.core.protocol import JobRequest, Pace, StreamRequest, Transform
 from airflow_provider_kafka_spark.core.resolve import ReadRules
 from airflow_provider_kafka_spark.core.spans import plan_spans
 
@@ -59,6 +59,7 @@ class PlannedCopy:
     :param audit_from: for each target topic and partition, its end before the run's first submission.
     :param audit_since_ms: when a stream's uncommitted batch was planned, in ms since 1970; None to take the time of the
         submission.
+    :param pace: how fast the job may write; None for no limit.
     :param stream: the additional fields for a stream; None for a bounded copy.
     """
 
@@ -77,6 +78,7 @@ class PlannedCopy:
     earlier: EarlierDelivery | None = None
     audit_from: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     audit_since_ms: int | None = None
+    pace: Pace | None = None
     stream: StreamRequest | None = None
 
     @property
@@ -137,6 +139,7 @@ class PlannedCopy:
             audit_since_ms=job.audit_since_ms if self.audit_since_ms is None else self.audit_since_ms,
             forbidden_targets=self.forbidden_targets,
             progress_seconds=progress_seconds,
+            pace=self.pace,
             stream=self.stream,
         )
 

@@ -54,6 +54,22 @@ class Transform:
 
 
 @dataclass(frozen=True, slots=True)
+class Pace:
+    """How fast a job may write, over all of its Spark tasks.
+
+    :param records_per_second: None for no limit.
+    :param bytes_per_second: of keys and values; None for no limit.
+    """
+
+    records_per_second: int | None = None
+    bytes_per_second: int | None = None
+
+    def seconds(self, records: int) -> float:
+        """How long so many records take at least."""
+        return 0.0 if self.records_per_second is None else records / self.records_per_second
+
+
+@dataclass(frozen=True, slots=True)
 class StreamRequest:
     """The additional fields for a stream: the checkpoint, and how it is used.
 
@@ -123,6 +139,7 @@ class JobRequest:
     :param progress_seconds: seconds between two lines of progress.
     :param proceed_file: on the driver's machine; the worker makes it when it has recorded the application, and the job
         writes nothing before. None in cluster mode.
+    :param pace: how fast it may write; None for no limit.
     :param stream: the additional fields for a stream; None for a bounded copy.
     :param report_key: of the MAC by which the worker knows the job's report. **Secret.**
     :param event_token: random value by which the worker knows the driver's own events in its output. **Secret.**
@@ -157,6 +174,7 @@ class JobRequest:
     progress_seconds: float = 5.0
     owner_pid: int | None = None
     proceed_file: str | None = None
+    pace: Pace | None = None
     stream: StreamRequest | None = None
     event_token: str = field(default="", repr=False)
     report_key: str = field(default="", repr=False)

@@ -35,6 +35,11 @@ def run_prefix(instance: str) -> str:
     return f"{PREFIX}{instance}-"
 
 
+def pace_group(instance: str) -> str:
+    """The group whose committed offset is the number of Spark tasks that share the job's pace."""
+    return f"{run_prefix(instance)}pace"
+
+
 def owner_group(instance: str) -> str:
     """The group whose committed offset has the mark of the run as its metadata."""
     return f"{run_prefix(instance)}owner"

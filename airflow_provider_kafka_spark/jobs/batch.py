@@ -9,7 +9,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -26,6 +26,7 @@ from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE
 from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest, RangeReport
 from airflow_provider_kafka_spark.jobs.driver import run_job
 from airflow_provider_kafka_spark.jobs.kafka_admin import KafkaAdmin
+from airflow_provider_kafka_spark.jobs.pace import PaceKeeper
 from airflow_provider_kafka_spark.jobs.progress import OverallProgress, ProgressLog
 from airflow_provider_kafka_spark.jobs.record_writer import TaskMonitor, WriteResult, merged
 from airflow_provider_kafka_spark.jobs.remaining import (
@@ -201,9 +202,21 @@ def _write(
     with (
         TaskMonitor(spark.sparkContext, group) as monitor,
         ProgressLog(monitor, remaining.source.offsets, request.progress_seconds, request.event_token, overall),
+        _kept_pace(spark, request, remaining, monitor) as keeper,
     ):
-        result = write_records(spark, request, remaining, configs, monitor)
+        pace = None if keeper is None else keeper.shared
+        result = write_records(spark, request, remaining, configs, monitor, pace)
     return result, _failed_tasks(spark, group)
+
+
+def _kept_pace(
+    spark: SparkApplication, request: JobRequest, remaining: Remaining, monitor: TaskMonitor
+) -> AbstractContextManager[PaceKeeper | None]:
+    if request.pace is None or remaining.source is None or remaining.is_delivered:
+        return nullcontext()
+    tasks, slots = len(remaining.source.pieces), spark.sparkContext.defaultParallelism
+    topic = min(remaining.target_ids)
+    return PaceKeeper(request.pace, request.instance, remaining.run.admin, topic, monitor, tasks, slots)
 
 
 def _failed_tasks(spark: SparkApplication, group: str) -> int:

@@ -140,6 +140,11 @@ class TaskMonitor:
         return int(self._listener.recordsRead())
 
     @property
+    def tasks(self) -> tuple[int, int]:
+        """How many Spark tasks run now, and how many have succeeded."""
+        return int(self._listener.running()), int(self._listener.succeeded())
+
+    @property
     def failure(self) -> TaskFailure | None:
         """How a task of the job that has just failed did so, if that has a name."""
         # Events arrive after the answer to the job. A JVM that is gone has none.

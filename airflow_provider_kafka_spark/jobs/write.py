@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_kafka_spark.core.errors import JobFailedError, error_named
 from airflow_provider_kafka_spark.core.handoff.task_failures import failure_of_task
-from airflow_provider_kafka_spark.core.handoff.writer_messages import WriterSettings, piece_text
+from airflow_provider_kafka_spark.core.handoff.writer_messages import SharedPace, WriterSettings, piece_text
 from airflow_provider_kafka_spark.core.protocol import JobRequest
 from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER
 from airflow_provider_kafka_spark.core.run_identity import TRANSACTION_TIMEOUT_MS
@@ -36,10 +36,12 @@ def write_records(
     remaining: Remaining,
     configs: Mapping[str, Mapping[str, str]],
     monitor: TaskMonitor,
+    pace: SharedPace | None = None,
 ) -> WriteResult:
     """Write what is selected of a source, and return when all of it is acknowledged, or committed.
 
     :param configs: settings of each target, as far as they are known.
+    :param pace: None for no limit.
     :raises KafkaSparkError: if one record cannot be written; it names the record.
     """
     from py4j.protocol import Py4JJavaError
@@ -48,7 +50,7 @@ def write_records(
     if source is None:
         return WriteResult()
     largest = {name: int(config["max.message.bytes"]) for name, config in configs.items()}
-    settings = _settings(request, remaining, _fitting_batches(request.sink_options, largest))
+    settings = _settings(request, remaining, _fitting_batches(request.sink_options, largest), pace)
     records = source.records
     if records is None or needs_sql(transform):
         is_beside = records is not None
@@ -67,7 +69,9 @@ def write_records(
         raise error_named(cause.error, JobFailedError)(cause.message) from error
 
 
-def _settings(request: JobRequest, remaining: Remaining, fitting: Mapping[str, str]) -> WriterSettings:
+def _settings(
+    request: JobRequest, remaining: Remaining, fitting: Mapping[str, str], pace: SharedPace | None
+) -> WriterSettings:
     transform, options = request.transform, {**request.sink_options, **fitting}
     options.setdefault(TIMEOUT_OPTION, str(TRANSACTION_TIMEOUT_MS))
     delivery_timeout_ms = int(options.get("kafka.delivery.timeout.ms", _DELIVERY_TIMEOUT_MS))
@@ -89,6 +93,7 @@ def _settings(request: JobRequest, remaining: Remaining, fitting: Mapping[str, s
         owner=remaining.run.owner,
         id_prefix=remaining.run.id_prefix,
         delivered=remaining.is_delivered,
+        pace=pace,
         producer={name.removeprefix("kafka."): value for name, value in options.items() if name.startswith("kafka.")},
     )
 

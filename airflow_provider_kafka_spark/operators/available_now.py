@@ -244,6 +244,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         attempt.check_target(reads_back=stream_plan.uncommitted_batch is not None)
         plan = make_plan(stream_plan.resolved, cluster, target, self._target(parameters))
         self._log_plan(parameters, plan, stream_plan, checkpoint)
+        self._log_pace(plan)
         # What a try has begun must be finished, whatever has arrived since.
         has_begun = TaskState(attempt.context, self.task_id).get(_APPLICATION_KEY) is not None
         if stream_plan.uncommitted_batch is None and not has_begun:
@@ -275,6 +276,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
             allow_same_topic=self.allow_same_topic,
             is_retry=batch is not None,
             audit_since_ms=None if batch is None else batch.timestamp_ms,
+            pace=self._pace(),
             stream=stream,
         )
 

@@ -137,6 +137,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
             self.log.warning("%s", warning)
         attempt.check_target(reads_back=state.has_submitted)
         self.log.info("The plan of run %s:\n%s", state.run_id, plan.table())
+        self._log_pace(plan)
         is_rerun = state.earlier is not None and state.plan is None
         if is_rerun or not state.has_submitted:
             attempt.check_timestamps(target, plan.ranges)
@@ -154,6 +155,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
             is_retry=state.has_submitted,
             adopts_run=state.adopts_run,
             earlier=state.earlier,
+            pace=self._pace(),
             audit_from=_audit_from(target, state, plan),
         )
 

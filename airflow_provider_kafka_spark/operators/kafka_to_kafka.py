@@ -39,7 +39,7 @@ from airflow_provider_kafka_spark.core.parameters import (
 )
 from airflow_provider_kafka_spark.core.plan import ReplayPlan, Target
 from airflow_provider_kafka_spark.core.planned_copy import EarlierDelivery, PlannedCopy
-from airflow_provider_kafka_spark.core.protocol import JobReport
+from airflow_provider_kafka_spark.core.protocol import JobReport, Pace
 from airflow_provider_kafka_spark.core.resolve import ReadRules
 from airflow_provider_kafka_spark.core.run_identity import instance_id
 from airflow_provider_kafka_spark.core.verification import check_duplicates, check_gaps, ranges_with_gaps
@@ -105,6 +105,8 @@ class KafkaToKafkaOperator(SparkJobOperator):
     :param source_options: further options of Spark's Kafka source. (templated)
     :param sink_options: further options of the Kafka producer, with the prefix ``kafka.``. (templated)
     :param plan_only: resolve, check, return the plan, submit nothing, emit no asset event. (templated)
+    :param max_records_per_second: of the whole job, however many Spark tasks run; None for no limit. (templated)
+    :param max_bytes_per_second: the same, by the bytes of keys and values. (templated)
     :param max_planned_records: fail if the plan has more records; None for no limit. (templated)
     :param on_empty: ``succeed``, or ``skip``: a run that has nothing to read is a skipped task, and so are those after
         it. (templated)
@@ -136,6 +138,8 @@ class KafkaToKafkaOperator(SparkJobOperator):
         "delivery",
         "isolation_level",
         "max_planned_records",
+        "max_records_per_second",
+        "max_bytes_per_second",
         "on_empty",
         "on_rerun",
         "use_delegation_token",
@@ -159,7 +163,11 @@ class KafkaToKafkaOperator(SparkJobOperator):
     #: Parameters that are a list, for which a form may give names with commas.
     _lists: ClassVar[tuple[str, ...]] = ()
     #: Parameters that are an integer of at least 1, or None.
-    _integers: ClassVar[tuple[str, ...]] = ("max_planned_records",)
+    _integers: ClassVar[tuple[str, ...]] = (
+        "max_planned_records",
+        "max_records_per_second",
+        "max_bytes_per_second",
+    )
 
     def __init__(
         self,
@@ -183,6 +191,8 @@ class KafkaToKafkaOperator(SparkJobOperator):
         sink_options: dict[str, Any] | None = None,
         plan_only: bool = False,
         max_planned_records: int | None = None,
+        max_records_per_second: int | None = None,
+        max_bytes_per_second: int | None = None,
         on_empty: str = "succeed",
         on_rerun: str = MISSING_ONLY,
         use_delegation_token: bool | str = False,
@@ -212,6 +222,8 @@ class KafkaToKafkaOperator(SparkJobOperator):
         self.sink_options = sink_options
         self.plan_only = given_flag(plan_only, "plan_only")
         self.max_planned_records = given_integer(max_planned_records, "max_planned_records")
+        self.max_records_per_second = given_integer(max_records_per_second, "max_records_per_second")
+        self.max_bytes_per_second = given_integer(max_bytes_per_second, "max_bytes_per_second")
         self.on_empty = on_empty
         self.on_rerun = on_rerun
         self.use_delegation_token = use_delegation_token
@@ -338,6 +350,19 @@ class KafkaToKafkaOperator(SparkJobOperator):
                     f"{name} must be text that is not blank; got {text!r}. If it is a template, check what it "
                     "rendered to."
                 )
+
+    def _pace(self) -> Pace | None:
+        if self.max_records_per_second is None and self.max_bytes_per_second is None:
+            return None
+        return Pace(self.max_records_per_second, self.max_bytes_per_second)
+
+    def _log_pace(self, plan: ReplayPlan) -> None:
+        pace = self._pace()
+        if pace is not None and pace.records_per_second is not None:
+            seconds = pace.seconds(plan.planned_records)
+            self.log.info(
+                "Pace: at most %s records/s, so up to %s.", f"{pace.records_per_second:,}", timedelta(seconds=seconds)
+            )
 
     def _rules(self, parameters: CopyParameters) -> ReadRules:
         return ReadRules(parameters.read_committed, self.fail_on_data_loss)

@@ -43,6 +43,22 @@ class Slot:
 
 
 @dataclass(frozen=True, slots=True)
+class SharedPace:
+    """The pace of a job, which its Spark tasks share in equal parts.
+
+    :param group: whose committed offset is the number of tasks that run.
+    :param records_per_second: of all tasks; None for no limit.
+    :param bytes_per_second: of all tasks; None for no limit.
+    :param tasks: how many run, until the group says it.
+    """
+
+    group: str
+    records_per_second: int | None
+    bytes_per_second: int | None
+    tasks: int
+
+
+@dataclass(frozen=True, slots=True)
 class WriterSettings:
     """What all Spark tasks of a job are to do.
 
@@ -60,6 +76,7 @@ class WriterSettings:
     :param owner: None if no mark could be written.
     :param id_prefix: transactional ids are this and the name of a piece; None for at least once.
     :param delivered: an earlier try delivered everything: records are only read and counted.
+    :param pace: None for no limit.
     :param producer: settings of the producer, without the prefix ``kafka.``; secrets are references.
     """
 
@@ -80,6 +97,7 @@ class WriterSettings:
     owner: Owner | None
     id_prefix: str | None
     delivered: bool
+    pace: SharedPace | None
     producer: Mapping[str, str] = field(repr=False)
 
     def to_json(self) -> str:

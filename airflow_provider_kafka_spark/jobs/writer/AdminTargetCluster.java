@@ -3,6 +3,7 @@ package airflow_provider_kafka_spark.jobs.writer;
 import java.time.Duration;
 import java.util.Collections;
 import java.util.HashMap;
+import java.util.Iterator;
 import java.util.Map;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
@@ -88,6 +89,14 @@ final class AdminTargetCluster implements TargetCluster {
             }
         }
         return ids;
+    }
+
+    @Override
+    public long runningTasks() {
+        ListConsumerGroupOffsetsResult found = admin.listConsumerGroupOffsets(settings.paceGroup);
+        Iterator<OffsetAndMetadata> each = offsets(found, settings.paceGroup).values().iterator();
+        OffsetAndMetadata said = each.hasNext() ? (OffsetAndMetadata) each.next() : null;
+        return said == null ? 0L : said.offset();
     }
 
     @Override

@@ -71,21 +71,21 @@ public final class RecordWriter implements FlatMapFunction {
         TargetCluster cluster = new AdminTargetCluster(job, piece, login);
         try {
             Sink sink = newSink(job, piece, login, cluster, context);
-            copy(writer, first, sink);
+            copy(writer, first, sink, new Pace(job, cluster, context));
             return TaskReport.format(piece, writer.counts(), sink);
         } finally {
             cluster.close();
         }
     }
 
-    private static void copy(TaskWriter writer, Object first, Sink sink) throws Exception {
+    private static void copy(TaskWriter writer, Object first, Sink sink, Pace pace) throws Exception {
         try {
             sink.open();
             LOG.info(
                 "Piece " + sink.piece.name + " begins at offset " + sink.piece.first
                     + (sink.progress.resumedAt() == null ? "" : " and goes on at " + sink.progress.resumedAt())
             );
-            writer.copy(first, sink);
+            writer.copy(first, sink, pace);
         } catch (Throwable error) {
             // Also checked exceptions, which Scala throws unannounced, and errors.
             sink.abort();

@@ -26,6 +26,11 @@ final class Settings {
     /** Transactional ids begin with it; null for at least once. */
     final String idPrefix;
     final boolean isDelivered;
+    /** Null if the job has no pace. */
+    final String paceGroup;
+    final long paceRecords;
+    final long paceBytes;
+    final long paceTasks;
     final Map<String, String> producer;
 
     private Settings(Fields fields) {
@@ -51,6 +56,14 @@ final class Settings {
         }
         idPrefix = fields.optionalText("id_prefix");
         isDelivered = fields.flag("delivered");
+        Fields pace = fields.optionalObject("pace");
+        paceGroup = pace == null ? null : pace.text("group");
+        paceRecords = pace == null ? Long.MAX_VALUE : pace.optionalNumber("records_per_second", Long.MAX_VALUE);
+        paceBytes = pace == null ? Long.MAX_VALUE : pace.optionalNumber("bytes_per_second", Long.MAX_VALUE);
+        paceTasks = pace == null ? 1L : pace.number("tasks");
+        if (pace != null) {
+            pace.end();
+        }
         producer = fields.map("producer");
         fields.end();
     }

@@ -24,6 +24,7 @@ abstract class Sink {
     private long openedAt;
     private long sentBefore;
     private long sent;
+    private long bytesBefore;
     private long bytes;
     private AckCallback refused;
     private Exception refusal;
@@ -57,6 +58,16 @@ abstract class Sink {
     /** Whether records were sent since the last commit. */
     final boolean isOpen() {
         return isOpen;
+    }
+
+    /** How many records were sent since the last commit. */
+    final long openRecords() {
+        return isOpen ? sent - sentBefore : 0L;
+    }
+
+    /** How many bytes of keys and values these have. */
+    final long openBytes() {
+        return isOpen ? bytes - bytesBefore : 0L;
     }
 
     /** @param now {@code System.nanoTime()} */
@@ -118,6 +129,7 @@ abstract class Sink {
             isOpen = true;
             openedAt = System.nanoTime();
             sentBefore = sent;
+            bytesBefore = bytes;
         }
     }
 
@@ -166,7 +178,7 @@ abstract class Sink {
         long deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(settings.deliveryTimeoutMs);
         while (!hasFailed && acknowledged.get() < sent && System.nanoTime() < deadline) {
             context.killTaskIfInterrupted();
-            pause();
+            pause(5L);
         }
         throwFailure();
         if (acknowledged.get() < sent) {
@@ -202,9 +214,9 @@ abstract class Sink {
         }
     }
 
-    private static void pause() {
+    static void pause(long ms) {
         try {
-            Thread.sleep(5);
+            Thread.sleep(ms);
         } catch (InterruptedException interrupted) {
             Thread.currentThread().interrupt();
             throw new IllegalStateException("The task was interrupted.", interrupted);

@@ -10,5 +10,8 @@ interface TargetCluster {
     /** The present ids of the topics that the settings name; a topic that does not exist is absent. */
     Map<String, String> targetIds();
 
+    /** How many tasks share the job's pace, as the driver says; 0 if it does not. */
+    long runningTasks();
+
     void close();
 }

@@ -11,6 +11,7 @@ import org.apache.spark.scheduler.SparkListener;
 import org.apache.spark.scheduler.SparkListenerExecutorMetricsUpdate;
 import org.apache.spark.scheduler.SparkListenerJobStart;
 import org.apache.spark.scheduler.SparkListenerTaskEnd;
+import org.apache.spark.scheduler.SparkListenerTaskStart;
 import org.apache.spark.util.LongAccumulator;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -30,6 +31,8 @@ public final class TaskMonitor extends SparkListener {
     private final LongAccumulator total;
     private final HashSet<Integer> stages = new HashSet<Integer>();
     private final HashMap<Long, Long> readByTask = new HashMap<Long, Long>();
+    private int running;
+    private int succeeded;
     private String failure;
     private boolean isPermanent;
 
@@ -49,6 +52,16 @@ public final class TaskMonitor extends SparkListener {
             sum += read.longValue();
         }
         return sum;
+    }
+
+    /** How many tasks run now. */
+    public synchronized int running() {
+        return running;
+    }
+
+    /** How many tasks have succeeded. */
+    public synchronized int succeeded() {
+        return succeeded;
     }
 
     /** The first failure that each attempt would have again, or else the last one, as JSON; null if there is none. */
@@ -81,9 +94,20 @@ public final class TaskMonitor extends SparkListener {
     }
 
     @Override
+    public synchronized void onTaskStart(SparkListenerTaskStart event) {
+        if (stages.contains(Integer.valueOf(event.stageId()))) {
+            running++;
+        }
+    }
+
+    @Override
     public synchronized void onTaskEnd(SparkListenerTaskEnd event) {
         if (!stages.contains(Integer.valueOf(event.stageId()))) {
             return;
+        }
+        running--;
+        if (event.taskInfo().successful()) {
+            succeeded++;
         }
         Long task = Long.valueOf(event.taskInfo().taskId());
         if (event.taskInfo().successful() && event.taskMetrics() != null) {

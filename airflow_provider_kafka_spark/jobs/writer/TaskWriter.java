@@ -45,11 +45,11 @@ final class TaskWriter {
 
     /** The first input, or null. Nothing is open while it is waited for. */
     Object first() throws Exception {
-        return next(null, piece.first, System.nanoTime());
+        return next(null, null, piece.first, System.nanoTime());
     }
 
     /** Copies everything from the first input on, and returns when all of it is done. */
-    void copy(Object first, Sink sink) throws Exception {
+    void copy(Object first, Sink sink, Pace pace) throws Exception {
         Object input = first;
         long end = piece.first;
         while (input != null) {
@@ -68,15 +68,20 @@ final class TaskWriter {
             }
             end = cursor.offset + 1;
             long now = System.nanoTime();
-            if (sink.isDue(now)) {
+            if (sink.isDue(now) || pace.isDue(sink)) {
+                pace.charge(sink);
                 sink.commit(end);
+                pace.rest();
                 now = System.nanoTime();
             }
-            input = next(sink, end, now);
+            input = next(sink, pace, end, now);
         }
         if (sink.isOpen() || end > sink.progress.position()) {
+            pace.charge(sink);
             sink.commit(end);
         }
+        // The next task does not know what this one has sent.
+        pace.rest();
     }
 
     private void handle(RangeCounts range, Sink sink) {
@@ -97,11 +102,12 @@ final class TaskWriter {
      *
      * @param sink null if it is not open yet
      */
-    private Object next(Sink sink, long end, long now) throws Exception {
+    private Object next(Sink sink, Pace pace, long end, long now) throws Exception {
         Object input = source.next(now);
         while (source.isStalled()) {
             context.killTaskIfInterrupted();
             if (sink != null && sink.isOpen()) {
+                pace.charge(sink);
                 sink.commit(end);
             }
             source.checkStall();

@@ -21,7 +21,7 @@ public final class SinkTests {
             + " 'target_ids': {'copy': 'id'}, 'columns': null, 'include_headers': true, 'preserve_partition': false,"
             + " 'preserve_timestamps': false, 'window_start_ms': null, 'window_end_ms': null,"
             + " 'delivery_timeout_ms': 200, 'stall_timeout_ms': 1000, 'commit_records': 3, 'commit_ms': 60000,"
-            + " 'owner': {'group': 'owner', 'number': 7, 'token': 'mine'}, 'id_prefix': 'task-', 'delivered': false,"
+            + " 'owner': {'group': 'owner', 'number': 7, 'token': 'mine'}, 'id_prefix': 'task-', 'delivered': false, 'pace': null,"
             + " 'producer': {}}";
     private static final String PIECE =
         "{'version': 1, 'name': 'orders-0', 'topic': 'orders', 'partition': 0, 'ranges': [[10, 100, 0]], 'until': 100,"
@@ -333,6 +333,11 @@ public final class SinkTests {
         @Override
         public Map<String, String> targetIds() {
             return ids;
+        }
+
+        @Override
+        public long runningTasks() {
+            return 0L;
         }
 
         @Override

@@ -79,6 +79,7 @@ class WriterJob:
             owner=Owner(f"{self.prefix}owner", 1, "mine"),
             id_prefix=f"{self.prefix}task-",
             delivered=False,
+            pace=None,
             producer={"bootstrap.servers": self.broker.bootstrap_servers, "linger.ms": "5"},
         )
 

@@ -1,0 +1,110 @@
+"""The pace of a job: the driver says how many Spark tasks share it, in the committed offset of a group.
+
+Each task keeps to its part by itself (``Pace.java``), and looks at the group once a second, after a commit.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from contextlib import suppress
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from airflow_provider_kafka_spark.core.handoff.writer_messages import SharedPace
+from airflow_provider_kafka_spark.core.protocol import Pace
+from airflow_provider_kafka_spark.core.run_identity import pace_group
+from airflow_provider_kafka_spark.jobs.kafka_admin import CommittedOffset, KafkaAdmin
+from airflow_provider_kafka_spark.jobs.owner_producer import java_offsets
+
+if TYPE_CHECKING:
+    from airflow_provider_kafka_spark.jobs.record_writer import TaskMonitor
+
+_LOOK_SECONDS = 0.25
+#: After this time without a change, tasks that wait are not going to run soon.
+_STEADY_SECONDS = 2.0
+
+
+class PaceKeeper:
+    """Tells the tasks how many they are, inside ``with``.
+
+    :param pace: of all tasks.
+    :param instance: of the run, see ``core.run_identity``.
+    :param topic: of the target's cluster; the group's offset is committed for its first partition.
+    :param tasks: of the job, all together.
+    :param slots: how many can run at the same time.
+    """
+
+    def __init__(
+        self,
+        pace: Pace,
+        instance: str,
+        admin: KafkaAdmin,
+        topic: str,
+        monitor: TaskMonitor,
+        tasks: int,
+        slots: int,
+    ) -> None:
+        self._admin = admin
+        self._topic = topic
+        self._monitor = monitor
+        self._tasks = tasks
+        self._slots = max(1, slots)
+        self._group = pace_group(instance)
+        self._said = 0
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="pace", daemon=True)
+        first = max(1, min(self._tasks, self._slots))
+        self.shared = SharedPace(self._group, pace.records_per_second, pace.bytes_per_second, first)
+
+    def __enter__(self) -> PaceKeeper:
+        self._say(self.shared.tasks)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        self._thread.join(timeout=10)
+        # It would expire by itself.
+        with suppress(Exception):
+            self._admin.remove_groups([self._group])
+
+    def _run(self) -> None:
+        seen, since = (0, 0), time.monotonic()
+        while not self._stop.wait(_LOOK_SECONDS):
+            with suppress(Exception):
+                now = self._monitor.tasks
+                if now != seen:
+                    seen, since = now, time.monotonic()
+                running, succeeded = now
+                self._slots = max(self._slots, running)
+                is_steady = time.monotonic() - since > _STEADY_SECONDS
+                self._say(sharing(running, self._tasks - succeeded, self._slots, is_steady=is_steady))
+
+    def _say(self, tasks: int) -> None:
+        if tasks == self._said:
+            return
+        offsets = {(self._topic, 0): CommittedOffset(tasks, "")}
+        try:
+            self._admin.commit(self._group, java_offsets(self._admin.jvm, offsets))
+            self._said = tasks
+        except Exception as error:  # noqa: BLE001 - tasks keep the share that they have, which is not too large
+            sys.stderr.write(f"The pace could not be shared anew among {tasks} Spark tasks: {error}\n")
+
+
+def sharing(running: int, unfinished: int, slots: int, *, is_steady: bool) -> int:
+    """Among how many Spark tasks to share.
+
+    One that is going to start at once counts: otherwise all would be too fast until they know of it.
+
+    :param unfinished: tasks that run or wait.
+    :param slots: how many can run at the same time.
+    :param is_steady: nothing has changed for a while, so those that wait are not going to start soon.
+
+    >>> sharing(1, 5, 2, is_steady=False), sharing(1, 5, 2, is_steady=True), sharing(1, 1, 2, is_steady=False)
+    (2, 1, 1)
+    """
+    return max(1, running) if is_steady else max(1, running, min(unfinished, slots))

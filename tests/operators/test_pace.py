@@ -1,0 +1,133 @@
+"""Promises of a pace: it holds over the whole job, whatever its Spark tasks do."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+from confluent_kafka.admin import AdminClient
+
+from airflow_provider_kafka_spark.core.errors import OptionError
+from airflow_provider_kafka_spark.operators.available_now import KafkaToKafkaAvailableNowOperator
+from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
+from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
+from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
+from tests.airflow_fakes import task_context
+from tests.in_process_jobs import InProcessSpark
+
+RATE = 2_000
+
+
+class Meter:
+    """Looks at the end of a topic until it is left, inside ``with``."""
+
+    def __init__(self, kafka: KafkaBroker, topic: str) -> None:
+        self._kafka, self._topic = kafka, topic
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self.looks: list[tuple[float, int]] = []
+
+    def __enter__(self) -> Meter:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join(timeout=30)
+
+    def _run(self) -> None:
+        while not self._stop.wait(0.1):
+            self.looks.append((time.monotonic(), sum(end for _, end in self._kafka.offsets(self._topic).values())))
+
+    def fastest(self, seconds: float) -> float:
+        """The highest rate over so long, in offsets per second."""
+        rates = [
+            (end - start) / (until - begin)
+            for i, (begin, start) in enumerate(self.looks)
+            for until, end in self.looks[i:]
+            if until - begin >= seconds
+        ]
+        return max(rates)
+
+    def duration(self) -> float:
+        """From the first record to the last, in seconds."""
+        last = self.looks[-1][1]
+        begun = [at for at, end in self.looks if end > 0]
+        return next(at for at, end in self.looks if end == last) - begun[0]
+
+
+@pytest.mark.broker
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("counts", "parameters"),
+    [
+        pytest.param([8_000, 8_000], {}, id="two-tasks"),
+        pytest.param([2_000, 8_000, 2_000], {}, id="one-task-is-left-at-the-end"),
+        pytest.param([6_000, 6_000], {"max_records_per_partition": 250, "preserve_order": False}, id="short-tasks"),
+        pytest.param([6_000, 6_000], {"delivery": "at_least_once"}, id="at-least-once"),
+        pytest.param([6_000, 6_000], {"where": "offset % 2 = 0"}, id="filtered"),
+        pytest.param(
+            [6_000, 6_000], {"max_records_per_second": None, "max_bytes_per_second": RATE * 10}, id="by-bytes"
+        ),
+    ],
+)
+def test_the_whole_job_keeps_the_pace(
+    kafka: KafkaBroker,
+    topic: TopicFactory,
+    in_process_spark: InProcessSpark,
+    counts: list[int],
+    parameters: dict[str, Any],
+) -> None:
+    """Within a tenth, over any three seconds, and it is not slower than it has to be."""
+    source, target = topic(len(counts), suffix="source"), topic(len(counts), suffix="target")
+    kafka.produce(
+        source, [Record(value=b"%010d" % i, partition=p) for p, count in enumerate(counts) for i in range(count)]
+    )
+    given = {"max_records_per_second": RATE, "preserve_partition": True, **parameters}
+    operator = KafkaToKafkaBatchOperator(task_id="task", topics=[source], target_topic=target, **given)
+
+    with Meter(kafka, target) as meter:
+        result = operator.execute(task_context())  # type: ignore[arg-type]
+
+    records = sum(counts) // (2 if "where" in parameters else 1)
+    assert result["records_written"] == records
+    assert meter.fastest(3.0) < RATE * 1.1 + 500
+    assert meter.duration() < records / RATE + 3.0
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+    groups = admin.list_consumer_groups(request_timeout=10).result(timeout=30).valid
+    assert [group.group_id for group in groups if group.group_id.endswith("-pace")] == []
+
+
+@pytest.mark.broker
+@pytest.mark.spark
+def test_a_stream_keeps_the_pace(
+    kafka: KafkaBroker, topic: TopicFactory, in_process_spark: InProcessSpark, tmp_path: Any
+) -> None:
+    source, target = topic(2, suffix="source"), topic(2, suffix="target")
+    kafka.produce(source, [Record(value=b"v", partition=i % 2) for i in range(8_000)])
+    operator = KafkaToKafkaAvailableNowOperator(
+        task_id="task",
+        topics=[source],
+        target_topic=target,
+        starting_offsets="earliest",
+        checkpoint_location=str(tmp_path / "checkpoint"),
+        max_offsets_per_trigger=3_000,
+        max_records_per_second=RATE,
+    )
+    with Meter(kafka, target) as meter:
+        result = operator.execute(task_context())  # type: ignore[arg-type]
+
+    assert result["records_written"] == 8_000
+    assert meter.fastest(3.0) < RATE * 1.1 + 500
+
+
+@pytest.mark.parametrize("value", [0, -1, 0.5, "0", "many", True])
+@pytest.mark.parametrize("name", ["max_records_per_second", "max_bytes_per_second"])
+def test_a_pace_is_at_least_one(name: str, value: object) -> None:
+    with pytest.raises((AirflowFailException, OptionError), match=f"{name} must be an integer of at least 1"):
+        KafkaToKafkaBatchOperator(task_id="task", topics=["a"], target_topic="b", **{name: value}).execute(
+            task_context()
+        )  # type: ignore[arg-type]
