@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
+from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER
 from airflow_provider_kafka_spark.testing.airflow_home import AirflowHome
 from airflow_provider_kafka_spark.testing.broker_client import Record
-from airflow_provider_kafka_spark.testing.copy_proof import prove_copy
+from airflow_provider_kafka_spark.testing.copy_proof import prove_copy, provenance_of
 from airflow_provider_kafka_spark.testing.dag_runs import DagRuns
+from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from tests.e2e.shop import Shop
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.airflow]
@@ -68,6 +73,54 @@ def test_a_stream_goes_on_where_the_run_before_stopped(
     assert len(shop.broker.consume("orders_copy")) == before + all_orders + NEW_ORDERS
     ends = {number: end for number, (_, end) in shop.broker.offsets("orders").items()}
     assert shop.broker.committed("copy-of-orders", "orders") == ends
+
+
+def test_an_event_that_is_made_twice_copies_once(shop: Shop, airflow_home: AirflowHome, dag_runs: DagRuns) -> None:
+    before, written = len(shop.broker.consume("orders_copy")), []
+    for number in range(2):
+        left = dag_runs.run("copy_what_arrives", airflow_home.logs / f"copy_what_arrives_{number}.log")
+        written.append(left["tasks"]["copy"]["-1"]["xcom"]["return_value"]["records_written"])
+
+    assert written == [len(shop.orders), 0]
+    assert len(shop.broker.consume("orders_copy")) == before + len(shop.orders)
+
+
+def test_another_cluster_gets_no_personal_data(shop: Shop, airflow_home: AirflowHome) -> None:
+    """The key is hashed, so records of one customer are still of one partition; everything else stays."""
+    # The last night that has ended.
+    night = shop.end.replace(hour=2) - timedelta(days=1 if shop.end.hour < 2 else 0)
+    day = night - timedelta(days=1)
+    with KafkaBroker() as staging:
+        staging.create_topic("orders", 4)
+        connection = {"conn_type": "kafka", "extra": {"bootstrap.servers": staging.bootstrap_servers}}
+        home = replace(airflow_home, connections={**airflow_home.connections, "kafka_staging": connection})
+        with DagRuns(home) as dag_runs:
+            log = airflow_home.logs / "copy_to_staging.log"
+            left = dag_runs.run("copy_to_staging", log, logical_date=night.isoformat())
+        records = staging.consume("orders")
+
+    result = left["tasks"]["copy"]["-1"]["xcom"]["return_value"]
+    source = shop.of_hours(day, 24)
+    got = {}
+    for record in records:
+        origin = provenance_of(record)
+        assert origin is not None
+        got[origin.topic, origin.partition, origin.offset] = record
+    assert result["records_written"] == len(got) == len(source) > 0
+    assert got.keys() == source.keys()
+    partitions: dict[bytes | None, set[int | None]] = {}
+    for place, record in got.items():
+        original = source[place]
+        partitions.setdefault(original.key, set()).add(record.partition)
+        assert record.key == hashlib.sha256(original.key or b"").hexdigest().encode()
+        assert [name for name, _ in record.headers] == ["channel", PROVENANCE_HEADER]
+        assert record.timestamp == original.timestamp
+        if original.value is None:
+            assert record.value is None
+        else:
+            expected = {**json.loads(original.value), "customer": "***", "city": "***"}
+            assert json.loads(record.value or b"") == expected
+    assert {len(numbers) for numbers in partitions.values()} == {1}
 
 
 def test_what_is_new_is_replayed_once(shop: Shop, airflow_home: AirflowHome, dag_runs: DagRuns) -> None:
