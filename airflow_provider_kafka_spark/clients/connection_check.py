@@ -30,6 +30,8 @@ LOGIN_SECONDS = 8.0
 _PERMISSION_SECONDS = 3.0
 #: Number of topics whose permissions are queried.
 _MAX_TOPICS = 100
+#: Each of them is asked in a thread of its own.
+_MAX_BROKERS = 20
 #: A name that no topic has: brokers answer that the login may not see it, or that it does not exist.
 _NO_TOPIC = "airflow-kafka-spark-connection-test"
 
@@ -159,7 +161,8 @@ def _probe_listeners(config: KafkaClientConfig) -> str:
 
 def _reach_brokers(metadata: Callable[[], Any]) -> str:
     """Clients connect to the advertised names of the brokers."""
-    brokers = [Server(broker.host, broker.port) for broker in metadata().brokers.values()]
+    named = sorted(metadata().brokers.values(), key=lambda broker: broker.id)[:_MAX_BROKERS]
+    brokers = [Server(broker.host, broker.port) for broker in named]
     try:
         return _reach(brokers)
     except _CheckFailedError as error:

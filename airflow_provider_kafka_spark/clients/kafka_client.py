@@ -190,6 +190,9 @@ class KafkaClient(ManagedResource, BaseHook):
                 else:
                     # The metadata of a large cluster take longer.
                     wait *= 2
+            except (UnicodeError, SystemError, RuntimeError) as error:
+                # A name that is no UTF-8, or an answer that confluent-kafka does not expect.
+                raise BrokerError(f"The brokers' metadata must be readable; got {error!r}.") from error
             else:
                 self._answered = True
                 return metadata

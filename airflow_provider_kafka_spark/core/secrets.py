@@ -83,7 +83,8 @@ def is_secret(name: str, value: str) -> bool:
     """Whether a Spark property is secret, by its name or, as in Spark, by a match in its value."""
     if name in REDACTION:
         return False
-    return any(re.search(pattern, text) for pattern in (_NAMES, _TEXTS) for text in (name, value))
+    words = any(re.search(pattern, text) for pattern in (_NAMES, _TEXTS) for text in (name, value))
+    return words or bool(secrets_in_url(value))
 
 
 def lines_to_mask(pem: str) -> tuple[str, ...]:

@@ -14,13 +14,14 @@ and committed in Spark's own way.
 
 from __future__ import annotations
 
+import secrets
 import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider_kafka_spark.core.errors import CheckpointInUseError, DeliveryError
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, TopicPartition
@@ -196,6 +197,7 @@ def _stream(
 ) -> None:
     """Run the stream to its end."""
     failures: list[Exception] = []
+    _protect_callbacks(spark)
 
     def copy_batch(_: DataFrame, number: int) -> None:
         try:
@@ -221,6 +223,16 @@ def _stream(
     finally:
         if query.isActive:
             query.stop()
+
+
+def _protect_callbacks(spark: SparkApplication) -> None:
+    """Let nobody but the JVM call what is passed to ``foreachBatch``.
+
+    That starts a server on a port that every user of the machine reaches, without a login: PySpark's JVM knows none.
+    What may be called is numbered from 0; a number that cannot be guessed is as good as a password.
+    """
+    gateway: Any = spark.sparkContext._gateway
+    gateway.gateway_property.pool.next_id += secrets.randbits(120)
 
 
 def _copy_batch(

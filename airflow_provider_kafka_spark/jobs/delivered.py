@@ -58,7 +58,8 @@ def _summary(spark: SparkSession, ours: DataFrame, starts: Mapping[TopicPartitio
         with parsed as (select get(f, 1) as topic, try_cast(get(f, 2) as int) as partition,
                                try_cast(get(f, 3) as bigint) as offset from _ours),
              each as (select topic, partition, offset, count(*) as copies from parsed
-                      where topic rlike '^[A-Za-z0-9._-]{{1,249}}$' and topic not in ('.', '..')
+                      where length(topic) between 1 and 249 and topic not in ('.', '..')
+                            and regexp_replace(topic, '[A-Za-z0-9._-]', '') = ''
                             and partition >= 0 and offset >= 0 and offset < {MAX_OFFSET} group by 1, 2, 3),
              ranked as (
                  select *, offset - row_number() over (partition by topic, partition order by offset) as island

@@ -122,8 +122,8 @@ def submit_options(
 ) -> dict[str, Any]:
     """The submit options of one run: the author's, and those of this package."""
     options, deployment = dict(cluster.submit_options), cluster.deployment
-    if deployment.driver_on_worker and not deployment.executors_on_worker:
-        # spark-submit may run in the job's folder, so paths must be absolute.
+    if deployment.driver_on_worker:
+        # spark-submit runs in the job's folder, so paths must be absolute.
         options = absolute_paths(options, Path.cwd())
     options["conf"] = _conf(cluster, options, folder, logins)
     for name, value in cluster.connector_options.items():
@@ -204,12 +204,16 @@ def _class_archive(cluster: SparkCluster, options: Mapping[str, Any]) -> ClassAr
 def _working_folder(
     cluster: SparkCluster, logins: JobCredentials, logins_file: Path | None, folder: Path
 ) -> str | None:
-    """A driver on this machine finds the files of a login by their base name, as executors on other machines do."""
+    """That of a driver on this machine: Spark's class path begins with a relative folder, which others must not fill.
+
+    There it also finds the files of a login by their base name, as executors on other machines do.
+    """
     deployment = cluster.deployment
-    if deployment.executors_on_worker or not deployment.driver_on_worker or not (logins.files or logins_file):
+    if not deployment.driver_on_worker:
         return None
-    for path in logins.files:
-        copy_private(path, folder)
+    if not deployment.executors_on_worker and (logins.files or logins_file):
+        for path in logins.files:
+            copy_private(path, folder)
     return str(folder)
 
 

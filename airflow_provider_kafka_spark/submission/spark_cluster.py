@@ -23,7 +23,13 @@ from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE
 from airflow_provider_kafka_spark.core.secrets import without_user
 from airflow_provider_kafka_spark.submission.deployment import LEAVE_EARLY, Deployment, deployment_of
 from airflow_provider_kafka_spark.submission.spark_properties import properties_of
-from airflow_provider_kafka_spark.toolchain.connector import PROVIDED, client_jars, connector_jars
+from airflow_provider_kafka_spark.toolchain.connector import (
+    PROVIDED,
+    client_jars,
+    connector_jars,
+    is_coordinate,
+    is_sparks_module,
+)
 from airflow_provider_kafka_spark.toolchain.java import find_java
 from airflow_provider_kafka_spark.toolchain.settings import class_archive_enabled
 from airflow_provider_kafka_spark.toolchain.spark_home import SparkHome, find_spark_home
@@ -211,10 +217,24 @@ class SparkCluster:
 
     @property
     def _wanted_connector(self) -> str | None:
-        wanted = self._kafka_connector or self._extra.get(_CONNECTOR_EXTRA)
+        wanted = self._kafka_connector or self._connector_of_connection()
         if wanted is None and "spark-sql-kafka" in str(self.submit_options.get("packages") or ""):
             return PROVIDED
         return wanted
+
+    def _connector_of_connection(self) -> str | None:
+        """What the connection names.
+
+        :raises ConnectionConfigError: if it is a Maven module other than Spark's, whose code would run in the driver.
+        """
+        wanted = self._extra.get(_CONNECTOR_EXTRA)
+        if wanted is None or (isinstance(wanted, str) and (not is_coordinate(wanted) or is_sparks_module(wanted))):
+            return wanted
+        raise ConnectionConfigError(
+            f"{_CONNECTOR_EXTRA!r} in the Extra of connection {self.spark_conn_id!r} must be a folder or glob of jars, "
+            f"'provided', or 'org.apache.spark:spark-sql-kafka-0-10_2.13:<version>'; got {wanted!r}. Pass another "
+            "module as kafka_connector to the operator."
+        )
 
     @property
     def connector_options(self) -> dict[str, str]:

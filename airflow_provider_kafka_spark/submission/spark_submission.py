@@ -17,7 +17,7 @@ from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow_provider_kafka_spark.core.connection.token_answer import without_token_answer
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError
 from airflow_provider_kafka_spark.core.handoff.file_names import KEYTAB
-from airflow_provider_kafka_spark.core.handoff.job_events import JobEvent, JobStarted, take_event
+from airflow_provider_kafka_spark.core.handoff.job_events import JobEvent, JobStarted, is_web_address, take_event
 from airflow_provider_kafka_spark.core.handoff.shown_text import shown
 from airflow_provider_kafka_spark.submission.job_files import write_private
 from airflow_provider_kafka_spark.submission.spark_properties import secrets_by_file
@@ -275,9 +275,10 @@ class SparkSubmission(SparkSubmitHook):
     def yarn_page(self, application_id: str) -> str | None:
         """The application's page on YARN, or None if the worker does not know YARN's address."""
         try:
-            return f"{self._get_yarn_rm_base_url()}/cluster/app/{application_id}"
+            page = f"{self._get_yarn_rm_base_url()}/cluster/app/{application_id}"
         except ValueError:
             return None
+        return page if is_web_address(page) else None
 
 
 def is_on_yarn(application_id: str) -> bool:

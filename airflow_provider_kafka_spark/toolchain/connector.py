@@ -15,7 +15,18 @@ from airflow_provider_kafka_spark.toolchain.spark_home import CONNECTOR_EXCLUDES
 
 #: The connector is on the cluster's class path already.
 PROVIDED = "provided"
+_SPARKS_MODULE = re.compile(r"org\.apache\.spark:spark-sql-kafka-0-10_[0-9.]+:[\w.-]+", re.ASCII)
 _COORDINATE = re.compile(r"[^:/\s]+:[^:/\s]+:[^:/\s]+")
+
+
+def is_coordinate(wanted: str) -> bool:
+    """Whether it is a Maven coordinate, and not a path."""
+    return _COORDINATE.fullmatch(wanted) is not None
+
+
+def is_sparks_module(coordinate: str) -> bool:
+    """Whether a Maven coordinate is one of Spark's own connector."""
+    return _SPARKS_MODULE.fullmatch(coordinate) is not None
 
 
 def connector_jars(wanted: str | None, home: Callable[[], SparkHome] = find_spark_home) -> list[Path]:
@@ -32,7 +43,7 @@ def connector_jars(wanted: str | None, home: Callable[[], SparkHome] = find_spar
         spark = home()
         expected = CONNECTOR_HASHES.get((spark.spark_version, spark.scala_version))
         return resolve(spark.connector_coordinates, excludes=CONNECTOR_EXCLUDES, expected=expected)
-    if _COORDINATE.fullmatch(wanted):
+    if is_coordinate(wanted):
         return resolve([wanted], excludes=CONNECTOR_EXCLUDES)
     return _readable_jars(wanted)
 

@@ -365,6 +365,8 @@ def test_the_password_of_a_history_server_is_not_shown(connection: Connection) -
     [
         pytest.param([1, 2], "a JSON object", id="list"),
         pytest.param({"kafka-connector": 5}, "a text for 'kafka-connector'; got a int", id="number"),
+        pytest.param({"kafka-connector": "evil:evil:1.0"}, "must be a folder or glob of jars", id="another-module"),
+        pytest.param({"kafka-connector": "org.apache.spark:evil:1"}, "must be a folder or glob of jars", id="of-spark"),
         pytest.param({"report-location": {}}, "a text for 'report-location'; got a dict", id="object"),
         pytest.param({"deploy-mode": ["cluster"]}, "a text for 'deploy-mode'; got a list", id="list-of-modes"),
         pytest.param({"deploy-mode": "Cluster"}, "'client' or 'cluster'", id="mode"),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import socket
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark import SparkContext
 
 from airflow_provider_kafka_spark.core.errors import TargetRecreatedError
 from airflow_provider_kafka_spark.jobs import batch
@@ -15,6 +17,7 @@ from airflow_provider_kafka_spark.operators.available_now import KafkaToKafkaAva
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from tests.airflow_fakes import TaskStateStore, Try, task_context
+from tests.in_process_jobs import InProcessSpark
 from tests.jobs.runs import REFUSES_LARGE, TAKES_LARGE, large, numbered, values
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.usefixtures("in_process_spark")]
@@ -46,6 +49,24 @@ def test_at_least_once_and_back(kafka: KafkaBroker, topic: TopicFactory, tmp_pat
     attempt(3, store if keeps_state else TaskStateStore(), tmp_path / "checkpoint", **options)
 
     assert Counter(values(kafka, target)) == Counter(values(kafka, source))
+
+
+def test_nobody_but_the_jvm_calls_the_copy_of_a_batch(
+    kafka: KafkaBroker, topic: TopicFactory, tmp_path: Path, in_process_spark: InProcessSpark
+) -> None:
+    """Another user of the machine reaches the port. PySpark asks for no login there, and counts from 0."""
+    source, target = topic(suffix="source"), topic(suffix="target")
+    kafka.produce(source, numbered(10))
+
+    attempt(1, TaskStateStore(), tmp_path / "checkpoint", topics=[source], target_topic=target)
+
+    gateway: Any = SparkContext._gateway
+    port = gateway._callback_server.server_socket.getsockname()[1]  # noqa: SLF001 - py4j's
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as stranger:
+        stranger.sendall(b"c\np0\ncall\ne\n")
+        assert stranger.makefile("rb").readline() == b"!xsObject ID unknown\n"
+    assert gateway.gateway_property.pool.next_id > 2**64
+    assert values(kafka, target) == values(kafka, source)
 
 
 def test_the_target_of_an_uncommitted_batch_is_recreated(

@@ -151,8 +151,8 @@ def test_logins_go_by_a_file_of_their_own(
     assert [str(submitted.folder / name) in word.split(",") for word in files] == (
         [] if master == "local[2]" else [True]
     )
-    # On a driver of this machine it is found by its name as on executors.
-    assert (submitted.cwd == submitted.folder) == (master != "local[2]" and mode != "cluster")
+    # On a driver of this machine it is found by its name as on executors; and Spark's class path has a relative folder.
+    assert (submitted.cwd == submitted.folder) == (mode != "cluster")
     assert PASSWORD not in json.dumps([submitted.arguments, submitted.environment])
     assert not submitted.folder.exists()
 
