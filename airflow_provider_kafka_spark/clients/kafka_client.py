@@ -26,11 +26,16 @@ from airflow_provider_kafka_spark.core.connection.faults import find_login_fault
 from airflow_provider_kafka_spark.core.errors import (
     BrokerAuthorizationError,
     BrokerError,
+    BrokerUnavailableError,
     ConnectionConfigError,
     UnknownTopicError,
 )
 
 T = TypeVar("T")
+
+
+#: What confluent-kafka raises for an answer that it does not expect, such as a name that is no UTF-8.
+MALFORMED_ANSWERS = (UnicodeError, SystemError, RuntimeError)
 
 
 class KafkaClient(ManagedResource, BaseHook):
@@ -190,9 +195,8 @@ class KafkaClient(ManagedResource, BaseHook):
                 else:
                     # The metadata of a large cluster take longer.
                     wait *= 2
-            except (UnicodeError, SystemError, RuntimeError) as error:
-                # A name that is no UTF-8, or an answer that confluent-kafka does not expect.
-                raise BrokerError(f"The brokers' metadata must be readable; got {error!r}.") from error
+            except MALFORMED_ANSWERS as error:
+                raise BrokerUnavailableError(f"The brokers' metadata must be readable; got {error!r}.") from error
             else:
                 self._answered = True
                 return metadata

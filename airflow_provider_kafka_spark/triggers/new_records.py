@@ -12,11 +12,17 @@ from typing import TYPE_CHECKING, Any
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 from airflow.triggers.shared_stream import AdvanceItem, SharedStreamProducer
 
+from airflow_provider_kafka_spark.clients.kafka_client import MALFORMED_ANSWERS
 from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerSnapshot
 from airflow_provider_kafka_spark.core.conditions.outage import Outage
 from airflow_provider_kafka_spark.core.conditions.watch import LATEST, Watch, WatchState
 from airflow_provider_kafka_spark.core.conditions.watch import announced_ranges as announced_ranges  # for DAG files
-from airflow_provider_kafka_spark.core.errors import BrokerAuthorizationError, InvalidInputError, KafkaSparkError
+from airflow_provider_kafka_spark.core.errors import (
+    BrokerAuthorizationError,
+    BrokerUnavailableError,
+    InvalidInputError,
+    KafkaSparkError,
+)
 from airflow_provider_kafka_spark.core.parameters import check_connection_id, milliseconds
 from airflow_provider_kafka_spark.triggers.shared_poll import Poller, shared_poller, until_next_tick
 
@@ -201,6 +207,8 @@ class _EventProducer(SharedStreamProducer):
                     elif str(error) != logged:
                         logged = str(error)
                         trigger.log.warning("The watch cannot continue: %s: %s", type(error).__name__, error)
+                except MALFORMED_ANSWERS as error:
+                    outage.began(BrokerUnavailableError(f"The brokers' answer cannot be read: {error!r}."), trigger.log)
                 else:
                     logged = ""
                     outage.ended(trigger.log)

@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from socketserver import BaseRequestHandler, ThreadingTCPServer
 from threading import Event, Thread
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from airflow.sdk import Connection
 
 from airflow_provider_kafka_spark.clients import connection_check
 from airflow_provider_kafka_spark.clients.kafka_client import KafkaClient
+from airflow_provider_kafka_spark.core.connection.client_properties import Server
 from airflow_provider_kafka_spark.core.connection.connection_form import CONN_TYPE, FIELDS
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.provider_info import get_provider_info
@@ -129,6 +131,22 @@ def test_a_configuration_that_cannot_be() -> None:
     assert message.startswith("Configuration failed. ssl.ca.location")
     assert "/no/such.pem: No such file or directory" in message
     assert "ssl.ca.location is the field ssl_ca" in message
+
+
+def test_a_cluster_of_many_brokers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread is started for each one that is asked, and a hostile cluster may name thousands."""
+    asked = list[Server]()
+
+    def reach(servers: list[Server]) -> str:
+        asked.extend(servers)
+        return "reached"
+
+    monkeypatch.setattr(connection_check, "_reach", reach)
+    brokers = {i: SimpleNamespace(id=i, host="h", port=i) for i in range(9_000)}
+
+    connection_check._reach_brokers(lambda: SimpleNamespace(brokers=brokers))  # noqa: SLF001
+
+    assert [server.port for server in asked] == list(range(20))
 
 
 def test_a_name_without_address() -> None:

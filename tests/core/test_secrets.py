@@ -54,6 +54,13 @@ def test_what_goes_to_a_file_is_hidden_everywhere(name: str) -> None:
         assert re.search(REDACTION["spark.sql.redaction.options.regex"], named)
 
 
+def test_a_password_in_an_address_is_secret() -> None:
+    """Whatever the name of the option."""
+    assert is_secret("spark.jars.repositories", "https://ann:s3cret@host/maven")
+    assert is_secret("spark.app.page", "http://host/?access_token=s3cret")
+    assert not is_secret("spark.jars.repositories", "https://host:8443/maven")
+
+
 @pytest.mark.parametrize("name", _PLAIN)
 def test_what_is_not_secret_stays_where_it_is(name: str) -> None:
     """A message without it says less, and protects nothing."""

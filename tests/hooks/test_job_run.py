@@ -160,6 +160,23 @@ def test_on_yarn_a_kill_ends_no_foreign_application(
     assert f"YARN kill request for {FOREIGN}" not in log
 
 
+@pytest.mark.parametrize("address", ["javascript://x/%0aalert(1)//", "file:///etc", "https://u:pw@h"])
+def test_a_page_of_yarn_that_is_no_web_address_is_no_link(
+    driver: Driver, connection: Callable[..., None], address: str
+) -> None:
+    extra = {"deploy-mode": "cluster", "report-location": "file:///x", "yarn_resourcemanager_webapp_address": address}
+    connection("spark_default", conn_type="spark", host="yarn", extra=extra)
+    driver(f"""
+        print("INFO YarnClientImpl: Submitted application {OURS}", flush=True)
+        emit(JobProgress(1, 2, 3.0))
+    """)
+    events: list[JobEvent] = []
+
+    killed_at_progress(events)
+
+    assert events == [JobStarted(OURS, None), JobProgress(1, 2, 3.0)]
+
+
 def killed_at_progress(events: list[JobEvent], application: str | None = None) -> None:
     """Run a job, and kill the task at the first event of progress."""
     hook = SparkJobHook()

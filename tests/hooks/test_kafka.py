@@ -205,8 +205,9 @@ def test_what_went_wrong_hours_ago_is_not_the_cause(
 class SlowOnce:
     """A client whose first answer does not come in time."""
 
-    def __init__(self, client: AdminClient) -> None:
+    def __init__(self, client: AdminClient, error: Exception | None = None) -> None:
         self.client = client
+        self.error = error or KafkaException(KafkaError(KafkaError._TRANSPORT))
         self.asked = 0
 
     def __getattr__(self, name: str) -> Any:
@@ -215,8 +216,18 @@ class SlowOnce:
     def list_topics(self, timeout: float) -> Any:
         self.asked += 1
         if self.asked == 1:
-            raise KafkaException(KafkaError(KafkaError._TRANSPORT))
+            raise self.error
         return self.client.list_topics(timeout=timeout)
+
+
+def test_metadata_that_cannot_be_read(topic: TopicFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker may name a topic with bytes that are no UTF-8: an error with a name, and a retry asks again."""
+    with KafkaHook(timeout=10) as hook:
+        client = SlowOnce(hook.client, UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte"))
+        monkeypatch.setattr(KafkaHook, "client", client)
+        with pytest.raises(BrokerUnavailableError, match="metadata must be readable"):
+            hook.topic_names()
+        assert topic() in hook.topic_names()
 
 
 def test_counts_each_range_for_itself(kafka: KafkaBroker, topic: TopicFactory) -> None:

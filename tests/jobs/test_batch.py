@@ -376,6 +376,7 @@ def test_headers_that_are_not_ours_do_not_end_an_audit(
     kafka_broker.produce(source, [Record(value=b"0")])
     run = "0123456789abcdef|"
     tails = ["", f"{source}|0", f"{source}|x|0|1", f"{source}|0|0.5|1", f"{source}|-1|0|1", "|0|0|1", "\ufffd|0|0|1"]
+    tails += [f"{source}\n|0|0|1"]
     tails += [f"{source}|0|{offset}|1" for offset in (-5, 2**63 - 1, 10**20)]
     others = [Record(value=b"other", headers=((PROVENANCE_HEADER, f"{run}{tail}".encode()),)) for tail in tails]
     kafka_broker.produce(target, [Record(value=b"other", headers=((PROVENANCE_HEADER, None),)), *others])
