@@ -220,7 +220,7 @@ class SlowOnce:
         return self.client.list_topics(timeout=timeout)
 
 
-def test_metadata_that_cannot_be_read(topic: TopicFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_metadata_that_cannot_be_read(kafka: KafkaBroker, topic: TopicFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """A broker may name a topic with bytes that are no UTF-8: an error with a name, and a retry asks again."""
     with KafkaHook(timeout=10) as hook:
         client = SlowOnce(hook.client, UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte"))
