@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 
 from airflow_provider_kafka_spark.core.copy_parameters import CopyParameters
 from airflow_provider_kafka_spark.core.handoff.job_credentials import JobCredentials
@@ -23,12 +23,26 @@ class EarlierDelivery:
     :param records: how many.
     :param target_ranges: where the target got them, as ``topic:partition:from:until``.
     :param announced: the part of ``target_ranges`` that asset events have announced.
+    :param target_ids: id of each target topic then.
     """
 
     key: str
     records: int
     target_ranges: tuple[str, ...] = ()
     announced: tuple[str, ...] = ()
+    target_ids: Mapping[str, str] = field(default_factory=dict)
+
+    def still_there(self, target_ids: Mapping[str, str]) -> EarlierDelivery:
+        """What is not in a topic that was recreated since.
+
+        :param target_ids: of now; a topic that is not named counts as the same.
+        """
+        gone = {name for name, topic_id in self.target_ids.items() if target_ids.get(name, topic_id) != topic_id}
+        ranges, announced = (
+            tuple(r.format() for r in OffsetRanges.parse(texts) if r.topic not in gone)
+            for texts in (self.target_ranges, self.announced)
+        )
+        return replace(self, target_ranges=ranges, announced=announced)
 
     def unannounced(self, target_ranges: Iterable[OffsetRange]) -> OffsetRanges:
         """The part that no asset event has announced."""
@@ -55,6 +69,7 @@ class PlannedCopy:
     :param allow_same_topic: a topic that is read may be written to.
     :param is_retry: an earlier try of this run may have delivered records.
     :param adopts_run: the task's state is lost: the run is that of the mark at the brokers, if there is one.
+    :param is_first_submission: no job was ever submitted under ``run_id``.
     :param earlier: what was delivered before the task was cleared, or None.
     :param audit_from: for each target topic and partition, its end before the run's first submission.
     :param audit_since_ms: when a stream's uncommitted batch was planned, in ms since 1970; None to take the time of the
@@ -75,6 +90,7 @@ class PlannedCopy:
     allow_same_topic: bool = False
     is_retry: bool = False
     adopts_run: bool = False
+    is_first_submission: bool = False
     earlier: EarlierDelivery | None = None
     audit_from: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     audit_since_ms: int | None = None
@@ -132,6 +148,7 @@ class PlannedCopy:
             source_ids=dict(self.plan.topic_ids),
             is_retry=self.is_retry,
             adopts_run=self.adopts_run,
+            is_first_submission=self.is_first_submission,
             proved_key="" if self.earlier is None else self.earlier.key,
             audit_within=() if self.earlier is None else self.earlier.target_ranges,
             untrusted_until=job.untrusted_until,

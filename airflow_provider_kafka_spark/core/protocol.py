@@ -129,6 +129,7 @@ class JobRequest:
     :param source_ids: id of each source topic, as far as brokers return it.
     :param is_retry: an earlier try of this run may have delivered records.
     :param adopts_run: the task's state is lost: the run is that of the mark at the brokers, if there is one.
+    :param is_first_submission: the worker has never submitted a job under this ``run_id``.
     :param untrusted_until: progress that was committed under this submission number or a lower one does not count.
     :param proved_key: the delivery key of a delivery that the worker has proved, or empty.
     :param audit_from: where to look for earlier deliveries: for each target topic and partition, its end before the
@@ -165,6 +166,7 @@ class JobRequest:
     source_ids: Mapping[str, str] = field(default_factory=dict)
     is_retry: bool = False
     adopts_run: bool = False
+    is_first_submission: bool = False
     untrusted_until: int = 0
     proved_key: str = ""
     audit_from: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
@@ -253,6 +255,7 @@ class JobReport:
     """The job's report of what it did. The task succeeds only if the report matches the plan.
 
     :param delivery_key: of what the whole plan delivers, see ``core.run_protocol``.
+    :param target_ids: id of each target topic, from the claim to the end of the job.
     :param failure: None if the job finished.
     :param target_ranges: where the written records are, without those of ``JobRequest.audit_within``: from the first to
         the last one of a partition. Records of other writers may lie between them.
@@ -274,6 +277,7 @@ class JobReport:
     spark_version: str
     seconds: float
     delivery_key: str = ""
+    target_ids: Mapping[str, str] = field(default_factory=dict)
     failure: JobFailure | None = None
     target_ranges: tuple[OffsetRange, ...] = ()
     delivered_before: int = 0

@@ -121,6 +121,7 @@ def _report(
         duplicates=remaining.before.duplicates,
         progress_groups=run.groups,
         delivery_key=run.key,
+        target_ids=dict(remaining.target_ids),
         ui_url=spark.sparkContext.uiWebUrl,
         warnings=remaining.warnings,
     )
@@ -167,7 +168,7 @@ def _written_to(
     request: JobRequest, admin: KafkaAdmin, remaining: Remaining, result: WriteResult, targets: Sequence[str]
 ) -> list[OffsetRange]:
     """Where the target has the records: if that is not known, all it got since the run's first submission."""
-    if remaining.is_delivered and remaining.run.key == request.proved_key:
+    if remaining.is_delivered and request.proved_key and remaining.run.key == request.proved_key:
         # The worker knows it.
         return []
     written_to = [*result.targets, *remaining.before.targets]

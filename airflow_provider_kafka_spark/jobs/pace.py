@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _LOOK_SECONDS = 0.25
 #: After this time without a change, tasks that wait are not going to run soon.
 _STEADY_SECONDS = 2.0
+_RETRY_SECONDS = 5.0
 
 
 class PaceKeeper:
@@ -53,6 +54,9 @@ class PaceKeeper:
         self._slots = max(1, slots)
         self._group = pace_group(instance)
         self._said = 0
+        self._most_running = 0
+        self._next_at = 0.0
+        self._is_refused = False
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="pace", daemon=True)
         first = max(1, min(self._tasks, self._slots))
@@ -80,19 +84,24 @@ class PaceKeeper:
                 if now != seen:
                     seen, since = now, time.monotonic()
                 running, succeeded = now
-                self._slots = max(self._slots, running)
+                self._most_running = max(self._most_running, running)
+                # What was configured is a guess; when tasks have ended, it is known how many run.
+                self._slots = self._most_running if succeeded else max(self._slots, running)
                 is_steady = time.monotonic() - since > _STEADY_SECONDS
                 self._say(sharing(running, self._tasks - succeeded, self._slots, is_steady=is_steady))
 
     def _say(self, tasks: int) -> None:
-        if tasks == self._said:
+        if tasks == self._said or self._is_refused or time.monotonic() < self._next_at:
             return
         offsets = {(self._topic, 0): CommittedOffset(tasks, "")}
         try:
             self._admin.commit(self._group, java_offsets(self._admin.jvm, offsets))
             self._said = tasks
-        except Exception as error:  # noqa: BLE001 - tasks keep the share that they have, which is not too large
-            sys.stderr.write(f"The pace could not be shared anew among {tasks} Spark tasks: {error}\n")
+        except Exception as error:  # noqa: BLE001 - tasks keep the share that they have
+            self._next_at = time.monotonic() + _RETRY_SECONDS
+            self._is_refused = "AuthorizationException" in str(error)
+            reason = next(iter(str(getattr(error, "java_exception", error)).splitlines()), "")
+            sys.stderr.write(f"The pace could not be shared anew among {tasks} Spark tasks: {reason}\n")
 
 
 def sharing(running: int, unfinished: int, slots: int, *, is_steady: bool) -> int:

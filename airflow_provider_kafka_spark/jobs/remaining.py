@@ -79,7 +79,7 @@ def find_remaining(
     if decision is not Decision.READ_BACK:
         slots = run.open(decision, source.pieces)
         return Remaining(run, source, target_ids, slots, warnings=source.warnings)
-    is_proved = run.key == request.proved_key
+    is_proved = bool(request.proved_key) and run.key == request.proved_key
     compacted = [name for name, config in configs.items() if "compact" in config["cleanup.policy"]]
     if compacted or not request.transform.provenance_headers:
         if is_proved:

@@ -174,9 +174,10 @@ class RunOwnership:
         """As :meth:`claim` without transactions: tasks of an earlier driver stop at their next look at the mark."""
         from py4j.protocol import Py4JJavaError
 
-        mark = None
+        mark, claimant = None, self._claimant(pieces)
         try:
             mark = self._read_mark()
+            # The mark may have another run id.
             claimant = self._claimant(pieces)
             decide(mark, claimant)
             self._write_mark(claimant.mark(MarkState.OPENING))
@@ -191,8 +192,11 @@ class RunOwnership:
         return Decision.READ_BACK if self._request.is_retry and not self._is_new_run(mark) else Decision.BEGIN
 
     def _is_new_run(self, mark: Mark | None) -> bool:
-        """Whether there is no run to adopt, so that no record can have the new ``run_id``."""
-        return mark is None and self._request.adopts_run
+        """Whether there is no run to adopt, and nobody can have written under the new ``run_id``."""
+        request = self._request
+        if mark is not None or not (request.adopts_run and request.is_first_submission):
+            return False
+        return not may_have_delivered(False, request.submission, int(time.time() * 1000))
 
     def _claimant(self, pieces: Sequence[Piece], *, is_part: bool = False) -> Claimant:
         request = self._request

@@ -246,8 +246,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         self._log_plan(parameters, plan, stream_plan, checkpoint)
         self._log_pace(plan)
         # What a try has begun must be finished, whatever has arrived since.
-        has_begun = TaskState(attempt.context, self.task_id).get(_APPLICATION_KEY) is not None
-        if stream_plan.uncommitted_batch is None and not has_begun:
+        if stream_plan.uncommitted_batch is None and not self._is_resumed:
             self._check_size(plan)
         attempt.check_timestamps(target, plan.ranges)
         stream = stream_request(

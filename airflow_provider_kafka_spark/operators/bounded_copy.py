@@ -97,21 +97,26 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         store = RunStateStore(context, self.task_id)
         state = store.load(self.on_rerun)
         if state.result is not None and not self.plan_only:
-            return self._return_stored_result(context, parameters, state.result, state.earlier)
+            earlier = None if state.earlier is None else state.earlier.still_there(state.proved_ids)
+            return self._return_stored_result(context, parameters, state.result, earlier)
         spark = self._new_spark_hook(context, parameters.delivery)
         spark.check()
+        earlier = None
         with self._attempt(context, parameters, spark) as attempt:
             state, planned = self._plan(attempt, store, state)
             if self.plan_only:
                 return self._done_planning(planned, result_of_plan(planned.plan, planned.run_id, planned.transform))
             if planned.plan.is_empty:
                 self.log.info("No records in the requested ranges; Spark is not started.")
+                store.found_nothing(state)
                 self._skip_if_empty(planned.plan)
                 result = result_of_empty_plan(planned.plan, planned.run_id)
             else:
                 submitted, request, report = self._submit(attempt, store, state, planned)
                 result = self._collect(attempt, store, submitted, planned, request, report)
-        return self._done(context, parameters, result, planned.earlier)
+                if planned.earlier is not None:
+                    earlier = planned.earlier.still_there(report.target_ids)
+        return self._done(context, parameters, result, earlier)
 
     def _parameters(self, context: Context) -> CopyParameters:
         parameters = super()._parameters(context)
@@ -154,6 +159,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
             allow_same_topic=self.allow_same_topic,
             is_retry=state.has_submitted,
             adopts_run=state.adopts_run,
+            is_first_submission=state.submitted_at_ms is None,
             earlier=state.earlier,
             pace=self._pace(),
             audit_from=_audit_from(target, state, plan),
@@ -220,7 +226,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
             store.distrusted(submitted)
             judge_run(attempt.sink, request, report.run_id, report.target_topics, proved=False)
             raise
-        store.finished(submitted, result, report.delivery_key)
+        store.finished(submitted, result, report.delivery_key, report.target_ids)
         judge_run(attempt.sink, request, report.run_id, report.target_topics, proved=True)
         remove_progress(attempt.sink, report.progress_groups)
         return result
@@ -236,7 +242,8 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         for warning in (*report.warnings, *warnings):
             self.log.warning("%s", warning)
         if planned.earlier is not None:
-            report = replace(report, target_ranges=tuple(planned.earlier.all_targets(report.target_ranges)))
+            earlier = planned.earlier.still_there(report.target_ids)
+            report = replace(report, target_ranges=tuple(earlier.all_targets(report.target_ranges)))
         return result_of_run(report, plan, tuple(warnings))
 
     def _announce_retry(self, planned: PlannedCopy) -> None:
@@ -260,7 +267,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
 
 
 def _audit_from(target: ClusterState, state: RunState, plan: ReplayPlan) -> dict[str, dict[str, int]]:
-    """The ends of the target before the run's first submission; records of this run lie after them."""
+    """The ends of the target before the run's first submission, or the first one since a clear after its delivery."""
     name = plan.target.topic
     if name is None:
         return {}

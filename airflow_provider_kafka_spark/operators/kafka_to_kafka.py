@@ -231,6 +231,8 @@ class KafkaToKafkaOperator(SparkJobOperator):
         self.kafka_timeout = kafka_timeout
         self.progress_seconds = progress_seconds
         self._tokens = DelegationTokenPolicy()
+        #: Whether an earlier try has submitted a job, and the task was not cleared since.
+        self._is_resumed = False
 
     def render_template(self, *args: Any, **kwargs: Any) -> Any:
         """Airflow's method, with an error that says what to do if a run has no data interval."""
@@ -259,6 +261,7 @@ class KafkaToKafkaOperator(SparkJobOperator):
         min_lifetime = text_or_none(self.min_token_lifetime)
         self._tokens = DelegationTokenPolicy(self.use_delegation_token, min_lifetime, self.kafka_timeout)
         first = RequestStore(context, self.task_id).resume(lambda: self._parsed().by_name(), self.log)
+        self._is_resumed = bool(first)
         parameters = CopyParameters.from_names(first) if first else self._parsed()
         if not client_classes_allowed():
             check_client_classes(parameters.source_options, parameters.sink_options)

@@ -137,6 +137,7 @@ class RunState:
     :param fingerprint: of source, transformation and target, over all submissions; see
         :meth:`~airflow_provider_kafka_spark.core.plan.ReplayPlan.fingerprint`.
     :param key: the delivery key of ``result``.
+    :param proved_ids: id of each target topic that ``result`` is of.
     :param result: of the try that delivered all, if this one is a retry of it.
     :param succeeded: the task did so, and not only the delivery.
     :param earlier: what was delivered before the task was cleared; it counts.
@@ -155,6 +156,7 @@ class RunState:
     application_id: str | None = None
     fingerprint: Mapping[str, str] = field(default_factory=dict)
     key: str = ""
+    proved_ids: Mapping[str, str] = field(default_factory=dict)
     result: dict[str, Any] | None = None
     succeeded: bool = False
     earlier: EarlierDelivery | None = None
@@ -170,9 +172,9 @@ class RunState:
         """The state for a clear: nothing is trusted but what the target has."""
         result = self.result or {}
         delivered = tuple(OffsetRanges.parse(result["target_ranges"]).format())
-        announced = () if self.earlier is None else self.earlier.announced
+        announced = () if self.earlier is None else self.earlier.still_there(self.proved_ids).announced
         earlier = EarlierDelivery(
-            self.key, result["records_written"], delivered, delivered if self.succeeded else announced
+            self.key, result["records_written"], delivered, delivered if self.succeeded else announced, self.proved_ids
         )
         return replace(
             self,
@@ -237,11 +239,7 @@ class RunStateStore:
         fingerprint = plan.fingerprint(asdict(transform))
         changed = fingerprint_changes(state.fingerprint, fingerprint)
         if not changed:
-            earlier = state.earlier
-            if earlier is not None and state.target_ids != plan.target_ids and state.target_ends is None:
-                # The target was recreated.
-                earlier = replace(earlier, target_ranges=(), announced=())
-            return replace(state, fingerprint={**state.fingerprint, **fingerprint}, earlier=earlier), plan
+            return replace(state, fingerprint={**state.fingerprint, **fingerprint}), plan
         # The earlier try's application may still run, and is waited for.
         fresh = replace(
             _fresh(), submission=state.submission, application_id=state.application_id, fingerprint=fingerprint
@@ -277,12 +275,23 @@ class RunStateStore:
         """Remember the application, so that a retry can wait for its end."""
         return self._save(replace(state, application_id=application_id))
 
-    def finished(self, state: RunState, result: dict[str, Any], key: str) -> RunState:
+    def finished(self, state: RunState, result: dict[str, Any], key: str, target_ids: Mapping[str, str]) -> RunState:
         """Remember that all was delivered, and the result for a retry that has nothing else to do.
 
         :param key: the delivery key.
+        :param target_ids: id of each target topic.
         """
-        return self._save(replace(state, run_id=result["run_id"], adopts_run=False, plan=None, result=result, key=key))
+        run_id = result["run_id"]
+        return self._save(
+            replace(
+                state, run_id=run_id, adopts_run=False, plan=None, result=result, key=key, proved_ids=dict(target_ids)
+            )
+        )
+
+    def found_nothing(self, state: RunState) -> None:
+        """Remember a clear without records: its success is not that of the delivery before it."""
+        if state.earlier is not None:
+            self._save(state)
 
     def _save(self, state: RunState) -> RunState:
         packed = None if state.result is None else _packed(state.result)
@@ -390,7 +399,7 @@ class StreamRunStore:
 
 
 def remember_success(context: Context) -> None:
-    """As a task's ``on_success_callback``: a clear from now on requests another copy.
+    """As a task's ``on_success_callback``: what was delivered has been announced, and ``on_rerun`` decides on a clear.
 
     Only Airflow knows that a task succeeded: one that has delivered all may still fail by its XCom or its worker.
     """

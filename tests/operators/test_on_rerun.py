@@ -9,8 +9,11 @@ import pytest
 from airflow.sdk import Asset
 from airflow.sdk.exceptions import AirflowFailException
 from confluent_kafka.admin import AdminClient
+from py4j.protocol import Py4JJavaError
 
 from airflow_provider_kafka_spark.core.run_identity import instance_id, owner_group
+from airflow_provider_kafka_spark.jobs import batch
+from airflow_provider_kafka_spark.jobs.run_ownership import RunOwnership
 from airflow_provider_kafka_spark.operators.available_now import KafkaToKafkaAvailableNowOperator
 from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
@@ -196,8 +199,85 @@ def test_a_retry_within_a_clear_writes_only_what_is_missing(task: Task, monkeypa
     assert len(task.announced["target_ranges"]) == 2
 
 
-def _fail(*_: object) -> None:
+def _fail(*_: object, **__: object) -> None:
     raise RuntimeError("the worker is gone")
+
+
+def test_a_clear_after_a_first_try_that_submitted_nothing(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run then is that of a mark, if there is one; a clear still knows what it delivered."""
+    with monkeypatch.context() as patch:
+        patch.setattr(KafkaToKafkaBatchOperator, "_submit", _fail)
+        with pytest.raises(RuntimeError, match="the worker is gone"):
+            task.clear()
+    task.attempt(2)
+    cleared = task.clear()
+
+    assert task.values() == once(0, 10)
+    assert (cleared["delivered_before"], task.announced) == (10, None)
+
+
+def test_a_clear_after_the_target_was_recreated_between_two_tries(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(KafkaToKafkaBatchOperator, "_collect", _fail)
+        with pytest.raises(RuntimeError, match="the worker is gone"):
+            task.clear()
+    task.kafka.delete_topic(task.target)
+    task.kafka.create_topic(task.target, 2)
+    task.attempt(2)
+    cleared = task.clear()
+
+    assert task.values() == once(0, 10)
+    assert (cleared["delivered_before"], task.announced) == (10, None)
+
+
+@pytest.fixture
+def refused_mark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The login has no rights on groups, as at least once permits."""
+
+    def refuse(run: RunOwnership) -> None:
+        error = run.admin.jvm.org.apache.kafka.common.errors.GroupAuthorizationException("owner")
+        raise Py4JJavaError("refused", error)
+
+    monkeypatch.setattr(RunOwnership, "_read_mark", refuse)
+
+
+@pytest.mark.usefixtures("refused_mark")
+@pytest.mark.parametrize("provenance_headers", [True, False])
+def test_without_a_mark_nothing_counts_as_proved_that_was_not(
+    task: Task, monkeypatch: pytest.MonkeyPatch, provenance_headers: bool
+) -> None:
+    """The first try has written nothing; a clear of the second finds the proof, and with more records it is another."""
+    task.parameters |= {"delivery": "at_least_once", "provenance_headers": provenance_headers}
+    with monkeypatch.context() as patch:
+        patch.setattr(batch, "write_records", _fail)
+        with pytest.raises(Exception, match="the worker is gone"):
+            task.clear()
+    task.attempt(2)
+    retried = task.values()
+    task.clear()
+    cleared = task.values()
+    task.kafka.produce(task.source, numbered(10, 12))
+    task.clear()
+
+    assert retried == cleared == once(0, 10)
+    assert task.values() == once(0, 12) + (Counter() if provenance_headers else once(0, 10))
+
+
+@pytest.mark.usefixtures("refused_mark")
+def test_without_state_and_mark_a_retry_finds_what_the_try_before_wrote(
+    task: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first try submitted nothing, so the second one began a run that no mark names."""
+    task.parameters["delivery"] = "at_least_once"
+    for number, step in enumerate(("_submit", "_collect"), 1):
+        with monkeypatch.context() as patch:
+            patch.setattr(KafkaToKafkaBatchOperator, step, _fail)
+            with pytest.raises(RuntimeError, match="the worker is gone"):
+                task.clear() if number == 1 else task.attempt(number)
+    result = task.attempt(3)
+
+    assert task.values() == once(0, 10)
+    assert result["delivered_before"] == 10
 
 
 @pytest.mark.parametrize("has_mark", [True, False])

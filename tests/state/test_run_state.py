@@ -32,6 +32,7 @@ from tests.dataclass_values import values_of
 
 STREAM_ID = "0123456789abcdef"
 TRANSFORM = Transform(topic="copy")
+IDS = {"copy": "id"}
 RESULT = {
     "version": 1,
     "run_id": "1",
@@ -84,7 +85,7 @@ def finished(store: TaskStateStore, result: dict[str, Any] = RESULT, **context: 
     opened, state = load(store, **context)
     state, plan = opened.for_plan(state, PLAN, TRANSFORM)
     state = opened.submitting(state, plan, 1_000, EXACTLY_ONCE)
-    state = opened.finished(state, {**result, "run_id": state.run_id}, "key")
+    state = opened.finished(state, {**result, "run_id": state.run_id}, "key", IDS)
     store.values = json.loads(json.dumps(store.values))
     return state
 
@@ -199,7 +200,9 @@ def test_an_adopted_run_has_its_id_when_it_is_finished() -> None:
     """That of the report: a clear then finds the records that were delivered under it."""
     store = TaskStateStore()
     opened, state = load(store, ti=Try(try_number=2))
-    opened.finished(opened.submitting(state, PLAN, 1_000, EXACTLY_ONCE), {**RESULT, "run_id": "of the mark"}, "key")
+    opened.finished(
+        opened.submitting(state, PLAN, 1_000, EXACTLY_ONCE), {**RESULT, "run_id": "of the mark"}, "key", IDS
+    )
 
     _, cleared = load(store, clear_number=1, ti=Try(try_number=3))
 
@@ -305,7 +308,7 @@ def test_a_run_after_a_success_counts_what_was_delivered(
 
     assert (again.run_id, again.has_submitted, again.untrusted_until) == (first.run_id, True, first.submission)
     assert (again.plan, again.target_ends, again.result) == (None, None, None)
-    assert again.earlier == EarlierDelivery("key", 3, ("copy:0:5:8",), ("copy:0:5:8",))
+    assert again.earlier == EarlierDelivery("key", 3, ("copy:0:5:8",), ("copy:0:5:8",), IDS)
 
 
 def test_a_run_after_a_success_may_copy_again() -> None:
@@ -331,7 +334,7 @@ def test_what_a_retry_does_is_not_for_on_rerun_to_say(on_rerun: str) -> None:
     cleared = RunStateStore(task_context(store, clear_number=1, ti=Try(try_number=2)), "task").load(on_rerun)
 
     assert retry.result == first.result
-    assert (cleared.run_id, cleared.earlier) == (first.run_id, EarlierDelivery("key", 3, ("copy:0:5:8",)))
+    assert (cleared.run_id, cleared.earlier) == (first.run_id, EarlierDelivery("key", 3, ("copy:0:5:8",), (), IDS))
 
 
 def test_a_run_after_a_success_may_be_refused() -> None:
@@ -356,7 +359,7 @@ def test_a_retry_after_a_clear_still_knows_what_was_delivered() -> None:
     _, retry = load(store, clear_number=1, ti=Try(try_number=4, max_tries=4))
 
     assert (retry.target_ends, retry.submitted_at_ms, retry.untrusted_until) == ({"copy": {0: 50}}, 1_000, 1_000)
-    assert retry.earlier == EarlierDelivery("key", 3, ("copy:0:5:8",), ("copy:0:5:8",))
+    assert retry.earlier == EarlierDelivery("key", 3, ("copy:0:5:8",), ("copy:0:5:8",), IDS)
 
 
 def test_each_success_announces_what_it_delivered() -> None:
@@ -372,8 +375,8 @@ def test_each_success_announces_what_it_delivered() -> None:
     _, announced = load(store, clear_number=2, ti=Try(try_number=3, max_tries=5))
 
     both = ("copy:0:5:8", "copy:0:50:52")
-    assert unannounced.earlier == EarlierDelivery("key", 3, both, ("copy:0:5:8",))
-    assert announced.earlier == EarlierDelivery("key", 3, both, both)
+    assert unannounced.earlier == EarlierDelivery("key", 3, both, ("copy:0:5:8",), IDS)
+    assert announced.earlier == EarlierDelivery("key", 3, both, both, IDS)
 
 
 def test_what_a_clear_needs_is_never_deleted() -> None:
@@ -385,15 +388,17 @@ def test_what_a_clear_needs_is_never_deleted() -> None:
     assert set(store.retained.values()) == {NEVER_EXPIRE}
 
 
-def test_a_target_that_is_recreated_has_nothing_of_an_earlier_delivery() -> None:
+def test_a_clear_that_finds_no_records_announces_nothing() -> None:
+    """What was delivered before it, and was in no event, is still to be announced."""
     store = TaskStateStore()
     finished(store, ti=Try())
-    succeed(store)
     opened, state = load(store, clear_number=1, ti=Try(try_number=2, max_tries=4))
+    opened.found_nothing(state)
+    succeed(store)
 
-    state, _ = opened.for_plan(state, replace(PLAN, target_ids={"copy": "another"}), TRANSFORM)
+    _, again = load(store, clear_number=2, ti=Try(try_number=3, max_tries=5))
 
-    assert state.earlier == EarlierDelivery("key", 3)
+    assert again.earlier == EarlierDelivery("key", 3, ("copy:0:5:8",), (), IDS)
 
 
 @pytest.mark.parametrize("plans_meanwhile", [False, True])
@@ -408,7 +413,7 @@ def test_a_clear_of_what_failed_after_the_delivery_writes_only_what_is_missing(p
 
     assert (cleared.run_id, cleared.untrusted_until) == (first.run_id, first.submission)
     assert (cleared.plan, cleared.has_submitted, cleared.result) == (None, True, None)
-    assert cleared.earlier == EarlierDelivery("key", 3, ("copy:0:5:8",))
+    assert cleared.earlier == EarlierDelivery("key", 3, ("copy:0:5:8",), (), IDS)
 
 
 @pytest.mark.parametrize("ranges", [0, 1, 1_500])

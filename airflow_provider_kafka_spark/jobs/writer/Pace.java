@@ -5,8 +5,8 @@ import org.apache.kafka.common.KafkaException;
 import org.apache.spark.TaskContext;
 
 /**
- * Keeps a Spark task to its share of the job's pace. The tasks that run share it in equal parts; the driver says in the
- * metadata of a group how many they are. A task rests only where no transaction is open, since readers would wait for it.
+ * Keeps a Spark task to its share of the job's pace. The tasks that run share it in equal parts; the driver commits how
+ * many they are, as the offset of a group. A task rests only where no transaction is open, since readers would wait for it.
  */
 final class Pace {
     private static final long LOOK_NANOS = TimeUnit.SECONDS.toNanos(1L);
@@ -36,6 +36,7 @@ final class Pace {
         lookedAt = paidUntil - LOOK_NANOS;
         if (isSet) {
             share(settings.paceTasks);
+            look();
         }
     }
 
