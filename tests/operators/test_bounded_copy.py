@@ -333,6 +333,7 @@ def test_a_retry_carries_out_what_its_first_try_was_asked_for(
         assert request == replace(
             asked,
             is_retry=True,
+            is_first_submission=False,
             submission=request.submission,
             report_uri=request.report_uri,
             source_options=request.source_options,
