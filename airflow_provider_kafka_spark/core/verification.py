@@ -108,6 +108,7 @@ def result_of_run(report: JobReport, plan: ReplayPlan, warnings: tuple[str, ...]
         "version": RESULT_VERSION,
         "run_id": report.run_id,
         "ranges": [range_result(r) for r in _with_empty(report, plan)],
+        "source_topic_ids": dict(plan.topic_ids),
         "records_read": report.records_read,
         "records_written": report.records_written,
         "gaps": sum(r.gaps for r in report.ranges),

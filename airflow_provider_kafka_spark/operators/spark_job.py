@@ -14,6 +14,7 @@ from airflow.sdk.configuration import conf
 
 from airflow_provider_kafka_spark.core.errors import OptionError
 from airflow_provider_kafka_spark.core.handoff.job_events import JobStarted
+from airflow_provider_kafka_spark.core.secrets import secrets_in_url
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.links.spark_application import SparkApplicationLink
 from airflow_provider_kafka_spark.submission.spark_cluster import HISTORY_SERVER_EXTRA
@@ -199,6 +200,11 @@ class SparkJobOperator(BaseOperator):
             value = getattr(self, name)
             if value is not None and (not isinstance(value, str) or "\0" in value):
                 raise OptionError(f"{name} must be a text without zero characters; got {value!r}. Correct it.")
+        if secrets_in_url(self.repositories or ""):
+            raise OptionError(
+                "repositories must have no password: every user of the machine can read the arguments of a process. "
+                "Put it into a file of Ivy settings, and give that as conf['spark.jars.ivySettings']."
+            )
         for name in ("conf", "env_vars"):
             for key, value in (getattr(self, name) or {}).items():
                 if "\0" in f"{key}{value}":

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from airflow.sdk import ObjectStoragePath
 
+from airflow_provider_kafka_spark.core.conditions.since import Position
 from airflow_provider_kafka_spark.core.errors import (
     CheckpointError,
     CheckpointInUseError,
@@ -59,6 +60,19 @@ def finished_offsets(location: str) -> Mapping[TopicPartition, int]:
     :raises CheckpointMissingError: if there is none.
     :raises CheckpointError: if it is damaged or out of reach.
     """
+    return _existing(location).finished
+
+
+def read_checkpoint(location: str) -> Position | KafkaSparkError:
+    """Where a stream stands, or why that is unknown."""
+    try:
+        checkpoint = _existing(location)
+    except KafkaSparkError as error:
+        return error
+    return Position(checkpoint.finished, {} if checkpoint.manifest is None else checkpoint.manifest.topic_ids)
+
+
+def _existing(location: str) -> Checkpoint:
     checkpoint = CheckpointFolder(location).read()
     if checkpoint is None:
         raise CheckpointMissingError(
@@ -66,15 +80,7 @@ def finished_offsets(location: str) -> Mapping[TopicPartition, int]:
             "'offsets'; there is none. Correct the location, or run the stream first. A sensor before the stream's "
             f"first run takes {{'checkpoint_location': {location!r}, 'if_missing': 'earliest'}}."
         )
-    return checkpoint.finished
-
-
-def read_checkpoint(location: str) -> Mapping[TopicPartition, int] | KafkaSparkError:
-    """The finished offsets of a stream, or why they are unknown."""
-    try:
-        return finished_offsets(location)
-    except KafkaSparkError as error:
-        return error
+    return checkpoint
 
 
 @dataclass(frozen=True, slots=True)

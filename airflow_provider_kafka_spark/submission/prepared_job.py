@@ -58,7 +58,8 @@ class PreparedJob:
     :param script: the file that ``spark-submit`` starts.
     :param options: for the Spark provider's hook.
     :param environment: of ``spark-submit``, in addition to what it inherits.
-    :param working_folder: where ``spark-submit`` runs, or None if it does not matter.
+    :param working_folder: where ``spark-submit`` runs: Spark's class path begins with a relative folder, which others
+        must not fill.
     :param report_uri: where the job writes its report.
     :param archive: class archive for the driver's JVM; stored if the job succeeds.
     """
@@ -66,7 +67,7 @@ class PreparedJob:
     script: str
     options: Mapping[str, Any]
     environment: Mapping[str, str]
-    working_folder: str | None
+    working_folder: str
     report_uri: str
     archive: ClassArchive | None
 
@@ -87,13 +88,17 @@ def prepare_job(
     # A driver on this machine ends itself when its worker is gone.
     owner = None if reports else os.getpid()
     request_file = write_request(folder, replace(referring, report_uri=report_uri, owner_pid=owner))
+    if cluster.deployment.driver_on_worker and not cluster.deployment.executors_on_worker:
+        # A driver in the job's folder finds the files of a login by their base name, as executors elsewhere do.
+        for path in logins.files:
+            copy_private(path, folder)
     options = submit_options(cluster, folder, request_file, logins, logins_file)
     archive = _class_archive(cluster, options)
     return PreparedJob(
         script=str(job_script(job)),
         options=options,
         environment=_jvm_environment(cluster, request, archive, folder, logins),
-        working_folder=_working_folder(cluster, logins, logins_file, folder),
+        working_folder=str(folder),
         report_uri=report_uri,
         archive=archive,
     )
@@ -122,9 +127,9 @@ def submit_options(
 ) -> dict[str, Any]:
     """The submit options of one run: the author's, and those of this package."""
     options, deployment = dict(cluster.submit_options), cluster.deployment
-    if deployment.driver_on_worker:
-        # spark-submit runs in the job's folder, so paths must be absolute.
-        options = absolute_paths(options, Path.cwd())
+    # spark-submit runs in the job's folder, so paths on this machine must be absolute.
+    of_cluster = {} if deployment.driver_on_worker else {"driver_class_path": options.get("driver_class_path")}
+    options = {**absolute_paths(options, Path.cwd()), **of_cluster}
     options["conf"] = _conf(cluster, options, folder, logins)
     for name, value in cluster.connector_options.items():
         options[name] = _joined(options.get(name), value, separator=":" if name == "driver_class_path" else ",")
@@ -199,22 +204,6 @@ def _class_archive(cluster: SparkCluster, options: Mapping[str, Any]) -> ClassAr
     )
     archive = ClassArchive(find_java(cluster.spark_home.minimum_java), cluster.spark_home, class_path)
     return archive if archive.is_wanted else None
-
-
-def _working_folder(
-    cluster: SparkCluster, logins: JobCredentials, logins_file: Path | None, folder: Path
-) -> str | None:
-    """That of a driver on this machine: Spark's class path begins with a relative folder, which others must not fill.
-
-    There it also finds the files of a login by their base name, as executors on other machines do.
-    """
-    deployment = cluster.deployment
-    if not deployment.driver_on_worker:
-        return None
-    if not deployment.executors_on_worker and (logins.files or logins_file):
-        for path in logins.files:
-            copy_private(path, folder)
-    return str(folder)
 
 
 def _jvm_environment(

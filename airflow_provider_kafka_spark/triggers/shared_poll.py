@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -21,8 +21,8 @@ from confluent_kafka import KafkaException
 
 from airflow_provider_kafka_spark.clients.broker_poll import fetch_snapshot
 from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerQuery, BrokerSnapshot
+from airflow_provider_kafka_spark.core.conditions.since import Position
 from airflow_provider_kafka_spark.core.errors import KafkaSparkError
-from airflow_provider_kafka_spark.core.offset_range import TopicPartition
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.state.checkpoint import read_checkpoint
 
@@ -77,7 +77,7 @@ class Poller:
         self.rounds = 0
         self._members: dict[object, float] = {}
         self._waiting: list[tuple[BrokerQuery, asyncio.Future[BrokerSnapshot]]] = []
-        self._reading: dict[str, asyncio.Future[Mapping[TopicPartition, int] | KafkaSparkError]] = {}
+        self._reading: dict[str, asyncio.Future[Position | KafkaSparkError]] = {}
         self._rounds: asyncio.Task[None] | None = None
         self._hook: KafkaHook | None = None
         # A separate thread: a broker that does not answer must not block the pool that Airflow's triggers share.
@@ -123,7 +123,7 @@ class Poller:
             self._rounds = contextvars.Context().run(asyncio.create_task, self._make_rounds())
         return await future
 
-    def _read(self, location: str) -> asyncio.Future[Mapping[TopicPartition, int] | KafkaSparkError]:
+    def _read(self, location: str) -> asyncio.Future[Position | KafkaSparkError]:
         """Queries for a checkpoint that is being read share that read."""
         reading = self._reading.get(location)
         if reading is None:

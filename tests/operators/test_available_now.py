@@ -25,6 +25,7 @@ from airflow_provider_kafka_spark.core.streams.checkpoint import Lock
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.jobs.checkpoint_lock import checkpoint_lock
 from airflow_provider_kafka_spark.operators.available_now import KafkaToKafkaAvailableNowOperator
+from airflow_provider_kafka_spark.sensors.offsets import KafkaNewRecordsSensor
 from airflow_provider_kafka_spark.state import checkpoint
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
@@ -86,6 +87,32 @@ def test_three_runs_with_production_in_between(
     assert len(in_process_spark.requests) == 2
     assert first["run_id"] == second["run_id"] == third["run_id"]
     assert third["records_behind"] == 0
+
+
+def test_a_sensor_after_a_run_sees_that_the_topic_was_recreated(
+    kafka: KafkaBroker, topic: TopicFactory, stream: Stream, tmp_path: Path
+) -> None:
+    """The offsets of the checkpoint, or of the result, are those of the old topic."""
+    source, target = topic(suffix="source"), topic(suffix="target")
+    kafka.produce(source, numbered(0, 20))
+    result = stream(topics=[source], target_topic=target, checkpoint_location=str(tmp_path / "stream"))
+    kafka.produce(source, numbered(20, 25))
+    new = {"topic": source, "partition": 0, "from_offset": 20, "until_offset": 25}
+    sinces: list[Any] = [str(tmp_path / "stream"), result, json.dumps(result)]
+    context: Any = task_context()
+
+    def found(since: Any, **more: Any) -> Any:
+        sensor = KafkaNewRecordsSensor(task_id="wait", topics=[source], since=since, deferrable=False, **more)
+        return sensor.execute(context)
+
+    assert [found(since) for since in sinces] == [[new]] * 3
+    kafka.delete_topic(source)
+    kafka.create_topic(source)
+    kafka.produce(source, numbered(0, 40))
+    for since in sinces:
+        with pytest.raises(AirflowFailException, match="deleted and recreated"):
+            found(since)
+        assert found(since, fail_on_data_loss=False) == [{**new, "from_offset": 0, "until_offset": 40}]
 
 
 def test_no_batch_is_larger_than_asked(kafka: KafkaBroker, topic: TopicFactory, stream: Stream) -> None:

@@ -608,6 +608,10 @@ ROWS = [
         id="option-deploy-mode",
     ),
     row(
+        OptionError, replay_with(repositories="https://me:hunter2@maven.example.com/repository"),
+        "repositories must have no password", "spark.jars.ivySettings", id="option-repositories-password",
+    ),
+    row(
         OptionError, replay_with(kafka_timeout=0), "kafka_timeout must be a number of seconds greater than 0", "got 0",
         id="option-timeout",
     ),

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider_kafka_spark.core.conditions.since import Position
 from airflow_provider_kafka_spark.core.errors import CheckpointError, CheckpointInUseError
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition
 from airflow_provider_kafka_spark.core.streams.checkpoint import (
@@ -462,7 +463,7 @@ def test_a_checkpoint_is_read_or_says_why_not(tmp_path: Path) -> None:
     (tmp_path / "offsets" / "0").write_text(f'v1\n{metadata}\n{{"orders":{{"0":23}}}}')
     (tmp_path / "commits" / "0").write_text('v1\n{"nextBatchWatermarkMs":0}')
 
-    assert read_checkpoint(str(tmp_path)) == {TopicPartition("orders", 0): 23}
+    assert read_checkpoint(str(tmp_path)) == Position({TopicPartition("orders", 0): 23})
     assert isinstance(read_checkpoint(str(tmp_path / "elsewhere")), CheckpointError)
     (tmp_path / "offsets" / "0").write_text("v1\n{")
     assert isinstance(read_checkpoint(str(tmp_path)), CheckpointError)

@@ -40,8 +40,8 @@ LOGIN = {
 SUBMIT = """#!/usr/bin/env python3
 import json, os, pathlib, stat, sys
 umask = os.umask(0o022)
-words = [word for word in sys.argv if "/airflow-kafka-spark-" in word and "=" not in word]
-folder = pathlib.Path(words[0].split(",")[0]).parent
+words = [word for argument in sys.argv for word in argument.split(",")]
+folder = pathlib.Path(next(w for w in words if "/airflow-kafka-spark-" in w and "=" not in w)).parent
 files = {file.name: [stat.S_IMODE(file.stat().st_mode), file.read_bytes().hex()] for file in folder.iterdir()}
 submitted = {
     "folder": str(folder),
@@ -152,9 +152,27 @@ def test_logins_go_by_a_file_of_their_own(
         [] if master == "local[2]" else [True]
     )
     # On a driver of this machine it is found by its name as on executors; and Spark's class path has a relative folder.
-    assert (submitted.cwd == submitted.folder) == (mode != "cluster")
+    assert submitted.cwd == submitted.folder
     assert PASSWORD not in json.dumps([submitted.arguments, submitted.environment])
     assert not submitted.folder.exists()
+
+
+@pytest.mark.parametrize("mode", ["client", "cluster"])
+def test_relative_paths_are_those_of_the_worker(
+    connection: Callable[..., None], home: Path, mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And a class path is that of the driver, wherever it runs."""
+    connection("spark_default", conn_type="spark", host="yarn")
+    (tmp_path / "reports").mkdir()
+    (tmp_path / "a.txt").touch()
+    monkeypatch.chdir(tmp_path)
+
+    submitted = submit(home, f"file://{tmp_path}/reports", deploy_mode=mode, files="a.txt", driver_class_path="x.jar")
+
+    given = dict(pairwise(submitted.arguments))
+    assert given["--files"].split(",")[0] == f"{tmp_path}/a.txt"
+    here = "" if mode == "cluster" else f"{tmp_path}/"
+    assert given["--driver-class-path"].split(":")[0] == f"{here}x.jar"
 
 
 def test_a_local_driver_keeps_to_its_machine_and_folder(connection: Callable[..., None], home: Path) -> None:

@@ -62,7 +62,7 @@ def test_an_answer_has_what_each_one_needs(kafka: KafkaBroker, topic: TopicFacto
                 poller.ask(BrokerQuery((name,), checkpoint_location=str(tmp_path / "nowhere"))),
                 poller.ask(BrokerQuery((name,))),
             )
-        assert good.checkpoint(str(tmp_path)) == {TopicPartition(name, 0): 5}
+        assert good.checkpoint(str(tmp_path)).offsets == {TopicPartition(name, 0): 5}
         with pytest.raises(CheckpointError):
             bad.checkpoint(str(tmp_path / "nowhere"))
         assert {TopicPartition(name, 0)} == set(plain.partitions([name])) == set(bad.partitions([name]))

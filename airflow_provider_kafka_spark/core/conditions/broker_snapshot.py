@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from airflow_provider_kafka_spark.core.broker_state import ClusterState, PartitionState, Selection, TopicState
+from airflow_provider_kafka_spark.core.conditions.since import Position
 from airflow_provider_kafka_spark.core.errors import KafkaSparkError
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition
 
@@ -58,7 +59,7 @@ class BrokerSnapshot:
     names: frozenset[str] = frozenset()
     newest: Mapping[TopicPartition, int | None] = field(default_factory=dict)
     committed: Mapping[str, Mapping[TopicPartition, int]] = field(default_factory=dict)
-    finished: Mapping[str, Mapping[TopicPartition, int]] = field(default_factory=dict)
+    finished: Mapping[str, Position] = field(default_factory=dict)
     failures: Mapping[tuple[str, str], KafkaSparkError] = field(default_factory=dict)
     # Computed once for all sensors: a thousand of them may read the same partitions.
     _partitions: dict[str, dict[TopicPartition, PartitionState]] = field(
@@ -91,14 +92,12 @@ class BrokerSnapshot:
         self._raise_failure("group", group_id)
         return self.committed[group_id]
 
-    def checkpoint(self, location: str) -> Mapping[TopicPartition, int]:
+    def checkpoint(self, location: str) -> Position:
         """:raises KafkaSparkError: if its request failed."""
         self._raise_failure("checkpoint", location)
         return self.finished[location]
 
-    def with_checkpoint(
-        self, location: str, finished: Mapping[TopicPartition, int] | KafkaSparkError
-    ) -> BrokerSnapshot:
+    def with_checkpoint(self, location: str, finished: Position | KafkaSparkError) -> BrokerSnapshot:
         """This snapshot with the finished offsets of a checkpoint, or with the reason why they are unknown."""
         if isinstance(finished, KafkaSparkError):
             return replace(self, failures={**self.failures, ("checkpoint", location): finished})

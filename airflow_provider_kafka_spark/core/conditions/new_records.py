@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ from airflow_provider_kafka_spark.core.bounds import AtOffset, AtTimestamp, Earl
 from airflow_provider_kafka_spark.core.broker_state import PartitionState
 from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerQuery, BrokerSnapshot, ConditionResult
 from airflow_provider_kafka_spark.core.conditions.since import (
+    Position,
     Since,
     SinceCheckpoint,
     SinceGroup,
@@ -89,6 +90,7 @@ class NewRecords:
             *self.scope.topics_or_pattern,
             timestamps=frozenset(timestamps if cutoff is None else timestamps | {cutoff}),
             retention=isinstance(since, SinceTimestamp),
+            identity=isinstance(since, SinceCheckpoint) or (isinstance(since, SinceOffsets) and bool(since.topic_ids)),
             group_id=since.group_id if isinstance(since, SinceGroup) else None,
             checkpoint_location=since.location if isinstance(since, SinceCheckpoint) else None,
         )
@@ -99,7 +101,7 @@ class NewRecords:
         :raises PlanError: if since lies beyond the end, or names what does not exist.
         """
         # Check the group or the checkpoint before waiting for a topic: waiting does not correct an error there.
-        self._known(snapshot)
+        self._position(snapshot)
         topics = self.scope.present_topics(snapshot)
         if isinstance(topics, str):
             return ConditionResult(False, f"Waiting for a topic: {topics}")
@@ -133,8 +135,8 @@ class NewRecords:
         :raises PlanError: as :meth:`check`.
         """
         starts: dict[TopicPartition, int] = {}
-        missing: list[MissingRange] = []
-        for p, requested in self._requested(snapshot, partitions).items():
+        missing = self._of_topics_before(snapshot, {p.topic for p in partitions})
+        for p, requested in self._requested(snapshot, partitions, {m.offset_range.topic for m in missing}).items():
             starts[p], lost = self._start(requested, p, partitions[p], snapshot)
             missing += lost
         return starts, missing
@@ -151,14 +153,31 @@ class NewRecords:
         firsts = [(r, snapshot.cluster.first_at[(r.topic_partition, cutoff)]) for r in fresh]
         return any(first is None or first > r.from_offset for r, first in firsts)
 
+    def _of_topics_before(self, snapshot: BrokerSnapshot, topics: Collection[str]) -> list[MissingRange]:
+        """Where the topics of before stood that were deleted and recreated. How much of them was new is unknown."""
+        position = self._position(snapshot)
+        now = {name: snapshot.topic(name).topic_id for name in topics if name in position.topic_ids}
+        return [
+            MissingRange(
+                OffsetRange(p.topic, p.partition, offset, offset),
+                f"the topic was deleted and recreated (id {position.topic_ids[p.topic]}, now {now[p.topic]}), and "
+                f"since is offset {offset} of the old one",
+            )
+            for p, offset in sorted(position.offsets.items())
+            if now.get(p.topic) not in (None, position.topic_ids.get(p.topic))
+        ]
+
     def _requested(
-        self, snapshot: BrokerSnapshot, partitions: Mapping[TopicPartition, PartitionState]
+        self,
+        snapshot: BrokerSnapshot,
+        partitions: Mapping[TopicPartition, PartitionState],
+        recreated: Collection[str],
     ) -> dict[TopicPartition, RequestedOffset]:
         since = self.since
         if isinstance(since, SinceTimestamp):
             return dict.fromkeys(partitions, AtTimestamp(since.epoch_ms))
         if isinstance(since, SinceOffsets):
-            unknown = sorted(set(since.bound.by_partition) - set(partitions))
+            unknown = sorted(p for p in since.bound.by_partition if p not in partitions and p.topic not in recreated)
             if unknown:
                 raise UnknownTopicError(
                     "since must name only partitions that exist and are waited for; "
@@ -166,21 +185,23 @@ class NewRecords:
                     f"{', '.join(sorted({p.topic for p in partitions}))} (connection {snapshot.cluster.conn_id!r}). "
                     "Correct it. If there were more partitions before, the topic was deleted and recreated."
                 )
-            return {p: since.bound.requested_for(p) for p in partitions}
-        known = self._known(snapshot)
+        known = {p: offset for p, offset in self._position(snapshot).offsets.items() if p.topic not in recreated}
         return {p: AtOffset(known[p]) if p in known else Earliest() for p in partitions}
 
-    def _known(self, snapshot: BrokerSnapshot) -> Mapping[TopicPartition, int]:
+    def _position(self, snapshot: BrokerSnapshot) -> Position:
+        if isinstance(self.since, SinceOffsets):
+            return self.since.position
         if isinstance(self.since, SinceGroup):
-            return snapshot.group(self.since.group_id)
-        if not isinstance(self.since, SinceCheckpoint):
-            return {}
+            # A broker deletes a group's offsets with the topic.
+            return Position(snapshot.group(self.since.group_id))
+        if isinstance(self.since, SinceTimestamp):
+            return Position({})
         try:
             return snapshot.checkpoint(self.since.location)
         except CheckpointMissingError:
             if not self.since.missing_is_earliest:
                 raise
-            return {}
+            return Position({})
 
     def _start(
         self, requested: RequestedOffset, p: TopicPartition, state: PartitionState, snapshot: BrokerSnapshot

@@ -7,7 +7,7 @@ A parsed ``since`` is one of :class:`SinceOffsets`, :class:`SinceTimestamp`, :cl
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -17,6 +17,8 @@ from airflow_provider_kafka_spark.core.offset_range import OffsetRange, TopicPar
 from airflow_provider_kafka_spark.core.parameters import check_group_id
 
 _GROUP_PREFIX = "group:"
+#: In the result of a task, and in the JSON form of offsets.
+_TOPIC_IDS = "source_topic_ids"
 _EXAMPLE = (
     "{'offsets': {'orders': {'0': 23}}}, the result of another task, {'checkpoint_location': "
     "'/data/checkpoints/orders'}, {'group_id': 'copy-of-orders'} or {'timestamp': '2026-11-20T10:00:00Z'}"
@@ -24,20 +26,41 @@ _EXAMPLE = (
 
 
 @dataclass(frozen=True, slots=True)
+class Position:
+    """Where somebody stands.
+
+    :param offsets: of the first record that is new, for each partition it knows.
+    :param topic_ids: of the topics that the offsets belong to (KIP-516), as far as they are known. The offsets do not
+        apply to a topic that was deleted and recreated, which has another id.
+    """
+
+    offsets: Mapping[TopicPartition, int]
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class SinceOffsets:
-    """From these offsets on; a partition that is not named counts from its beginning."""
+    """From these offsets on; a partition that is not named counts from its beginning.
+
+    :param topic_ids: as :class:`Position` has them.
+    """
 
     bound: Bound
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def position(self) -> Position:
+        requested = self.bound.by_partition.items()
+        return Position({p: r.offset for p, r in requested if isinstance(r, AtOffset)}, self.topic_ids)
 
     def to_json(self) -> dict[str, Any]:
         if not self.bound.by_partition:
             return {"offsets": "earliest"}
         by_partition = self.bound.by_partition.items()
-        return {
-            "offsets": by_topic(
-                {p: requested.offset if isinstance(requested, AtOffset) else -2 for p, requested in by_partition}
-            )
-        }
+        offsets = by_topic(
+            {p: requested.offset if isinstance(requested, AtOffset) else -2 for p, requested in by_partition}
+        )
+        return {"offsets": offsets, **({_TOPIC_IDS: dict(self.topic_ids)} if self.topic_ids else {})}
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +175,9 @@ def _parse_mapping(value: Mapping[Any, Any]) -> Since:
                 return SinceTimestamp(parse_timestamp(inner, "since"))
     ranges = value.get("ranges")
     if isinstance(ranges, (list, tuple)):
-        return _after_ranges(ranges)
+        return replace(_after_ranges(ranges), topic_ids=_topic_ids(value.get(_TOPIC_IDS, {})))
+    if set(value) == {"offsets", _TOPIC_IDS}:
+        return replace(_offsets(value["offsets"]), topic_ids=_topic_ids(value[_TOPIC_IDS]))
     return _offsets(value)
 
 
@@ -170,6 +195,12 @@ def _after_ranges(values: Iterable[object]) -> SinceOffsets:
         # Every partition would count from its beginning, which is never intended for a task's result.
         raise BoundError("A list of ranges must name at least one; 'earliest' is everything that is there.")
     return SinceOffsets(Bound(Earliest(), {partition: AtOffset(end) for partition, end in ends.items()}))
+
+
+def _topic_ids(value: object) -> Mapping[str, str]:
+    if not isinstance(value, Mapping) or not all(isinstance(text, str) for pair in value.items() for text in pair):
+        raise BoundError(f"{_TOPIC_IDS} must map names of topics to their ids; got {value!r}.")
+    return dict(value)
 
 
 def _checkpoint(value: object) -> SinceCheckpoint:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerQuery
+from airflow_provider_kafka_spark.core.conditions.since import Position
 from airflow_provider_kafka_spark.core.errors import (
     BrokerAuthorizationError,
     CheckpointError,
@@ -29,7 +30,7 @@ def test_partitions_are_those_of_the_named_topics_in_order() -> None:
 def test_a_checkpoint_is_added_or_its_failure() -> None:
     held = snapshot({"orders": [state(0, 1)]})
 
-    assert held.with_checkpoint("/c", {ORDERS: 1}).checkpoint("/c") == {ORDERS: 1}
+    assert held.with_checkpoint("/c", Position({ORDERS: 1})).checkpoint("/c") == Position({ORDERS: 1})
     with pytest.raises(CheckpointError, match="damaged"):
         held.with_checkpoint("/c", CheckpointError("damaged")).checkpoint("/c")
 

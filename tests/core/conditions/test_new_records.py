@@ -9,6 +9,7 @@ import pytest
 
 from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerSnapshot, ConditionResult
 from airflow_provider_kafka_spark.core.conditions.new_records import NewRecords
+from airflow_provider_kafka_spark.core.conditions.since import Position
 from airflow_provider_kafka_spark.core.errors import (
     BoundError,
     BrokerAuthorizationError,
@@ -52,7 +53,7 @@ def test_new_records_are_those_behind_since(since: object, expected: list[str]) 
     held = snapshot(
         {"orders": [state(0, 20), state(5, 30)]},
         committed={"copy": {ORDERS_0: 19}},
-        finished={"/checkpoint": {ORDERS_0: 20, ORDERS_1: 7}},
+        finished={"/checkpoint": Position({ORDERS_0: 20, ORDERS_1: 7})},
     )
 
     result = new(held, since=since)
@@ -124,7 +125,9 @@ def test_nothing_new_is_never_enough() -> None:
 @pytest.mark.parametrize("since", [{"orders": {"0": 4}}, "group:copy", "/checkpoint"])
 def test_records_that_have_aged_out_are_an_error_or_a_warning(since: object) -> None:
     held = snapshot(
-        {"orders": [state(10, 20)]}, committed={"copy": {ORDERS_0: 4}}, finished={"/checkpoint": {ORDERS_0: 4}}
+        {"orders": [state(10, 20)]},
+        committed={"copy": {ORDERS_0: 4}},
+        finished={"/checkpoint": Position({ORDERS_0: 4})},
     )
 
     with pytest.raises(DataLossError, match="4 to 10") as raised:
@@ -146,13 +149,44 @@ def test_records_that_have_aged_out_are_an_error_or_a_warning(since: object) -> 
 )
 def test_since_beyond_the_end_is_an_error(since: object, name: str) -> None:
     held = snapshot(
-        {"orders": [state(0, 20)]}, committed={"copy": {ORDERS_0: 21}}, finished={"/checkpoint": {ORDERS_0: 21}}
+        {"orders": [state(0, 20)]},
+        committed={"copy": {ORDERS_0: 21}},
+        finished={"/checkpoint": Position({ORDERS_0: 21})},
     )
 
     with pytest.raises(PlanError, match="orders\\[0\\], which ends at 20") as raised:
         new(held, since=since)
     assert name in str(raised.value)
     assert "kafka_default" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "since",
+    [
+        pytest.param("/checkpoint", id="checkpoint"),
+        pytest.param(
+            {"ranges": [{"topic": "orders", "partition": p, "from_offset": 0, "until_offset": 4} for p in (0, 2)],
+             "source_topic_ids": {"orders": "old"}}, id="result",
+        ),
+    ],
+)  # fmt: skip
+def test_offsets_of_a_topic_that_was_recreated_do_not_apply(since: object) -> None:
+    """Its records before the old offset are new too; and the old topic may have had more partitions."""
+    finished = {"/checkpoint": Position({ORDERS_0: 4, TopicPartition("orders", 2): 4}, {"orders": "old"})}
+    topics = {"orders": [state(0, 20), state(0, 3)]}
+    recreated = snapshot(topics, ids={"orders": "new"}, finished=finished)
+
+    assert NewRecords.parse(topics=["orders"], since=since).query(NOW).identity
+    with pytest.raises(DataLossError, match=r"deleted and recreated \(id old, now new\), and since is offset 4"):
+        new(recreated, since=since)
+    permitted = new(recreated, since=since, fail_on_data_loss=False)
+    assert ranges(permitted) == ["orders:0:0:20", "orders:1:0:3"]
+    assert len(permitted.warnings) == 2
+    same = snapshot({"orders": [state(0, 20), state(0, 3), state(0, 4)]}, ids={"orders": "old"}, finished=finished)
+    assert ranges(new(same, since=since)) == ["orders:0:4:20", "orders:1:0:3"]
+    # A broker that returns no ids.
+    unknown = snapshot({"orders": [state(0, 20), state(0, 3), state(0, 4)]}, finished=finished)
+    assert ranges(new(unknown, since=since)) == ["orders:0:4:20", "orders:1:0:3"]
 
 
 def test_since_that_names_an_unknown_partition_is_an_error() -> None:

@@ -57,6 +57,12 @@ FORMS = [
         {"version": 1, "run_id": "r", "ranges": [{**RANGES[0], "records_read": 13, "records_written": 13}]},
         offsets(orders_0=23), id="a-result",
     ),
+    pytest.param(
+        {"ranges": [{"topic": "orders", "partition": 0, "from_offset": 10, "until_offset": 23}],
+         "source_topic_ids": {"orders": "id-1"}},
+        SinceOffsets(Bound(Earliest(), {TopicPartition("orders", 0): AtOffset(23)}), {"orders": "id-1"}),
+        id="result-with-topic-ids",
+    ),
     pytest.param("earliest", SinceOffsets(Bound(Earliest(), {})), id="earliest"),
     pytest.param('"earliest"', SinceOffsets(Bound(Earliest(), {})), id="earliest-as-json"),
     pytest.param({"group_id": "copy"}, SinceGroup("copy"), id="named-group"),
