@@ -1,7 +1,7 @@
 """Check the plan before anything is copied.
 
 What: ``plan`` resolves the requested bounds to exact offsets and starts no Spark; ``approve`` fails for a plan that is
-too large or misses records; ``copy`` copies exactly the approved offsets, whatever has arrived in the meantime.
+too large or misses records; ``copy`` carries out exactly the approved plan, whatever has arrived in the meantime.
 
 Why: a mistake in a start or a pattern is found before it costs hours of cluster time.
 
@@ -20,14 +20,13 @@ from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOper
 
 
 @task
-def approve(plan: dict[str, Any], most_records: int = 1_000_000) -> list[dict[str, Any]]:
-    """Pass the plan's ranges on, if they may be copied."""
+def approve(plan: dict[str, Any], most_records: int = 1_000_000) -> dict[str, Any]:
+    """Pass the plan on, if it may be carried out."""
     if plan["planned_records"] > most_records or plan["missing"]:
         raise AirflowFailException(f"Not approved: {plan['planned_records']:,} records, {plan['missing']:,} missing.")
-    return plan["ranges"]
+    return plan
 
 
 with DAG("plan_before_copy", schedule=None, doc_md=__doc__, tags=["kafka", "spark"]):
     plan = KafkaToKafkaBatchOperator(task_id="plan", topics=["orders"], target_topic="orders_copy", plan_only=True)
-    ranges = approve(plan.output)
-    ReplayOffsetRangesOperator(task_id="copy", offset_ranges=ranges, target_topic="orders_copy", retries=2)
+    ReplayOffsetRangesOperator(task_id="copy", plan=approve(plan.output), retries=2)

@@ -13,6 +13,7 @@
     │       └── TargetRecreatedError   a target was deleted or recreated while the job ran                 (retriable)
     ├── PlanError                    the broker does not hold what the plan asks for
     │   ├── PlanTooLargeError        the plan has more records than the task permits
+    │   ├── PlanOutdatedError        the plan of another task no longer holds
     │   ├── AlreadyDeliveredError    the task has succeeded before, and on_rerun='fail'
     │   ├── UnknownTopicError        a topic or partition does not exist
     │   ├── DataLossError            requested records are no longer available
@@ -140,6 +141,14 @@ class PlanTooLargeError(PlanError):
     """A plan has more records than the task permits.
 
     Look at the plan in the log. Correct what is read, or raise ``max_planned_records``.
+    """
+
+
+class PlanOutdatedError(PlanError):
+    """What ``plan=`` is to carry out has changed since it was planned: records are gone, or a topic was recreated.
+    Nothing was copied.
+
+    Make a new plan, and have it approved: clear the task that plans.
     """
 
 

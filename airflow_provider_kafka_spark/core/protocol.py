@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 
 from airflow_provider_kafka_spark.core.codec import FROM_MINUS_ONE, decode_text, encode
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
@@ -67,6 +68,17 @@ class Pace:
     def seconds(self, records: int) -> float:
         """How long so many records take at least."""
         return 0.0 if self.records_per_second is None else records / self.records_per_second
+
+    def describe(self, records: int) -> str:
+        """A line for the log.
+
+        >>> Pace(2_000).describe(60_000)
+        'Pace: at most 2,000 records/s, so 0:00:30 or more.'
+        """
+        limits = {"records/s": self.records_per_second, "bytes/s": self.bytes_per_second}
+        given = " and ".join(f"{limit:,} {unit}" for unit, limit in limits.items() if limit is not None)
+        duration = timedelta(seconds=round(self.seconds(records)))
+        return f"Pace: at most {given}{f', so {duration} or more' if duration else ''}."
 
 
 @dataclass(frozen=True, slots=True)

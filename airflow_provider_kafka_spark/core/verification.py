@@ -8,7 +8,7 @@ from typing import Any
 from airflow_provider_kafka_spark.core.errors import DeliveryError, DuplicateRecordsError
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.plan import ReplayPlan
-from airflow_provider_kafka_spark.core.protocol import JobReport, RangeReport, Transform
+from airflow_provider_kafka_spark.core.protocol import JobReport, Pace, RangeReport, Transform
 
 RESULT_VERSION = 1
 PLAN_ONLY = "PLAN ONLY: nothing was copied"
@@ -139,11 +139,13 @@ def result_of_empty_plan(plan: ReplayPlan, run_id: str) -> dict[str, Any]:
     return result_of_run(nothing, plan)
 
 
-def result_of_plan(plan: ReplayPlan, run_id: str, transform: Transform) -> dict[str, Any]:
+def result_of_plan(plan: ReplayPlan, run_id: str, transform: Transform, pace: Pace | None = None) -> dict[str, Any]:
     """What ``plan_only=True`` returns: the plan in the shape of a result.
 
     :param transform: how each record would be changed; the warnings name what only Spark can check of it.
+    :param pace: how fast the copy may write; None for no limit.
     """
+    text = plan.table() if pace is None else f"{plan.table()}\n{pace.describe(plan.planned_records)}"
     return {
         "version": RESULT_VERSION,
         "state": "planned",
@@ -155,6 +157,7 @@ def result_of_plan(plan: ReplayPlan, run_id: str, transform: Transform) -> dict[
         "spark_partitions": plan.spark_partitions,
         "target_topics": [plan.target.topic] if plan.target.topic else [],
         "digest": plan.digest,
+        "text": text,
         "warnings": [*plan.warnings, *_not_checked(transform), PLAN_ONLY],
     }
 

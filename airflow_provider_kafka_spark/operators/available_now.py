@@ -154,7 +154,9 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
             group = self._group(attempt)
             stream_plan, planned = self._plan(attempt, folder, checkpoint, stale_lock)
             if self.plan_only:
-                return self._done_planning(planned, result_of_stream_plan(planned.plan, stream_plan, planned.transform))
+                return self._done_planning(
+                    planned, result_of_stream_plan(planned.plan, stream_plan, planned.transform, planned.pace)
+                )
             if stream_plan.has_work:
                 request, report = self._submit(attempt, store, stream_plan, planned)
                 collected = self._collect(attempt, store, folder, stream_plan, planned, request, report)

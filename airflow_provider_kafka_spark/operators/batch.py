@@ -58,6 +58,15 @@ class KafkaToKafkaBatchOperator(BoundedCopyOperator):
         *BoundedCopyOperator.template_fields,
     )
 
+    _selecting = (
+        "topics",
+        "topic_pattern",
+        "assign",
+        "starting_offsets",
+        "ending_offsets",
+        "exact_window",
+        *_TIMESTAMPS,
+    )
     _optional_texts: ClassVar[tuple[str, ...]] = (*BoundedCopyOperator._optional_texts, "topic_pattern")
     _mappings: ClassVar[tuple[str, ...]] = (*BoundedCopyOperator._mappings, "assign")
     _lists: ClassVar[tuple[str, ...]] = ("topics",)
@@ -88,7 +97,7 @@ class KafkaToKafkaBatchOperator(BoundedCopyOperator):
         #: Those that were given; a template that renders one to nothing must not remove the bound.
         self._bounded = frozenset(name for name in _TIMESTAMPS if getattr(self, name) is not None)
 
-    def _records(self) -> dict[str, Any]:
+    def _selection(self) -> dict[str, Any]:
         window = self._time_window()
         if self.exact_window and window == TimeWindow(None, None):
             raise BoundError("exact_window=True needs starting_timestamp, ending_timestamp, or both; got neither.")

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_provider_kafka_spark.clients.permissions import check_topics
 from airflow_provider_kafka_spark.clients.run_mark import judge_run, remove_progress
+from airflow_provider_kafka_spark.core.approved_plan import LAYOUT, ApprovedPlan, PlanOrigin
 from airflow_provider_kafka_spark.core.broker_state import ClusterState
 from airflow_provider_kafka_spark.core.copy_parameters import CopyParameters
-from airflow_provider_kafka_spark.core.errors import KafkaSparkError, OptionError
+from airflow_provider_kafka_spark.core.errors import InvalidInputError, KafkaSparkError, OptionError
 from airflow_provider_kafka_spark.core.handoff.job_events import JobEvent, JobStarted
-from airflow_provider_kafka_spark.core.parameters import given_flag, given_integer
+from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
+from airflow_provider_kafka_spark.core.parameters import flag, given_flag, given_integer, mapping_of, text_or_none
 from airflow_provider_kafka_spark.core.plan import ReplayPlan, make_plan
 from airflow_provider_kafka_spark.core.planned_copy import PlannedCopy, SubmittedJob
 from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest, Transform
-from airflow_provider_kafka_spark.core.resolve import MissingRange, ReadRules, ResolvedRanges
+from airflow_provider_kafka_spark.core.resolve import MissingRange, ReadRules, ResolvedRanges, resolve_replay
 from airflow_provider_kafka_spark.core.spans import plan_spans
 from airflow_provider_kafka_spark.core.verification import (
     check_delivery,
@@ -51,6 +54,8 @@ _LOST_STATE = (
 class BoundedCopyOperator(KafkaToKafkaOperator):
     """Copy from a start to an end. Use one of the subclasses, which define the records to read.
 
+    :param plan: carry out exactly this plan: the result of another task with ``plan_only=True``, with the parameters of
+        that task, which are left out here. It fails if the plan no longer holds. (templated)
     :param max_records_per_partition: cut ranges into Spark partitions of at most this many offsets; needs
         ``preserve_order=False``. (templated)
     :param preserve_order: keep the order of each Kafka partition: one Spark task reads all of its ranges. (templated)
@@ -59,31 +64,45 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
     """
 
     template_fields: Sequence[str] = (
+        "plan",
         "max_records_per_partition",
         "preserve_order",
         *KafkaToKafkaOperator.template_fields,
     )
+    template_fields_renderers = {**KafkaToKafkaOperator.template_fields_renderers, "plan": "json"}  # noqa: RUF012 - Airflow's
+    #: The parameters that say which records are read, in place of which ``plan`` may be given.
+    _selecting: ClassVar[tuple[str, ...]] = ()
     _flags: ClassVar[tuple[str, ...]] = (*KafkaToKafkaOperator._flags, "preserve_order")
     _integers: ClassVar[tuple[str, ...]] = (*KafkaToKafkaOperator._integers, "max_records_per_partition")
 
     def __init__(
         self,
         *,
+        plan: dict[str, Any] | str | None = None,
         max_records_per_partition: int | None = None,
         preserve_order: bool = True,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        self.plan = plan
+        self._approved: ApprovedPlan | None = None
         self.max_records_per_partition = given_integer(max_records_per_partition, "max_records_per_partition")
         self.preserve_order = given_flag(preserve_order, "preserve_order")
 
     @abstractmethod
-    def _transform(self, parameters: CopyParameters) -> Transform:
-        """How each record is changed."""
+    def _selection(self) -> dict[str, Any]:
+        """The parameters of :attr:`_selecting`, as plain JSON with one form for each meaning.
 
-    @abstractmethod
+        :raises KafkaSparkError: if one is malformed.
+        """
+
+    def _transform(self, parameters: CopyParameters) -> Transform:
+        """How each record is changed, if no plan says it."""
+        return parameters.transform()
+
     def _resolve(self, attempt: Attempt, rules: ReadRules) -> tuple[ResolvedRanges, ClusterState]:
-        """The exact offsets, and the broker state they were resolved against."""
+        """The exact offsets, if no plan says them, and the broker state they were resolved against."""
+        return _resolve_ranges(attempt, rules)
 
     @no_retry_on_permanent_error
     def execute(self, context: Context) -> dict[str, Any]:
@@ -105,7 +124,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         with self._attempt(context, parameters, spark) as attempt:
             state, planned = self._plan(attempt, store, state)
             if self.plan_only:
-                return self._done_planning(planned, result_of_plan(planned.plan, planned.run_id, planned.transform))
+                return self._done_planning(planned, self._result_of_plan(planned))
             if planned.plan.is_empty:
                 self.log.info("No records in the requested ranges; Spark is not started.")
                 store.found_nothing(state)
@@ -118,8 +137,51 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
                     earlier = planned.earlier.still_there(report.target_ids)
         return self._done(context, parameters, result, earlier)
 
+    def _parsed(self) -> CopyParameters:
+        if text_or_none(self.plan) is not None:
+            self._adopt(ApprovedPlan.parse(self.plan))
+        return super()._parsed()
+
+    def _adopt(self, approved: ApprovedPlan) -> None:
+        """Take the parameters of a plan.
+
+        :raises InvalidInputError: if others were given here.
+        """
+        defaults = _defaults_of(type(self))
+        selecting = [name for name in self._selecting if getattr(self, name) != defaults[name]]
+        if selecting:
+            raise InvalidInputError(
+                f"plan says which records are copied; {', '.join(selecting)} must not be given with it. Leave one of "
+                "the two out."
+            )
+        given = {name: getattr(self, name) for name in approved.origin.parameters if name in defaults}
+        readers: dict[str, Callable[[Any, str], Any]] = {
+            **dict.fromkeys((*self._flags, *self._stored_flags), flag),
+            **dict.fromkeys(self._mappings, _texts_of),
+            **dict.fromkeys(self._optional_texts, lambda value, _: text_or_none(value)),
+        }
+        for name in given:
+            if name in readers:
+                given[name] = readers[name](given[name], name)
+        for name, value in approved.adopted(given, defaults).items():
+            setattr(self, name, value)
+        self._approved = approved
+
+    def _records(self) -> dict[str, Any]:
+        return self._selection() if self._approved is None else self._approved.to_records()
+
+    def _result_of_plan(self, planned: PlannedCopy) -> dict[str, Any]:
+        origin = PlanOrigin.of(planned, {name: getattr(self, name) for name in LAYOUT})
+        result = result_of_plan(planned.plan, planned.run_id, planned.transform, planned.pace)
+        return {**result, "plan": origin.to_json()}
+
     def _parameters(self, context: Context) -> CopyParameters:
         parameters = super()._parameters(context)
+        approved = ApprovedPlan.from_records(parameters.records)
+        if approved is not None:
+            # Those that CopyParameters does not have, also for a retry.
+            for name in LAYOUT:
+                setattr(self, name, approved.origin.parameters[name])
         if self.max_records_per_partition is not None and self.preserve_order:
             raise OptionError(
                 f"max_records_per_partition={self.max_records_per_partition!r} splits a partition over several Spark "
@@ -133,8 +195,12 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
 
         :return: the run's state for this plan, and the plan.
         """
-        transform, rules = self._transform(attempt.parameters), self._rules(attempt.parameters)
-        target = attempt.target_state()
+        approved = ApprovedPlan.from_records(attempt.parameters.records)
+        rules, target = self._rules(attempt.parameters), attempt.target_state()
+        if approved is None:
+            transform = self._transform(attempt.parameters)
+        else:
+            transform = attempt.parameters.transform(*approved.origin.window)
         resolved = self._resolved_plan(attempt, state, target, rules)
         state, plan = store.for_plan(state, resolved, transform)
         # Only the new one: the table below has all.
@@ -175,9 +241,13 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
                 self.log.info("Reusing the plan of an earlier try of this run.")
                 return earlier
             self.log.warning("The plan of an earlier try of this run is no longer valid; making a new one.")
-        resolved, cluster = self._resolve(attempt, rules)
+        approved = ApprovedPlan.from_records(attempt.parameters.records)
+        resolved, cluster = self._resolve(attempt, rules) if approved is None else _resolve_ranges(attempt, rules)
         of_target = self._target(attempt.parameters)
         plan = make_plan(resolved, cluster, target, of_target, self.max_records_per_partition, self.preserve_order)
+        if approved is not None:
+            approved.check(plan)
+            plan = replace(plan, missing=(*approved.missing, *plan.missing))
         self._check_size(plan)
         warnings = list(plan.warnings)
         if state.earlier is not None:
@@ -264,6 +334,32 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
                 "An earlier try of this run may have delivered records, and provenance_headers=False leaves no way to "
                 "find which: they are written again."
             )
+
+
+def _resolve_ranges(attempt: Attempt, rules: ReadRules) -> tuple[ResolvedRanges, ClusterState]:
+    """Ranges that were given."""
+    ranges = OffsetRanges.parse(attempt.parameters.records["offset_ranges"])
+    topics = {r.topic for r in ranges}
+    cluster = attempt.source.state(topics, operation="READ")
+    check_topics(attempt.source, topics, "READ")
+    return resolve_replay(ranges, cluster, rules), cluster
+
+
+def _texts_of(value: Any, name: str) -> Any:
+    """A mapping of texts, as checked parameters are."""
+    read = mapping_of(value, name)
+    return {key: str(item) for key, item in read.items()} if isinstance(read, dict) else read
+
+
+def _defaults_of(kind: type) -> dict[str, Any]:
+    """The defaults of an operator's parameters."""
+    return {
+        name: parameter.default
+        for base in reversed(kind.__mro__)
+        if "__init__" in vars(base)
+        for name, parameter in signature(base.__init__).parameters.items()  # type: ignore[misc]
+        if parameter.default is not Parameter.empty
+    }
 
 
 def _audit_from(target: ClusterState, state: RunState, plan: ReplayPlan) -> dict[str, dict[str, int]]:

@@ -361,11 +361,8 @@ class KafkaToKafkaOperator(SparkJobOperator):
 
     def _log_pace(self, plan: ReplayPlan) -> None:
         pace = self._pace()
-        if pace is not None and pace.records_per_second is not None:
-            seconds = pace.seconds(plan.planned_records)
-            self.log.info(
-                "Pace: at most %s records/s, so up to %s.", f"{pace.records_per_second:,}", timedelta(seconds=seconds)
-            )
+        if pace is not None:
+            self.log.info("%s", pace.describe(plan.planned_records))
 
     def _rules(self, parameters: CopyParameters) -> ReadRules:
         return ReadRules(parameters.read_committed, self.fail_on_data_loss)

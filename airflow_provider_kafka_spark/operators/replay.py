@@ -6,15 +6,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from airflow_provider_kafka_spark.clients.permissions import check_topics
-from airflow_provider_kafka_spark.core.broker_state import ClusterState
-from airflow_provider_kafka_spark.core.copy_parameters import CopyParameters
 from airflow_provider_kafka_spark.core.errors import OffsetRangeError
 from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
 from airflow_provider_kafka_spark.core.parameters import given_flag
-from airflow_provider_kafka_spark.core.protocol import Transform
-from airflow_provider_kafka_spark.core.resolve import ReadRules, ResolvedRanges, resolve_replay
-from airflow_provider_kafka_spark.operators.attempt import Attempt
 from airflow_provider_kafka_spark.operators.bounded_copy import BoundedCopyOperator
 
 
@@ -26,7 +20,7 @@ class ReplayOffsetRangesOperator(BoundedCopyOperator):
 
     :param offset_ranges: a list of ``{"topic", "partition", "from_offset", "until_offset"}`` or of
         ``"orders:0:100:200"``, in any order; that list as JSON text, as ``"{{ params.ranges | tojson }}"`` renders it;
-        or the whole result or plan of another task, ``copy.output``. (templated)
+        or the whole result or plan of another task, ``copy.output``. Give either this or ``plan``. (templated)
     :param merge_overlaps: write the records of overlapping ranges once, instead of refusing them. (templated)
 
     Further parameters: :class:`~airflow_provider_kafka_spark.operators.bounded_copy.BoundedCopyOperator`.
@@ -35,12 +29,13 @@ class ReplayOffsetRangesOperator(BoundedCopyOperator):
     template_fields: Sequence[str] = ("offset_ranges", "merge_overlaps", *BoundedCopyOperator.template_fields)
     template_fields_renderers = {**BoundedCopyOperator.template_fields_renderers, "offset_ranges": "json"}  # noqa: RUF012 - Airflow's
 
+    _selecting = ("offset_ranges",)
     _stored_flags: ClassVar[tuple[str, ...]] = (*BoundedCopyOperator._stored_flags, "merge_overlaps")
 
     def __init__(
         self,
         *,
-        offset_ranges: list[dict[str, Any] | str] | dict[str, Any] | str,
+        offset_ranges: list[dict[str, Any] | str] | dict[str, Any] | str | None = None,
         merge_overlaps: bool = False,
         **kwargs: Any,
     ) -> None:
@@ -48,21 +43,13 @@ class ReplayOffsetRangesOperator(BoundedCopyOperator):
         self.offset_ranges = offset_ranges
         self.merge_overlaps = given_flag(merge_overlaps, "merge_overlaps")
 
-    def _records(self) -> dict[str, Any]:
+    def _selection(self) -> dict[str, Any]:
         return {"offset_ranges": self._ranges().format()}
-
-    def _transform(self, parameters: CopyParameters) -> Transform:
-        return parameters.transform()
-
-    def _resolve(self, attempt: Attempt, rules: ReadRules) -> tuple[ResolvedRanges, ClusterState]:
-        ranges = OffsetRanges.parse(attempt.parameters.records["offset_ranges"])
-        topics = {r.topic for r in ranges}
-        cluster = attempt.source.state(topics, operation="READ")
-        check_topics(attempt.source, topics, "READ")
-        return resolve_replay(ranges, cluster, rules), cluster
 
     def _ranges(self) -> OffsetRanges:
         values: object = self.offset_ranges
+        if values is None:
+            raise OffsetRangeError("Give exactly one of offset_ranges and plan; got neither.")
         if isinstance(self.offset_ranges, str):
             try:
                 values = json.loads(self.offset_ranges)

@@ -292,6 +292,7 @@ def test_the_result_of_a_run_is_as_documented() -> None:
                 "records_written": 4,
             },
         ],
+        "source_topic_ids": {},
         "records_read": 12,
         "records_written": 11,
         "gaps": 2,
@@ -351,6 +352,7 @@ def test_the_result_of_a_plan_only_run_is_as_documented() -> None:
         "spark_partitions": 2,
         "target_topics": ["copy"],
         "digest": _PLAN.digest,
+        "text": _PLAN.table(),
         "warnings": ["mind this", "PLAN ONLY: nothing was copied"],
     }
     assert json.loads(json.dumps(result)) == result

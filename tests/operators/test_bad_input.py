@@ -376,7 +376,7 @@ ROWS = [
         OffsetRangeError, replay_with(offset_ranges="orders:0:1:2"), "must be a list, or a JSON list",
         "params.ranges | tojson", id="range-as-text",
     ),
-    row(OffsetRangeError, replay_with(offset_ranges=None), "must be a list", "got None", id="range-nothing-at-all"),
+    row(OffsetRangeError, replay_with(offset_ranges=None), "exactly one of", "got neither", id="range-nothing-at-all"),
     row(
         UnknownTopicError, replay(lambda t: [f"{t}-x:0:0:5"]), "'{source}-x' does not exist", "'kafka_default'",
         "correct the name", id="range-unknown-topic",

@@ -9,7 +9,7 @@ from airflow_provider_kafka_spark.core.broker_state import ClusterState
 from airflow_provider_kafka_spark.core.errors import DeliveryError
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition
 from airflow_provider_kafka_spark.core.plan import ReplayPlan
-from airflow_provider_kafka_spark.core.protocol import BatchReport, JobReport, RangeReport, Transform
+from airflow_provider_kafka_spark.core.protocol import BatchReport, JobReport, Pace, RangeReport, Transform
 from airflow_provider_kafka_spark.core.resolve import ReadRules
 from airflow_provider_kafka_spark.core.streams.stream_plan import StreamPlan
 from airflow_provider_kafka_spark.core.verification import (
@@ -116,10 +116,12 @@ def result_of_stream(
     }
 
 
-def result_of_stream_plan(plan: ReplayPlan, stream_plan: StreamPlan, transform: Transform) -> dict[str, Any]:
+def result_of_stream_plan(
+    plan: ReplayPlan, stream_plan: StreamPlan, transform: Transform, pace: Pace | None = None
+) -> dict[str, Any]:
     """What ``plan_only=True`` returns: the keys of a bounded copy's plan, and those of a stream."""
     return {
-        **result_of_plan(plan, stream_plan.manifest.stream_id, transform),
+        **result_of_plan(plan, stream_plan.manifest.stream_id, transform, pace),
         "unfinished": stream_plan.uncommitted.format(),
         "added_partitions": list(map(str, stream_plan.added)),
         "generation": stream_plan.generation,

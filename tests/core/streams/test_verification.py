@@ -205,6 +205,7 @@ def test_the_result_has_all_of_a_run() -> None:
                 "records_written": 0,
             },
         ],
+        "source_topic_ids": {},
         "records_read": 8,
         "records_written": 6,
         "gaps": 2,

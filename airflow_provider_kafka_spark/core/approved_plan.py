@@ -1,0 +1,169 @@
+"""The plan that another task has made and somebody may have approved, which ``plan=`` carries out. No I/O."""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_provider_kafka_spark.core.bounds import read_json
+from airflow_provider_kafka_spark.core.codec import decode, encode
+from airflow_provider_kafka_spark.core.errors import InvalidInputError, KafkaSparkError, PlanOutdatedError
+from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
+from airflow_provider_kafka_spark.core.plan import ReplayPlan, shortened
+from airflow_provider_kafka_spark.core.planned_copy import PlannedCopy
+from airflow_provider_kafka_spark.core.resolve import MissingRange
+
+ORIGIN_VERSION = 1
+#: Of the operator that plans, beside those of ``CopyParameters``: they too decide what is done, or how.
+LAYOUT = (
+    "allow_same_topic",
+    "fail_on_data_loss",
+    "preserve_order",
+    "max_records_per_partition",
+    "max_records_per_second",
+    "max_bytes_per_second",
+)
+#: Of a result, and of stored parameters.
+_KEY = "plan"
+_REMEDY = "Give the whole result of a task with plan_only=True, such as plan.output."
+
+
+@dataclass(frozen=True, slots=True)
+class PlanOrigin:
+    """What a plan was made with, beside its ranges: the key ``plan`` of a result.
+
+    :param parameters: of the task that planned, by name: where records come from and go, and how they are changed.
+    :param window: half-open, in ms since 1970, if ``exact_window`` drops records outside of it; or None, None.
+    :param digest: of the plan, see :attr:`ReplayPlan.digest`.
+    """
+
+    parameters: Mapping[str, Any]
+    window: tuple[int | None, ...]
+    source_cluster_id: str
+    target_cluster_id: str
+    source_topic_ids: Mapping[str, str]
+    target_topic_ids: Mapping[str, str]
+    digest: str
+
+    @classmethod
+    def of(cls, planned: PlannedCopy, layout: Mapping[str, Any]) -> PlanOrigin:
+        """:param layout: the parameters named in :data:`LAYOUT`."""
+        parameters, plan, transform = planned.parameters.by_name(), planned.plan, planned.transform
+        copied = {name: parameters[name] for name in parameters if name not in planned.parameters.records}
+        return cls(
+            parameters={**copied, **layout},
+            window=(transform.window_start_ms, transform.window_end_ms),
+            source_cluster_id=plan.source_cluster_id,
+            target_cluster_id=plan.target_cluster_id,
+            source_topic_ids=dict(plan.topic_ids),
+            target_topic_ids=dict(plan.target_ids),
+            digest=plan.digest,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return encode(self, ORIGIN_VERSION)
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovedPlan:
+    """The result of a task with ``plan_only=True``: all that is carried out."""
+
+    origin: PlanOrigin
+    ranges: OffsetRanges
+    missing: tuple[MissingRange, ...] = ()
+
+    @classmethod
+    def parse(cls, value: object) -> ApprovedPlan:
+        """Read the result of a task with ``plan_only=True``, or its JSON text.
+
+        :raises InvalidInputError: if it is anything else.
+        """
+        try:
+            result = read_json(value, "plan") if isinstance(value, str) else value
+        except (ValueError, RecursionError) as error:
+            raise InvalidInputError(f"plan must be a plan; got {reprlib.repr(value)}: {error}. {_REMEDY}") from error
+        if not isinstance(result, Mapping) or result.get("state") != "planned" or _KEY not in result:
+            raise InvalidInputError(f"plan must be a plan; got {reprlib.repr(value)}. {_REMEDY}")
+        try:
+            origin = decode(PlanOrigin, result[_KEY], version=ORIGIN_VERSION, name="plan", remedy=_REMEDY)
+            missing = [MissingRange(OffsetRange.parse(item), str(item["reason"])) for item in result["missing_ranges"]]
+            ranges = OffsetRanges.parse(result["ranges"])
+        except (KafkaSparkError, KeyError, TypeError) as error:
+            raise InvalidInputError(f"plan must be a plan as it was returned: {error}") from error
+        return cls(origin, ranges, tuple(missing))
+
+    @classmethod
+    def from_records(cls, records: Mapping[str, Any]) -> ApprovedPlan | None:
+        """What :meth:`to_records` gave; None if a task was given no plan.
+
+        :raises ProtocolError: if they are not those of this version.
+        """
+        if _KEY not in records:
+            return None
+        remedy = "Clear the task."
+        origin = decode(PlanOrigin, records[_KEY], version=ORIGIN_VERSION, name="A stored plan", remedy=remedy)
+        missing = decode(tuple[MissingRange, ...], records["missing"], name="Stored missing ranges", remedy=remedy)
+        return cls(origin, OffsetRanges.parse(records["offset_ranges"]), missing)
+
+    def to_records(self) -> dict[str, Any]:
+        """As ``CopyParameters.records`` has it, to be stored for a retry."""
+        return {
+            _KEY: self.origin.to_json(),
+            "offset_ranges": self.ranges.format(),
+            "missing": [encode(m) for m in self.missing],
+        }
+
+    def adopted(self, given: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
+        """The parameters of the task that carries the plan out: those of the plan.
+
+        :param given: the parameters that the task has.
+        :param defaults: what a parameter is if it was not given.
+        :raises InvalidInputError: if one was given and is not that of the plan.
+        """
+        names = [name for name in self.origin.parameters if name in given]
+        others = [
+            f"{name} is {given[name]!r} and was {self.origin.parameters[name]!r}"
+            for name in names
+            if given[name] != defaults.get(name) and given[name] != self.origin.parameters[name]
+        ]
+        if others:
+            raise InvalidInputError(
+                f"plan carries out what another task has planned, with its parameters; here, {shortened(others)}. "
+                "Leave them out, or make the plan with them."
+            )
+        return {name: self.origin.parameters[name] for name in names}
+
+    def check(self, plan: ReplayPlan) -> None:
+        """Check that a plan, made now from these ranges, is still this one.
+
+        :raises PlanOutdatedError: naming what has changed.
+        """
+        before = self.origin
+        changes = [
+            *_differences("the cluster of the source", before.source_cluster_id, plan.source_cluster_id),
+            *_differences("the cluster of the target", before.target_cluster_id, plan.target_cluster_id),
+            *_recreated(before.source_topic_ids, plan.topic_ids),
+            *_recreated(before.target_topic_ids, plan.target_ids),
+        ]
+        if not changes and before.digest != plan.digest:
+            gone = self.ranges.subtract(plan.ranges)
+            changes = [f"{gone.total:,} of its records are gone: {shortened(gone.format())}" if gone else "its ranges"]
+        if changes:
+            raise PlanOutdatedError(
+                f"The plan (digest {before.digest}) no longer holds: {shortened(changes)}. Nothing was copied. Make "
+                "a new plan, and have it approved."
+            )
+
+
+def _differences(name: str, before: str, now: str) -> list[str]:
+    return [f"{name} was {before}, and is {now}"] if before and now and before != now else []
+
+
+def _recreated(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    return [
+        f"the topic {name!r} was deleted and recreated (topic id {topic_id}, now {now[name]})"
+        for name, topic_id in before.items()
+        if now.get(name, topic_id) != topic_id
+    ]

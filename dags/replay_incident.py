@@ -1,0 +1,73 @@
+"""Replay after an incident, from a form: plan, approval, replay of exactly that plan.
+
+What: the trigger form asks for clusters, topics, a window or exact ranges, a filter and a pace. The plan starts no
+Spark. ``approve`` shows ranges, counts and what is missing, and waits for a person under Required Actions. ``replay``
+carries out the approved plan, or fails if it no longer holds.
+
+Why: nobody writes code in the middle of an incident, and somebody else sees what will be done before it is done.
+
+Prerequisites: the connections that the form names, ``spark_default``, and the topics; the target exists.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from airflow.providers.standard.operators.hitl import ApprovalOperator
+from airflow.sdk import DAG, Param, task
+
+from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
+from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
+
+MOMENT: dict[str, Any] = {"type": ["null", "string"], "format": "date-time", "section": "A window of time, or ranges"}
+HOW: dict[str, Any] = {"section": "What is copied, and how fast"}
+FORM = {
+    "source": Param("kafka_default", title="Connection to read from", type="string"),
+    "topic": Param("orders", title="Topic to read", type="string"),
+    "target": Param("kafka_default", title="Connection to write to", type="string"),
+    "target_topic": Param("orders_replay", title="Topic to write to", type="string"),
+    "start": Param(None, title="From", description="The first moment", **MOMENT),
+    "end": Param(None, title="Until", description="The first moment that is no more replayed", **MOMENT),
+    "ranges": Param(
+        [],
+        title="Exact ranges",
+        description="As orders:0:100:200, one each line",
+        type="array",
+        section=MOMENT["section"],
+    ),
+    "where": Param(None, title="Only records that", description="SQL: offset <> 5", type=["null", "string"], **HOW),
+    "pace": Param(None, title="Records per second", type=["null", "integer"], minimum=1, **HOW),
+    "delivery": Param("exactly_once", enum=["exactly_once", "at_least_once"], **HOW),
+}
+PLAN = "ti.xcom_pull('plan_window') or ti.xcom_pull('plan_ranges')"
+
+
+@task.branch
+def window_or_ranges(params: dict[str, Any]) -> str:
+    return "plan_ranges" if params["ranges"] else "plan_window"
+
+
+with DAG("replay_incident", schedule=None, params=FORM, doc_md=__doc__, tags=["kafka", "spark"]):
+    asked: dict[str, Any] = {
+        "plan_only": True,
+        "source_conn_id": "{{ params.source }}",
+        "target_conn_id": "{{ params.target }}",
+        "target_topic": "{{ params.target_topic }}",
+        "where": "{{ params.where }}",
+        "max_records_per_second": "{{ params.pace }}",
+        "delivery": "{{ params.delivery }}",
+    }
+    window: dict[str, Any] = {"starting_timestamp": "{{ params.start }}", "ending_timestamp": "{{ params.end }}"}
+    plan_window = KafkaToKafkaBatchOperator(task_id="plan_window", topics="{{ params.topic }}", **window, **asked)
+    ranges = "{{ params.ranges | tojson }}"
+    plan_ranges = ReplayOffsetRangesOperator(task_id="plan_ranges", offset_ranges=ranges, **asked)
+    approve = ApprovalOperator(
+        task_id="approve",
+        subject="Replay {{ params.topic }} to {{ params.target_topic }}?",
+        body="```\n{{ (" + PLAN + ").text }}\n```",
+        response_timeout=timedelta(hours=8),
+        trigger_rule="none_failed_min_one_success",
+    )
+    replay = ReplayOffsetRangesOperator(task_id="replay", plan="{{ (" + PLAN + ") | tojson }}", retries=2)
+    window_or_ranges() >> [plan_window, plan_ranges] >> approve >> replay  # type: ignore[arg-type]

@@ -1,0 +1,210 @@
+"""Promises of ``plan=``: exactly what another task has planned is carried out, or nothing."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+
+from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
+from airflow_provider_kafka_spark.operators.bounded_copy import BoundedCopyOperator
+from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
+from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
+from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
+from tests.airflow_fakes import TaskStateStore, Try, task_context
+from tests.in_process_jobs import InProcessSpark
+
+pytestmark = [pytest.mark.broker, pytest.mark.spark]
+
+START = 1_795_165_200_000
+Topics = tuple[str, str]
+
+
+def numbered(first: int, last: int) -> list[Record]:
+    """Two partitions, a record each second."""
+    return [Record(value=b"%d" % i, partition=i % 2, timestamp=START + i * 1000) for i in range(first, last)]
+
+
+@pytest.fixture
+def topics(kafka: KafkaBroker, topic: TopicFactory) -> Topics:
+    """A source with 20 records, and a target."""
+    source, target = topic(2, suffix="source"), topic(2, suffix="target")
+    kafka.produce(source, numbered(0, 20))
+    return source, target
+
+
+def execute(
+    operator: BoundedCopyOperator, store: TaskStateStore | None = None, number: int = 1, clear_number: int = 0
+) -> dict[str, Any]:
+    ti = Try(try_number=number, max_tries=clear_number)
+    result = operator.execute(task_context(store, clear_number=clear_number, ti=ti))  # type: ignore[arg-type]
+    return json.loads(json.dumps(result))
+
+
+def planned(topics: Topics, **parameters: Any) -> dict[str, Any]:
+    given = {"topics": [topics[0]], "target_topic": topics[1], **parameters}
+    return execute(KafkaToKafkaBatchOperator(task_id="plan", plan_only=True, **given))
+
+
+def carry_out(plan: Any, store: TaskStateStore | None = None, **parameters: Any) -> dict[str, Any]:
+    return execute(ReplayOffsetRangesOperator(task_id="copy", plan=plan, **parameters), store)
+
+
+def values(kafka: KafkaBroker, topic: str) -> Counter[bytes]:
+    return Counter(record.value or b"" for record in kafka.consume(topic))
+
+
+@pytest.mark.parametrize("kind", [ReplayOffsetRangesOperator, KafkaToKafkaBatchOperator])
+@pytest.mark.parametrize("as_text", [False, True], ids=["xcom", "rendered"])
+def test_exactly_the_plan_is_carried_out(
+    kafka: KafkaBroker,
+    topics: Topics,
+    in_process_spark: InProcessSpark,
+    kind: Callable[..., BoundedCopyOperator],
+    as_text: bool,
+) -> None:
+    """With all parameters of the task that planned, and without what has come since."""
+    plan = planned(
+        topics,
+        starting_timestamp=START + 4_000,
+        exact_window=True,
+        where="offset <> 5",
+        columns={"value": "concat('<', string(value), '>')"},
+        preserve_partition=True,
+        preserve_order=False,
+        max_records_per_partition=3,
+        max_records_per_second="1000",
+        include_headers=False,
+        source_options={"kafka.fetch.min.bytes": 1},
+    )
+    # Late records have the offsets after the plan, and one is out of the window.
+    kafka.produce(topics[0], numbered(2, 6))
+
+    result = execute(kind(task_id="copy", plan=json.dumps(plan) if as_text else plan))
+
+    assert [(r["partition"], r["from_offset"], r["until_offset"]) for r in result["ranges"]] == [(0, 2, 10), (1, 2, 10)]
+    assert values(kafka, topics[1]) == Counter(b"<%d>" % i for i in range(4, 20) if i not in (10, 11))
+    (request,) = in_process_spark.requests
+    assert (request.plan_digest, request.preserve_order, len(request.spans)) == (plan["digest"], False, 6)
+    assert request.pace is not None
+    assert request.pace.records_per_second == 1000
+    assert request.source_options["kafka.fetch.min.bytes"] == "1"
+
+
+def test_a_plan_is_text_for_the_one_who_approves(topics: Topics) -> None:
+    plan = planned(topics, max_records_per_second=5)
+
+    assert f"{topics[0]}[0]" in plan["text"]
+    assert f"Digest: {plan['digest']}" in plan["text"]
+    assert plan["text"].endswith("Pace: at most 5 records/s, so 0:00:04 or more.")
+
+
+def test_parameters_that_are_those_of_the_plan_may_be_given(
+    kafka: KafkaBroker, topics: Topics, in_process_spark: InProcessSpark
+) -> None:
+    shared: dict[str, Any] = {"target_topic": topics[1], "preserve_partition": "yes", "columns": '{"key": "value"}'}
+    plan = planned(topics, **shared)
+
+    assert carry_out(plan, **shared, source_conn_id="kafka_default")["records_written"] == 20
+
+
+@pytest.mark.parametrize(
+    ("parameters", "name"),
+    [
+        ({"where": "offset = 0"}, "where is 'offset = 0' and was None"),
+        ({"target_topic": "another"}, "target_topic is 'another' and was"),
+        ({"preserve_order": False}, "preserve_order is False and was True"),
+        ({"offset_ranges": ["orders:0:0:1"]}, "offset_ranges must not be given"),
+    ],
+)
+def test_others_are_an_error(
+    topics: Topics, in_process_spark: InProcessSpark, parameters: dict[str, Any], name: str
+) -> None:
+    plan = planned(topics)
+
+    with pytest.raises(AirflowFailException, match=name):
+        carry_out(plan, **parameters)
+    assert in_process_spark.requests == []
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ("source", "was deleted and recreated"),
+        ("target", "was deleted and recreated"),
+        ("aged-out", "no longer available"),
+        ("aged-out-and-permitted", "2 of its records are gone"),
+    ],
+)
+def test_a_plan_that_no_longer_holds_copies_nothing(
+    kafka: KafkaBroker, topics: Topics, in_process_spark: InProcessSpark, change: str, reason: str
+) -> None:
+    plan = planned(topics, fail_on_data_loss=change != "aged-out-and-permitted")
+    if change in ("source", "target"):
+        name = topics[change == "target"]
+        kafka.delete_topic(name)
+        kafka.create_topic(name, 2)
+        kafka.produce(topics[0], numbered(0, 20) if change == "source" else [])
+    else:
+        kafka.delete_records(topics[0], {0: 2})
+
+    with pytest.raises(AirflowFailException, match=reason):
+        carry_out(plan)
+    assert in_process_spark.requests == []
+    # The same look without a copy.
+    with pytest.raises(AirflowFailException, match=reason):
+        carry_out(plan, plan_only=True)
+
+
+def test_what_the_plan_lacked_is_in_the_result(
+    kafka: KafkaBroker, topics: Topics, in_process_spark: InProcessSpark
+) -> None:
+    kafka.delete_records(topics[0], {0: 2})
+    plan = planned(topics, starting_offsets={topics[0]: {"0": 1, "1": 0}}, fail_on_data_loss=False)
+
+    result = carry_out(plan)
+
+    assert (result["missing"], result["records_written"]) == (1, 18)
+    assert result["missing_ranges"] == plan["missing_ranges"]
+
+
+def test_a_retry_needs_the_plan_no_more(kafka: KafkaBroker, topics: Topics, in_process_spark: InProcessSpark) -> None:
+    """It carries out what its first try was given, in the same layout; a clear takes what is given then."""
+    layout: dict[str, Any] = {"preserve_order": False, "max_records_per_partition": 3}
+    plan, store = planned(topics, columns={"value": "assert_true(partition < 1)"}, **layout), TaskStateStore()
+    first = ReplayOffsetRangesOperator(task_id="copy", plan=plan)
+    with pytest.raises(Exception, match="is not true"):
+        execute(first, store)
+    with pytest.raises(Exception, match="is not true"):
+        execute(ReplayOffsetRangesOperator(task_id="copy", plan="gone"), store, number=2)
+    kafka.produce(topics[0], numbered(20, 24))
+    now = planned(topics, **layout)
+
+    result = execute(ReplayOffsetRangesOperator(task_id="copy", plan=now), store, number=3, clear_number=2)
+
+    one, two, three = in_process_spark.requests
+    assert (one.ranges, one.spans, one.preserve_order) == (two.ranges, two.spans, two.preserve_order)
+    assert len(three.spans) == 8
+    assert result["records_written"] == 24
+    # With other columns it is another copy: what the first tries wrote, nulls of one partition, stays.
+    assert values(kafka, topics[1]) == Counter(b"%d" % i for i in range(24)) + Counter({b"": 10})
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        pytest.param("orders", id="text"),
+        pytest.param("{}", id="empty"),
+        pytest.param([1], id="list"),
+        pytest.param({"state": "planned"}, id="of-another-version"),
+        pytest.param({"state": "planned", "plan": {"version": 1}}, id="cut-off"),
+        pytest.param({"version": 1, "ranges": [], "run_id": "0123456789abcdef"}, id="result-of-a-copy"),
+    ],
+)
+def test_what_is_no_plan_is_an_error(plan: Any) -> None:
+    with pytest.raises(AirflowFailException, match=r"plan must be a plan.*plan\.output|plan must be a plan as it was"):
+        carry_out(plan)
