@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from typing import TypeVar
 
 import confluent_kafka
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException
+from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions, KafkaError, KafkaException
 from confluent_kafka.admin import ConsumerGroupDescription
 
 from airflow_provider_kafka_spark.clients.kafka_client import KafkaClient
@@ -58,6 +58,10 @@ class ConsumerGroup:
             ) from error
         self._raise_if_errors(found, "got no offset")
         return {TopicPartition(p.topic, p.partition): p.offset for p in found if p.offset >= 0}
+
+    def exists(self) -> bool:
+        """:raises BrokerError: if the broker does not say it."""
+        return self._describe().state is not ConsumerGroupState.DEAD
 
     def raise_if_members(self) -> None:
         """:raises ConsumerGroupError: if the group has members: their commits and ours would overwrite each other.

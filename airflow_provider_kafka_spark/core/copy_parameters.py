@@ -7,8 +7,39 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from airflow_provider_kafka_spark.core.codec import decode, encode
-from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE, is_read_committed
-from airflow_provider_kafka_spark.core.protocol import Transform
+from airflow_provider_kafka_spark.core.errors import OptionError
+from airflow_provider_kafka_spark.core.parameters import (
+    EXACTLY_ONCE,
+    check_group_id,
+    is_read_committed,
+    mapping_of,
+    milliseconds,
+    whole_number,
+)
+from airflow_provider_kafka_spark.core.protocol import PauseWhileLag, Transform
+
+
+def parse_pause(value: object, max_pause: object) -> PauseWhileLag | None:
+    """Read ``pause_while_lag`` and ``max_pause``.
+
+    >>> parse_pause('{"group_id": "billing", "max_lag": 100}', 60)
+    PauseWhileLag(group_id='billing', max_lag=100, max_pause_seconds=60.0)
+
+    :raises KafkaSparkError: if one is malformed.
+    """
+    pause = mapping_of(value, "pause_while_lag")
+    if pause is None:
+        return None
+    if not isinstance(pause, Mapping) or set(pause) != {"group_id", "max_lag"}:
+        raise OptionError(
+            "pause_while_lag must have a group and a limit, such as {'group_id': 'billing', 'max_lag': 100_000}; got "
+            f"{value!r}."
+        )
+    return PauseWhileLag(
+        check_group_id(pause["group_id"], "pause_while_lag['group_id']"),
+        whole_number(pause["max_lag"], "pause_while_lag['max_lag']", minimum=1),
+        milliseconds(max_pause, "max_pause") / 1000,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,6 +45,7 @@
     │   ├── JobReportForgedError     the report was not written by the submitted job                  (retriable)
     │   ├── DeliveryError            the report does not match the plan                               (retriable)
     │   ├── DuplicateRecordsError    all was delivered, and some of it more than once
+    │   ├── PausedTooLongError       the consumer group of pause_while_lag did not catch up           (retriable)
     │   ├── RunTakenOverError        a later try of the same run writes now                           (retriable)
     │   ├── JobTokenEndedError       the job's delegation token ended while it ran                    (retriable)
     │   ├── EarlierJobUnknownError   it is unknown whether an earlier try's job still runs            (retriable)
@@ -403,6 +404,16 @@ class JobTokenEndedError(JobError):
     """The delegation token that the job logged in with ended while it ran.
 
     Raise ``delegation.token.max.lifetime.ms``, or split the job.
+    """
+
+    retriable = True
+
+
+class PausedTooLongError(JobError):
+    """The consumer group of ``pause_while_lag`` did not catch up within ``max_pause``, or its lag was unknown for that
+    long.
+
+    Look at the consumers of the group. A retry continues where this try stopped.
     """
 
     retriable = True

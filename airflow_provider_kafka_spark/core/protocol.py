@@ -55,15 +55,42 @@ class Transform:
 
 
 @dataclass(frozen=True, slots=True)
+class PauseWhileLag:
+    """Nothing is sent while a consumer group is too far behind on the target.
+
+    :param group_id: on the target's cluster.
+    :param max_lag: in offsets, of all partitions together that the group consumes.
+    :param max_pause_seconds: a longer pause ends the job.
+    """
+
+    group_id: str
+    max_lag: int
+    max_pause_seconds: float
+
+    def is_paused(self, lag: int, *, was_paused: bool) -> bool:
+        """A pause ends below 80 % of the limit, so that it does not begin again at once.
+
+        >>> pause = PauseWhileLag("billing", 100, 3600.0)
+        >>> pause.is_paused(101, was_paused=False), pause.is_paused(81, was_paused=True)
+        (True, True)
+        >>> pause.is_paused(100, was_paused=False), pause.is_paused(80, was_paused=True)
+        (False, False)
+        """
+        return lag > (self.max_lag * 4 // 5 if was_paused else self.max_lag)
+
+
+@dataclass(frozen=True, slots=True)
 class Pace:
     """How fast a job may write, over all of its Spark tasks.
 
     :param records_per_second: None for no limit.
     :param bytes_per_second: of keys and values; None for no limit.
+    :param pause: None for none.
     """
 
     records_per_second: int | None = None
     bytes_per_second: int | None = None
+    pause: PauseWhileLag | None = None
 
     def seconds(self, records: int) -> float:
         """How long so many records take at least."""
@@ -78,7 +105,11 @@ class Pace:
         limits = {"records/s": self.records_per_second, "bytes/s": self.bytes_per_second}
         given = " and ".join(f"{limit:,} {unit}" for unit, limit in limits.items() if limit is not None)
         duration = timedelta(seconds=round(self.seconds(records)))
-        return f"Pace: at most {given}{f', so {duration} or more' if duration else ''}."
+        parts = [f"at most {given}"] if given else []
+        parts += [f"so {duration} or more"] if duration else []
+        if self.pause is not None:
+            parts.append(f"paused while group {self.pause.group_id!r} lags by more than {self.pause.max_lag:,}")
+        return f"Pace: {', '.join(parts)}."
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -26,6 +27,7 @@ from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE
 from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest, RangeReport
 from airflow_provider_kafka_spark.jobs.driver import run_job
 from airflow_provider_kafka_spark.jobs.kafka_admin import KafkaAdmin
+from airflow_provider_kafka_spark.jobs.lag_watch import LagWatch
 from airflow_provider_kafka_spark.jobs.pace import PaceKeeper
 from airflow_provider_kafka_spark.jobs.progress import OverallProgress, ProgressLog
 from airflow_provider_kafka_spark.jobs.record_writer import TaskMonitor, WriteResult, merged
@@ -203,21 +205,33 @@ def _write(
     with (
         TaskMonitor(spark.sparkContext, group) as monitor,
         ProgressLog(monitor, remaining.source.offsets, request.progress_seconds, request.event_token, overall),
-        _kept_pace(spark, request, remaining, monitor) as keeper,
+        _kept_pace(spark, request, remaining, monitor, group) as keeper,
     ):
         pace = None if keeper is None else keeper.shared
-        result = write_records(spark, request, remaining, configs, monitor, pace)
+        try:
+            result = write_records(spark, request, remaining, configs, monitor, pace)
+        except Exception:
+            if keeper is not None and keeper.failure is not None:
+                raise keeper.failure from None
+            raise
     return result, _failed_tasks(spark, group)
 
 
 def _kept_pace(
-    spark: SparkApplication, request: JobRequest, remaining: Remaining, monitor: TaskMonitor
+    spark: SparkApplication, request: JobRequest, remaining: Remaining, monitor: TaskMonitor, group: str
 ) -> AbstractContextManager[PaceKeeper | None]:
+    """
+    :param group: of the Spark jobs.
+    """
     if request.pace is None or remaining.source is None or remaining.is_delivered:
         return nullcontext()
     tasks, slots = len(remaining.source.pieces), spark.sparkContext.defaultParallelism
-    topic = min(remaining.target_ids)
-    return PaceKeeper(request.pace, request.instance, remaining.run.admin, topic, monitor, tasks, slots)
+    topic, admin, lag = min(remaining.target_ids), remaining.run.admin, None
+    if request.pace.pause is not None:
+        topics = [request.transform.topic] if request.transform.topic else []
+        lag = LagWatch(request.pace.pause, admin, topics, request.progress_seconds)
+    stop = partial(spark.sparkContext.cancelJobGroup, group)
+    return PaceKeeper(request.pace, request.instance, admin, topic, monitor, tasks, slots, lag, stop)
 
 
 def _failed_tasks(spark: SparkApplication, group: str) -> int:

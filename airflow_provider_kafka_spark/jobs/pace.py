@@ -1,4 +1,5 @@
-"""The pace of a job: the driver says how many Spark tasks share it, in the committed offset of a group.
+"""The pace of a job: the driver says how many Spark tasks share it, in the committed offset of a group, and in the text
+beside it whether the job is paused.
 
 Each task keeps to its part by itself (``Pace.java``), and looks at the group once a second, after a commit.
 """
@@ -8,10 +9,12 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from airflow_provider_kafka_spark.core.errors import BrokerAuthorizationError, KafkaSparkError
 from airflow_provider_kafka_spark.core.handoff.writer_messages import SharedPace
 from airflow_provider_kafka_spark.core.protocol import Pace
 from airflow_provider_kafka_spark.core.run_identity import pace_group
@@ -19,6 +22,7 @@ from airflow_provider_kafka_spark.jobs.kafka_admin import CommittedOffset, Kafka
 from airflow_provider_kafka_spark.jobs.owner_producer import java_offsets
 
 if TYPE_CHECKING:
+    from airflow_provider_kafka_spark.jobs.lag_watch import LagWatch
     from airflow_provider_kafka_spark.jobs.record_writer import TaskMonitor
 
 _LOOK_SECONDS = 0.25
@@ -35,6 +39,8 @@ class PaceKeeper:
     :param topic: of the target's cluster; the group's offset is committed for its first partition.
     :param tasks: of the job, all together.
     :param slots: how many can run at the same time.
+    :param lag: says whether the job has to pause; None if it never has to.
+    :param stop: ends the job, with :attr:`failure` set.
     """
 
     def __init__(
@@ -46,14 +52,21 @@ class PaceKeeper:
         monitor: TaskMonitor,
         tasks: int,
         slots: int,
+        lag: LagWatch | None = None,
+        stop: Callable[[], None] = lambda: None,
     ) -> None:
         self._admin = admin
         self._topic = topic
         self._monitor = monitor
         self._tasks = tasks
         self._slots = max(1, slots)
+        self._lag = lag
+        self._stop_job = stop
+        #: Why the job was stopped.
+        self.failure: KafkaSparkError | None = None
         self._group = pace_group(instance)
-        self._said = 0
+        self._said = (0, False)
+        self._is_paused = False
         self._most_running = 0
         self._next_at = 0.0
         self._is_refused = False
@@ -63,6 +76,7 @@ class PaceKeeper:
         self.shared = SharedPace(self._group, pace.records_per_second, pace.bytes_per_second, first)
 
     def __enter__(self) -> PaceKeeper:
+        self._is_paused = self._lag is not None and self._lag.is_paused()
         self._say(self.shared.tasks)
         self._thread.start()
         return self
@@ -79,6 +93,8 @@ class PaceKeeper:
     def _run(self) -> None:
         seen, since = (0, 0), time.monotonic()
         while not self._stop.wait(_LOOK_SECONDS):
+            if not self._look_at_lag():
+                return
             with suppress(Exception):
                 now = self._monitor.tasks
                 if now != seen:
@@ -90,17 +106,33 @@ class PaceKeeper:
                 is_steady = time.monotonic() - since > _STEADY_SECONDS
                 self._say(sharing(running, self._tasks - succeeded, self._slots, is_steady=is_steady))
 
+    def _look_at_lag(self) -> bool:
+        """Whether the job may go on."""
+        try:
+            self._is_paused = self._lag is not None and self._lag.is_paused()
+        except KafkaSparkError as error:
+            self.failure = error
+            self._stop_job()
+            return False
+        return True
+
     def _say(self, tasks: int) -> None:
-        if tasks == self._said or self._is_refused or time.monotonic() < self._next_at:
+        said = (tasks, self._is_paused)
+        if said == self._said or self._is_refused or time.monotonic() < self._next_at:
             return
-        offsets = {(self._topic, 0): CommittedOffset(tasks, "")}
+        offsets = {(self._topic, 0): CommittedOffset(tasks, "paused" if self._is_paused else "")}
         try:
             self._admin.commit(self._group, java_offsets(self._admin.jvm, offsets))
-            self._said = tasks
-        except Exception as error:  # noqa: BLE001 - tasks keep the share that they have
+            self._said = said
+        except Exception as error:
             self._next_at = time.monotonic() + _RETRY_SECONDS
             self._is_refused = "AuthorizationException" in str(error)
             reason = next(iter(str(getattr(error, "java_exception", error)).splitlines()), "")
+            if self._is_refused and self._lag is not None:
+                raise BrokerAuthorizationError(
+                    f"pause_while_lag needs READ on the group {self._group!r} of the target's cluster, which the tasks "
+                    f"of the job read: {reason}"
+                ) from error
             sys.stderr.write(f"The pace could not be shared anew among {tasks} Spark tasks: {reason}\n")
 
 

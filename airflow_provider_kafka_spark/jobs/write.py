@@ -89,7 +89,8 @@ def _settings(
         delivery_timeout_ms=delivery_timeout_ms + _MARGIN_MS,
         stall_timeout_ms=poll_timeout_ms(request.source_options),
         commit_records=COMMIT_RECORDS,
-        commit_ms=COMMIT_MS,
+        # A pause begins after a commit.
+        commit_ms=COMMIT_MS if request.pace is None or request.pace.pause is None else COMMIT_MS // 2,
         owner=remaining.run.owner,
         id_prefix=remaining.run.id_prefix,
         delivered=remaining.is_delivered,

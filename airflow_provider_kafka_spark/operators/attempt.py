@@ -5,13 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from airflow_provider_kafka_spark.clients.consumer_group import ConsumerGroup
 from airflow_provider_kafka_spark.clients.edge_timestamps import edge_timestamps
 from airflow_provider_kafka_spark.clients.permissions import check_topics
 from airflow_provider_kafka_spark.clients.transaction_check import check_transactions
 from airflow_provider_kafka_spark.core.broker_state import ClusterState
 from airflow_provider_kafka_spark.core.copy_parameters import CopyParameters
+from airflow_provider_kafka_spark.core.errors import OptionError
 from airflow_provider_kafka_spark.core.kept_timestamps import check_times, check_timestamp_type, checks_times
-from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
+from airflow_provider_kafka_spark.core.offset_range import OffsetRanges, TopicPartition
+from airflow_provider_kafka_spark.core.protocol import Pace
 from airflow_provider_kafka_spark.core.run_identity import TRANSACTION_TIMEOUT_MS
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
@@ -53,6 +56,26 @@ class Attempt:
         if parameters.is_exactly_once:
             timeout = parameters.sink_options.get("kafka.transaction.timeout.ms", TRANSACTION_TIMEOUT_MS)
             check_transactions(self.sink, int(timeout), parameters.target_topic)
+
+    def check_pace(self, pace: Pace | None, target: ClusterState) -> None:
+        """Check that the group of ``pause_while_lag`` consumes the target.
+
+        :param target: from :meth:`target_state`.
+        :raises OptionError: if it does not.
+        """
+        if pace is None or pace.pause is None:
+            return
+        name, group = self.parameters.target_topic, ConsumerGroup(self.sink, pace.pause.group_id)
+        if name is None:
+            consumes = group.exists()
+        else:
+            consumes = bool(group.committed([TopicPartition(name, number) for number in target.topic(name).partitions]))
+        if not consumes:
+            raise OptionError(
+                f"pause_while_lag must name a consumer group that has committed offsets of {name or 'the target'!r} "
+                f"(connection {self.sink.conn_id!r}); {group.group_id!r} has not. Correct the name, or start its "
+                "consumers first."
+            )
 
     def check_timestamps(self, target: ClusterState, ranges: OffsetRanges) -> None:
         """Check that the target keeps the records' timestamps; the job checks the topics of ``target_topic_expr``.

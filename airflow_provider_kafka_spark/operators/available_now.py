@@ -247,6 +247,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         plan = make_plan(stream_plan.resolved, cluster, target, self._target(parameters))
         self._log_plan(parameters, plan, stream_plan, checkpoint)
         self._log_pace(plan)
+        attempt.check_pace(self._pace(), target)
         # What a try has begun must be finished, whatever has arrived since.
         if stream_plan.uncommitted_batch is None and not self._is_resumed:
             self._check_size(plan)

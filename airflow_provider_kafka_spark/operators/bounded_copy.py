@@ -209,6 +209,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         attempt.check_target(reads_back=state.has_submitted)
         self.log.info("The plan of run %s:\n%s", state.run_id, plan.table())
         self._log_pace(plan)
+        attempt.check_pace(self._pace(), target)
         is_rerun = state.earlier is not None and state.plan is None
         if is_rerun or not state.has_submitted:
             attempt.check_timestamps(target, plan.ranges)

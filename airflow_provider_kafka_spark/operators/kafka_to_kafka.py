@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk.exceptions import AirflowSkipException
 
-from airflow_provider_kafka_spark.core.copy_parameters import CopyParameters
+from airflow_provider_kafka_spark.core.copy_parameters import CopyParameters, parse_pause
 from airflow_provider_kafka_spark.core.errors import InvalidInputError, PlanTooLargeError
 from airflow_provider_kafka_spark.core.expressions import check_size
 from airflow_provider_kafka_spark.core.handoff.job_credentials import JobCredentials
@@ -107,6 +107,9 @@ class KafkaToKafkaOperator(SparkJobOperator):
     :param plan_only: resolve, check, return the plan, submit nothing, emit no asset event. (templated)
     :param max_records_per_second: of the whole job, however many Spark tasks run; None for no limit. (templated)
     :param max_bytes_per_second: the same, by the bytes of keys and values. (templated)
+    :param pause_while_lag: ``{"group_id": "billing", "max_lag": 100_000}``: while this consumer group of the target's
+        cluster is further behind, nothing is sent; the copy goes on below 80 % of it. (templated)
+    :param max_pause: timedelta, or seconds: a longer pause fails the task, and a retry continues. (templated)
     :param max_planned_records: fail if the plan has more records; None for no limit. (templated)
     :param on_empty: ``succeed``, or ``skip``: a run that has nothing to read is a skipped task, and so are those after
         it. (templated)
@@ -140,6 +143,8 @@ class KafkaToKafkaOperator(SparkJobOperator):
         "max_planned_records",
         "max_records_per_second",
         "max_bytes_per_second",
+        "pause_while_lag",
+        "max_pause",
         "on_empty",
         "on_rerun",
         "use_delegation_token",
@@ -149,7 +154,13 @@ class KafkaToKafkaOperator(SparkJobOperator):
         *_SECONDS,
         *SparkJobOperator.template_fields,
     )
-    template_fields_renderers = {"where": "sql", "columns": "json", "source_options": "json", "sink_options": "json"}  # noqa: RUF012 - Airflow's
+    template_fields_renderers = {  # noqa: RUF012 - Airflow's
+        "where": "sql",
+        "columns": "json",
+        "pause_while_lag": "json",
+        "source_options": "json",
+        "sink_options": "json",
+    }
     ui_color = "#f5e3d0"
     #: A stream has other options than a batch.
     _is_stream: ClassVar[bool] = False
@@ -193,6 +204,8 @@ class KafkaToKafkaOperator(SparkJobOperator):
         max_planned_records: int | None = None,
         max_records_per_second: int | None = None,
         max_bytes_per_second: int | None = None,
+        pause_while_lag: dict[str, Any] | None = None,
+        max_pause: timedelta | float = 3600.0,
         on_empty: str = "succeed",
         on_rerun: str = MISSING_ONLY,
         use_delegation_token: bool | str = False,
@@ -224,6 +237,8 @@ class KafkaToKafkaOperator(SparkJobOperator):
         self.max_planned_records = given_integer(max_planned_records, "max_planned_records")
         self.max_records_per_second = given_integer(max_records_per_second, "max_records_per_second")
         self.max_bytes_per_second = given_integer(max_bytes_per_second, "max_bytes_per_second")
+        self.pause_while_lag = pause_while_lag
+        self.max_pause = max_pause
         self.on_empty = on_empty
         self.on_rerun = on_rerun
         self.use_delegation_token = use_delegation_token
@@ -278,6 +293,7 @@ class KafkaToKafkaOperator(SparkJobOperator):
             setattr(self, name, optional_integer(getattr(self, name), name))
         for name in _SECONDS:
             setattr(self, name, check_seconds(getattr(self, name), name))
+        self._pace()
         check_on_empty(self.on_empty)
         check_on_rerun(self.on_rerun)
 
@@ -355,9 +371,12 @@ class KafkaToKafkaOperator(SparkJobOperator):
                 )
 
     def _pace(self) -> Pace | None:
-        if self.max_records_per_second is None and self.max_bytes_per_second is None:
-            return None
-        return Pace(self.max_records_per_second, self.max_bytes_per_second)
+        pace = Pace(
+            self.max_records_per_second,
+            self.max_bytes_per_second,
+            parse_pause(self.pause_while_lag, self.max_pause),
+        )
+        return None if pace == Pace() else pace
 
     def _log_pace(self, plan: ReplayPlan) -> None:
         pace = self._pace()

@@ -76,6 +76,7 @@ def test_a_green_task(kafka: KafkaBroker, topic: TopicFactory, traces: Traces) -
                 "records_written": 9,
             },
         ],
+        "source_topic_ids": result["source_topic_ids"],
         "records_read": 40,
         "records_written": 39,
         "gaps": 0,
@@ -151,6 +152,8 @@ def test_plan_only_starts_nothing(
         "spark_partitions": 1,
         "target_topics": [target],
         "digest": result["digest"],
+        "text": result["text"],
+        "plan": result["plan"],
         "warnings": ["PLAN ONLY: nothing was copied"],
     }  # fmt: skip
     assert "aged out" in missing["reason"]

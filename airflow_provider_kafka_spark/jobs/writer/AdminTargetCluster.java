@@ -27,6 +27,8 @@ final class AdminTargetCluster implements TargetCluster {
     private static final long MAX_TIMEOUT_MS = 60000L;
     /** One broker that hangs must not use up the time of all attempts: the next one asks the broker that took over. */
     private static final long MAX_REQUEST_MS = 5000L;
+    /** The text beside the number of tasks. */
+    private static final String PAUSED = "paused";
     private static final String REQUEST_TIMEOUT = "request.timeout.ms";
     private static final String[] LOGIN = {"bootstrap.", "security.", "sasl.", "ssl.", "config.providers"};
 
@@ -96,7 +98,10 @@ final class AdminTargetCluster implements TargetCluster {
         ListConsumerGroupOffsetsResult found = admin.listConsumerGroupOffsets(settings.paceGroup);
         Iterator<OffsetAndMetadata> each = offsets(found, settings.paceGroup).values().iterator();
         OffsetAndMetadata said = each.hasNext() ? (OffsetAndMetadata) each.next() : null;
-        return said == null ? 0L : said.offset();
+        if (said == null) {
+            return 0L;
+        }
+        return PAUSED.equals(said.metadata()) ? -said.offset() : said.offset();
     }
 
     @Override

@@ -6,7 +6,8 @@ import org.apache.spark.TaskContext;
 
 /**
  * Keeps a Spark task to its share of the job's pace. The tasks that run share it in equal parts; the driver commits how
- * many they are, as the offset of a group. A task rests only where no transaction is open, since readers would wait for it.
+ * many they are, as the offset of a group, and in the text beside it whether the job is paused. A task rests only where
+ * no transaction is open: readers would wait for it, and a consumer group could not catch up past it.
  */
 final class Pace {
     private static final long LOOK_NANOS = TimeUnit.SECONDS.toNanos(1L);
@@ -21,6 +22,7 @@ final class Pace {
     private final TaskContext context;
     private final boolean isSet;
     private long running;
+    private boolean isPaused;
     private long lookedAt;
     /** Until when what was sent is paid for, as {@code System.nanoTime()}. */
     private long paidUntil;
@@ -57,8 +59,20 @@ final class Pace {
         paidUntil = Math.max(paidUntil, earliest) + (long) (seconds * NANOS);
     }
 
-    /** Returns when everything is paid for. Nothing may be open. */
+    /** Returns when everything is paid for and the job is not paused. Nothing may be open. */
     void rest() {
+        if (isSet) {
+            settle();
+            while (isPaused) {
+                context.killTaskIfInterrupted();
+                Sink.pause(LOOK_FOR_KILL_MS);
+                look();
+            }
+        }
+    }
+
+    /** Returns when everything is paid for. Nothing may be open. */
+    void settle() {
         if (!isSet) {
             return;
         }
@@ -79,7 +93,9 @@ final class Pace {
         }
         lookedAt = now;
         try {
-            long found = cluster.runningTasks();
+            long said = cluster.runningTasks();
+            isPaused = said == 0 ? isPaused : said < 0;
+            long found = Math.abs(said);
             if (found > 0 && found != running) {
                 paidUntil = now + (long) ((paidUntil - now) * (found / (double) running));
                 share(found);

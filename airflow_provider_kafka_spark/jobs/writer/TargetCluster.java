@@ -10,7 +10,10 @@ interface TargetCluster {
     /** The present ids of the topics that the settings name; a topic that does not exist is absent. */
     Map<String, String> targetIds();
 
-    /** How many tasks share the job's pace, as the driver says; 0 if it does not. */
+    /**
+     * How many tasks share the job's pace, as the driver says; negative while the job is paused; 0 if the driver does not
+     * say.
+     */
     long runningTasks();
 
     void close();

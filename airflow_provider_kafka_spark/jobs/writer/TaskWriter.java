@@ -52,6 +52,7 @@ final class TaskWriter {
     void copy(Object first, Sink sink, Pace pace) throws Exception {
         Object input = first;
         long end = piece.first;
+        pace.rest();
         while (input != null) {
             sink.throwFailure();
             context.killTaskIfInterrupted();
@@ -81,7 +82,7 @@ final class TaskWriter {
             sink.commit(end);
         }
         // The next task does not know what this one has sent.
-        pace.rest();
+        pace.settle();
     }
 
     private void handle(RangeCounts range, Sink sink) {
