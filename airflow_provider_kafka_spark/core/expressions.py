@@ -41,6 +41,12 @@ _REASONS = {
 _LONGEST, _DEEPEST = 16_384, 100
 #: A quoted text or name, which may have brackets, or a bracket.
 _QUOTED_OR_BRACKET = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|`[^`]*`|[(\[)\]]""", re.DOTALL)
+#: A call of one of our functions, or what may look like one inside: a comment, a text, a name.
+_HEADER_OR_QUOTED = re.compile(
+    r"""--[^\n]*|/\*.*?\*/|\br'[^']*'|\br"[^"]*"|'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|`[^`]*`"""
+    r"""|(?<![\w.`])header(?P<text>_text)?\s*\(\s*(?P<name>'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*")\s*\)""",
+    re.DOTALL | re.IGNORECASE,
+)
 _YEAR = r"[+-]?\d{4,}(?!\d|:)"
 #: A complete date or time, as Spark's parser accepts it. The parser replaces 'now', in any spelling, by the current
 #: time, and adds the current day to a time without a day.
@@ -71,6 +77,23 @@ def check_size(name: str, sql: str, example: str) -> None:
             f"{name} must have at most {_DEEPEST} brackets within each other, such as {example!r}; got {deepest:,} in "
             f"{cut(sql, 120)!r}. Take brackets out that change nothing."
         )
+
+
+def expanded(sql: str) -> str:
+    """An expression with ``header('name')`` and ``header_text('name')`` written out, the last header of that name as
+    bytes or as text; null if a record has none.
+
+    >>> expanded("header_text('reason') = 'header(''x'')'")
+    "string(try_element_at(filter(headers, header_ -> header_.key = 'reason'), -1).value) = 'header(''x'')'"
+    """
+    return _HEADER_OR_QUOTED.sub(_written_out, sql)
+
+
+def _written_out(found: re.Match[str]) -> str:
+    if found["name"] is None:
+        return found[0]
+    value = f"try_element_at(filter(headers, header_ -> header_.key = {found['name']}), -1).value"
+    return f"string({value})" if found["text"] else value
 
 
 def cut(text: str, most: int) -> str:

@@ -16,6 +16,7 @@ from airflow_provider_kafka_spark.core.expressions import (
     NOT_REPEATABLE,
     check_size,
     cut,
+    expanded,
     is_written_out,
     lacks_a_day,
     refusal_of,
@@ -49,6 +50,7 @@ def check_expression(spark: SparkSession, table: DataFrame, name: str, sql: str,
     spark.conf.set("spark.sql.variable.substitute", "false")
     shown = repr(cut(sql, 120))
     check_size(name, sql, example)
+    sql = expanded(sql)
     try:
         reason = _refusal_as_parsed(spark, sql)
         if reason is None:

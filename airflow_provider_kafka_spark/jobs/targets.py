@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from airflow_provider_kafka_spark.core.errors import TargetError
+from airflow_provider_kafka_spark.core.expressions import expanded
 from airflow_provider_kafka_spark.core.protocol import JobRequest, Transform
 from airflow_provider_kafka_spark.jobs.kafka_admin import KafkaAdmin
 from airflow_provider_kafka_spark.jobs.local_table import local_table
@@ -56,7 +57,7 @@ def _routes(records: DataFrame, transform: Transform) -> dict[str | None, int]:
     """For each target topic, the highest source partition that leads to it."""
     from pyspark.sql import functions as F
 
-    target = F.expr(transform.topic_expr or "null").alias("target")
+    target = F.expr(expanded(transform.topic_expr or "null")).alias("target")
     found = records.groupBy(target).agg(F.max("partition").alias("highest")).limit(_MAX_TOPICS + 1)
     return {row["target"]: row["highest"] for row in found.collect()}
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from airflow_provider_kafka_spark.core.errors import ExpressionError
+from airflow_provider_kafka_spark.core.expressions import expanded
 from airflow_provider_kafka_spark.core.protocol import Transform
 from airflow_provider_kafka_spark.jobs.expressions import check_expression
 from airflow_provider_kafka_spark.jobs.local_table import local_table
@@ -69,7 +70,7 @@ def mark_selected(records: DataFrame, transform: Transform) -> DataFrame:
     """Add ``_selected``. It is computed once, so that what is counted is what is written."""
     from pyspark.sql import functions as F
 
-    selected = F.lit(True) if transform.where is None else F.expr(transform.where)
+    selected = F.lit(True) if transform.where is None else F.expr(expanded(transform.where))
     if transform.window_start_ms is not None:
         selected &= F.unix_millis("timestamp") >= transform.window_start_ms
     if transform.window_end_ms is not None:
@@ -97,11 +98,11 @@ def to_rows(records: DataFrame, transform: Transform, *, whole: bool) -> DataFra
     def of_selected(name: str) -> Column:
         # The writer takes the types of the source; the cast gives one to an expression that is plainly null.
         alias = "target_partition" if name == "partition" else name
-        return F.when(F.col(SELECTED), F.expr(columns[name])).cast(SOURCE_COLUMNS[name]).alias(alias)
+        return F.when(F.col(SELECTED), F.expr(expanded(columns[name]))).cast(SOURCE_COLUMNS[name]).alias(alias)
 
     topics = []
     if whole or transform.topic_expr is not None:
-        topic = F.lit(transform.topic) if transform.topic_expr is None else F.expr(transform.topic_expr)
+        topic = F.lit(transform.topic) if transform.topic_expr is None else F.expr(expanded(transform.topic_expr))
         topics = [F.when(F.col(SELECTED), topic).alias("target_topic")]
     source = ["topic", "partition", "offset", "timestamp"] if whole else ["offset"]
     return mark_selected(records, transform).select(*source, SELECTED, *map(of_selected, columns), *topics)
@@ -110,7 +111,7 @@ def to_rows(records: DataFrame, transform: Transform, *, whole: bool) -> DataFra
 def names_headers(transform: Transform) -> bool:
     """Whether an expression may look at the headers. A column has to be named, since a star is refused."""
     expressions = (transform.where, transform.topic_expr, *transform.columns.values())
-    return any("headers" in sql.lower() for sql in expressions if sql is not None)
+    return any("headers" in expanded(sql).lower() for sql in expressions if sql is not None)
 
 
 def needs_sql(transform: Transform) -> bool:

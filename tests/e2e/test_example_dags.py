@@ -123,6 +123,48 @@ def test_another_cluster_gets_no_personal_data(shop: Shop, airflow_home: Airflow
     assert {len(numbers) for numbers in partitions.values()} == {1}
 
 
+def test_dead_letters_go_back_and_are_parked_after_three_attempts(
+    shop: Shop, airflow_home: AirflowHome, dag_runs: DagRuns
+) -> None:
+    for name in ("orders.DLT", "orders.parked"):
+        shop.broker.create_topic(name)
+    spring, connect = ("kafka_dlt-original-topic", b"orders_replay"), ("__connect.errors.topic", b"orders_replay")
+    shop.broker.produce(
+        "orders.DLT",
+        [
+            Record(b"spring", b"1", (("channel", b"web"), spring, ("kafka_dlt-exception-message", b"no"))),
+            Record(b"connect", b"2", (connect,)),
+            Record(b"plain", b"3"),
+            Record(b"elsewhere", b"4", (("kafka_dlt-original-topic", b"orders_copy"),)),
+        ],
+    )
+
+    def redriven(number: int) -> tuple[list[Record], list[Record]]:
+        left = dag_runs.run("redrive_dead_letters", airflow_home.logs / f"redrive_{number}.log")
+        run_id = left["tasks"]["redrive"]["-1"]["xcom"]["return_value"]["run_id"]
+        back, parked = (
+            [r for r in shop.broker.consume(name) if (p := provenance_of(r)) is not None and p.run_id == run_id]
+            for name in ("orders_replay", "orders.parked")
+        )
+        return back, parked
+
+    back, parked = redriven(0)
+    assert {r.key: dict(r.headers)["redrive-attempts"] for r in back} == {b"spring": b"1", b"connect": b"1"}
+    assert [name for r in back if r.key == b"spring" for name, _ in r.headers] == [
+        "channel",
+        "redrive-attempts",
+        PROVENANCE_HEADER,
+    ]
+    assert {r.key for r in parked} == {b"plain", b"elsewhere"}
+    for attempt in range(1, 4):
+        # It fails again, as a consumer of Spring's sends it.
+        newest = [r for r in back if r.key == b"spring"][-1]
+        shop.broker.produce("orders.DLT", [Record(newest.key, newest.value, (*newest.headers, spring))])
+        back, parked = redriven(attempt)
+    assert [dict(r.headers)["redrive-attempts"] for r in back if r.key == b"spring"] == [b"1", b"2", b"3"]
+    assert [dict(r.headers)["redrive-attempts"] for r in parked if r.key == b"spring"] == [b"4"]
+
+
 def test_what_is_new_is_replayed_once(shop: Shop, airflow_home: AirflowHome, dag_runs: DagRuns) -> None:
     """By each of three runs, in whatever order they are dated: what the sensor finds, and nothing else, is replayed."""
     counts = []

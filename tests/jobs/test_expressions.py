@@ -7,6 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_provider_kafka_spark.core.errors import ExpressionError
+from airflow_provider_kafka_spark.core.expressions import expanded
 from airflow_provider_kafka_spark.core.protocol import Transform
 from airflow_provider_kafka_spark.jobs.local_table import local_table
 from airflow_provider_kafka_spark.jobs.transform import SOURCE_COLUMNS, check_expressions, mark_selected, to_rows
@@ -26,6 +27,39 @@ def shouting(spark: SparkSession) -> Iterator[str]:
     spark.udf.register("shout", str.upper)
     yield "shout"
     spark.sql("drop temporary function if exists shout")
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("header('a')", b"2"),
+        ("header_text('a')", "2"),
+        ('HEADER ( "b" )', None),
+        ("header_text('none')", None),
+        ("header('no such')", None),
+        ("concat(header_text('a'), ' header(''a'')')", "2 header(a)"),
+        ("element_at(transform(array(1), h -> header_text('a')), 1)", "2"),
+        ("/* it's */ header_text('a')", "2"),
+    ],
+)
+def test_a_header_by_its_name(spark: SparkSession, sql: str, expected: object) -> None:
+    """The last one of that name; null if there is none, or its value is null."""
+    check_expressions(spark, Transform(topic="t", columns={"value": sql}))
+    headers = "array(struct('a', binary('1')), struct('a', binary('2')), struct('b', null))"
+    table = spark.sql(f"select cast({headers} as {SOURCE_COLUMNS['headers']}) as headers")
+
+    (row,) = table.selectExpr(expanded(sql)).collect()
+
+    assert (bytes(row[0]) if isinstance(row[0], bytearray) else row[0]) == expected
+
+
+def test_a_header_of_a_record_without_headers(spark: SparkSession) -> None:
+    table = spark.sql(f"select cast(null as {SOURCE_COLUMNS['headers']}) as headers")
+    assert table.selectExpr(expanded("header('a')")).collect()[0][0] is None
+
+
+def test_a_header_has_a_plain_name(spark: SparkSession) -> None:
+    assert "calls header(): it is not one of" in refusal(spark, where="header(topic) is null")
 
 
 @pytest.mark.parametrize(
