@@ -14,7 +14,8 @@ from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRa
 from airflow_provider_kafka_spark.core.offset_set import OffsetSet
 from airflow_provider_kafka_spark.core.provenance import Provenance
 
-_FIRST_BLOCK, _LARGEST_BLOCK = 1_000, 1_000_000
+#: Offsets of a target partition that are read at first, and at most.
+FIRST_BLOCK, LARGEST_BLOCK = 1_000, 1_000_000
 #: Gaps of the source with fewer offsets between them are read in one go.
 _NEAR = 5_000
 
@@ -65,7 +66,7 @@ class _Partition:
     start: int
     end: int
     read_from: int
-    block_size: int = _FIRST_BLOCK
+    block_size: int
     #: The first unconsumed record, and the last one of ours.
     first: int | None = None
     last: int | None = None
@@ -84,9 +85,16 @@ class GroupTranslation:
     :param topic: the target.
     :param partitions: of the target, each with its offsets.
     :param sources: the group's position in each source partition that was copied to it.
+    :param block_size: offsets of the first block; :data:`FIRST_BLOCK` by default.
     """
 
-    def __init__(self, topic: str, partitions: Mapping[int, PartitionState], sources: Iterable[SourcePosition]) -> None:
+    def __init__(
+        self,
+        topic: str,
+        partitions: Mapping[int, PartitionState],
+        sources: Iterable[SourcePosition],
+        block_size: int = 0,
+    ) -> None:
         self.topic = topic
         self.sources = {s.partition: s for s in sources}
         self.records_read = 0
@@ -95,7 +103,7 @@ class GroupTranslation:
         self._by_place = {(p.topic, p.partition): (p, seen.whole.from_offset, seen) for p, seen in self._unseen.items()}
         self._asked: set[TopicPartition] = set()
         self._partitions = {
-            number: _Partition(state.log_start, state.last_stable, state.last_stable)
+            number: _Partition(state.log_start, state.last_stable, state.last_stable, block_size or FIRST_BLOCK)
             for number, state in sorted(partitions.items())
         }
 
@@ -106,7 +114,7 @@ class GroupTranslation:
         for number, p in self._partitions.items():
             if p.read_from > p.start and not (proved and p.last is not None):
                 blocks.append(OffsetRange(self.topic, number, max(p.start, p.read_from - p.block_size), p.read_from))
-                p.block_size = min(p.block_size * 4, _LARGEST_BLOCK)
+                p.block_size = min(p.block_size * 4, LARGEST_BLOCK)
         return blocks
 
     def add_block(self, block: OffsetRange, records: Iterable[tuple[int, Provenance | None]]) -> None:

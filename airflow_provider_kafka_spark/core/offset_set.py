@@ -6,8 +6,6 @@ from collections.abc import Iterator
 
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange
 
-_CHUNK = 1 << 16
-
 
 class OffsetSet:
     """Offsets of one range. Where all of a stretch were seen it costs no memory, otherwise a byte for each offset.
@@ -19,9 +17,11 @@ class OffsetSet:
     ['orders:0:10:12', 'orders:0:13:15']
 
     :param whole: the range.
+    :param chunk: offsets that are stored together.
     """
 
-    def __init__(self, whole: OffsetRange) -> None:
+    def __init__(self, whole: OffsetRange, chunk: int = 1 << 16) -> None:
+        self._chunk = chunk
         self.whole = whole
         self.remaining = whole.size
         self._chunks: dict[int, bytearray] = {}
@@ -39,15 +39,15 @@ class OffsetSet:
         start = max(from_offset, self.whole.from_offset) - self.whole.from_offset
         end = min(until_offset, self.whole.until_offset) - self.whole.from_offset
         while start < end:
-            number, place = divmod(start, _CHUNK)
-            stop = min(end - number * _CHUNK, _CHUNK)
+            number, place = divmod(start, self._chunk)
+            stop = min(end - number * self._chunk, self._chunk)
             self._add_to_chunk(number, place, stop)
-            start = number * _CHUNK + stop
+            start = number * self._chunk + stop
 
     def _add_to_chunk(self, number: int, start: int, stop: int) -> None:
         if number in self._full:
             return
-        size = min(_CHUNK, self.whole.size - number * _CHUNK)
+        size = min(self._chunk, self.whole.size - number * self._chunk)
         chunk = self._chunks.get(number)
         if chunk is None:
             chunk = self._chunks[number] = bytearray(size)
@@ -62,11 +62,11 @@ class OffsetSet:
 
     def missing(self) -> Iterator[OffsetRange]:
         """The stretches that were not seen, in order; two that touch may be apart."""
-        for number in range(-(-self.whole.size // _CHUNK)):
+        for number in range(-(-self.whole.size // self._chunk)):
             if number in self._full:
                 continue
-            first = self.whole.from_offset + number * _CHUNK
-            size = min(_CHUNK, self.whole.until_offset - first)
+            first = self.whole.from_offset + number * self._chunk
+            size = min(self._chunk, self.whole.until_offset - first)
             chunk = self._chunks.get(number) or bytes(size)
             start = chunk.find(0)
             while start >= 0:

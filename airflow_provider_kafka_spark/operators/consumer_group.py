@@ -216,6 +216,7 @@ class TranslateGroupOffsetsOperator(BaseOperator):
         if self.topics is not None:
             Selection(self.topics).topic_names(source.topic_names(self.topics, "READ"))
         elif self.topic_map is not None:
+            source.topic_names(self.topic_map, "READ")
             wanted = [name for name in self.topic_map if name in metadata]
         elif self.target_conn_id in (None, self.source_conn_id):
             # Here the group may have been moved to the copy before.

@@ -153,8 +153,8 @@ def test_nothing_is_skipped_where_the_order_was_not_kept(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, block: int
 ) -> None:
     """A replay of older records came after newer ones: the last block has consumed records only."""
-    monkeypatch.setattr("airflow_provider_kafka_spark.core.group_offsets._FIRST_BLOCK", block)
-    monkeypatch.setattr("airflow_provider_kafka_spark.core.group_offsets._LARGEST_BLOCK", block)
+    monkeypatch.setattr("airflow_provider_kafka_spark.core.group_offsets.FIRST_BLOCK", block)
+    monkeypatch.setattr("airflow_provider_kafka_spark.core.group_offsets.LARGEST_BLOCK", block)
     scene.produce({0: 10})
     scene.copied(*[(0, o) for o in (7, 5, 6, 8, 9, 0, 1, 2, 3, 4)])
     scene.commit({0: 6, 1: 0})
