@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -46,6 +46,14 @@ class Target:
                 "Give exactly one of target_topic='orders_copy' and target_topic_expr=\"concat(topic, '_copy')\"; got "
                 f"{got}. (Without a target, Spark would write the records back into their source topic.)"
             )
+
+    def routes(self, topics: Iterable[str]) -> dict[str, list[str]]:
+        """For each target that is known, the source topics whose records go there.
+
+        >>> Target("copy").routes(["payments", "orders"])
+        {'copy': ['orders', 'payments']}
+        """
+        return {} if self.topic is None else {self.topic: sorted(set(topics))}
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,9 +39,10 @@ class Attempt:
         name = self.parameters.target_topic
         return self.sink.state([name] if name else [], operation="WRITE")
 
-    def check_target(self, *, reads_back: bool) -> None:
+    def check_target(self, target: ClusterState, *, reads_back: bool) -> None:
         """Check that the login may write to the target; the topics of ``target_topic_expr`` are known only to the job.
 
+        :param target: from :meth:`target_state`; the topic need not exist yet if only a plan is made.
         :param reads_back: the job first reads earlier deliveries there.
         :raises BrokerAuthorizationError: naming the missing permission.
         """
@@ -52,7 +53,9 @@ class Attempt:
             check_topics(self.sink, [parameters.target_topic], "WRITE", *(["READ"] if reads else []))
         if parameters.is_exactly_once:
             timeout = parameters.sink_options.get("kafka.transaction.timeout.ms", TRANSACTION_TIMEOUT_MS)
-            check_transactions(self.sink, int(timeout), parameters.target_topic)
+            # Brokers may create a topic that a producer asks for.
+            there = next((name for name, topic in target.topics.items() if topic.topic_id is not None), None)
+            check_transactions(self.sink, int(timeout), there)
 
     def check_timestamps(self, target: ClusterState, ranges: OffsetRanges) -> None:
         """Check that the target keeps the records' timestamps; the job checks the topics of ``target_topic_expr``.

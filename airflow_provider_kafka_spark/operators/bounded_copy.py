@@ -14,6 +14,7 @@ from airflow_provider_kafka_spark.core.broker_state import ClusterState
 from airflow_provider_kafka_spark.core.copy_parameters import CopyParameters
 from airflow_provider_kafka_spark.core.errors import KafkaSparkError, OptionError
 from airflow_provider_kafka_spark.core.handoff.job_events import JobEvent, JobStarted
+from airflow_provider_kafka_spark.core.new_topics import with_new_topics
 from airflow_provider_kafka_spark.core.parameters import given_flag, given_integer
 from airflow_provider_kafka_spark.core.plan import ReplayPlan, make_plan
 from airflow_provider_kafka_spark.core.planned_copy import PlannedCopy, SubmittedJob
@@ -28,6 +29,7 @@ from airflow_provider_kafka_spark.core.verification import (
 )
 from airflow_provider_kafka_spark.operators.attempt import Attempt
 from airflow_provider_kafka_spark.operators.kafka_to_kafka import KafkaToKafkaOperator, no_retry_on_permanent_error
+from airflow_provider_kafka_spark.operators.new_targets import created, descriptions
 from airflow_provider_kafka_spark.state.run_state import RunState, RunStateStore
 
 if TYPE_CHECKING:
@@ -134,13 +136,12 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         :return: the run's state for this plan, and the plan.
         """
         transform, rules = self._transform(attempt.parameters), self._rules(attempt.parameters)
-        target = attempt.target_state()
-        resolved = self._resolved_plan(attempt, state, target, rules)
+        resolved, target = self._resolved_plan(attempt, state, rules)
         state, plan = store.for_plan(state, resolved, transform)
         # Only the new one: the table below has all.
         for warning in plan.warnings[len(resolved.warnings) :]:
             self.log.warning("%s", warning)
-        attempt.check_target(reads_back=state.has_submitted)
+        attempt.check_target(target, reads_back=state.has_submitted)
         self.log.info("The plan of run %s:\n%s", state.run_id, plan.table())
         self._log_pace(plan)
         is_rerun = state.earlier is not None and state.plan is None
@@ -165,26 +166,40 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
             audit_from=_audit_from(target, state, plan),
         )
 
-    def _resolved_plan(self, attempt: Attempt, state: RunState, target: ClusterState, rules: ReadRules) -> ReplayPlan:
-        """The plan of an earlier try while it is valid, or else a new one."""
-        earlier, lost = state.plan, tuple[MissingRange, ...]()
+    def _resolved_plan(self, attempt: Attempt, state: RunState, rules: ReadRules) -> tuple[ReplayPlan, ClusterState]:
+        """The plan of an earlier try while it is valid, or else a new one; and the target's cluster."""
+        earlier, lost, target = state.plan, tuple[MissingRange, ...](), attempt.target_state()
         if earlier is not None:
             check_topics(attempt.source, earlier.topic_ids, "READ")
-            lost = earlier.losses(attempt.source.state(earlier.topic_ids), rules)
+            source = attempt.source.state(earlier.topic_ids)
+            lost = earlier.losses(source, rules)
             if not lost and earlier.target_cluster_id == target.cluster_id:
                 self.log.info("Reusing the plan of an earlier try of this run.")
-                return earlier
+                new = self._new_targets.planned(attempt, earlier.target.routes(earlier.topic_ids), source, target)
+                return earlier, created(attempt, new, target, earlier.ranges, plan_only=self.plan_only)
             self.log.warning("The plan of an earlier try of this run is no longer valid; making a new one.")
         resolved, cluster = self._resolve(attempt, rules)
         of_target = self._target(attempt.parameters)
-        plan = make_plan(resolved, cluster, target, of_target, self.max_records_per_partition, self.preserve_order)
+        routes = of_target.routes(r.topic for r in resolved.ranges)
+        new = self._new_targets.planned(attempt, routes, cluster, target)
+
+        def plan_with(state_of_target: ClusterState) -> ReplayPlan:
+            return make_plan(
+                resolved, cluster, state_of_target, of_target, self.max_records_per_partition, self.preserve_order
+            )
+
+        # All that can fail comes before the creation.
+        plan = plan_with(with_new_topics(target, new))
         self._check_size(plan)
-        warnings = list(plan.warnings)
+        if new:
+            target = created(attempt, new, target, plan.ranges, plan_only=self.plan_only)
+            plan = plan_with(target)
+        warnings = [*descriptions(new, plan_only=self.plan_only), *plan.warnings]
         if state.earlier is not None:
             warnings.append(_RERUN.format(state.earlier.records))
         elif state.copies_again:
             warnings.append(_COPIES_AGAIN)
-        return replace(plan, missing=(*plan.missing, *lost), warnings=tuple(warnings))
+        return replace(plan, missing=(*plan.missing, *lost), warnings=tuple(warnings)), target
 
     def _submit(
         self, attempt: Attempt, store: RunStateStore, state: RunState, planned: PlannedCopy

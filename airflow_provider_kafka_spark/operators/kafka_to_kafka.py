@@ -19,6 +19,7 @@ from airflow_provider_kafka_spark.core.errors import InvalidInputError, PlanTooL
 from airflow_provider_kafka_spark.core.expressions import check_size
 from airflow_provider_kafka_spark.core.handoff.job_credentials import JobCredentials
 from airflow_provider_kafka_spark.core.handoff.job_events import JobEvent, JobStarted
+from airflow_provider_kafka_spark.core.new_topics import FAIL
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange
 from airflow_provider_kafka_spark.core.options import check_client_classes, check_sink_options, check_source_options
 from airflow_provider_kafka_spark.core.parameters import (
@@ -49,6 +50,7 @@ from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.operators.asset_events import set_asset_event_extra
 from airflow_provider_kafka_spark.operators.attempt import Attempt
+from airflow_provider_kafka_spark.operators.new_targets import NewTargets
 from airflow_provider_kafka_spark.operators.spark_job import SparkJobOperator
 from airflow_provider_kafka_spark.operators.token_policy import DelegationTokenPolicy
 from airflow_provider_kafka_spark.state.request_store import RequestStore
@@ -60,7 +62,7 @@ if TYPE_CHECKING:
 
 _COLUMNS = ("key", "value", "headers", "partition")
 #: Maximum number of offsets in ranges with gaps that a second client counts.
-_FLAGS = ("allow_same_topic", "allow_duplicates", "fail_on_data_loss", "plan_only")
+_FLAGS = ("allow_same_topic", "allow_duplicates", "create_target_topics", "fail_on_data_loss", "plan_only")
 _STORED_FLAGS = ("preserve_partition", "preserve_timestamps", "include_headers", "provenance_headers")
 _SECONDS = ("kafka_timeout", "progress_seconds")
 _MAX_RECOUNTED_OFFSETS = 1_000_000
@@ -81,6 +83,11 @@ class KafkaToKafkaOperator(SparkJobOperator):
     :param target_conn_id: Kafka connection to write to; the source's when None. (templated)
     :param target_topic: one topic for all records. (templated)
     :param target_topic_expr: an SQL expression per row, such as ``"concat(topic, '_replay')"``; exactly one of the two.
+        (templated)
+    :param create_target_topics: create a target that does not exist, with the partitions and the settings of its source
+        topics. An existing one is never changed. (templated)
+    :param new_topic_partitions: partitions of such a target; by default those of its largest source. (templated)
+    :param on_refused_config: ``fail`` if the target's brokers refuse a setting of the source, or ``leave_out``.
         (templated)
     :param allow_same_topic: permit writing into a topic that is being read. (templated)
     :param where: an SQL predicate over ``key, value, topic, partition, offset, timestamp, timestampType, headers``.
@@ -140,6 +147,8 @@ class KafkaToKafkaOperator(SparkJobOperator):
         "max_planned_records",
         "max_records_per_second",
         "max_bytes_per_second",
+        "new_topic_partitions",
+        "on_refused_config",
         "on_empty",
         "on_rerun",
         "use_delegation_token",
@@ -167,6 +176,7 @@ class KafkaToKafkaOperator(SparkJobOperator):
         "max_planned_records",
         "max_records_per_second",
         "max_bytes_per_second",
+        "new_topic_partitions",
     )
 
     def __init__(
@@ -176,6 +186,9 @@ class KafkaToKafkaOperator(SparkJobOperator):
         target_conn_id: str | None = None,
         target_topic: str | None = None,
         target_topic_expr: str | None = None,
+        create_target_topics: bool = False,
+        new_topic_partitions: int | None = None,
+        on_refused_config: str = FAIL,
         allow_same_topic: bool = False,
         where: str | None = None,
         columns: dict[str, str] | None = None,
@@ -207,6 +220,9 @@ class KafkaToKafkaOperator(SparkJobOperator):
         self.target_conn_id = target_conn_id
         self.target_topic = target_topic
         self.target_topic_expr = target_topic_expr
+        self.create_target_topics = given_flag(create_target_topics, "create_target_topics")
+        self.new_topic_partitions = given_integer(new_topic_partitions, "new_topic_partitions")
+        self.on_refused_config = on_refused_config
         self.allow_same_topic = given_flag(allow_same_topic, "allow_same_topic")
         self.where = where
         self.columns = columns
@@ -263,6 +279,7 @@ class KafkaToKafkaOperator(SparkJobOperator):
         first = RequestStore(context, self.task_id).resume(lambda: self._parsed().by_name(), self.log)
         self._is_resumed = bool(first)
         parameters = CopyParameters.from_names(first) if first else self._parsed()
+        self._new_targets.check(parameters.target_topic_expr)
         if not client_classes_allowed():
             check_client_classes(parameters.source_options, parameters.sink_options)
         return parameters
@@ -369,6 +386,10 @@ class KafkaToKafkaOperator(SparkJobOperator):
 
     def _rules(self, parameters: CopyParameters) -> ReadRules:
         return ReadRules(parameters.read_committed, self.fail_on_data_loss)
+
+    @property
+    def _new_targets(self) -> NewTargets:
+        return NewTargets(bool(self.create_target_topics), self.new_topic_partitions, self.on_refused_config)
 
     def _target(self, parameters: CopyParameters) -> Target:
         return Target(

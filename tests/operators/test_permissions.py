@@ -25,6 +25,7 @@ import py4j.protocol
 import pytest
 from airflow.sdk import BaseOperator, PokeReturnValue
 from airflow.sdk.exceptions import AirflowFailException
+from confluent_kafka.admin import NewTopic
 
 from airflow_provider_kafka_spark import operators, sensors
 from airflow_provider_kafka_spark.clients.consumer_group import ConsumerGroup
@@ -309,6 +310,28 @@ def move_group(w: World) -> Any:
     return operator.execute(task_context())  # type: ignore[arg-type]
 
 
+def creation(w: World) -> Any:
+    """The target does not exist, and is there again afterwards."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AIRFLOW_CONN_ALL", os.environ["AIRFLOW_CONN_ADMIN"])
+        with KafkaHook("all", timeout=20) as hook:
+            hook.client.delete_topics(["copy"])["copy"].result()
+            _until(lambda: "copy" not in hook.metadata().topics)
+            try:
+                return w.run(KafkaToKafkaBatchOperator(topics=["orders"], create_target_topics=True, **COPY))
+            finally:
+                if "copy" not in hook.metadata().topics:
+                    hook.client.create_topics([NewTopic("copy", num_partitions=1)])["copy"].result()
+                    _until(lambda: "copy" in hook.metadata().topics)
+
+
+def _until(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
 @dataclass(frozen=True)
 class Scenario:
     """A task, and what of the table of its class concerns it."""
@@ -321,6 +344,7 @@ class Scenario:
 SCENARIOS = (
     Scenario(batch, "KafkaToKafkaBatchOperator"),
     Scenario(batch_by_token, "KafkaToKafkaBatchOperator"),
+    Scenario(creation, "KafkaToKafkaBatchOperator", ("create_target_topics",)),
     Scenario(replay, "ReplayOffsetRangesOperator"),
     Scenario(retry, "KafkaToKafkaBatchOperator"),
     Scenario(clear, "KafkaToKafkaBatchOperator"),
