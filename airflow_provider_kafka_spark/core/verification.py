@@ -131,7 +131,7 @@ def result_of_empty_plan(plan: ReplayPlan, run_id: str) -> dict[str, Any]:
         run_id=run_id,
         plan_digest=plan.digest,
         ranges=(),
-        target_topics=(plan.target.topic,) if plan.target.topic else (),
+        target_topics=tuple(plan.target_topics),
         application_id="",
         spark_version="",
         seconds=0.0,
@@ -153,7 +153,7 @@ def result_of_plan(plan: ReplayPlan, run_id: str, transform: Transform) -> dict[
         "missing": sum(m.offset_range.size for m in plan.missing),
         "missing_ranges": _missing_ranges(plan),
         "spark_partitions": plan.spark_partitions,
-        "target_topics": [plan.target.topic] if plan.target.topic else [],
+        "target_topics": plan.target_topics,
         "digest": plan.digest,
         "warnings": [*plan.warnings, *_not_checked(transform), PLAN_ONLY],
     }

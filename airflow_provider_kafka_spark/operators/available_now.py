@@ -249,7 +249,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         attempt.check_target(target, reads_back=stream_plan.uncommitted_batch is not None)
         self._log_plan(parameters, plan, stream_plan, checkpoint)
         self._log_pace(plan)
-        attempt.check_timestamps(target, plan.ranges)
+        attempt.check_timestamps(target, plan)
         stream = stream_request(
             folder,
             checkpoint,
@@ -260,6 +260,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
             owner=_owner(attempt.context),
             max_offsets_per_trigger=self.max_offsets_per_trigger,
         )
+        transform = parameters.transform().of_topics({r.topic for r in (*plan.ranges, *stream_plan.uncommitted)})
         batch, manifest = None, stream_plan.manifest
         if checkpoint is not None and stream_plan.uncommitted_batch is not None:
             # The records of the batch have the id of the stream that began it.
@@ -269,7 +270,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
             instance=manifest.stream_id,
             parameters=parameters,
             plan=plan,
-            transform=parameters.transform(),
+            transform=transform,
             rules=rules,
             ranges=stream_plan.uncommitted,
             spans=plan_spans(stream_plan.uncommitted),
@@ -298,7 +299,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         if is_limited:
             self._check_size(plan)
         if new:
-            target = created(attempt, new, target, plan.ranges, plan_only=self.plan_only)
+            target = created(attempt, new, target, plan, plan_only=self.plan_only)
             plan = make_plan(resolved, source, target, of_target)
         return replace(plan, warnings=(*descriptions(new, plan_only=self.plan_only), *plan.warnings)), target
 
@@ -334,6 +335,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
             where=parameters.where,
             columns=json.dumps(parameters.columns, sort_keys=True),
             preserve_partition=parameters.preserve_partition,
+            topic_map=json.dumps(parameters.topic_map, sort_keys=True),
         )
         new_id = uuid4().hex[:16]
         return resolve_stream(checkpoint, binding, selection, starting, reset, cluster, rules, new_id), cluster
@@ -392,7 +394,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         lags = lag_of(finished, after, rules)
         committed = None if group is None else group.commit(finished)
         finished_before = store.finished_before(stream_id, plan.ranges)
-        if finished_before and plan.target.topic is None:
+        if finished_before and plan.target.topic_expr is not None:
             warnings.append(_UNKNOWN_TARGETS)
         for warning in (*collected.report.warnings, *warnings):
             self.log.warning("%s", warning)

@@ -137,6 +137,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         """
         transform, rules = self._transform(attempt.parameters), self._rules(attempt.parameters)
         resolved, target = self._resolved_plan(attempt, state, rules)
+        transform = transform.of_topics({r.topic for r in resolved.ranges})
         state, plan = store.for_plan(state, resolved, transform)
         # Only the new one: the table below has all.
         for warning in plan.warnings[len(resolved.warnings) :]:
@@ -146,7 +147,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         self._log_pace(plan)
         is_rerun = state.earlier is not None and state.plan is None
         if is_rerun or not state.has_submitted:
-            attempt.check_timestamps(target, plan.ranges)
+            attempt.check_timestamps(target, plan)
         return state, PlannedCopy(
             run_id=state.run_id,
             instance=self._instance(attempt.context),
@@ -176,7 +177,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
             if not lost and earlier.target_cluster_id == target.cluster_id:
                 self.log.info("Reusing the plan of an earlier try of this run.")
                 new = self._new_targets.planned(attempt, earlier.target.routes(earlier.topic_ids), source, target)
-                return earlier, created(attempt, new, target, earlier.ranges, plan_only=self.plan_only)
+                return earlier, created(attempt, new, target, earlier, plan_only=self.plan_only)
             self.log.warning("The plan of an earlier try of this run is no longer valid; making a new one.")
         resolved, cluster = self._resolve(attempt, rules)
         of_target = self._target(attempt.parameters)
@@ -192,7 +193,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         plan = plan_with(with_new_topics(target, new))
         self._check_size(plan)
         if new:
-            target = created(attempt, new, target, plan.ranges, plan_only=self.plan_only)
+            target = created(attempt, new, target, plan, plan_only=self.plan_only)
             plan = plan_with(target)
         warnings = [*descriptions(new, plan_only=self.plan_only), *plan.warnings]
         if state.earlier is not None:
@@ -283,14 +284,14 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
 
 def _audit_from(target: ClusterState, state: RunState, plan: ReplayPlan) -> dict[str, dict[str, int]]:
     """The ends of the target before the run's first submission, or the first one since a clear after its delivery."""
-    name = plan.target.topic
-    if name is None:
-        return {}
-    topic = target.topic(name)
     is_first = state.target_ends is None and not state.adopts_run
-    ends = (plan.target_ends if is_first else state.target_ends or {}).get(name, {})
-    ids = plan.target_ids if is_first else state.target_ids
-    if ids.get(name, topic.topic_id) != topic.topic_id:
-        # It was recreated: its offsets begin anew.
-        ends = {}
-    return {name: {str(number): ends.get(number, 0) for number in topic.partitions}}
+    found = {}
+    for name in plan.target_topics:
+        topic = target.topic(name)
+        ends = (plan.target_ends if is_first else state.target_ends or {}).get(name, {})
+        ids = plan.target_ids if is_first else state.target_ids
+        if ids.get(name, topic.topic_id) != topic.topic_id:
+            # It was recreated: its offsets begin anew.
+            ends = {}
+        found[name] = {str(number): ends.get(number, 0) for number in topic.partitions}
+    return found

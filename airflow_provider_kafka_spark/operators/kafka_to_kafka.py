@@ -43,6 +43,7 @@ from airflow_provider_kafka_spark.core.planned_copy import EarlierDelivery, Plan
 from airflow_provider_kafka_spark.core.protocol import JobReport, Pace
 from airflow_provider_kafka_spark.core.resolve import ReadRules
 from airflow_provider_kafka_spark.core.run_identity import instance_id
+from airflow_provider_kafka_spark.core.topic_map import check_topic_map
 from airflow_provider_kafka_spark.core.verification import check_duplicates, check_gaps, ranges_with_gaps
 from airflow_provider_kafka_spark.failure import no_retry_on_permanent_error as no_retry_on_permanent_error
 from airflow_provider_kafka_spark.failure import undated_run_explained
@@ -82,8 +83,9 @@ class KafkaToKafkaOperator(SparkJobOperator):
     :param source_conn_id: Kafka connection to read from. (templated)
     :param target_conn_id: Kafka connection to write to; the source's when None. (templated)
     :param target_topic: one topic for all records. (templated)
-    :param target_topic_expr: an SQL expression per row, such as ``"concat(topic, '_replay')"``; exactly one of the two.
-        (templated)
+    :param topic_map: a target for each source topic, ``{"orders": "orders_v2"}``. (templated)
+    :param target_topic_expr: an SQL expression per row, such as ``"concat(topic, '_replay')"``; exactly one of the
+        three. (templated)
     :param create_target_topics: create a target that does not exist, with the partitions and the settings of its source
         topics. An existing one is never changed. (templated)
     :param new_topic_partitions: partitions of such a target; by default those of its largest source. (templated)
@@ -137,6 +139,7 @@ class KafkaToKafkaOperator(SparkJobOperator):
         "source_conn_id",
         "target_conn_id",
         "target_topic",
+        "topic_map",
         "target_topic_expr",
         "where",
         "columns",
@@ -158,7 +161,13 @@ class KafkaToKafkaOperator(SparkJobOperator):
         *_SECONDS,
         *SparkJobOperator.template_fields,
     )
-    template_fields_renderers = {"where": "sql", "columns": "json", "source_options": "json", "sink_options": "json"}  # noqa: RUF012 - Airflow's
+    template_fields_renderers = {  # noqa: RUF012 - Airflow's
+        "where": "sql",
+        "columns": "json",
+        "topic_map": "json",
+        "source_options": "json",
+        "sink_options": "json",
+    }
     ui_color = "#f5e3d0"
     #: A stream has other options than a batch.
     _is_stream: ClassVar[bool] = False
@@ -168,7 +177,7 @@ class KafkaToKafkaOperator(SparkJobOperator):
     _stored_flags: ClassVar[tuple[str, ...]] = _STORED_FLAGS
     #: Parameters that are None if their text is blank, and those that are JSON if they are text.
     _optional_texts: ClassVar[tuple[str, ...]] = ("target_conn_id", "target_topic", "target_topic_expr", "where")
-    _mappings: ClassVar[tuple[str, ...]] = ("columns", "source_options", "sink_options")
+    _mappings: ClassVar[tuple[str, ...]] = ("columns", "topic_map", "source_options", "sink_options")
     #: Parameters that are a list, for which a form may give names with commas.
     _lists: ClassVar[tuple[str, ...]] = ()
     #: Parameters that are an integer of at least 1, or None.
@@ -185,6 +194,7 @@ class KafkaToKafkaOperator(SparkJobOperator):
         source_conn_id: str = "kafka_default",
         target_conn_id: str | None = None,
         target_topic: str | None = None,
+        topic_map: dict[str, str] | None = None,
         target_topic_expr: str | None = None,
         create_target_topics: bool = False,
         new_topic_partitions: int | None = None,
@@ -219,6 +229,7 @@ class KafkaToKafkaOperator(SparkJobOperator):
         self.source_conn_id = source_conn_id
         self.target_conn_id = target_conn_id
         self.target_topic = target_topic
+        self.topic_map = topic_map
         self.target_topic_expr = target_topic_expr
         self.create_target_topics = given_flag(create_target_topics, "create_target_topics")
         self.new_topic_partitions = given_integer(new_topic_partitions, "new_topic_partitions")
@@ -315,7 +326,8 @@ class KafkaToKafkaOperator(SparkJobOperator):
         of_columns = {f"columns[{name!r}]": sql for name, sql in columns.items()}
         for name, sql in {"where": self.where, "target_topic_expr": self.target_topic_expr, **of_columns}.items():
             check_size(name, sql or "", example="offset >= 100")
-        Target(self.target_topic, self.target_topic_expr)
+        topic_map = {} if self.topic_map is None else check_topic_map(self.topic_map)
+        Target(self.target_topic, self.target_topic_expr, topic_map=topic_map)
         return CopyParameters(
             source_conn_id=self.source_conn_id,
             target_conn_id=self.target_conn_id,
@@ -332,6 +344,7 @@ class KafkaToKafkaOperator(SparkJobOperator):
             source_options=check_source_options(self.source_options, stream=self._is_stream),
             sink_options=check_sink_options(self.sink_options),
             records=self._records(),
+            topic_map=topic_map,
         )
 
     def _read_optional_text(self, name: str) -> None:
@@ -393,7 +406,11 @@ class KafkaToKafkaOperator(SparkJobOperator):
 
     def _target(self, parameters: CopyParameters) -> Target:
         return Target(
-            parameters.target_topic, parameters.target_topic_expr, parameters.preserve_partition, self.allow_same_topic
+            parameters.target_topic,
+            parameters.target_topic_expr,
+            parameters.preserve_partition,
+            self.allow_same_topic,
+            parameters.topic_map,
         )
 
     def _instance(self, context: Context) -> str:

@@ -21,7 +21,7 @@ from airflow_provider_kafka_spark.core.new_topics import (
     new_topics,
     with_new_topics,
 )
-from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
+from airflow_provider_kafka_spark.core.plan import ReplayPlan
 from airflow_provider_kafka_spark.operators.attempt import Attempt
 
 
@@ -70,11 +70,11 @@ class NewTargets:
 
 
 def created(
-    attempt: Attempt, topics: Sequence[NewTopic], target: ClusterState, ranges: OffsetRanges, *, plan_only: bool
+    attempt: Attempt, topics: Sequence[NewTopic], target: ClusterState, plan: ReplayPlan, *, plan_only: bool
 ) -> ClusterState:
     """The target's cluster with the topics; a plan only knows what they will be.
 
-    :param ranges: that will be copied.
+    :param plan: of the copy.
     :raises KafkaSparkError: if the login may not write to the target, or it will not keep the records' timestamps: then
         nothing is created.
     :raises BrokerUnavailableError: if the new topics cannot be written to within the time-out.
@@ -85,7 +85,7 @@ def created(
     if plan_only:
         return planned
     attempt.check_target(planned, reads_back=False)
-    attempt.check_timestamps(planned, ranges)
+    attempt.check_timestamps(planned, plan)
     create_topics(attempt.sink, topics)
     return _visible(attempt, topics)
 

@@ -64,7 +64,8 @@ class WriterSettings:
 
     :param run_id: value of the provenance header, with the source record.
     :param provenance_header: its name; None for no header.
-    :param target_topic: None if the rows have it, in the column ``target_topic``.
+    :param target_topic: None if the rows have it, in the column ``target_topic``, or ``target_topics``.
+    :param target_topics: the target of each source topic; empty for one target, or if the rows have it.
     :param target_ids: id of each target topic, as far as it is known; compared before each commit.
     :param columns: names of the rows' columns; None if the input is Kafka's own records.
     :param window_start_ms: a record that is older is not selected.
@@ -83,6 +84,7 @@ class WriterSettings:
     run_id: str
     provenance_header: str | None
     target_topic: str | None
+    target_topics: Mapping[str, str]
     target_ids: Mapping[str, str]
     columns: tuple[str, ...] | None
     include_headers: bool

@@ -53,7 +53,8 @@ class Binding:
     nothing or the wrong records, and succeed.
 
     :param selection: the topics, the pattern or the assignment, as text.
-    :param target_topic: or None, when ``target_topic_expr`` decides.
+    :param target_topic: or None, when ``target_topic_expr`` or ``topic_map`` decides.
+    :param topic_map: as JSON text.
     """
 
     source_cluster_id: str
@@ -64,6 +65,7 @@ class Binding:
     where: str | None = None
     columns: str = "{}"
     preserve_partition: bool = False
+    topic_map: str = "{}"
 
     def differences(self, other: Binding) -> list[str]:
         """Descriptions of the fields that differ."""
