@@ -335,7 +335,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
             where=parameters.where,
             columns=json.dumps(parameters.columns, sort_keys=True),
             preserve_partition=parameters.preserve_partition,
-            topic_map=json.dumps(parameters.topic_map, sort_keys=True),
+            topic_map=parameters.topic_map,
         )
         new_id = uuid4().hex[:16]
         return resolve_stream(checkpoint, binding, selection, starting, reset, cluster, rules, new_id), cluster

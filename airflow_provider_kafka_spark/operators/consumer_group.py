@@ -196,6 +196,13 @@ class TranslateGroupOffsetsOperator(BaseOperator):
         positions = [position for translation in translations for position in translation.positions()]
         old = target_group.committed([p.partition for p in positions])
         warnings += _warnings_of_targets(positions, of_target)
+        replaced = [p for p in positions if old.get(p.partition, p.offset) != p.offset]
+        if replaced:
+            changes = [f"{p.partition} from {_text(old.get(p.partition))} to {p.offset:,}" for p in replaced]
+            warnings.append(
+                f"The group {target_group.group_id!r} has offsets on the target already, which are replaced: "
+                f"{', '.join(changes[:_MAX_SHOWN])}{' and others' if len(changes) > _MAX_SHOWN else ''}"
+            )
         move = _Move(
             group_id=self.group_id,
             target_group_id=target_group.group_id,

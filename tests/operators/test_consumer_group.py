@@ -224,6 +224,9 @@ def test_a_plan_commits_nothing_and_a_move_says_where_the_group_was(scene: Scene
     assert (plan["state"], plan["warnings"][-1]) == ("planned", PLAN_ONLY)
     assert before == {0: 5}
     assert plan["partitions"] == result["partitions"]
+    assert result["warnings"] == [
+        f"The group {other!r} has offsets on the target already, which are replaced: {scene.target}[0] from 5 to 4"
+    ]
     assert [(p["old"], p["new"]) for p in result["partitions"]] == [(5, 4), (None, 0)]
     assert scene.committed(other) == {0: 4, 1: 0}
     assert scene.committed() == {}

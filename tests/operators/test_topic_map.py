@@ -182,6 +182,8 @@ def test_a_stream_belongs_to_its_map(scene: Scene) -> None:
     for source, target in scene.map.items():
         assert scene.origins(target) == once(source, 10 if source == scene.orders else 5)
     scene.store = TaskStateStore()
+    scene.run(kind, topic_map={**scene.map, "unread": "other"})
+    scene.store = TaskStateStore()
     with pytest.raises(AirflowFailException, match=r"^CheckpointError: .*topic_map is"):
         scene.run(kind, topic_map={**scene.map, scene.orders: scene.map[scene.payments]})
 
