@@ -30,6 +30,16 @@ class OffsetSet:
 
     def add(self, offset: int) -> bool:
         """:return: whether the offset is of the range and was not seen before."""
+        number, place = divmod(offset - self.whole.from_offset, self._chunk)
+        chunk = self._chunks.get(number)
+        if chunk is not None and place < len(chunk) and self._left[number] > 1:
+            # The usual case: called once for each record.
+            if chunk[place]:
+                return False
+            chunk[place] = 1
+            self.remaining -= 1
+            self._left[number] -= 1
+            return True
         remaining = self.remaining
         self.add_range(offset, offset + 1)
         return self.remaining < remaining

@@ -158,25 +158,12 @@ class TranslateGroupOffsetsOperator(BaseOperator):
         group = ConsumerGroup(source, self.group_id)
         target_group = ConsumerGroup(target, self.target_group_id or self.group_id)
         target_group.check_commits()
-        warnings = list[str]()
-        state, target_state = group.state, target_group.state
-        if target_state not in INACTIVE_STATES:
-            if not self.plan_only:
-                target_group.raise_if_active()
-            warnings.append(
-                f"The group {target_group.group_id!r} is {target_state}: the commit will be refused until its "
-                "consumers are stopped"
-            )
-        if state not in INACTIVE_STATES:
-            warnings.append(
-                f"The group {self.group_id!r} is {state} on the source: what it consumes from now on is seen again"
-            )
-        names = self._source_topics(source, group, state)
+        warnings = self._warnings_of_members(group, target_group)
+        # Before the ends of the partitions: a group that is active moves on.
+        committed = self._committed(source, group)
+        names = sorted({p.topic for p in committed})
         cluster = source.state(names, operation="READ")
         check_topics(source, names, "READ")
-        committed = group.committed(
-            [TopicPartition(name, number) for name in names for number in cluster.topic(name).partitions]
-        )
         targets = self._targets(names, cluster, target)
         of_target = target.state(set(targets.values()), operation="READ")
         check_topics(target, set(targets.values()), "READ")
@@ -196,13 +183,7 @@ class TranslateGroupOffsetsOperator(BaseOperator):
         positions = [position for translation in translations for position in translation.positions()]
         old = target_group.committed([p.partition for p in positions])
         warnings += _warnings_of_targets(positions, of_target)
-        replaced = [p for p in positions if old.get(p.partition, p.offset) != p.offset]
-        if replaced:
-            changes = [f"{p.partition} from {_text(old.get(p.partition))} to {p.offset:,}" for p in replaced]
-            warnings.append(
-                f"The group {target_group.group_id!r} has offsets on the target already, which are replaced: "
-                f"{', '.join(changes[:_MAX_SHOWN])}{' and others' if len(changes) > _MAX_SHOWN else ''}"
-            )
+        warnings += _warnings_of_replaced(positions, old, target_group.group_id)
         move = _Move(
             group_id=self.group_id,
             target_group_id=target_group.group_id,
@@ -216,8 +197,28 @@ class TranslateGroupOffsetsOperator(BaseOperator):
         )
         return self._checked(move)
 
-    def _source_topics(self, source: KafkaHook, group: ConsumerGroup, state: str) -> list[str]:
-        """:raises GroupOffsetsError: if the group has committed nothing for them."""
+    def _warnings_of_members(self, group: ConsumerGroup, target_group: ConsumerGroup) -> list[str]:
+        """:raises ConsumerGroupActiveError: if the target's group is active, and offsets are to be committed."""
+        state, target_state = group.state, target_group.state
+        warnings = []
+        if target_state not in INACTIVE_STATES:
+            if not self.plan_only:
+                target_group.raise_if_active()
+            warnings.append(
+                f"The group {target_group.group_id!r} is {target_state}: the commit will be refused until its "
+                "consumers are stopped"
+            )
+        if state not in INACTIVE_STATES:
+            warnings.append(
+                f"The group {self.group_id!r} is {state} on the source: what it consumes from now on is seen again"
+            )
+        return warnings
+
+    def _committed(self, source: KafkaHook, group: ConsumerGroup) -> dict[TopicPartition, int]:
+        """The group's offsets of the source topics.
+
+        :raises GroupOffsetsError: if the group has committed nothing for one of them.
+        """
         metadata = source.metadata().topics
         wanted = [name for name in metadata if not name.startswith("__")] if self.topics is None else self.topics
         if self.topics is not None:
@@ -229,16 +230,17 @@ class TranslateGroupOffsetsOperator(BaseOperator):
             # Here the group may have been moved to the copy before.
             wanted = [name for name in wanted if name != self.target_topic]
         places = [TopicPartition(n, p) for n in wanted if n in metadata for p in metadata[n].partitions]
-        found = {p.topic for p in group.committed(places)}
-        lacking = sorted(set(self.topics or ()) - found)
-        if not found or lacking:
+        committed = group.committed(places)
+        lacking = sorted(set(self.topics or ()) - {p.topic for p in committed})
+        if not committed or lacking:
+            state = group.state
             exists = "it does not exist, or its offsets have expired" if state == "DEAD" else f"it is {state}"
             raise GroupOffsetsError(
                 f"The group {self.group_id!r} must have committed offsets for "
                 f"{_shown(lacking) if lacking else 'the topics to translate'} (connection {source.conn_id!r}); it has "
                 f"none: {exists}. Correct group_id, topics or topic_map."
             )
-        return sorted(found)
+        return committed
 
     def _targets(self, names: Sequence[str], cluster: ClusterState, target: KafkaHook) -> dict[str, str]:
         """The copy of each topic.
@@ -417,6 +419,22 @@ def _warnings_of_targets(positions: Sequence[TargetPosition], cluster: ClusterSt
         elif p.at == "start" and cluster.partition(p.partition).last_stable > p.offset:
             warnings.append(f"{p.partition} has only records that no copy has written; the group will see all of them")
     return warnings
+
+
+def _warnings_of_replaced(
+    positions: Sequence[TargetPosition], old: Mapping[TopicPartition, int], group_id: str
+) -> list[str]:
+    changes = [
+        f"{p.partition} from {old[p.partition]:,} to {p.offset:,}"
+        for p in positions
+        if old.get(p.partition, p.offset) != p.offset
+    ]
+    if not changes:
+        return []
+    return [
+        f"The group {group_id!r} has offsets on the target already, which are replaced: "
+        f"{', '.join(changes[:_MAX_SHOWN])}{' and others' if len(changes) > _MAX_SHOWN else ''}"
+    ]
 
 
 def _shown(names: Sequence[str]) -> str:

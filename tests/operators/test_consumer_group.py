@@ -317,6 +317,21 @@ def test_an_active_group_gets_nothing(
     assert scene.committed(other) == {}
 
 
+def test_a_group_that_still_consumes_the_source_is_in_a_warning(
+    scene: Scene, member_of: Callable[[KafkaBroker, str, str, str], None]
+) -> None:
+    scene.produce({0: 3})
+    scene.copied(*[(0, o) for o in range(3)])
+    scene.commit({0: 1, 1: 0})
+    member_of(scene.kafka, scene.group, scene.source, "classic")
+    other = f"{scene.group}-v2"
+
+    result = scene.translate(target_group_id=other)
+
+    assert any("STABLE on the source: what it consumes from now on is seen again" in w for w in result["warnings"])
+    assert scene.committed(other) == {0: 1, 1: 0}
+
+
 def test_a_member_that_comes_while_the_target_is_read_is_noticed(
     scene: Scene, member_of: Callable[[KafkaBroker, str, str, str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
