@@ -20,6 +20,7 @@ from airflow_provider_kafka_spark.operators.available_now import KafkaToKafkaAva
 from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
 from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
+from airflow_provider_kafka_spark.testing.kafka_cluster import KafkaCluster
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from tests.airflow_fakes import TaskStateStore, Try, task_context
 from tests.in_process_jobs import InProcessSpark
@@ -253,3 +254,25 @@ def test_a_target_that_would_not_keep_timestamps_is_not_made(scene: Scene) -> No
             scene.run(plan_only=plan_only)
     assert not scene.exists
     assert scene.run(preserve_timestamps=False)["records_written"] == 10
+
+
+def test_a_topic_of_several_brokers_is_known_to_all_when_the_job_is_submitted(
+    kafka_cluster: KafkaCluster, connection: Callable[..., None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Whichever broker answers; its replicas are those of the cluster's default, enough for the source's setting."""
+    connection("kafka_default", extra={"bootstrap.servers": kafka_cluster.bootstrap_servers})
+    connection("spark_default", conn_type="spark", host="local[2]")
+    source, target = (f"{name}-{uuid4().hex[:8]}" for name in ("source", "made"))
+    kafka_cluster.create_topic(source, 12, {"min.insync.replicas": "2"})
+    kafka_cluster.produce(source, [Record(b"k", b"v", partition=0)])
+    seen: list[int] = []
+
+    def run(*_: object) -> None:
+        seen.append(len(kafka_cluster.offsets(target)))
+        raise JobReportMissingError("died")
+
+    monkeypatch.setattr(SparkJobHook, "run", run)
+    with pytest.raises(JobReportMissingError):
+        Scene(kafka_cluster, source, target, tmp_path).run()  # type: ignore[arg-type]
+
+    assert seen == [12]

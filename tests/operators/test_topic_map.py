@@ -16,6 +16,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from airflow_provider_kafka_spark.core.errors import InvalidInputError, JobReportMissingError
 from airflow_provider_kafka_spark.core.provenance import Provenance
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
+from airflow_provider_kafka_spark.jobs import kafka_source
 from airflow_provider_kafka_spark.operators.available_now import KafkaToKafkaAvailableNowOperator
 from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
 from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
@@ -106,6 +107,18 @@ def test_each_topic_goes_to_its_own_target(scene: Scene, kind: type, parameters:
     assert {r["topic"] for r in result["target_ranges"]} == set(scene.map.values())
     assert result["records_written"] == 20
     assert scene.spark.requests[-1].transform.topic_map == scene.map
+
+
+@pytest.mark.parametrize("where", [None, "offset >= 0"])
+def test_a_spark_with_only_its_public_reader_has_the_map_too(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, where: str | None
+) -> None:
+    monkeypatch.setattr(kafka_source, "read_tasks", lambda *_: None)
+
+    assert scene.run(where=where)["records_written"] == 20
+
+    for source, target in scene.map.items():
+        assert scene.origins(target) == once(source)
 
 
 def test_a_map_that_is_text_may_have_more_topics_and_several_for_one_target(scene: Scene) -> None:
