@@ -34,6 +34,7 @@ def get_provider_info() -> dict[str, Any]:
                 "python-modules": [
                     f"{_PACKAGE}.operators.available_now",
                     f"{_PACKAGE}.operators.batch",
+                    f"{_PACKAGE}.operators.consumer_group",
                     f"{_PACKAGE}.operators.delegation_token",
                     f"{_PACKAGE}.operators.replay",
                 ],

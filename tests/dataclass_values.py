@@ -42,7 +42,7 @@ _FIELDS: Mapping[tuple[type, str], st.SearchStrategy[Any]] = {
     (StreamManifest, "stream_id"): st.text("0123456789abcdef", min_size=16, max_size=16),
 }
 _RULES: Mapping[type, Callable[[Mapping[str, Any]], bool]] = {
-    Target: lambda drawn: (drawn["topic"] is None) != (drawn["topic_expr"] is None),
+    Target: lambda drawn: (drawn["topic"], drawn["topic_expr"], drawn["topic_map"] or None).count(None) == 2,
 }
 
 

@@ -13,10 +13,18 @@ from confluent_kafka.admin import ConsumerGroupDescription
 
 from airflow_provider_kafka_spark.clients.kafka_client import KafkaClient
 from airflow_provider_kafka_spark.clients.permissions import check_operations
-from airflow_provider_kafka_spark.core.errors import BrokerError, BrokerUnavailableError, ConsumerGroupError
+from airflow_provider_kafka_spark.core.errors import (
+    BrokerError,
+    BrokerUnavailableError,
+    ConsumerGroupActiveError,
+    ConsumerGroupError,
+)
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition
 
 T = TypeVar("T")
+
+#: Of a group that has no members.
+INACTIVE_STATES = frozenset({"EMPTY", "DEAD"})
 
 #: Errors of a broker while the group's coordinator moves, or is created for the first group of a cluster.
 _MOVING = frozenset(
@@ -90,9 +98,42 @@ class ConsumerGroup:
         """
         before = self.committed(list(offsets))
         ahead = {p: offset for p, offset in sorted(offsets.items()) if offset > before.get(p, -1)}
-        if not ahead:
-            return {}
-        self.raise_if_members()
+        if ahead:
+            self.raise_if_members()
+            self._set(ahead)
+        return ahead
+
+    def move(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Commit offsets, forwards or backwards, and read them back.
+
+        :raises ConsumerGroupActiveError: if the group is active.
+        :raises ConsumerGroupError: naming every partition that was refused, or has another offset now.
+        """
+        self.raise_if_active()
+        self._set(dict(sorted(offsets.items())))
+        now = self.committed(list(offsets))
+        others = [f"{p}: {now.get(p, 'none')}, not {offset}" for p, offset in offsets.items() if now.get(p) != offset]
+        if others:
+            raise ConsumerGroupError(
+                f"The group {self.group_id!r} must have the offsets that were committed; it has others now: "
+                f"{'; '.join(others[:10])}. Something else commits for it: stop that, and clear the task."
+            )
+
+    @property
+    def state(self) -> str:
+        """The state that the brokers name, such as ``STABLE``; ``DEAD`` also for a group that does not exist."""
+        return str(self._describe().state.name)
+
+    def raise_if_active(self) -> None:
+        """:raises ConsumerGroupActiveError: if its state is neither EMPTY nor DEAD."""
+        if (state := self.state) not in INACTIVE_STATES:
+            raise ConsumerGroupActiveError(
+                f"The group {self.group_id!r} (connection {self._client.conn_id!r}) must be EMPTY or not exist, since "
+                f"brokers take offsets of a group only from its members while it has any; it is {state}. Stop its "
+                "consumers, or name another target_group_id."
+            )
+
+    def _set(self, ahead: Mapping[TopicPartition, int]) -> None:
         request = ConsumerGroupTopicPartitions(
             self.group_id, [confluent_kafka.TopicPartition(p.topic, p.partition, offset) for p, offset in ahead.items()]
         )
@@ -102,7 +143,6 @@ class ConsumerGroup:
             "READ",
         )
         self._raise_if_errors(answer.topic_partitions or [], "did not take the offset")
-        return ahead
 
     def _describe(self, operation: str = "DESCRIBE") -> ConsumerGroupDescription:
         description: ConsumerGroupDescription = self._ask(

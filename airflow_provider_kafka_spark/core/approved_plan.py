@@ -19,6 +19,9 @@ ORIGIN_VERSION = 1
 #: Of the operator that plans, beside those of ``CopyParameters``: they too decide what is done, or how.
 LAYOUT = (
     "allow_same_topic",
+    "create_target_topics",
+    "new_topic_partitions",
+    "on_refused_config",
     "fail_on_data_loss",
     "preserve_order",
     "max_records_per_partition",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from airflow_provider_kafka_spark.core.codec import decode, encode
@@ -65,6 +65,13 @@ class CopyParameters:
     source_options: Mapping[str, str]
     sink_options: Mapping[str, str]
     records: Mapping[str, Any]
+    topic_map: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def known_targets(self) -> tuple[str, ...]:
+        """Every topic that may be written to; empty if ``target_topic_expr`` decides."""
+        names = self.topic_map.values() if self.target_topic is None else (self.target_topic,)
+        return tuple(sorted(set(names)))
 
     @property
     def is_exactly_once(self) -> bool:
@@ -90,6 +97,7 @@ class CopyParameters:
             columns=self.columns,
             topic=self.target_topic,
             topic_expr=self.target_topic_expr,
+            topic_map=self.topic_map,
             preserve_partition=self.preserve_partition,
             include_headers=self.include_headers,
             provenance_headers=self.provenance_headers,

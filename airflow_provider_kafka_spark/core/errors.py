@@ -16,12 +16,14 @@
     │   ├── PlanOutdatedError        the plan of another task no longer holds
     │   ├── AlreadyDeliveredError    the task has succeeded before, and on_rerun='fail'
     │   ├── UnknownTopicError        a topic or partition does not exist
+    │   ├── GroupOffsetsError        a group's offsets cannot be translated to the target
     │   ├── DataLossError            requested records are no longer available
     │   └── OpenTransactionError     a transaction at the end of a window is not yet complete           (retriable)
     ├── CheckpointError              a checkpoint is damaged, out of reach, or belongs to another job
     │   ├── CheckpointMissingError   there is no checkpoint where one is expected
     │   └── CheckpointInUseError     another run is using it now                                      (retriable)
     ├── ConsumerGroupError           a consumer group is in use, or took not all offsets              (retriable)
+    │   └── ConsumerGroupActiveError a consumer group that gets offsets has members                   (retriable)
     ├── BrokerError                  the broker did not answer as it should
     │   ├── BrokerUnavailableError   no answer within the time-out                                (retriable)
     │   ├── BrokerAuthenticationError  the broker refused the login
@@ -167,6 +169,14 @@ class UnknownTopicError(PlanError):
     """
 
 
+class GroupOffsetsError(PlanError):
+    """A group's offsets cannot be translated: it has none, they are not of this topic, or the target has no records
+    that a copy has written.
+
+    Correct group, topics and target. The target's records need the header of ``provenance_headers=True``.
+    """
+
+
 class DataLossError(PlanError):
     """Requested records are no longer available: they aged out, or the topic was deleted or recreated.
 
@@ -216,6 +226,13 @@ class ConsumerGroupError(KafkaSparkError):
     """
 
     retriable = True
+
+
+class ConsumerGroupActiveError(ConsumerGroupError):
+    """A consumer group to which offsets are committed is active: its state is neither Empty nor Dead.
+
+    Stop its consumers and wait until their session has ended, or pass another ``target_group_id``.
+    """
 
 
 class BrokerError(KafkaSparkError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRa
 from airflow_provider_kafka_spark.core.pieces import MAX_PIECES
 from airflow_provider_kafka_spark.core.resolve import PERMIT_LOSS, MissingRange, ReadRules, ResolvedRanges
 from airflow_provider_kafka_spark.core.spans import plan_spans, tasks_of
+from airflow_provider_kafka_spark.core.topic_map import mapped
 
 PLAN_VERSION = 2
 _MAX_TABLE_ROWS = 40
@@ -26,6 +27,7 @@ class Target:
 
     :param topic: one topic for all; None when ``topic_expr`` decides per row.
     :param topic_expr: an SQL expression over the source columns.
+    :param topic_map: the target of each source topic.
     :param preserve_partition: write to the partition number that the record came from.
     :param allow_same_topic: permit writing into a topic that is being read.
     """
@@ -34,18 +36,39 @@ class Target:
     topic_expr: str | None = None
     preserve_partition: bool = False
     allow_same_topic: bool = False
+    topic_map: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if (self.topic is None) == (self.topic_expr is None):
-            got = (
-                "neither"
-                if self.topic is None
-                else f"target_topic={self.topic!r} and target_topic_expr={self.topic_expr!r}"
-            )
+        given = {"target_topic": self.topic, "target_topic_expr": self.topic_expr, "topic_map": self.topic_map or None}
+        got = [f"{name}={value!r}" for name, value in given.items() if value is not None]
+        if len(got) != 1:
             raise TargetError(
-                "Give exactly one of target_topic='orders_copy' and target_topic_expr=\"concat(topic, '_copy')\"; got "
-                f"{got}. (Without a target, Spark would write the records back into their source topic.)"
+                "Give exactly one of target_topic='orders_copy', topic_map={'orders': 'orders_copy'} and "
+                f"target_topic_expr=\"concat(topic, '_copy')\"; got {shortened(got) or 'neither'}. (Without a target, "
+                "Spark would write the records back into their source topic.)"
             )
+
+    def routes(self, topics: Iterable[str]) -> dict[str, list[str]]:
+        """For each target that is known, the source topics whose records go there.
+
+        >>> Target("copy").routes(["payments", "orders"])
+        {'copy': ['orders', 'payments']}
+
+        :raises TargetError: if ``topic_map`` has no target for one of them.
+        """
+        if self.topic_expr is not None:
+            return {}
+        if self.topic is not None:
+            return {self.topic: sorted(set(topics))}
+        routes: dict[str, list[str]] = {}
+        for source, name in mapped(topics, self.topic_map).items():
+            routes.setdefault(name, []).append(source)
+        return routes
+
+    def __str__(self) -> str:
+        if self.topic_map:
+            return shortened([f"{source} to {name}" for source, name in self.topic_map.items()])
+        return str(self.topic or self.topic_expr)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +113,17 @@ class ReplayPlan:
             "ranges": self.ranges.without_empty().format(),
             "source": self.source_cluster_id,
             "topic_ids": dict(self.topic_ids),
-            "target": [self.target_cluster_id, self.target.topic, self.target.topic_expr],
+            "target": [self.target_cluster_id, self.target.topic, self.target.topic_expr, *self._mapped()],
         }
         return _digest(content)
+
+    def _mapped(self) -> list[Any]:
+        return [sorted(self.target.topic_map.items())] if self.target.topic_map else []
+
+    @property
+    def target_topics(self) -> list[str]:
+        """Every target topic; empty if ``target_topic_expr`` decides."""
+        return sorted(self.target.routes(r.topic for r in self.ranges))
 
     def fingerprint(self, transform: Mapping[str, Any]) -> dict[str, str]:
         """What identifies the source, the transformation and the target: names, each with an id or a digest, as far as
@@ -193,10 +224,7 @@ class ReplayPlan:
         widths = [max(len(row[i]) for row in [headings, *rows]) for i in range(4)]
         lines = [_row(headings, widths), _row(tuple("-" * width for width in widths), widths)]
         lines += [_row(row, widths) for row in rows]
-        lines.append(
-            f"Target: {self.target.topic or self.target.topic_expr}. Spark partitions: {self.spark_partitions:,}. "
-            f"Digest: {self.digest}."
-        )
+        lines.append(f"Target: {self.target}. Spark partitions: {self.spark_partitions:,}. Digest: {self.digest}.")
         lines += [f"Missing: {m.offset_range}: {m.reason}." for m in self.missing]
         lines += [f"Warning: {warning}" for warning in self.warnings]
         return "\n".join(lines)
@@ -208,7 +236,10 @@ def fingerprint_of_transform(transform: Mapping[str, Any]) -> dict[str, str]:
     >>> fingerprint_of_transform({"where": "offset > 3"})
     {'where': '7065e0eb7ec334ea'}
     """
-    return {name: _digest(value) for name, value in transform.items()}
+    # Of another topic that is mapped nothing was delivered before.
+    routes = {f"the target of {source!r}": name for source, name in transform.get("topic_map", {}).items()}
+    single = {name: value for name, value in transform.items() if name != "topic_map"}
+    return {name: _digest(value) for name, value in {**single, **routes}.items()}
 
 
 def fingerprint_changes(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
@@ -239,18 +270,19 @@ def make_plan(
 ) -> ReplayPlan:
     """Put resolved ranges and the checked target together.
 
-    :param target_cluster: state of the target's cluster; it holds ``target.topic`` if that exists.
+    :param target_cluster: state of the target's cluster; it holds the targets that exist.
     :raises TargetError: if the target does not exist, has too few partitions, or is a source.
     """
     names = sorted({r.topic for r in resolved.ranges})
     counts = {name: len(source.topic(name).partitions) for name in names}
+    routes = target.routes(names)
     target_warnings: list[str] = []
-    if target.topic is not None:
-        target_warnings = check_target(target.topic, target, resolved.ranges, source, target_cluster)
+    for name, sources in routes.items():
+        own = OffsetRanges(r for r in resolved.ranges if r.topic in sources)
+        target_warnings += check_target(name, target, own, source, target_cluster, names)
+    states = {name: state for name, state in target_cluster.topics.items() if name in routes}
     ends = {
-        name: {number: p.high_watermark for number, p in state.partitions.items()}
-        for name, state in target_cluster.topics.items()
-        if name == target.topic
+        name: {number: p.high_watermark for number, p in state.partitions.items()} for name, state in states.items()
     }
     return ReplayPlan(
         source_cluster_id=source.cluster_id,
@@ -261,11 +293,7 @@ def make_plan(
         topic_ids={name: topic_id for name in names if (topic_id := source.topic(name).topic_id)},
         partition_counts=counts,
         target_ends=ends,
-        target_ids={
-            name: state.topic_id
-            for name, state in target_cluster.topics.items()
-            if name == target.topic and state.topic_id is not None
-        },
+        target_ids={name: state.topic_id for name, state in states.items() if state.topic_id is not None},
         spark_partitions=_count_tasks(plan_spans(resolved.ranges, max_records_per_partition), preserve_order),
         warnings=(*resolved.warnings, *target_warnings),
     )
@@ -283,9 +311,17 @@ def _count_tasks(spans: Sequence[OffsetRange], preserve_order: bool) -> int:
 
 
 def check_target(
-    name: str, target: Target, ranges: OffsetRanges, source: ClusterState, target_cluster: ClusterState
+    name: str,
+    target: Target,
+    ranges: OffsetRanges,
+    source: ClusterState,
+    target_cluster: ClusterState,
+    read: Sequence[str],
 ) -> list[str]:
     """Check that a topic can take the records.
+
+    :param ranges: that go there.
+    :param read: all topics that are read.
 
     :return: warnings about what can still fail.
     :raises TargetError: if it does not exist, has too few partitions for ``preserve_partition``, or is being read.
@@ -298,7 +334,7 @@ def check_target(
             "want; Spark would leave that to the broker's defaults, or time out after 60 s."
         )
     same_cluster = source.cluster_id == target_cluster.cluster_id
-    if same_cluster and name in {r.topic for r in ranges} and not target.allow_same_topic:
+    if same_cluster and name in read and not target.allow_same_topic:
         raise TargetError(
             f"The target topic {name!r} is also read: its records would be written back into it. Choose another "
             "target_topic, or pass allow_same_topic=True if that is what you mean (the copy still ends, since its "

@@ -6,8 +6,8 @@ A driver that runs other code than the worker must not guess, so both sides refu
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from airflow_provider_kafka_spark.core.codec import FROM_MINUS_ONE, decode_text, encode
@@ -30,6 +30,7 @@ class Transform:
         unchanged.
     :param topic: the one target topic, or None.
     :param topic_expr: SQL expression for the target topic, or None.
+    :param topic_map: the target of each source topic that is read, or empty.
     :param preserve_partition: write to the source partition's number.
     :param include_headers: keep the source's headers.
     :param provenance_headers: add a header that says where the record came from.
@@ -48,6 +49,16 @@ class Transform:
     preserve_timestamps: bool = True
     window_start_ms: int | None = None
     window_end_ms: int | None = None
+    topic_map: Mapping[str, str] = field(default_factory=dict)
+
+    def of_topics(self, topics: Collection[str]) -> Transform:
+        """With the part of the map that concerns these source topics."""
+        return replace(self, topic_map={t: name for t, name in self.topic_map.items() if t in topics})
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """Every target topic; empty if ``topic_expr`` decides."""
+        return (self.topic,) if self.topic is not None else tuple(sorted(set(self.topic_map.values())))
 
     @property
     def drops_records(self) -> bool:

@@ -7,6 +7,7 @@ what an earlier try delivered.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 PROVENANCE_HEADER = "x-kafka-spark-source"
@@ -44,6 +45,19 @@ class Provenance:
         return _SEPARATOR.join(
             map(str, (self.run_id, self.topic, self.partition, self.offset, self.timestamp_ms))
         ).encode()
+
+
+def provenance_of(headers: Sequence[tuple[str, bytes | None]] | None) -> Provenance | None:
+    """What the last header of a record says; None if this package did not write it.
+
+    Those before it came with the source record, whose producer may have written anything there.
+    """
+    if not headers or headers[-1][0] != PROVENANCE_HEADER or headers[-1][1] is None:
+        return None
+    try:
+        return Provenance.parse(headers[-1][1])
+    except ValueError:
+        return None
 
 
 def fields_sql(run_id: str) -> str:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Iterable
 
-import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException
 
 from airflow_provider_kafka_spark.clients.connection_check import check_connection
 from airflow_provider_kafka_spark.clients.kafka_client import KafkaClient
+from airflow_provider_kafka_spark.clients.record_reader import read_range
 from airflow_provider_kafka_spark.clients.topic_offsets import read_offsets
 from airflow_provider_kafka_spark.core.broker_state import ClusterState
 from airflow_provider_kafka_spark.core.connection.connection_form import CONN_TYPE
-from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError, KafkaSparkError
+from airflow_provider_kafka_spark.core.errors import KafkaSparkError
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition
 
 
@@ -93,35 +92,10 @@ class KafkaHook(KafkaClient):
         consumer = self._consumer("airflow-kafka-spark-count", **settings)
         try:
             for r in ranges.without_empty():
-                counts[r] = self._count(consumer, r)
+                counts[r] = sum(1 for _ in read_range(self, consumer, r, "counting records"))
         finally:
             consumer.close()
         return counts
-
-    def _count(self, consumer: confluent_kafka.Consumer, r: OffsetRange) -> int:
-        consumer.assign([confluent_kafka.TopicPartition(r.topic, r.partition, r.from_offset)])
-        count, deadline = 0, time.monotonic() + self.timeout
-        while True:
-            for message in consumer.consume(num_messages=10_000, timeout=0.2):
-                error = message.error()
-                # No group is joined, although the client requests one.
-                if error is not None and error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
-                    continue
-                if error is not None:
-                    raise self.to_error(KafkaException(error), f"counting records of {r}", f"READ on topic {r.topic!r}")
-                offset = message.offset()
-                if offset is not None and offset < r.until_offset:
-                    count += 1
-                deadline = time.monotonic() + self.timeout
-            # The position also moves over gaps, so it shows the end even without records.
-            (position,) = consumer.position([confluent_kafka.TopicPartition(r.topic, r.partition)])
-            if position.offset >= r.until_offset:
-                return count
-            if time.monotonic() > deadline:
-                raise BrokerUnavailableError(
-                    f"Counting records of {r} came to a stop at offset {position.offset} for {self.timeout:.0f} s "
-                    f"(connection {self.conn_id!r}, {self.config.bootstrap_servers}). Is the partition's leader up?"
-                )
 
     def _topic_ids(self, topics: Collection[str]) -> dict[str, str]:
         futures = self.describe_topics(topics)

@@ -144,8 +144,8 @@ class StreamTotals:
         )
 
     def target_topics(self, request: JobRequest) -> tuple[str, ...]:
-        one = {request.transform.topic} if request.transform.topic is not None else set[str]()
-        return tuple(sorted(one | {topic for report in self.reports for topic in report.target_topics}))
+        known = set(request.transform.targets)
+        return tuple(sorted(known | {topic for report in self.reports for topic in report.target_topics}))
 
 
 def _raise_if_moved(spark: SparkApplication, stream: StreamRequest) -> None:

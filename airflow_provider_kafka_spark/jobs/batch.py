@@ -228,7 +228,7 @@ def _kept_pace(
     tasks, slots = len(remaining.source.pieces), spark.sparkContext.defaultParallelism
     topic, admin, lag = min(remaining.target_ids), remaining.run.admin, None
     if request.pace.pause is not None:
-        topics = [request.transform.topic] if request.transform.topic else []
+        topics = request.transform.targets
         lag = LagWatch(request.pace.pause, admin, topics, request.progress_seconds)
     stop = partial(spark.sparkContext.cancelJobGroup, group)
     return PaceKeeper(request.pace, request.instance, admin, topic, monitor, tasks, slots, lag, stop)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from airflow_provider_kafka_spark.core.errors import TargetError
 from airflow_provider_kafka_spark.core.expressions import expanded
 from airflow_provider_kafka_spark.core.protocol import JobRequest, Transform
+from airflow_provider_kafka_spark.core.topic_map import mapped
 from airflow_provider_kafka_spark.jobs.kafka_admin import KafkaAdmin
 from airflow_provider_kafka_spark.jobs.local_table import local_table
 from airflow_provider_kafka_spark.jobs.spark_application import SparkApplication
@@ -34,8 +35,10 @@ def find_targets(
     from pyspark.errors import PySparkException
 
     transform = request.transform
-    if transform.topic is not None:
-        return (transform.topic,)
+    if transform.targets:
+        # Before the first write.
+        mapped([r.topic for r in request.offset_ranges] if transform.topic_map else (), transform.topic_map)
+        return transform.targets
     partitions = ((p.topic, p.partition) for p in request.offset_ranges.without_empty().topic_partitions)
     planned = local_table(spark.session, {"topic": "string", "partition": "int"}, partitions)
     try:

@@ -101,7 +101,8 @@ def to_rows(records: DataFrame, transform: Transform, *, whole: bool) -> DataFra
         return F.when(F.col(SELECTED), F.expr(expanded(columns[name]))).cast(SOURCE_COLUMNS[name]).alias(alias)
 
     topics = []
-    if whole or transform.topic_expr is not None:
+    # By a map the writer finds the target itself.
+    if transform.topic_expr is not None or (whole and transform.topic is not None):
         topic = F.lit(transform.topic) if transform.topic_expr is None else F.expr(expanded(transform.topic_expr))
         topics = [F.when(F.col(SELECTED), topic).alias("target_topic")]
     source = ["topic", "partition", "offset", "timestamp"] if whole else ["offset"]

@@ -79,6 +79,7 @@ def _settings(
         run_id=remaining.run.run_id,
         provenance_header=PROVENANCE_HEADER if transform.provenance_headers else None,
         target_topic=transform.topic,
+        target_topics=transform.topic_map,
         target_ids=remaining.target_ids,
         columns=None,
         include_headers=transform.include_headers,

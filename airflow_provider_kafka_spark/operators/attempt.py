@@ -14,6 +14,7 @@ from airflow_provider_kafka_spark.core.copy_parameters import CopyParameters
 from airflow_provider_kafka_spark.core.errors import OptionError
 from airflow_provider_kafka_spark.core.kept_timestamps import check_times, check_timestamp_type, checks_times
 from airflow_provider_kafka_spark.core.offset_range import OffsetRanges, TopicPartition
+from airflow_provider_kafka_spark.core.plan import ReplayPlan
 from airflow_provider_kafka_spark.core.protocol import Pace
 from airflow_provider_kafka_spark.core.run_identity import TRANSACTION_TIMEOUT_MS
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
@@ -39,23 +40,24 @@ class Attempt:
 
     def target_state(self) -> ClusterState:
         """The target's cluster, for all that is planned."""
-        name = self.parameters.target_topic
-        return self.sink.state([name] if name else [], operation="WRITE")
+        return self.sink.state(self.parameters.known_targets, operation="WRITE")
 
-    def check_target(self, *, reads_back: bool) -> None:
+    def check_target(self, target: ClusterState, *, reads_back: bool) -> None:
         """Check that the login may write to the target; the topics of ``target_topic_expr`` are known only to the job.
 
+        :param target: from :meth:`target_state`; the topic need not exist yet if only a plan is made.
         :param reads_back: the job first reads earlier deliveries there.
         :raises BrokerAuthorizationError: naming the missing permission.
         """
         parameters = self.parameters
         # Progress is committed as an offset of the target.
         reads = parameters.is_exactly_once or (reads_back and parameters.provenance_headers)
-        if parameters.target_topic is not None:
-            check_topics(self.sink, [parameters.target_topic], "WRITE", *(["READ"] if reads else []))
+        check_topics(self.sink, parameters.known_targets, "WRITE", *(["READ"] if reads else []))
         if parameters.is_exactly_once:
             timeout = parameters.sink_options.get("kafka.transaction.timeout.ms", TRANSACTION_TIMEOUT_MS)
-            check_transactions(self.sink, int(timeout), parameters.target_topic)
+            # Brokers may create a topic that a producer asks for.
+            there = next((name for name, topic in target.topics.items() if topic.topic_id is not None), None)
+            check_transactions(self.sink, int(timeout), there)
 
     def check_pace(self, pace: Pace | None, target: ClusterState) -> None:
         """Check that the group of ``pause_while_lag`` consumes the target.
@@ -65,30 +67,30 @@ class Attempt:
         """
         if pace is None or pace.pause is None:
             return
-        name, group = self.parameters.target_topic, ConsumerGroup(self.sink, pace.pause.group_id)
-        if name is None:
-            consumes = group.exists()
-        else:
-            consumes = bool(group.committed([TopicPartition(name, number) for number in target.topic(name).partitions]))
-        if not consumes:
+        names, group = self.parameters.known_targets, ConsumerGroup(self.sink, pace.pause.group_id)
+        there = [
+            TopicPartition(name, p) for name in names if name in target.topics for p in target.topic(name).partitions
+        ]
+        if not (group.committed(there) if names else group.exists()):
             raise OptionError(
-                f"pause_while_lag must name a consumer group that has committed offsets of {name or 'the target'!r} "
-                f"(connection {self.sink.conn_id!r}); {group.group_id!r} has not. Correct the name, or start its "
-                "consumers first."
+                f"pause_while_lag must name a consumer group that has committed offsets of "
+                f"{', '.join(names[:5]) or 'the target'} (connection {self.sink.conn_id!r}); {group.group_id!r} has "
+                "not. Correct the name, or start its consumers first."
             )
 
-    def check_timestamps(self, target: ClusterState, ranges: OffsetRanges) -> None:
-        """Check that the target keeps the records' timestamps; the job checks the topics of ``target_topic_expr``.
+    def check_timestamps(self, target: ClusterState, plan: ReplayPlan) -> None:
+        """Check that each target keeps its records' timestamps; the job checks the topics of ``target_topic_expr``.
 
         :param target: from :meth:`target_state`.
         :raises TargetError: naming the target's setting.
         """
-        name = self.parameters.target_topic
-        if not self.parameters.preserve_timestamps or name is None:
+        if not self.parameters.preserve_timestamps:
             return
-        config = target.topic(name).config
-        check_timestamp_type(name, config)
-        if not checks_times(config):
-            return
-        if (edges := edge_timestamps(self.source, ranges)) is not None:
-            check_times(name, config, *edges, target.now_ms)
+        for name, sources in plan.target.routes(r.topic for r in plan.ranges).items():
+            config = target.topic(name).config
+            check_timestamp_type(name, config)
+            if not checks_times(config):
+                continue
+            ranges = OffsetRanges(r for r in plan.ranges if r.topic in sources)
+            if (edges := edge_timestamps(self.source, ranges)) is not None:
+                check_times(name, config, *edges, target.now_ms)

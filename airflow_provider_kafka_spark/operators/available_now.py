@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -19,6 +19,7 @@ from airflow_provider_kafka_spark.core.broker_state import ClusterState, Selecti
 from airflow_provider_kafka_spark.core.copy_parameters import CopyParameters
 from airflow_provider_kafka_spark.core.errors import CheckpointError, KafkaSparkError, OptionError
 from airflow_provider_kafka_spark.core.handoff.job_events import JobEvent, JobStarted
+from airflow_provider_kafka_spark.core.new_topics import with_new_topics
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition
 from airflow_provider_kafka_spark.core.parameters import MISSING_ONLY, check_group_id, given_integer
 from airflow_provider_kafka_spark.core.plan import ReplayPlan, make_plan
@@ -39,6 +40,7 @@ from airflow_provider_kafka_spark.core.streams.verification import (
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.operators.attempt import Attempt
 from airflow_provider_kafka_spark.operators.kafka_to_kafka import KafkaToKafkaOperator, no_retry_on_permanent_error
+from airflow_provider_kafka_spark.operators.new_targets import created, descriptions
 from airflow_provider_kafka_spark.operators.stream_log import log_stream_plan
 from airflow_provider_kafka_spark.operators.stream_request import stream_request
 from airflow_provider_kafka_spark.state.checkpoint import CheckpointFolder, finished_offsets
@@ -243,15 +245,14 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         target = attempt.target_state()
         stream_plan, cluster = self._resolve(attempt, checkpoint, target, rules)
         check_topics(attempt.source, cluster.topics, "READ")
-        attempt.check_target(reads_back=stream_plan.uncommitted_batch is not None)
-        plan = make_plan(stream_plan.resolved, cluster, target, self._target(parameters))
+        # What a try has begun must be finished, whatever has arrived since.
+        is_limited = stream_plan.uncommitted_batch is None and not self._is_resumed
+        plan, target = self._plan_for_target(attempt, stream_plan, cluster, target, is_limited=is_limited)
+        attempt.check_target(target, reads_back=stream_plan.uncommitted_batch is not None)
         self._log_plan(parameters, plan, stream_plan, checkpoint)
         self._log_pace(plan)
         attempt.check_pace(self._pace(), target)
-        # What a try has begun must be finished, whatever has arrived since.
-        if stream_plan.uncommitted_batch is None and not self._is_resumed:
-            self._check_size(plan)
-        attempt.check_timestamps(target, plan.ranges)
+        attempt.check_timestamps(target, plan)
         stream = stream_request(
             folder,
             checkpoint,
@@ -262,6 +263,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
             owner=_owner(attempt.context),
             max_offsets_per_trigger=self.max_offsets_per_trigger,
         )
+        transform = parameters.transform().of_topics({r.topic for r in (*plan.ranges, *stream_plan.uncommitted)})
         batch, manifest = None, stream_plan.manifest
         if checkpoint is not None and stream_plan.uncommitted_batch is not None:
             # The records of the batch have the id of the stream that began it.
@@ -271,7 +273,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
             instance=manifest.stream_id,
             parameters=parameters,
             plan=plan,
-            transform=parameters.transform(),
+            transform=transform,
             rules=rules,
             ranges=stream_plan.uncommitted,
             spans=plan_spans(stream_plan.uncommitted),
@@ -281,6 +283,28 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
             pace=self._pace(),
             stream=stream,
         )
+
+    def _plan_for_target(
+        self,
+        attempt: Attempt,
+        stream_plan: StreamPlan,
+        source: ClusterState,
+        target: ClusterState,
+        *,
+        is_limited: bool,
+    ) -> tuple[ReplayPlan, ClusterState]:
+        """The plan, and the target's cluster with the topics that were created for it."""
+        of_target, resolved = self._target(attempt.parameters), stream_plan.resolved
+        routes = of_target.routes(r.topic for r in resolved.ranges)
+        new = self._new_targets.planned(attempt, routes, source, target)
+        # All that can fail comes before the creation.
+        plan = make_plan(resolved, source, with_new_topics(target, new), of_target)
+        if is_limited:
+            self._check_size(plan)
+        if new:
+            target = created(attempt, new, target, plan, plan_only=self.plan_only)
+            plan = make_plan(resolved, source, target, of_target)
+        return replace(plan, warnings=(*descriptions(new, plan_only=self.plan_only), *plan.warnings)), target
 
     def _log_plan(
         self, parameters: CopyParameters, plan: ReplayPlan, stream_plan: StreamPlan, checkpoint: Checkpoint | None
@@ -314,6 +338,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
             where=parameters.where,
             columns=json.dumps(parameters.columns, sort_keys=True),
             preserve_partition=parameters.preserve_partition,
+            topic_map=parameters.topic_map,
         )
         new_id = uuid4().hex[:16]
         return resolve_stream(checkpoint, binding, selection, starting, reset, cluster, rules, new_id), cluster
@@ -372,7 +397,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         lags = lag_of(finished, after, rules)
         committed = None if group is None else group.commit(finished)
         finished_before = store.finished_before(stream_id, plan.ranges)
-        if finished_before and plan.target.topic is None:
+        if finished_before and plan.target.topic_expr is not None:
             warnings.append(_UNKNOWN_TARGETS)
         for warning in (*collected.report.warnings, *warnings):
             self.log.warning("%s", warning)

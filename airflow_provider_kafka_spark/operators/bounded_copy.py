@@ -16,6 +16,7 @@ from airflow_provider_kafka_spark.core.broker_state import ClusterState
 from airflow_provider_kafka_spark.core.copy_parameters import CopyParameters
 from airflow_provider_kafka_spark.core.errors import InvalidInputError, KafkaSparkError, OptionError
 from airflow_provider_kafka_spark.core.handoff.job_events import JobEvent, JobStarted
+from airflow_provider_kafka_spark.core.new_topics import with_new_topics
 from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
 from airflow_provider_kafka_spark.core.parameters import flag, given_flag, given_integer, mapping_of, text_or_none
 from airflow_provider_kafka_spark.core.plan import ReplayPlan, make_plan
@@ -31,6 +32,7 @@ from airflow_provider_kafka_spark.core.verification import (
 )
 from airflow_provider_kafka_spark.operators.attempt import Attempt
 from airflow_provider_kafka_spark.operators.kafka_to_kafka import KafkaToKafkaOperator, no_retry_on_permanent_error
+from airflow_provider_kafka_spark.operators.new_targets import created, descriptions
 from airflow_provider_kafka_spark.state.run_state import RunState, RunStateStore
 
 if TYPE_CHECKING:
@@ -195,24 +197,24 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
 
         :return: the run's state for this plan, and the plan.
         """
-        approved = ApprovedPlan.from_records(attempt.parameters.records)
-        rules, target = self._rules(attempt.parameters), attempt.target_state()
+        approved, rules = ApprovedPlan.from_records(attempt.parameters.records), self._rules(attempt.parameters)
         if approved is None:
             transform = self._transform(attempt.parameters)
         else:
             transform = attempt.parameters.transform(*approved.origin.window)
-        resolved = self._resolved_plan(attempt, state, target, rules)
+        resolved, target = self._resolved_plan(attempt, state, rules)
+        transform = transform.of_topics({r.topic for r in resolved.ranges})
         state, plan = store.for_plan(state, resolved, transform)
         # Only the new one: the table below has all.
         for warning in plan.warnings[len(resolved.warnings) :]:
             self.log.warning("%s", warning)
-        attempt.check_target(reads_back=state.has_submitted)
+        attempt.check_target(target, reads_back=state.has_submitted)
         self.log.info("The plan of run %s:\n%s", state.run_id, plan.table())
         self._log_pace(plan)
         attempt.check_pace(self._pace(), target)
         is_rerun = state.earlier is not None and state.plan is None
         if is_rerun or not state.has_submitted:
-            attempt.check_timestamps(target, plan.ranges)
+            attempt.check_timestamps(target, plan)
         return state, PlannedCopy(
             run_id=state.run_id,
             instance=self._instance(attempt.context),
@@ -232,30 +234,45 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
             audit_from=_audit_from(target, state, plan),
         )
 
-    def _resolved_plan(self, attempt: Attempt, state: RunState, target: ClusterState, rules: ReadRules) -> ReplayPlan:
-        """The plan of an earlier try while it is valid, or else a new one."""
-        earlier, lost = state.plan, tuple[MissingRange, ...]()
+    def _resolved_plan(self, attempt: Attempt, state: RunState, rules: ReadRules) -> tuple[ReplayPlan, ClusterState]:
+        """The plan of an earlier try while it is valid, or else a new one; and the target's cluster."""
+        earlier, lost, target = state.plan, tuple[MissingRange, ...](), attempt.target_state()
         if earlier is not None:
             check_topics(attempt.source, earlier.topic_ids, "READ")
-            lost = earlier.losses(attempt.source.state(earlier.topic_ids), rules)
+            source = attempt.source.state(earlier.topic_ids)
+            lost = earlier.losses(source, rules)
             if not lost and earlier.target_cluster_id == target.cluster_id:
                 self.log.info("Reusing the plan of an earlier try of this run.")
-                return earlier
+                new = self._new_targets.planned(attempt, earlier.target.routes(earlier.topic_ids), source, target)
+                return earlier, created(attempt, new, target, earlier, plan_only=self.plan_only)
             self.log.warning("The plan of an earlier try of this run is no longer valid; making a new one.")
         approved = ApprovedPlan.from_records(attempt.parameters.records)
         resolved, cluster = self._resolve(attempt, rules) if approved is None else _resolve_ranges(attempt, rules)
         of_target = self._target(attempt.parameters)
-        plan = make_plan(resolved, cluster, target, of_target, self.max_records_per_partition, self.preserve_order)
+        routes = of_target.routes(r.topic for r in resolved.ranges)
+        new = self._new_targets.planned(attempt, routes, cluster, target)
+
+        def plan_with(state_of_target: ClusterState) -> ReplayPlan:
+            return make_plan(
+                resolved, cluster, state_of_target, of_target, self.max_records_per_partition, self.preserve_order
+            )
+
+        # All that can fail comes before the creation.
+        plan = plan_with(with_new_topics(target, new))
         if approved is not None:
             approved.check(plan)
-            plan = replace(plan, missing=(*approved.missing, *plan.missing))
+            resolved = replace(resolved, missing=(*approved.missing, *resolved.missing))
+            plan = replace(plan, missing=resolved.missing)
         self._check_size(plan)
-        warnings = list(plan.warnings)
+        if new:
+            target = created(attempt, new, target, plan, plan_only=self.plan_only)
+            plan = plan_with(target)
+        warnings = [*descriptions(new, plan_only=self.plan_only), *plan.warnings]
         if state.earlier is not None:
             warnings.append(_RERUN.format(state.earlier.records))
         elif state.copies_again:
             warnings.append(_COPIES_AGAIN)
-        return replace(plan, missing=(*plan.missing, *lost), warnings=tuple(warnings))
+        return replace(plan, missing=(*plan.missing, *lost), warnings=tuple(warnings)), target
 
     def _submit(
         self, attempt: Attempt, store: RunStateStore, state: RunState, planned: PlannedCopy
@@ -365,14 +382,14 @@ def _defaults_of(kind: type) -> dict[str, Any]:
 
 def _audit_from(target: ClusterState, state: RunState, plan: ReplayPlan) -> dict[str, dict[str, int]]:
     """The ends of the target before the run's first submission, or the first one since a clear after its delivery."""
-    name = plan.target.topic
-    if name is None:
-        return {}
-    topic = target.topic(name)
     is_first = state.target_ends is None and not state.adopts_run
-    ends = (plan.target_ends if is_first else state.target_ends or {}).get(name, {})
-    ids = plan.target_ids if is_first else state.target_ids
-    if ids.get(name, topic.topic_id) != topic.topic_id:
-        # It was recreated: its offsets begin anew.
-        ends = {}
-    return {name: {str(number): ends.get(number, 0) for number in topic.partitions}}
+    found = {}
+    for name in plan.target_topics:
+        topic = target.topic(name)
+        ends = (plan.target_ends if is_first else state.target_ends or {}).get(name, {})
+        ids = plan.target_ids if is_first else state.target_ids
+        if ids.get(name, topic.topic_id) != topic.topic_id:
+            # It was recreated: its offsets begin anew.
+            ends = {}
+        found[name] = {str(number): ends.get(number, 0) for number in topic.partitions}
+    return found

@@ -19,6 +19,7 @@ from airflow_provider_kafka_spark.core.errors import InvalidInputError, PlanTooL
 from airflow_provider_kafka_spark.core.expressions import check_size
 from airflow_provider_kafka_spark.core.handoff.job_credentials import JobCredentials
 from airflow_provider_kafka_spark.core.handoff.job_events import JobEvent, JobStarted
+from airflow_provider_kafka_spark.core.new_topics import FAIL
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange
 from airflow_provider_kafka_spark.core.options import check_client_classes, check_sink_options, check_source_options
 from airflow_provider_kafka_spark.core.parameters import (
@@ -42,6 +43,7 @@ from airflow_provider_kafka_spark.core.planned_copy import EarlierDelivery, Plan
 from airflow_provider_kafka_spark.core.protocol import JobReport, Pace
 from airflow_provider_kafka_spark.core.resolve import ReadRules
 from airflow_provider_kafka_spark.core.run_identity import instance_id
+from airflow_provider_kafka_spark.core.topic_map import check_topic_map
 from airflow_provider_kafka_spark.core.verification import check_duplicates, check_gaps, ranges_with_gaps
 from airflow_provider_kafka_spark.failure import no_retry_on_permanent_error as no_retry_on_permanent_error
 from airflow_provider_kafka_spark.failure import undated_run_explained
@@ -49,6 +51,7 @@ from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.operators.asset_events import set_asset_event_extra
 from airflow_provider_kafka_spark.operators.attempt import Attempt
+from airflow_provider_kafka_spark.operators.new_targets import NewTargets
 from airflow_provider_kafka_spark.operators.spark_job import SparkJobOperator
 from airflow_provider_kafka_spark.operators.token_policy import DelegationTokenPolicy
 from airflow_provider_kafka_spark.state.request_store import RequestStore
@@ -60,7 +63,7 @@ if TYPE_CHECKING:
 
 _COLUMNS = ("key", "value", "headers", "partition")
 #: Maximum number of offsets in ranges with gaps that a second client counts.
-_FLAGS = ("allow_same_topic", "allow_duplicates", "fail_on_data_loss", "plan_only")
+_FLAGS = ("allow_same_topic", "allow_duplicates", "create_target_topics", "fail_on_data_loss", "plan_only")
 _STORED_FLAGS = ("preserve_partition", "preserve_timestamps", "include_headers", "provenance_headers")
 _SECONDS = ("kafka_timeout", "progress_seconds")
 _MAX_RECOUNTED_OFFSETS = 1_000_000
@@ -80,7 +83,13 @@ class KafkaToKafkaOperator(SparkJobOperator):
     :param source_conn_id: Kafka connection to read from. (templated)
     :param target_conn_id: Kafka connection to write to; the source's when None. (templated)
     :param target_topic: one topic for all records. (templated)
-    :param target_topic_expr: an SQL expression per row, such as ``"concat(topic, '_replay')"``; exactly one of the two.
+    :param topic_map: a target for each source topic, ``{"orders": "orders_v2"}``. (templated)
+    :param target_topic_expr: an SQL expression per row, such as ``"concat(topic, '_replay')"``; exactly one of the
+        three. (templated)
+    :param create_target_topics: create a target that does not exist, with the partitions and the settings of its source
+        topics. An existing one is never changed. (templated)
+    :param new_topic_partitions: partitions of such a target; by default those of its largest source. (templated)
+    :param on_refused_config: ``fail`` if the target's brokers refuse a setting of the source, or ``leave_out``.
         (templated)
     :param allow_same_topic: permit writing into a topic that is being read. (templated)
     :param where: an SQL predicate over ``key, value, topic, partition, offset, timestamp, timestampType, headers``.
@@ -133,6 +142,7 @@ class KafkaToKafkaOperator(SparkJobOperator):
         "source_conn_id",
         "target_conn_id",
         "target_topic",
+        "topic_map",
         "target_topic_expr",
         "where",
         "columns",
@@ -145,6 +155,8 @@ class KafkaToKafkaOperator(SparkJobOperator):
         "max_bytes_per_second",
         "pause_while_lag",
         "max_pause",
+        "new_topic_partitions",
+        "on_refused_config",
         "on_empty",
         "on_rerun",
         "use_delegation_token",
@@ -158,6 +170,7 @@ class KafkaToKafkaOperator(SparkJobOperator):
         "where": "sql",
         "columns": "json",
         "pause_while_lag": "json",
+        "topic_map": "json",
         "source_options": "json",
         "sink_options": "json",
     }
@@ -170,7 +183,7 @@ class KafkaToKafkaOperator(SparkJobOperator):
     _stored_flags: ClassVar[tuple[str, ...]] = _STORED_FLAGS
     #: Parameters that are None if their text is blank, and those that are JSON if they are text.
     _optional_texts: ClassVar[tuple[str, ...]] = ("target_conn_id", "target_topic", "target_topic_expr", "where")
-    _mappings: ClassVar[tuple[str, ...]] = ("columns", "source_options", "sink_options")
+    _mappings: ClassVar[tuple[str, ...]] = ("columns", "topic_map", "source_options", "sink_options")
     #: Parameters that are a list, for which a form may give names with commas.
     _lists: ClassVar[tuple[str, ...]] = ()
     #: Parameters that are an integer of at least 1, or None.
@@ -178,6 +191,7 @@ class KafkaToKafkaOperator(SparkJobOperator):
         "max_planned_records",
         "max_records_per_second",
         "max_bytes_per_second",
+        "new_topic_partitions",
     )
 
     def __init__(
@@ -186,7 +200,11 @@ class KafkaToKafkaOperator(SparkJobOperator):
         source_conn_id: str = "kafka_default",
         target_conn_id: str | None = None,
         target_topic: str | None = None,
+        topic_map: dict[str, str] | None = None,
         target_topic_expr: str | None = None,
+        create_target_topics: bool = False,
+        new_topic_partitions: int | None = None,
+        on_refused_config: str = FAIL,
         allow_same_topic: bool = False,
         where: str | None = None,
         columns: dict[str, str] | None = None,
@@ -219,7 +237,11 @@ class KafkaToKafkaOperator(SparkJobOperator):
         self.source_conn_id = source_conn_id
         self.target_conn_id = target_conn_id
         self.target_topic = target_topic
+        self.topic_map = topic_map
         self.target_topic_expr = target_topic_expr
+        self.create_target_topics = given_flag(create_target_topics, "create_target_topics")
+        self.new_topic_partitions = given_integer(new_topic_partitions, "new_topic_partitions")
+        self.on_refused_config = on_refused_config
         self.allow_same_topic = given_flag(allow_same_topic, "allow_same_topic")
         self.where = where
         self.columns = columns
@@ -278,6 +300,7 @@ class KafkaToKafkaOperator(SparkJobOperator):
         first = RequestStore(context, self.task_id).resume(lambda: self._parsed().by_name(), self.log)
         self._is_resumed = bool(first)
         parameters = CopyParameters.from_names(first) if first else self._parsed()
+        self._new_targets.check(parameters.target_topic_expr)
         if not client_classes_allowed():
             check_client_classes(parameters.source_options, parameters.sink_options)
         return parameters
@@ -314,7 +337,8 @@ class KafkaToKafkaOperator(SparkJobOperator):
         of_columns = {f"columns[{name!r}]": sql for name, sql in columns.items()}
         for name, sql in {"where": self.where, "target_topic_expr": self.target_topic_expr, **of_columns}.items():
             check_size(name, sql or "", example="offset >= 100")
-        Target(self.target_topic, self.target_topic_expr)
+        topic_map = {} if self.topic_map is None else check_topic_map(self.topic_map)
+        Target(self.target_topic, self.target_topic_expr, topic_map=topic_map)
         return CopyParameters(
             source_conn_id=self.source_conn_id,
             target_conn_id=self.target_conn_id,
@@ -331,6 +355,7 @@ class KafkaToKafkaOperator(SparkJobOperator):
             source_options=check_source_options(self.source_options, stream=self._is_stream),
             sink_options=check_sink_options(self.sink_options),
             records=self._records(),
+            topic_map=topic_map,
         )
 
     def _read_optional_text(self, name: str) -> None:
@@ -386,9 +411,17 @@ class KafkaToKafkaOperator(SparkJobOperator):
     def _rules(self, parameters: CopyParameters) -> ReadRules:
         return ReadRules(parameters.read_committed, self.fail_on_data_loss)
 
+    @property
+    def _new_targets(self) -> NewTargets:
+        return NewTargets(bool(self.create_target_topics), self.new_topic_partitions, self.on_refused_config)
+
     def _target(self, parameters: CopyParameters) -> Target:
         return Target(
-            parameters.target_topic, parameters.target_topic_expr, parameters.preserve_partition, self.allow_same_topic
+            parameters.target_topic,
+            parameters.target_topic_expr,
+            parameters.preserve_partition,
+            self.allow_same_topic,
+            parameters.topic_map,
         )
 
     def _instance(self, context: Context) -> str:

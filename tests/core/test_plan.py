@@ -60,7 +60,7 @@ def _plan(**changes: Any) -> ReplayPlan:
     ("topic", "expression", "got"),
     [
         pytest.param(None, None, "got neither", id="neither"),
-        pytest.param("copy", "topic", "target_topic='copy' and target_topic_expr='topic'", id="both"),
+        pytest.param("copy", "topic", "got target_topic='copy', target_topic_expr='topic'.", id="both"),
     ],
 )
 def test_a_target_is_exactly_one_of_topic_and_expression(topic: str | None, expression: str | None, got: str) -> None:
@@ -68,8 +68,20 @@ def test_a_target_is_exactly_one_of_topic_and_expression(topic: str | None, expr
     with pytest.raises(TargetError) as error:
         Target(topic, expression)
 
-    assert "exactly one of target_topic='orders_copy' and target_topic_expr" in str(error.value)
+    assert "exactly one of target_topic='orders_copy', topic_map=" in str(error.value)
     assert got in str(error.value)
+
+
+def test_a_map_is_a_target_too_and_must_have_each_topic() -> None:
+    target = Target(None, topic_map={"a": "x", "b": "y", "c": "x", "unread": "z"})
+
+    assert target.routes(["c", "b", "a", "a"]) == {"x": ["a", "c"], "y": ["b"]}
+    with pytest.raises(TargetError, match="none for 'd', 'e'"):
+        target.routes(["a", "e", "d"])
+    with pytest.raises(TargetError, match="exactly one of"):
+        Target("copy", topic_map={"a": "x"})
+    with pytest.raises(TargetError, match="exactly one of"):
+        Target(None, "topic", topic_map={"a": "x"})
 
 
 def test_a_plan_holds_what_was_resolved_and_what_the_target_had() -> None:
@@ -372,6 +384,7 @@ def test_the_digest_does_not_change_with_what_is_beside_the_point(changes: dict[
         pytest.param({"target_cluster_id": "C"}, id="target-cluster"),
         pytest.param({"target": Target("copy2")}, id="target-topic"),
         pytest.param({"target": Target(None, "copy")}, id="target-expression"),
+        pytest.param({"target": Target(None, topic_map={"orders": "copy"})}, id="target-map"),
         pytest.param({"topic_ids": {"orders": "id-2"}}, id="topic-re-created"),
     ],
 )

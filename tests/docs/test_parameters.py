@@ -12,6 +12,7 @@ import pytest
 
 from airflow_provider_kafka_spark.operators.available_now import KafkaToKafkaAvailableNowOperator
 from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
+from airflow_provider_kafka_spark.operators.consumer_group import TranslateGroupOffsetsOperator
 from airflow_provider_kafka_spark.operators.delegation_token import (
     ExpireDelegationTokensOperator,
     RenewDelegationTokensOperator,
@@ -36,6 +37,7 @@ _OPERATORS: dict[type, tuple[str, ...]] = {
     KafkaToKafkaBatchOperator: (*_OF_ALL_COPIES, "`KafkaToKafkaBatchOperator`"),
     ReplayOffsetRangesOperator: (*_OF_ALL_COPIES, "`ReplayOffsetRangesOperator`"),
     KafkaToKafkaAvailableNowOperator: (*_OF_ALL_COPIES, "`KafkaToKafkaAvailableNowOperator`"),
+    TranslateGroupOffsetsOperator: ("`TranslateGroupOffsetsOperator`",),
     RenewDelegationTokensOperator: _OF_TOKENS,
     ExpireDelegationTokensOperator: _OF_TOKENS,
 }

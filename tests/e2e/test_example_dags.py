@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 
 from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER
 from airflow_provider_kafka_spark.testing.airflow_home import AirflowHome
@@ -198,3 +199,50 @@ def test_an_hour_is_copied_and_nothing_of_it_was_late(shop: Shop, airflow_home: 
     assert {str(r["partition"]): r["from_offset"] for r in arrived} == copied
     assert late["records_read"] == sum(r["until_offset"] - r["from_offset"] for r in arrived)
     assert late["records_written"] == 0
+
+
+def test_a_group_goes_on_at_another_cluster_where_it_stopped(shop: Shop, airflow_home: AirflowHome) -> None:
+    """The first run only shows where; the second one, after the cut-over, commits it."""
+    names = {"orders": "orders_v2", "payments": "payments_v2"}
+    shop.broker.create_topic("payments", 2, {"cleanup.policy": "compact"})
+    shop.broker.produce("payments", [Record(b"%d" % i, b"{}", partition=i % 2) for i in range(20)])
+    consumed = {"orders": {number: 100 * number for number in range(4)}, "payments": {0: 10, 1: 4}}
+    results = []
+    with KafkaBroker() as new:
+        for topic, offsets in consumed.items():
+            commit(shop.broker, "billing", topic, offsets)
+        extra = {"bootstrap.servers": new.bootstrap_servers}
+        connections = {**airflow_home.connections, "kafka_new": {"conn_type": "kafka", "extra": extra}}
+        for cut_over in ("no", "yes"):
+            settings = {**airflow_home.settings, "AIRFLOW_VAR_CUT_OVER": cut_over}
+            home = replace(airflow_home, connections=connections, settings=settings)
+            with DagRuns(home) as dag_runs:
+                left = dag_runs.run("move_to_another_cluster", airflow_home.logs / f"move_{cut_over}.log")
+            results.append([left["tasks"][t]["-1"]["xcom"]["return_value"] for t in ("copy", "move_billing")])
+            if cut_over == "no":
+                assert [new.committed("billing", name) for name in names.values()] == [{}, {}]
+                shop.broker.produce("payments", [Record(b"late", b"{}", partition=1)])
+        copied = {topic: new.consume(name) for topic, name in names.items()}
+        committed = {topic: new.committed("billing", name) for topic, name in names.items()}
+        shop.broker.delete_topic("payments")
+
+    (first_copy, plan), (second_copy, move) = results
+    assert (plan["state"], move["state"], move["seen_again"], move["missing"]) == ("planned", "committed", 0, 0)
+    assert (first_copy["records_written"], second_copy["records_written"]) == (len(shop.orders) + 20, 1)
+    shapes = {w.split(": ", 1)[1] for w in first_copy["warnings"] if "was created" in w}
+    assert shapes == {"4 partitions", "2 partitions, cleanup.policy=compact"}
+    for topic, records in copied.items():
+        for number, offset in consumed[topic].items():
+            rest = [r for r in records if r.partition == number and (r.offset or 0) >= committed[topic][number]]
+            origins = [origin.offset for r in rest if (origin := provenance_of(r)) is not None]
+            (_, end) = shop.broker.offsets("orders")[number] if topic == "orders" else (0, 11 if number else 10)
+            assert origins == list(range(offset, end))
+
+
+def commit(broker: KafkaBroker, group_id: str, topic: str, offsets: dict[int, int]) -> None:
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": group_id})
+    try:
+        places = [TopicPartition(topic, number, offset) for number, offset in offsets.items()]
+        consumer.commit(offsets=places, asynchronous=False)
+    finally:
+        consumer.close()

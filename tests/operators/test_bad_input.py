@@ -494,6 +494,31 @@ ROWS = [
         id="target-both",
     ),
     row(
+        TargetError, replay_with(topic_map={"a": "b"}), "exactly one of target_topic", "topic_map={{'a': 'b'}}",
+        id="target-and-map",
+    ),
+    row(
+        TargetError, replay_with(target_topic=None, topic_map={"other": "b"}), "must have a target for each source",
+        "none for '{source}'", "Add it", id="target-unmapped",
+    ),
+    row(
+        TargetError, replay_with(target_topic=None, topic_map={"a": "b c"}), "such as {{'orders': 'orders_v2'}}",
+        "got 'b c'", id="target-map-of-no-name",
+    ),
+    row(
+        OptionError, replay_with(target_topic=None, target_topic_expr="topic", create_target_topics=True),
+        "create_target_topics=True needs names", "target_topic_expr", "Pass target_topic or topic_map",
+        id="target-creation-by-expression",
+    ),
+    row(
+        OptionError, replay_with(new_topic_partitions=3), "new_topic_partitions=3", "Pass both, or neither",
+        id="target-partitions-of-nothing",
+    ),
+    row(
+        OptionError, replay_with(on_refused_config="ignore"), "on_refused_config must be one of", "got 'ignore'",
+        id="target-on-refused-config",
+    ),
+    row(
         TargetError, replay_with(target_topic="bad-input-nowhere"), "'bad-input-nowhere' does not exist",
         "'kafka_default'", "Create it", id="target-missing",
     ),

@@ -25,15 +25,21 @@ import py4j.protocol
 import pytest
 from airflow.sdk import BaseOperator, PokeReturnValue
 from airflow.sdk.exceptions import AirflowFailException
+from confluent_kafka.admin import NewTopic
 
 from airflow_provider_kafka_spark import operators, sensors
+from airflow_provider_kafka_spark.clients.consumer_group import ConsumerGroup
 from airflow_provider_kafka_spark.clients.kafka_jvm import KafkaJvm
 from airflow_provider_kafka_spark.core.errors import JobReportMissingError
+from airflow_provider_kafka_spark.core.offset_range import TopicPartition
 from airflow_provider_kafka_spark.core.protocol import JobReport
+from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER, Provenance
 from airflow_provider_kafka_spark.hooks.delegation_token import DelegationTokenHook
+from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.operators.available_now import KafkaToKafkaAvailableNowOperator
 from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
+from airflow_provider_kafka_spark.operators.consumer_group import TranslateGroupOffsetsOperator
 from airflow_provider_kafka_spark.operators.delegation_token import (
     ExpireDelegationTokensOperator,
     RenewDelegationTokensOperator,
@@ -64,6 +70,7 @@ NAMES = {
     "prefix": "airflow-kafka-spark-",
     "commit_group_id": "copy-of-orders",
     "group_id": "shop",
+    "target_group_id": "moved-shop",
 }
 COPY: dict[str, Any] = {
     "task_id": "t",
@@ -284,6 +291,47 @@ def group_lag(w: World) -> Any:
     )
 
 
+def move_group(w: World) -> Any:
+    """The group has consumed all of the source, whose copy is in the target."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AIRFLOW_CONN_READER", os.environ["AIRFLOW_CONN_ADMIN"])
+        with KafkaHook("reader", timeout=20) as hook:
+            ConsumerGroup(hook, "shop").move({TopicPartition("orders", 0): END})
+            producer = hook.producer("testing", 20_000)
+            producer.init_transactions(20)
+            producer.begin_transaction()
+            header = Provenance("run", "orders", 0, RECORDS - 1, 0).format()
+            producer.produce("copy", b"v", headers=[(PROVENANCE_HEADER, header)])
+            producer.commit_transaction(20)
+    parameters = {"source_conn_id": "reader", "target_conn_id": "writer", "topic_map": {"orders": "copy"}}
+    operator = TranslateGroupOffsetsOperator(
+        task_id="t", group_id="shop", target_group_id="moved-shop", kafka_timeout=10, **parameters
+    )
+    return operator.execute(task_context())  # type: ignore[arg-type]
+
+
+def creation(w: World) -> Any:
+    """The target does not exist, and is there again afterwards."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AIRFLOW_CONN_ALL", os.environ["AIRFLOW_CONN_ADMIN"])
+        with KafkaHook("all", timeout=20) as hook:
+            hook.client.delete_topics(["copy"])["copy"].result()
+            _until(lambda: "copy" not in hook.metadata().topics)
+            try:
+                return w.run(KafkaToKafkaBatchOperator(topics=["orders"], create_target_topics=True, **COPY))
+            finally:
+                if "copy" not in hook.metadata().topics:
+                    hook.client.create_topics([NewTopic("copy", num_partitions=1)])["copy"].result()
+                    _until(lambda: "copy" in hook.metadata().topics)
+
+
+def _until(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
 @dataclass(frozen=True)
 class Scenario:
     """A task, and what of the table of its class concerns it."""
@@ -296,6 +344,7 @@ class Scenario:
 SCENARIOS = (
     Scenario(batch, "KafkaToKafkaBatchOperator"),
     Scenario(batch_by_token, "KafkaToKafkaBatchOperator"),
+    Scenario(creation, "KafkaToKafkaBatchOperator", ("create_target_topics",)),
     Scenario(replay, "ReplayOffsetRangesOperator"),
     Scenario(retry, "KafkaToKafkaBatchOperator"),
     Scenario(clear, "KafkaToKafkaBatchOperator"),
@@ -307,6 +356,7 @@ SCENARIOS = (
     Scenario(new_records_since_checkpoint, "KafkaNewRecordsSensor"),
     Scenario(timestamp_reached, "KafkaTimestampReachedSensor"),
     Scenario(group_lag, "ConsumerGroupLagSensor"),
+    Scenario(move_group, "TranslateGroupOffsetsOperator"),
 )
 WITHOUT = [
     pytest.param(scenario, acl, id=f"{scenario.run.__name__}-without-{acl}")

@@ -160,6 +160,28 @@ def test_a_plan_that_no_longer_holds_copies_nothing(
         carry_out(plan, plan_only=True)
 
 
+def test_targets_of_a_map_are_created_by_the_one_who_carries_out(
+    kafka: KafkaBroker, topics: Topics, topic: TopicFactory, in_process_spark: InProcessSpark
+) -> None:
+    """The plan names them, and creates none."""
+    other = topic(suffix="other")
+    kafka.produce(other, [Record(value=b"other", timestamp=START)])
+    new = {topics[0]: f"{topics[0]}-new", other: f"{other}-new"}
+    operator = KafkaToKafkaBatchOperator(
+        task_id="plan", topics=[*new], topic_map=new, create_target_topics=True, plan_only=True
+    )
+    plan = execute(operator)
+    assert not set(new.values()) & set(kafka.topics())
+
+    result = carry_out(plan)
+
+    assert result["target_topics"] == sorted(new.values())
+    assert values(kafka, new[topics[0]]) == Counter(b"%d" % i for i in range(20))
+    assert values(kafka, new[other]) == Counter([b"other"])
+    # What somebody else creates meanwhile is taken as it is.
+    assert carry_out(plan)["records_written"] == 21
+
+
 def test_what_the_plan_lacked_is_in_the_result(
     kafka: KafkaBroker, topics: Topics, in_process_spark: InProcessSpark
 ) -> None:

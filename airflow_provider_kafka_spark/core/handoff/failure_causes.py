@@ -158,10 +158,10 @@ def _lacking_permissions(error_text: str, request: JobRequest | None) -> str:
         f"The login of the source needs READ on group {group!r}." for group in _REFUSED_GROUP.findall(error_text)[:1]
     ]
     if not required_acls and "ClusterAuthorizationException" in error_text:
-        target = request.transform.topic if request is not None else None
+        targets = request.transform.targets if request is not None else ()
         required_acls = [
-            f"The login of the target needs WRITE on topic {target!r}."
-            if target is not None
+            f"The login of the target needs WRITE on topic {' and '.join(map(repr, targets[:5]))}."
+            if targets
             else "The login of the target needs WRITE on every topic that target_topic_expr leads to.",
             (
                 "(Brokers refuse an idempotent producer as a whole, in the name of the cluster, while it may write to "
@@ -176,7 +176,7 @@ def _required_acls_on_topic(topic: str, request: JobRequest | None) -> str:
         return f"A login needs READ (if it is the source's) or WRITE (if it is the target's) on topic {topic!r}."
     planned = request.offset_ranges if request.stream is None else request.stream.planned_ranges
     is_source = any(r.topic == topic for r in planned)
-    is_target = topic == request.transform.topic
+    is_target = topic in request.transform.targets
     if is_source and not is_target:
         return f"The login of the source needs READ on topic {topic!r}."
     if is_source:

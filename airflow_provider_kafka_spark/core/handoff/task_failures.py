@@ -29,7 +29,10 @@ _ERRORS: Mapping[str, tuple[str, str]] = {
         "A retry goes on from what was committed. Look at the brokers of the source, or raise "
         "kafkaConsumer.pollTimeoutMs in source_options.",
     ),
-    "null_topic": ("TargetError", "Use coalesce in target_topic_expr, or leave such records out with where."),
+    "null_topic": (
+        "TargetError",
+        "Use coalesce in target_topic_expr, add the topic to topic_map, or leave such records out with where.",
+    ),
     "null_header_key": (
         "ExpressionError",
         "columns['headers'] gave a header that is null or has no key: use filter or coalesce in it.",

@@ -64,7 +64,7 @@ class WriterSettings:
 
     :param run_id: value of the provenance header, with the source record.
     :param provenance_header: its name; None for no header.
-    :param target_topic: None if the rows have it, in the column ``target_topic``.
+    :param target_topic: None if the rows have it, in the column ``target_topic``, or ``target_topics``.
     :param target_ids: id of each target topic, as far as it is known; compared before each commit.
     :param columns: names of the rows' columns; None if the input is Kafka's own records.
     :param window_start_ms: a record that is older is not selected.
@@ -78,6 +78,7 @@ class WriterSettings:
     :param delivered: an earlier try delivered everything: records are only read and counted.
     :param pace: None for no limit.
     :param producer: settings of the producer, without the prefix ``kafka.``; secrets are references.
+    :param target_topics: the target of each source topic; empty for one target, or if the rows have it.
     """
 
     run_id: str
@@ -99,6 +100,7 @@ class WriterSettings:
     delivered: bool
     pace: SharedPace | None
     producer: Mapping[str, str] = field(repr=False)
+    target_topics: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> str:
         return json.dumps(encode(self, _VERSION))

@@ -53,7 +53,7 @@ class Binding:
     nothing or the wrong records, and succeed.
 
     :param selection: the topics, the pattern or the assignment, as text.
-    :param target_topic: or None, when ``target_topic_expr`` decides.
+    :param target_topic: or None, when ``target_topic_expr`` or ``topic_map`` decides.
     """
 
     source_cluster_id: str
@@ -64,10 +64,16 @@ class Binding:
     where: str | None = None
     columns: str = "{}"
     preserve_partition: bool = False
+    topic_map: Mapping[str, str] = field(default_factory=dict)
 
     def differences(self, other: Binding) -> list[str]:
-        """Descriptions of the fields that differ."""
+        """Descriptions of the fields that differ. A topic that only one of the maps has is no difference: what is read
+        must be mapped in any case.
+        """
         mine, theirs = asdict(self), asdict(other)
+        common = self.topic_map.keys() & other.topic_map.keys()
+        if common and all(self.topic_map[topic] == other.topic_map[topic] for topic in common):
+            mine["topic_map"] = theirs["topic_map"]
         return [f"{name} is {theirs[name]!r} and was {mine[name]!r}" for name in mine if mine[name] != theirs[name]]
 
 

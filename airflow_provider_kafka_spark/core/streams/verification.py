@@ -83,7 +83,7 @@ def report_of_nothing(plan: ReplayPlan, stream_id: str) -> JobReport:
         run_id=stream_id,
         plan_digest=plan.digest,
         ranges=tuple(RangeReport(r, 0, 0) for r in plan.ranges),
-        target_topics=(plan.target.topic,) if plan.target.topic else (),
+        target_topics=tuple(plan.target_topics),
         application_id="",
         spark_version="",
         seconds=0.0,

@@ -1,5 +1,6 @@
 package airflow_provider_kafka_spark.jobs.writer;
 
+import java.util.Map;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.common.header.internals.RecordHeaders;
 
@@ -16,6 +17,7 @@ class RecordCursor {
     RecordHeaders headers;
     String targetTopic;
     Integer targetPartition;
+    private final Map<String, String> targetTopics;
     private final boolean includeHeaders;
     private final boolean preservePartition;
     private final long windowStart;
@@ -23,6 +25,7 @@ class RecordCursor {
 
     RecordCursor(Settings settings) {
         targetTopic = settings.targetTopic;
+        targetTopics = settings.targetTopics;
         includeHeaders = settings.includeHeaders;
         preservePartition = settings.preservePartition;
         windowStart = settings.windowStartMs;
@@ -41,6 +44,21 @@ class RecordCursor {
         value = (byte[]) record.value();
         headers = includeHeaders ? (RecordHeaders) record.headers() : new RecordHeaders();
         targetPartition = preservePartition ? Integer.valueOf(partition) : null;
+        findTarget();
+    }
+
+    /** Where there is a map of topics, the target of the record's topic. */
+    @SuppressWarnings("cast")
+    final void findTarget() {
+        if (targetTopics.isEmpty()) {
+            return;
+        }
+        targetTopic = (String) targetTopics.get(topic);
+        if (targetTopic == null) {
+            throw WriteFailure.ofData(
+                WriteFailure.NULL_TOPIC, "topic_map has no target for the topic of record " + name() + ".", name()
+            );
+        }
     }
 
     /** Such as {@code orders[0]@123}. */

@@ -48,6 +48,7 @@ final class RowReader extends RecordCursor {
             topic = row.getUTF8String(topicColumn).toString();
             partition = row.getInt(partitionColumn);
             timestamp = Math.floorDiv(row.getLong(timestampColumn), 1000L);
+            findTarget();
         }
         selected = row.getBoolean(selectedColumn);
         if (!selected) {

@@ -8,6 +8,7 @@ final class Settings {
     final String runId;
     final String provenanceHeader;
     final String targetTopic;
+    final Map<String, String> targetTopics;
     final Map<String, String> targetIds;
     /** Names of the columns of a row; null where the input is Kafka's records. */
     final String[] columns;
@@ -37,6 +38,7 @@ final class Settings {
         runId = fields.text("run_id");
         provenanceHeader = fields.optionalText("provenance_header");
         targetTopic = fields.optionalText("target_topic");
+        targetTopics = fields.map("target_topics");
         targetIds = fields.map("target_ids");
         columns = texts(fields.optionalList("columns"));
         includeHeaders = fields.flag("include_headers");

@@ -254,10 +254,19 @@ def test_unfinished_is_what_the_uncommitted_batch_reads() -> None:
 @pytest.mark.parametrize("name", [f.name for f in fields(Binding)])
 def test_a_difference_in_any_part_is_described(name: str) -> None:
     """Nothing that changes what is copied is left out of the comparison."""
-    other = replace(_BINDING, **{name: "other"})
+    value = {"orders": "other"} if name == "topic_map" else "other"
+    other = replace(_BINDING, **{name: value})
 
-    assert _BINDING.differences(other) == [f"{name} is 'other' and was {getattr(_BINDING, name)!r}"]
+    assert _BINDING.differences(other) == [f"{name} is {value!r} and was {getattr(_BINDING, name)!r}"]
     assert _BINDING.differences(_BINDING) == []
+
+
+def test_a_map_may_have_other_topics_and_not_other_targets() -> None:
+    """What is read must be mapped in any case."""
+    one = replace(_BINDING, topic_map={"orders": "x", "gone": "y"})
+
+    assert one.differences(replace(one, topic_map={"orders": "x", "new": "z"})) == []
+    assert "topic_map is" in one.differences(replace(one, topic_map={"orders": "y", "gone": "y"}))[0]
 
 
 _LOCK = Lock("task 'copy' of DAG 'orders', run 'manual'", "local-1", 7)

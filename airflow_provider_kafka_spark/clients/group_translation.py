@@ -1,0 +1,66 @@
+"""Read a target backwards until the place of a group is known. Nothing is committed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import cast
+
+import confluent_kafka
+
+from airflow_provider_kafka_spark.clients.kafka_client import KafkaClient
+from airflow_provider_kafka_spark.clients.record_reader import read_range
+from airflow_provider_kafka_spark.core.group_offsets import GroupTranslation
+from airflow_provider_kafka_spark.core.offset_range import OffsetRange
+from airflow_provider_kafka_spark.core.provenance import Provenance, provenance_of
+
+_SETTINGS = {
+    "isolation.level": "read_committed",
+    "fetch.wait.max.ms": 50,
+    # A block is bounded; more would be fetched for nothing.
+    "queued.max.messages.kbytes": 16_384,
+    # What retention deletes meanwhile is not read.
+    "auto.offset.reset": "earliest",
+}
+
+
+def translate(translation: GroupTranslation, source: KafkaClient, target: KafkaClient) -> None:
+    """Read what the translation needs.
+
+    :raises BrokerError: if a broker does not return it, or gives nothing for as long as the time-out.
+    """
+    of_target = target.new_consumer(**_SETTINGS)
+    try:
+        while blocks := translation.next_blocks():
+            for block in blocks:
+                translation.add_block(block, _origins(target, of_target, block))
+            target.log.info(
+                "Read %s records of %r, backwards to %s.",
+                f"{translation.records_read:,}",
+                translation.topic,
+                ", ".join(f"{b.partition}: {b.from_offset:,}" for b in blocks[:20]),
+            )
+            _ask_source(translation, source)
+    finally:
+        of_target.close()
+    _ask_source(translation, source)
+
+
+def _ask_source(translation: GroupTranslation, source: KafkaClient) -> None:
+    doubtful = translation.doubtful()
+    if not doubtful:
+        return
+    consumer = source.new_consumer(**_SETTINGS)
+    try:
+        for r in doubtful:
+            source.log.info("Looking in the source for %s, which the target does not have so far.", r)
+            records = read_range(source, consumer, r, "reading records")
+            translation.add_source(r, (offset for offset, _ in records))
+    finally:
+        consumer.close()
+
+
+def _origins(
+    client: KafkaClient, consumer: confluent_kafka.Consumer, block: OffsetRange
+) -> Iterator[tuple[int, Provenance | None]]:
+    for offset, message in read_range(client, consumer, block, "reading records"):
+        yield offset, provenance_of(cast("list[tuple[str, bytes | None]] | None", message.headers()))

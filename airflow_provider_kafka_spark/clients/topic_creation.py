@@ -1,0 +1,185 @@
+"""Create topics of a target's cluster, and wait until they can be written to."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping, Sequence
+
+import confluent_kafka.admin
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import ConfigResource, ConfigSource, ResourceType
+
+from airflow_provider_kafka_spark.clients.connection.broker_failures import code_of, text_of
+from airflow_provider_kafka_spark.clients.kafka_client import KafkaClient
+from airflow_provider_kafka_spark.core.errors import (
+    BrokerAuthorizationError,
+    BrokerError,
+    BrokerUnavailableError,
+    TargetError,
+    UnknownTopicError,
+)
+from airflow_provider_kafka_spark.core.new_topics import LEAVE_OUT, NewTopic
+
+#: Answers that concern the topic, and not the brokers.
+_REFUSALS = frozenset(
+    {
+        KafkaError.INVALID_CONFIG,
+        KafkaError.INVALID_PARTITIONS,
+        KafkaError.INVALID_REPLICATION_FACTOR,
+        KafkaError.INVALID_REQUEST,
+        KafkaError.TOPIC_EXCEPTION,
+        KafkaError.POLICY_VIOLATION,
+    }
+)
+_MIN_IN_SYNC = "min.insync.replicas"
+
+
+def topic_settings(client: KafkaClient, topics: Collection[str]) -> dict[str, dict[str, str]]:
+    """What was set for each topic, and is no default of its brokers.
+
+    :raises BrokerAuthorizationError: naming the topic whose configuration the login may not read.
+    """
+    if not topics:
+        return {}
+    resources = [ConfigResource(ResourceType.TOPIC, name) for name in topics]
+    settings: dict[str, dict[str, str]] = {}
+    for resource, future in client.client.describe_configs(resources, request_timeout=client.timeout).items():
+        required_acl = f"DESCRIBE_CONFIGS on topic {resource.name!r}, for create_target_topics"
+        action = f"reading the configuration of {resource.name!r}"
+        entries = client.result(future, action, required_acl)
+        settings[resource.name] = {
+            name: entry.value
+            for name, entry in entries.items()
+            if entry.source == ConfigSource.DYNAMIC_TOPIC_CONFIG.value and entry.value is not None
+        }
+    return settings
+
+
+def validated(client: KafkaClient, topics: Sequence[NewTopic], on_refused: str) -> list[NewTopic]:
+    """Ask the brokers whether they would create the topics; none is created.
+
+    :param on_refused: ``fail``, or ``leave_out`` for topics without the settings that the brokers refuse.
+    :return: the topics as the brokers take them.
+    :raises TargetError: naming what they refuse.
+    :raises BrokerAuthorizationError: if the login may not create them.
+    """
+    brokers = len(client.metadata().brokers)
+    return [_validated(client, topic, on_refused, brokers) for topic in topics]
+
+
+def create_topics(client: KafkaClient, topics: Sequence[NewTopic]) -> None:
+    """Create topics, and return when each partition has a leader. One that exists by now stays as it is.
+
+    :raises BrokerUnavailableError: if there is none within the time-out.
+    :raises TargetError: if a topic has fewer replicas than have to be in sync.
+    """
+    if not topics:
+        return
+    requests = [_request(topic) for topic in topics]
+    futures = client.client.create_topics(requests, request_timeout=client.timeout, operation_timeout=client.timeout)
+    for topic in topics:
+        try:
+            client.result(futures[topic.name], f"creating topic {topic.name!r}", _acl(topic))
+        except (BrokerError, UnknownTopicError) as error:
+            # Another task made it meanwhile.
+            if code_of(error.__cause__) != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise _refusal(client, topic, error) from error
+    _wait_for_leaders(client, {topic.name: topic for topic in topics})
+
+
+def _validated(client: KafkaClient, topic: NewTopic, on_refused: str, brokers: int) -> NewTopic:
+    refused: dict[str, str] = {}
+    if int(topic.config.get(_MIN_IN_SYNC, 1)) > brokers:
+        # Brokers take it, and then no record.
+        refused[_MIN_IN_SYNC] = f"the cluster has {brokers} brokers"
+    error = _validation_error(client, topic)
+    if error is not None and code_of(error.__cause__) == KafkaError.INVALID_CONFIG:
+        for name, value in topic.config.items():
+            of_one = _validation_error(client, NewTopic(topic.name, topic.partitions, {name: value}))
+            if of_one is not None and code_of(of_one.__cause__) == KafkaError.INVALID_CONFIG:
+                refused[name] = _reason(of_one)
+    if refused and on_refused == LEAVE_OUT:
+        rest = topic.without(refused)
+        error = _validation_error(client, rest) if error is not None else None
+        if error is None:
+            return rest
+    elif refused:
+        shown = "; ".join(f"{name}={topic.config[name]} ({reason})" for name, reason in sorted(refused.items()))
+        raise TargetError(
+            f"The target topic {topic.name!r} cannot be created with the settings of its source on the cluster of "
+            f"connection {client.conn_id!r}, which refuses {shown}. Create the topic yourself, or pass "
+            "on_refused_config='leave_out'."
+        )
+    if error is not None:
+        raise _refusal(client, topic, error) from error
+    return topic
+
+
+def _validation_error(client: KafkaClient, topic: NewTopic) -> BrokerError | UnknownTopicError | None:
+    """The brokers' answer to a request that creates nothing; None if they would create the topic, or it exists now."""
+    futures = client.client.create_topics([_request(topic)], validate_only=True, request_timeout=client.timeout)
+    try:
+        client.result(futures[topic.name], f"checking whether topic {topic.name!r} can be created", _acl(topic))
+    except (BrokerUnavailableError, BrokerAuthorizationError):
+        raise
+    except (BrokerError, UnknownTopicError) as error:
+        return None if code_of(error.__cause__) == KafkaError.TOPIC_ALREADY_EXISTS else error
+    return None
+
+
+def _refusal(
+    client: KafkaClient, topic: NewTopic, error: BrokerError | UnknownTopicError
+) -> BrokerError | UnknownTopicError | TargetError:
+    if code_of(error.__cause__) not in _REFUSALS:
+        return error
+    return TargetError(
+        f"The target topic {topic.name!r} must be one that the brokers of connection {client.conn_id!r} create; they "
+        f"refuse it with {topic.partitions:,} partitions and {dict(topic.config)}: {_reason(error)}. Create it "
+        "yourself, and leave create_target_topics as it is: an existing topic is used unchanged."
+    )
+
+
+def _reason(error: Exception) -> str:
+    cause = error.__cause__
+    return (text_of(cause) if isinstance(cause, KafkaException) else str(error))[:300]
+
+
+def _request(topic: NewTopic) -> confluent_kafka.admin.NewTopic:
+    # The number of replicas is the default of the target's brokers.
+    return confluent_kafka.admin.NewTopic(
+        topic.name, num_partitions=topic.partitions, replication_factor=-1, config=dict(topic.config)
+    )
+
+
+def _acl(topic: NewTopic) -> str:
+    return f"CREATE on topic {topic.name!r}"
+
+
+def _wait_for_leaders(client: KafkaClient, topics: Mapping[str, NewTopic]) -> None:
+    deadline, wait = time.monotonic() + client.timeout, 0.05
+    while True:
+        found = client.metadata().topics
+        waiting = [
+            name
+            for name in topics
+            if name not in found
+            or not found[name].partitions
+            or any(p.leader < 0 for p in found[name].partitions.values())
+        ]
+        if not waiting:
+            break
+        if time.monotonic() >= deadline:
+            raise BrokerUnavailableError(
+                f"The new target topic {waiting[0]!r} must have a leader for each partition within "
+                f"{client.timeout:.0f} s; it has none (connection {client.conn_id!r}). A retry finds it created."
+            )
+        time.sleep(wait)
+        wait = min(wait * 2, 1.0)
+    for name, topic in topics.items():
+        replicas = min(len(p.replicas) for p in found[name].partitions.values())
+        if int(topic.config.get(_MIN_IN_SYNC, 1)) > replicas:
+            raise TargetError(
+                f"The new target topic {name!r} takes no records: {_MIN_IN_SYNC}={topic.config[_MIN_IN_SYNC]} is that "
+                f"of its source, and default.replication.factor of its brokers gives it {replicas} replicas. Add "
+                f"replicas, or set {_MIN_IN_SYNC} of the topic, and clear the task."
+            )

@@ -1,0 +1,446 @@
+"""The operator that moves a consumer group to a copy of its topics."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseOperator
+
+from airflow_provider_kafka_spark.clients.consumer_group import INACTIVE_STATES, ConsumerGroup
+from airflow_provider_kafka_spark.clients.group_translation import translate
+from airflow_provider_kafka_spark.clients.permissions import check_topics
+from airflow_provider_kafka_spark.core.broker_state import ClusterState, Selection
+from airflow_provider_kafka_spark.core.errors import DataLossError, GroupOffsetsError, TargetError, TargetRecreatedError
+from airflow_provider_kafka_spark.core.group_offsets import GroupTranslation, SourcePosition, TargetPosition
+from airflow_provider_kafka_spark.core.offset_range import OffsetRange, TopicPartition, is_topic_name
+from airflow_provider_kafka_spark.core.parameters import (
+    check_connection_id,
+    check_group_id,
+    check_seconds,
+    flag,
+    given_flag,
+    list_of,
+    mapping_of,
+    text_or_none,
+)
+from airflow_provider_kafka_spark.core.topic_map import check_topic_map, mapped
+from airflow_provider_kafka_spark.failure import no_retry_on_permanent_error
+from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+_MAX_SHOWN = 5
+PLAN_ONLY = "PLAN ONLY: nothing was committed"
+
+
+class TranslateGroupOffsetsOperator(BaseOperator):
+    """Commit the offsets of a consumer group on copied topics as the offsets of the same records on their targets.
+
+    No record that the group has not consumed on the source lies before an offset that is committed on the target. The
+    records must have the header of ``provenance_headers=True``. The target is read backwards, until each record that
+    the group has not consumed was found; all of it where one is missing.
+
+    .. warning::
+        Stop the consumers and the producers of the source first, and let the copy finish. What is consumed or produced
+        after that is not taken into account.
+
+    :param group_id: the consumer group on the source. (templated)
+    :param target_group_id: the group that gets the offsets, which must have no members; ``group_id`` when None.
+        (templated)
+    :param source_conn_id: Kafka connection of the source topics. (templated)
+    :param target_conn_id: Kafka connection of the copies; the source's when None. (templated)
+    :param topics: source topics; when None, those for which the group has committed, as far as ``topic_map`` has them.
+        (templated)
+    :param target_topic: the copy of all topics. (templated)
+    :param topic_map: the copy of each topic, by its name. Without it and ``target_topic`` copies have the same names on
+        another cluster. (templated)
+    :param fail_on_data_loss: fail if a record that the source has and the group has not consumed is not in the target;
+        otherwise the result counts them. (templated)
+    :param plan_only: return the offsets, commit nothing. (templated)
+    :param kafka_timeout: seconds for each request to a broker. (templated)
+    """
+
+    template_fields: Sequence[str] = (
+        "group_id",
+        "target_group_id",
+        "source_conn_id",
+        "target_conn_id",
+        "topics",
+        "target_topic",
+        "topic_map",
+        "fail_on_data_loss",
+        "plan_only",
+        "kafka_timeout",
+    )
+    template_fields_renderers = {"topic_map": "json"}  # noqa: RUF012 - Airflow's
+    ui_color = "#f5e3d0"
+
+    def __init__(
+        self,
+        *,
+        group_id: str,
+        target_group_id: str | None = None,
+        source_conn_id: str = "kafka_default",
+        target_conn_id: str | None = None,
+        topics: list[str] | None = None,
+        target_topic: str | None = None,
+        topic_map: dict[str, str] | None = None,
+        fail_on_data_loss: bool = True,
+        plan_only: bool = False,
+        kafka_timeout: float = 30.0,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.group_id = group_id
+        self.target_group_id = target_group_id
+        self.source_conn_id = source_conn_id
+        self.target_conn_id = target_conn_id
+        self.topics = topics
+        self.target_topic = target_topic
+        self.topic_map = topic_map
+        self.fail_on_data_loss = given_flag(fail_on_data_loss, "fail_on_data_loss")
+        self.plan_only = given_flag(plan_only, "plan_only")
+        self.kafka_timeout = kafka_timeout
+
+    @no_retry_on_permanent_error
+    def execute(self, context: Context) -> dict[str, Any]:  # noqa: ARG002 - Airflow's
+        """Translate, check, commit, and read back what was committed.
+
+        :return: old and new offsets, as the documentation gives them.
+        :raises AirflowFailException: for non-retriable errors.
+        :raises KafkaSparkError: for retriable errors.
+        """
+        self._read_rendered()
+        with KafkaHook(self.source_conn_id, self.kafka_timeout) as source:
+            is_same = self.target_conn_id in (None, self.source_conn_id)
+            with source if is_same else KafkaHook(str(self.target_conn_id), self.kafka_timeout) as target:
+                move = self._translated(source, target)
+                self._show(move)
+                if not self.plan_only:
+                    self._commit(target, move)
+        return move.result(plan_only=self.plan_only)
+
+    def _read_rendered(self) -> None:
+        """:raises InvalidInputError: if a parameter is malformed."""
+        check_connection_id(self.source_conn_id, "source_conn_id")
+        self.target_conn_id = text_or_none(self.target_conn_id)
+        if self.target_conn_id is not None:
+            check_connection_id(self.target_conn_id, "target_conn_id")
+        self.group_id = check_group_id(self.group_id, "group_id")
+        self.target_group_id = text_or_none(self.target_group_id)
+        if self.target_group_id is not None:
+            self.target_group_id = check_group_id(self.target_group_id, "target_group_id")
+        self.topics = list_of(self.topics, "topics")
+        if self.topics is not None:
+            self.topics = sorted(Selection(self.topics).topics or ())
+        self.target_topic = text_or_none(self.target_topic)
+        self.topic_map = mapping_of(self.topic_map, "topic_map")
+        if self.target_topic is not None and self.topic_map is not None:
+            raise TargetError("Give at most one of target_topic='orders_v2' and topic_map={'orders': 'orders_v2'}.")
+        if self.topic_map is not None:
+            self.topic_map = check_topic_map(self.topic_map)
+        if self.target_topic is not None and (
+            not isinstance(self.target_topic, str) or not is_topic_name(self.target_topic)
+        ):
+            raise TargetError(
+                f"target_topic must be the name of a topic, such as 'orders_v2'; got {self.target_topic!r}."
+            )
+        self.fail_on_data_loss = flag(self.fail_on_data_loss, "fail_on_data_loss")
+        self.plan_only = flag(self.plan_only, "plan_only")
+        self.kafka_timeout = check_seconds(self.kafka_timeout, "kafka_timeout")
+
+    def _translated(self, source: KafkaHook, target: KafkaHook) -> _Move:
+        """Read everything; nothing is committed."""
+        group = ConsumerGroup(source, self.group_id)
+        target_group = ConsumerGroup(target, self.target_group_id or self.group_id)
+        target_group.check_commits()
+        warnings = self._warnings_of_members(group, target_group)
+        # Before the ends of the partitions: a group that is active moves on.
+        committed = self._committed(source, group)
+        names = sorted({p.topic for p in committed})
+        cluster = source.state(names, operation="READ")
+        check_topics(source, names, "READ")
+        targets = self._targets(names, cluster, target)
+        of_target = target.state(set(targets.values()), operation="READ")
+        check_topics(target, set(targets.values()), "READ")
+        sources = [
+            _position(cluster, TopicPartition(name, number), committed)
+            for name in names
+            for number in sorted(cluster.topic(name).partitions)
+        ]
+        warnings += _warnings_of_sources(sources, self.group_id)
+        translations = []
+        for name in sorted(set(targets.values())):
+            of_topic = [s for s in sources if targets[s.partition.topic] == name]
+            translation = GroupTranslation(name, of_target.topic(name).partitions, of_topic)
+            translate(translation, source, target)
+            _check_found(translation, of_topic)
+            translations.append(translation)
+        positions = [position for translation in translations for position in translation.positions()]
+        old = target_group.committed([p.partition for p in positions])
+        warnings += _warnings_of_targets(positions, of_target)
+        warnings += _warnings_of_replaced(positions, old, target_group.group_id)
+        move = _Move(
+            group_id=self.group_id,
+            target_group_id=target_group.group_id,
+            targets=targets,
+            sources=tuple(sources),
+            positions=tuple(positions),
+            old=old,
+            translations=tuple(translations),
+            target_ids={name: topic.topic_id for name, topic in of_target.topics.items()},
+            warnings=tuple(warnings),
+        )
+        return self._checked(move)
+
+    def _warnings_of_members(self, group: ConsumerGroup, target_group: ConsumerGroup) -> list[str]:
+        """:raises ConsumerGroupActiveError: if the target's group is active, and offsets are to be committed."""
+        state, target_state = group.state, target_group.state
+        warnings = []
+        if target_state not in INACTIVE_STATES:
+            if not self.plan_only:
+                target_group.raise_if_active()
+            warnings.append(
+                f"The group {target_group.group_id!r} is {target_state}: the commit will be refused until its "
+                "consumers are stopped"
+            )
+        if state not in INACTIVE_STATES:
+            warnings.append(
+                f"The group {self.group_id!r} is {state} on the source: what it consumes from now on is seen again"
+            )
+        return warnings
+
+    def _committed(self, source: KafkaHook, group: ConsumerGroup) -> dict[TopicPartition, int]:
+        """The group's offsets of the source topics.
+
+        :raises GroupOffsetsError: if the group has committed nothing for one of them.
+        """
+        metadata = source.metadata().topics
+        wanted = [name for name in metadata if not name.startswith("__")] if self.topics is None else self.topics
+        if self.topics is not None:
+            Selection(self.topics).topic_names(source.topic_names(self.topics, "READ"))
+        elif self.topic_map is not None:
+            source.topic_names(self.topic_map, "READ")
+            wanted = [name for name in self.topic_map if name in metadata]
+        elif self.target_conn_id in (None, self.source_conn_id):
+            # Here the group may have been moved to the copy before.
+            wanted = [name for name in wanted if name != self.target_topic]
+        places = [TopicPartition(n, p) for n in wanted if n in metadata for p in metadata[n].partitions]
+        committed = group.committed(places)
+        lacking = sorted(set(self.topics or ()) - {p.topic for p in committed})
+        if not committed or lacking:
+            state = group.state
+            exists = "it does not exist, or its offsets have expired" if state == "DEAD" else f"it is {state}"
+            raise GroupOffsetsError(
+                f"The group {self.group_id!r} must have committed offsets for "
+                f"{_shown(lacking) if lacking else 'the topics to translate'} (connection {source.conn_id!r}); it has "
+                f"none: {exists}. Correct group_id, topics or topic_map."
+            )
+        return committed
+
+    def _targets(self, names: Sequence[str], cluster: ClusterState, target: KafkaHook) -> dict[str, str]:
+        """The copy of each topic.
+
+        :raises TargetError: if one is not named, or is the source itself.
+        """
+        if self.topic_map is not None:
+            targets = mapped(names, self.topic_map)
+        else:
+            targets = {name: self.target_topic or name for name in names}
+        sources = set(names) & set(targets.values())
+        if sources and target.metadata().cluster_id == cluster.cluster_id:
+            raise TargetError(
+                f"A copy must be another topic than its source; {_shown(sorted(sources))} would be both, on the "
+                f"cluster of connection {target.conn_id!r}. Pass topic_map={{'orders': 'orders_v2'}}, target_topic, or "
+                "target_conn_id of another cluster."
+            )
+        missing = sorted(set(targets.values()) - target.topic_names(targets.values(), "READ"))
+        if missing:
+            raise TargetError(
+                f"The target topic {_shown(missing)} does not exist on the cluster of connection {target.conn_id!r}. "
+                "Copy the source first, or correct topic_map or target_topic."
+            )
+        return targets
+
+    def _checked(self, move: _Move) -> _Move:
+        """:raises DataLossError: if records are missing, that is not permitted, and offsets are to be committed."""
+        if not move.missing:
+            return move
+        text = (
+            f"{sum(r.size for r in move.missing):,} records that the group {self.group_id!r} has not consumed are not "
+            f"in the target: {'; '.join(map(str, move.missing[:_MAX_SHOWN]))}"
+            f"{' and others' if len(move.missing) > _MAX_SHOWN else ''}"
+        )
+        if self.fail_on_data_loss and not self.plan_only:
+            raise DataLossError(
+                f"{text}. They were not copied yet, filtered out, or have aged out of the target. Finish the copy, or "
+                "pass fail_on_data_loss=False if they are not wanted."
+            )
+        return move.with_warning(text)
+
+    def _show(self, move: _Move) -> None:
+        rows = [f"{p.partition}: {_text(move.old.get(p.partition))} -> {p.offset:,} ({p.at})" for p in move.positions]
+        self.log.info(
+            "Offsets of group %r on the target, for %r on the source:\n%s",
+            move.target_group_id,
+            move.group_id,
+            "\n".join(rows),
+        )
+        for warning in move.warnings:
+            self.log.warning("%s", warning)
+
+    def _commit(self, target: KafkaHook, move: _Move) -> None:
+        """:raises TargetRecreatedError: if a target is another topic now than the one that was read."""
+        now = target.state(move.target_ids).topics
+        for name, topic_id in move.target_ids.items():
+            if name not in now or now[name].topic_id != topic_id:
+                raise TargetRecreatedError(
+                    f"The target topic {name!r} was deleted or recreated while it was read. Nothing was committed."
+                )
+        ConsumerGroup(target, move.target_group_id).move({p.partition: p.offset for p in move.positions})
+        self.log.info("Committed: %s", json.dumps(move.result(plan_only=False)["partitions"]))
+
+
+@dataclass(frozen=True)
+class _Move:
+    """A translation that was not committed yet.
+
+    :param old: the target group's offsets now.
+    """
+
+    group_id: str
+    target_group_id: str
+    targets: Mapping[str, str]
+    sources: tuple[SourcePosition, ...]
+    positions: tuple[TargetPosition, ...]
+    old: Mapping[TopicPartition, int]
+    translations: tuple[GroupTranslation, ...]
+    target_ids: Mapping[str, str | None]
+    warnings: tuple[str, ...]
+
+    @property
+    def missing(self) -> list[OffsetRange]:
+        return [r for translation in self.translations for r in translation.missing()[0]]
+
+    def with_warning(self, text: str) -> _Move:
+        return replace(self, warnings=(*self.warnings, text))
+
+    def result(self, *, plan_only: bool) -> dict[str, Any]:
+        """What the task returns."""
+        missing = self.missing
+        return {
+            "version": 1,
+            "state": "planned" if plan_only else "committed",
+            "group_id": self.group_id,
+            "target_group_id": self.target_group_id,
+            "topics": dict(self.targets),
+            "sources": [
+                {
+                    "topic": s.partition.topic,
+                    "partition": s.partition.partition,
+                    "committed": s.committed,
+                    "end": s.end,
+                    "missing": sum(r.size for r in missing if r.topic_partition == s.partition),
+                }
+                for s in self.sources
+            ],
+            "partitions": [
+                {
+                    "topic": p.partition.topic,
+                    "partition": p.partition.partition,
+                    "old": self.old.get(p.partition),
+                    "new": p.offset,
+                    "at": p.at,
+                    "seen_again": p.seen_again,
+                }
+                for p in self.positions
+            ],
+            "seen_again": sum(p.seen_again for p in self.positions),
+            "missing": sum(r.size for r in missing),
+            "records_read": sum(t.records_read for t in self.translations),
+            "warnings": [*self.warnings, *([PLAN_ONLY] if plan_only else [])],
+        }
+
+
+def _position(
+    cluster: ClusterState, partition: TopicPartition, committed: Mapping[TopicPartition, int]
+) -> SourcePosition:
+    """:raises GroupOffsetsError: if the offset is beyond the end: the topic is not the one that was consumed."""
+    state, offset = cluster.partition(partition), committed.get(partition)
+    if offset is not None and offset > state.high_watermark:
+        raise GroupOffsetsError(
+            f"A committed offset must be at or before the end of its partition; that of {partition} is {offset:,}, and "
+            f"the end is {state.high_watermark:,} (connection {cluster.conn_id!r}). The topic was probably deleted and "
+            "recreated: set the group's offset on the source first."
+        )
+    return SourcePosition(partition, offset, state.log_start, state.last_stable)
+
+
+def _warnings_of_sources(sources: Sequence[SourcePosition], group_id: str) -> list[str]:
+    without = [s for s in sources if s.committed is None and s.log_start < s.end]
+    aged = [s for s in sources if s.committed is not None and s.committed < s.log_start]
+    warnings = []
+    if without:
+        warnings.append(
+            f"The group {group_id!r} has no offset for {_shown([str(s.partition) for s in without])}: all of its "
+            "records count as not consumed"
+        )
+    if aged:
+        warnings.append(
+            f"The source has no longer all that the group {group_id!r} has not consumed of "
+            f"{_shown([str(s.partition) for s in aged])}; what the target has of it is not skipped"
+        )
+    return warnings
+
+
+def _check_found(translation: GroupTranslation, sources: Sequence[SourcePosition]) -> None:
+    """:raises GroupOffsetsError: if the target has no record of a topic that had records to copy."""
+    lacking = sorted({s.partition.topic for s in sources if s.log_start < s.end} - translation.found())
+    if lacking and not translation.found():
+        raise GroupOffsetsError(
+            f"The target topic {translation.topic!r} must have records that a copy of {_shown(lacking)} has written "
+            "with provenance_headers=True; none was found. Copy the topic first; if the records have aged out of the "
+            "target, set the group's offsets there by hand."
+        )
+
+
+def _warnings_of_targets(positions: Sequence[TargetPosition], cluster: ClusterState) -> list[str]:
+    warnings = []
+    for p in positions:
+        if p.passed_over:
+            warnings.append(
+                f"{p.partition}: at least {p.passed_over:,} records that no copy has written are before offset "
+                f"{p.offset:,}, and the group will not see them"
+            )
+        elif p.at == "start" and cluster.partition(p.partition).last_stable > p.offset:
+            warnings.append(f"{p.partition} has only records that no copy has written; the group will see all of them")
+    return warnings
+
+
+def _warnings_of_replaced(
+    positions: Sequence[TargetPosition], old: Mapping[TopicPartition, int], group_id: str
+) -> list[str]:
+    changes = [
+        f"{p.partition} from {old[p.partition]:,} to {p.offset:,}"
+        for p in positions
+        if old.get(p.partition, p.offset) != p.offset
+    ]
+    if not changes:
+        return []
+    return [
+        f"The group {group_id!r} has offsets on the target already, which are replaced: "
+        f"{', '.join(changes[:_MAX_SHOWN])}{' and others' if len(changes) > _MAX_SHOWN else ''}"
+    ]
+
+
+def _shown(names: Sequence[str]) -> str:
+    more = len(names) - _MAX_SHOWN
+    return ", ".join(map(repr, names[:_MAX_SHOWN])) + (f" and {more} more" if more > 0 else "")
+
+
+def _text(offset: int | None) -> str:
+    return "none" if offset is None else f"{offset:,}"

@@ -1,0 +1,116 @@
+"""Create the targets of a copy that do not exist, when its plan is known and before it is stored."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from airflow_provider_kafka_spark.clients.topic_creation import create_topics, topic_settings, validated
+from airflow_provider_kafka_spark.core.broker_state import ClusterState
+from airflow_provider_kafka_spark.core.errors import (
+    BrokerUnavailableError,
+    KafkaSparkError,
+    OptionError,
+    UnknownTopicError,
+)
+from airflow_provider_kafka_spark.core.new_topics import (
+    FAIL,
+    NewTopic,
+    check_on_refused_config,
+    new_topics,
+    with_new_topics,
+)
+from airflow_provider_kafka_spark.core.plan import ReplayPlan
+from airflow_provider_kafka_spark.operators.attempt import Attempt
+
+
+@dataclass(frozen=True, slots=True)
+class NewTargets:
+    """What to do about targets that do not exist.
+
+    :param enabled: create them; otherwise a missing target is an error of the plan.
+    :param partitions: of each; by default that of its largest source.
+    :param on_refused_config: what to do with a setting of the source that the target's brokers refuse.
+    """
+
+    enabled: bool = False
+    partitions: int | None = None
+    on_refused_config: str = FAIL
+
+    def check(self, target_topic_expr: str | None) -> None:
+        """:raises OptionError: if the parameters contradict one another."""
+        check_on_refused_config(self.on_refused_config)
+        if self.enabled and target_topic_expr is not None:
+            raise OptionError(
+                "create_target_topics=True needs names that are known before the job; with target_topic_expr only "
+                "Spark knows them. Pass target_topic or topic_map, or create the topics first."
+            )
+        if not self.enabled and self.partitions is not None:
+            raise OptionError(
+                f"new_topic_partitions={self.partitions} is of topics that create_target_topics=True creates; that is "
+                "False. Pass both, or neither."
+            )
+
+    def planned(
+        self, attempt: Attempt, routes: Mapping[str, Sequence[str]], source: ClusterState, target: ClusterState
+    ) -> list[NewTopic]:
+        """The targets to create; nothing is created yet.
+
+        :param routes: for each target, the source topics whose records go there.
+        :raises TargetError: naming what the target's brokers refuse.
+        :raises BrokerAuthorizationError: naming a missing permission.
+        """
+        missing = {name: sources for name, sources in routes.items() if name not in target.topics}
+        if not self.enabled or not missing:
+            return []
+        settings = topic_settings(attempt.source, {name for sources in missing.values() for name in sources})
+        wanted = new_topics(missing, source, settings, self.partitions)
+        return validated(attempt.sink, wanted, self.on_refused_config)
+
+
+def created(
+    attempt: Attempt, topics: Sequence[NewTopic], target: ClusterState, plan: ReplayPlan, *, plan_only: bool
+) -> ClusterState:
+    """The target's cluster with the topics; a plan only knows what they will be.
+
+    :param plan: of the copy.
+    :raises KafkaSparkError: if the login may not write to the target, or it will not keep the records' timestamps: then
+        nothing is created.
+    :raises BrokerUnavailableError: if the new topics cannot be written to within the time-out.
+    """
+    if not topics:
+        return target
+    planned = with_new_topics(target, topics)
+    if plan_only:
+        return planned
+    attempt.check_target(planned, reads_back=False)
+    attempt.check_timestamps(planned, plan)
+    create_topics(attempt.sink, topics)
+    return _visible(attempt, topics)
+
+
+def _visible(attempt: Attempt, topics: Sequence[NewTopic]) -> ClusterState:
+    """The target's cluster when whichever broker answers knows all of the new topics."""
+    deadline, names = time.monotonic() + attempt.sink.timeout, [topic.name for topic in topics]
+    while True:
+        error: KafkaSparkError | None = None
+        try:
+            target = attempt.target_state()
+        except (UnknownTopicError, BrokerUnavailableError) as found:
+            error = found
+        else:
+            if all(name in target.topics and target.topics[name].partitions for name in names):
+                return target
+        if time.monotonic() >= deadline:
+            raise error or BrokerUnavailableError(
+                f"The new target topics {', '.join(names[:5])} must be known to all brokers within "
+                f"{attempt.sink.timeout:.0f} s; they are not (connection {attempt.sink.conn_id!r}). A retry finds them "
+                "created."
+            )
+        time.sleep(0.2)
+
+
+def descriptions(topics: Sequence[NewTopic], *, plan_only: bool) -> tuple[str, ...]:
+    """The topics as the plan and the result name them."""
+    return tuple(topic.describe("will be" if plan_only else "was") for topic in topics)

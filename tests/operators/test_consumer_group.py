@@ -1,0 +1,447 @@
+"""Promises of :class:`~airflow_provider_kafka_spark.operators.consumer_group.TranslateGroupOffsetsOperator`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+from confluent_kafka import Consumer
+
+from airflow_provider_kafka_spark.clients import group_translation
+from airflow_provider_kafka_spark.clients.consumer_group import ConsumerGroup
+from airflow_provider_kafka_spark.core.errors import (
+    ConsumerGroupActiveError,
+    ConsumerGroupError,
+    GroupOffsetsError,
+    InvalidInputError,
+    KafkaSparkError,
+    OptionError,
+    TargetError,
+    TargetRecreatedError,
+    UnknownTopicError,
+)
+from airflow_provider_kafka_spark.core.offset_range import TopicPartition
+from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER, Provenance
+from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
+from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
+from airflow_provider_kafka_spark.operators.consumer_group import PLAN_ONLY, TranslateGroupOffsetsOperator
+from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
+from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
+from tests.airflow_fakes import task_context
+from tests.in_process_jobs import InProcessSpark
+
+pytestmark = pytest.mark.broker
+
+
+class Scene:
+    """A source, its copy, and a group that has consumed a part of the source."""
+
+    def __init__(self, kafka: KafkaBroker, source: str, target: str) -> None:
+        self.kafka, self.source, self.target = kafka, source, target
+        self.group = f"group-{uuid4().hex[:8]}"
+
+    def produce(self, counts: Mapping[int, int]) -> None:
+        """So many records in each partition of the source."""
+        self.kafka.produce(self.source, [Record(b"k", b"v", partition=p) for p, n in counts.items() for _ in range(n)])
+
+    def copied(self, *places: tuple[int, int], partition: int = 0) -> None:
+        """The target gets, in this order, copies of the source's records at these partitions and offsets."""
+        records = [
+            Record(
+                b"%d" % p,
+                b"%d" % o,
+                headers=(("own", b"1"), (PROVENANCE_HEADER, Provenance("run", self.source, p, o, 0).format())),
+                partition=partition,
+            )
+            for p, o in places
+        ]
+        self.kafka.produce(self.target, records)
+
+    def commit(self, offsets: Mapping[int, int], *, topic: str = "", group: str = "") -> None:
+        with KafkaHook(timeout=20) as hook:
+            ConsumerGroup(hook, group or self.group).move(
+                {TopicPartition(topic or self.source, p): o for p, o in offsets.items()}
+            )
+
+    def translate(self, **parameters: Any) -> dict[str, Any]:
+        given = {"group_id": self.group, "topic_map": {self.source: self.target}, "kafka_timeout": 20, **parameters}
+        operator = TranslateGroupOffsetsOperator(task_id="translate", **given)
+        operator.render_template_fields({})
+        return operator.execute(task_context())  # type: ignore[arg-type]
+
+    def committed(self, group: str = "") -> dict[int, int]:
+        return self.kafka.committed(group or self.group, self.target)
+
+    def read_on(self) -> list[tuple[int, int]]:
+        """What the group's consumers get on the target: the places on the source, in order."""
+        committed = self.committed()
+        return [
+            (origin.partition, origin.offset)
+            for record in self.kafka.consume(self.target)
+            if record.headers and (record.offset or 0) >= committed[record.partition or 0]
+            for origin in [Provenance.parse(record.headers[-1][1] or b"")]
+        ]
+
+
+@pytest.fixture
+def scene(kafka: KafkaBroker, topic: TopicFactory) -> Scene:
+    return Scene(kafka, topic(2, suffix="source"), topic(2, suffix="target"))
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("preserve_partition", [True, False])
+@pytest.mark.parametrize("delivery", ["exactly_once", "at_least_once"])
+def test_a_group_goes_on_at_the_copy_where_it_stopped_at_the_source(
+    scene: Scene, in_process_spark: InProcessSpark, preserve_partition: bool, delivery: str
+) -> None:
+    """After real copies, the second of which continues the first. The source was written in transactions, one of them
+    aborted, so its offsets have gaps.
+    """
+    keys = [b"key-%d" % i for i in range(12)]
+    for number in range(6):
+        records = [Record(key, b"%d" % number, partition=i % 2) for i, key in enumerate(keys)]
+        scene.kafka.produce_transaction(scene.source, records, commit=number != 4)
+        if number == 2:
+            _copy(scene, {}, preserve_partition=preserve_partition, delivery=delivery)
+            middle = {str(p): end for p, (_, end) in scene.kafka.offsets(scene.source).items()}
+    _copy(scene, middle, preserve_partition=preserve_partition, delivery=delivery)
+    scene.commit({0: 16, 1: 23})
+
+    result = scene.translate()
+
+    expected = {
+        (r.partition, r.offset)
+        for r in scene.kafka.consume(scene.source)
+        if (r.offset or 0) >= (16, 23)[r.partition or 0]
+    }
+    seen = scene.read_on()
+    assert expected <= set(seen)
+    assert len(seen) == len(expected) + result["seen_again"]
+    assert (result["state"], result["missing"], result["warnings"]) == ("committed", 0, [])
+    if preserve_partition:
+        assert result["seen_again"] == 0
+
+
+def _copy(scene: Scene, starting: dict[str, int], **parameters: Any) -> None:
+    more = {"starting_offsets": {scene.source: starting}} if starting else {}
+    operator = KafkaToKafkaBatchOperator(
+        task_id="copy", topics=[scene.source], target_topic=scene.target, **more, **parameters
+    )
+    operator.execute(task_context())  # type: ignore[arg-type]
+
+
+def test_several_partitions_in_one_take_the_smallest_place_and_count_what_is_seen_again(scene: Scene) -> None:
+    scene.produce({0: 4, 1: 4})
+    scene.copied((0, 0), (1, 0), (0, 1), (1, 1), (0, 2), (1, 2), (0, 3), (1, 3))
+    scene.commit({0: 3, 1: 1})
+
+    result = scene.translate()
+
+    first, second = result["partitions"]
+    assert (first["old"], first["new"], first["at"], first["seen_again"]) == (None, 3, "record", 1)
+    assert (second["old"], second["new"], second["at"]) == (None, 0, "start")
+    assert result["seen_again"] == 1
+    assert scene.committed() == {0: 3, 1: 0}
+
+
+@pytest.mark.parametrize("block", [2, 3, 1_000])
+def test_nothing_is_skipped_where_the_order_was_not_kept(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, block: int
+) -> None:
+    """A replay of older records came after newer ones: the last block has consumed records only."""
+    monkeypatch.setattr("airflow_provider_kafka_spark.core.group_offsets.FIRST_BLOCK", block)
+    monkeypatch.setattr("airflow_provider_kafka_spark.core.group_offsets.LARGEST_BLOCK", block)
+    scene.produce({0: 10})
+    scene.copied(*[(0, o) for o in (7, 5, 6, 8, 9, 0, 1, 2, 3, 4)])
+    scene.commit({0: 6, 1: 0})
+
+    result = scene.translate()
+
+    assert result["partitions"][0]["new"] == 0
+    assert {o for _, o in scene.read_on()} >= {6, 7, 8, 9}
+    assert result["partitions"][0]["seen_again"] == 6
+
+
+def test_only_the_tail_of_a_long_target_is_read(scene: Scene) -> None:
+    """As much as the group has not consumed, and not the 20,000 records before."""
+    scene.produce({0: 20_100})
+    scene.copied(*[(0, o) for o in range(20_100)])
+    scene.commit({0: 20_000, 1: 0})
+
+    result = scene.translate()
+
+    assert result["partitions"][0]["new"] == 20_000
+    assert result["records_read"] == 1_000
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_records_of_others_after_the_copies_are_not_skipped(scene: Scene, is_first: bool) -> None:
+    """Producers write to the target already. What the group passes over is in a warning."""
+    scene.produce({0: 5})
+    others = [Record(value=b"new", partition=0)] * 3
+    if is_first:
+        scene.kafka.produce(scene.target, others)
+    scene.copied(*[(0, o) for o in range(5)])
+    scene.kafka.produce(scene.target, others)
+    scene.commit({0: 5, 1: 0})
+
+    result = scene.translate()
+
+    place = result["partitions"][0]
+    assert (place["at"], place["new"], place["seen_again"]) == ("end", 8 if is_first else 5, 0)
+    passed = [w for w in result["warnings"] if "no copy has written" in w]
+    assert ["at least 3 records" in w for w in passed] == [True] * is_first
+
+
+def test_a_forged_or_broken_header_is_no_copy(scene: Scene) -> None:
+    """Only the last header counts; one of another topic, or that cannot be read, is of others."""
+    scene.produce({0: 3})
+    forged = Provenance("run", scene.source, 0, 2, 0).format()
+    for value in (b"\xff\xfe", b"a|b|c", b"run|%s|-5|2|0" % scene.source.encode(), b"run|other|0|2|0"):
+        scene.kafka.produce(scene.target, [Record(headers=((PROVENANCE_HEADER, value),), partition=0)])
+    scene.kafka.produce(scene.target, [Record(headers=((PROVENANCE_HEADER, forged), ("own", b"1")), partition=0)])
+    scene.copied((0, 0), (0, 1), (0, 2))
+    scene.commit({0: 2, 1: 0})
+
+    assert scene.translate()["partitions"][0]["new"] == 7
+
+
+def test_a_plan_commits_nothing_and_a_move_says_where_the_group_was(scene: Scene) -> None:
+    scene.produce({0: 6})
+    scene.copied(*[(0, o) for o in range(6)])
+    scene.commit({0: 4, 1: 0})
+    other = f"{scene.group}-v2"
+    scene.commit({0: 5}, topic=scene.target, group=other)
+
+    plan = scene.translate(target_group_id=other, plan_only="true")
+    before = scene.committed(other)
+    result = scene.translate(target_group_id=other)
+
+    assert (plan["state"], plan["warnings"][-1]) == ("planned", PLAN_ONLY)
+    assert before == {0: 5}
+    assert plan["partitions"] == result["partitions"]
+    assert result["warnings"] == [
+        f"The group {other!r} has offsets on the target already, which are replaced: {scene.target}[0] from 5 to 4"
+    ]
+    assert [(p["old"], p["new"]) for p in result["partitions"]] == [(5, 4), (None, 0)]
+    assert scene.committed(other) == {0: 4, 1: 0}
+    assert scene.committed() == {}
+    assert scene.translate(target_group_id=other)["partitions"][0]["old"] == 4
+
+
+def test_a_partition_without_a_commit_counts_as_not_consumed(scene: Scene) -> None:
+    scene.produce({0: 3, 1: 3})
+    scene.copied((0, 0), (0, 1), (1, 0), (0, 2), (1, 1), (1, 2))
+    scene.commit({0: 3})
+
+    result = scene.translate()
+
+    assert result["partitions"][0]["new"] == 2
+    assert result["seen_again"] == 1
+    assert [s["committed"] for s in result["sources"]] == [3, None]
+    assert f"'{scene.source}[1]'" in result["warnings"][0]
+
+
+def test_what_the_target_lacks_is_an_error_or_counted(scene: Scene) -> None:
+    """Not copied yet, and filtered out or aged out of the target."""
+    scene.produce({0: 10})
+    scene.copied(*[(0, o) for o in (0, 1, 2, 3, 5, 6, 7, 8)])
+    scene.commit({0: 3, 1: 0})
+
+    plan = scene.translate(plan_only=True)
+    with pytest.raises(
+        AirflowFailException, match=r"DataLossError: 2 records .* are not in the target: .*4 to 5;.*9 to 10"
+    ):
+        scene.translate()
+    assert scene.committed() == {}
+    result = scene.translate(fail_on_data_loss="false")
+
+    assert plan["missing"] == result["missing"] == 2
+    assert any("2 records" in w for w in result["warnings"])
+    assert scene.committed()[0] == 3
+
+
+def test_what_aged_out_of_the_source_is_found_in_the_target(scene: Scene) -> None:
+    """The copy is all that is left of it."""
+    scene.produce({0: 8})
+    scene.copied(*[(0, o) for o in range(8)])
+    scene.commit({0: 2, 1: 0})
+    scene.kafka.delete_records(scene.source, {0: 6})
+
+    result = scene.translate()
+
+    assert result["partitions"][0]["new"] == 2
+    assert result["missing"] == 0
+    assert any("no longer" in w for w in result["warnings"])
+
+
+@pytest.fixture
+def member_of() -> Iterator[Callable[[KafkaBroker, str, str, str], None]]:
+    members: list[Consumer] = []
+
+    def join(kafka: KafkaBroker, group: str, name: str, protocol: str) -> None:
+        servers = {"bootstrap.servers": kafka.bootstrap_servers, "group.id": group, "group.protocol": protocol}
+        members.append(Consumer(servers))
+        members[-1].subscribe([name])
+        deadline = time.monotonic() + 30
+        while not members[-1].assignment():
+            members[-1].poll(0.1)
+            assert time.monotonic() < deadline
+
+    yield join
+    for member in members:
+        member.close()
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_an_active_group_gets_nothing(
+    scene: Scene, member_of: Callable[[KafkaBroker, str, str, str], None], protocol: str
+) -> None:
+    """Of either protocol; a plan says it in a warning."""
+    scene.produce({0: 3})
+    scene.copied(*[(0, o) for o in range(3)])
+    scene.commit({0: 1, 1: 0})
+    other = f"{scene.group}-v2"
+    member_of(scene.kafka, other, scene.target, protocol)
+
+    with pytest.raises(ConsumerGroupActiveError, match=f"{other}.*must be EMPTY or not exist.*STABLE"):
+        scene.translate(target_group_id=other)
+    plan = scene.translate(target_group_id=other, plan_only=True)
+
+    assert plan["partitions"][0]["new"] == 1
+    assert any("refused" in w for w in plan["warnings"])
+    assert scene.committed(other) == {}
+
+
+def test_a_group_that_still_consumes_the_source_is_in_a_warning(
+    scene: Scene, member_of: Callable[[KafkaBroker, str, str, str], None]
+) -> None:
+    scene.produce({0: 3})
+    scene.copied(*[(0, o) for o in range(3)])
+    scene.commit({0: 1, 1: 0})
+    member_of(scene.kafka, scene.group, scene.source, "classic")
+    other = f"{scene.group}-v2"
+
+    result = scene.translate(target_group_id=other)
+
+    assert any("STABLE on the source: what it consumes from now on is seen again" in w for w in result["warnings"])
+    assert scene.committed(other) == {0: 1, 1: 0}
+
+
+def test_a_member_that_comes_while_the_target_is_read_is_noticed(
+    scene: Scene, member_of: Callable[[KafkaBroker, str, str, str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene.produce({0: 3})
+    scene.copied(*[(0, o) for o in range(3)])
+    scene.commit({0: 1, 1: 0})
+    other = f"{scene.group}-v2"
+    _meanwhile(monkeypatch, lambda: member_of(scene.kafka, other, scene.target, "classic"))
+
+    with pytest.raises(ConsumerGroupError):
+        scene.translate(target_group_id=other)
+    assert scene.committed(other) == {}
+
+
+def test_a_target_that_is_recreated_while_it_is_read_is_noticed(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    scene.produce({0: 3})
+    scene.copied(*[(0, o) for o in range(3)])
+    scene.commit({0: 1, 1: 0})
+
+    def recreate() -> None:
+        scene.kafka.delete_topic(scene.target)
+        scene.kafka.create_topic(scene.target, 2)
+
+    _meanwhile(monkeypatch, recreate)
+    with pytest.raises(TargetRecreatedError):
+        scene.translate()
+    assert scene.committed() == {}
+
+
+def _meanwhile(monkeypatch: pytest.MonkeyPatch, happens: Callable[[], None]) -> None:
+    from airflow_provider_kafka_spark.operators import consumer_group
+
+    def translate(*arguments: Any) -> None:
+        group_translation.translate(*arguments)
+        happens()
+
+    monkeypatch.setattr(consumer_group, "translate", translate)
+
+
+def test_topics_are_those_that_the_group_has_committed(scene: Scene, topic: TopicFactory) -> None:
+    """As far as the map has them. All may have one target; a later run does not take the target for a source."""
+    more, never = topic(1, suffix="more"), topic(1, suffix="never")
+    scene.produce({0: 2})
+    scene.kafka.produce(more, [Record(b"k", b"v")] * 2)
+    scene.copied((0, 0), (0, 1))
+    header = ((PROVENANCE_HEADER, Provenance("run", more, 0, 1, 0).format()),)
+    scene.kafka.produce(scene.target, [Record(headers=header, partition=0)])
+    scene.commit({0: 2, 1: 0})
+    scene.commit({0: 1}, topic=more)
+
+    of_map = scene.translate(topic_map={scene.source: scene.target, never: scene.target}, plan_only=True)
+    both = scene.translate(topic_map=None, target_topic=scene.target)
+    again = scene.translate(topic_map=None, target_topic=scene.target)
+
+    assert of_map["topics"] == {scene.source: scene.target}
+    assert both["topics"] == {scene.source: scene.target, more: scene.target}
+    assert (both["partitions"][0]["new"], again["partitions"][0]["old"]) == (2, 2)
+
+
+def _without_provenance(scene: Scene) -> dict[str, Any]:
+    scene.kafka.produce(scene.target, [Record(value=b"other", partition=0)])
+    return {}
+
+
+def _without_commits(scene: Scene) -> dict[str, Any]:
+    return {"group_id": "nobody"}
+
+
+def _beyond_the_end(scene: Scene) -> dict[str, Any]:
+    scene.commit({0: 50})
+    return {}
+
+
+BAD = [
+    pytest.param(GroupOffsetsError, _without_provenance, "provenance_headers=True; none was found", id="no-provenance"),
+    pytest.param(GroupOffsetsError, _without_commits, "does not exist, or its offsets have expired", id="no-group"),
+    pytest.param(GroupOffsetsError, _beyond_the_end, "at or before the end", id="beyond-the-end"),
+    pytest.param(
+        GroupOffsetsError, lambda s: {"topics": [s.target], "topic_map": {s.target: "x"}}, "it has none", id="no-commit"
+    ),
+    pytest.param(UnknownTopicError, lambda _: {"topics": ["nowhere"]}, "nowhere", id="unknown-topic"),
+    pytest.param(TargetError, lambda _: {"topic_map": None}, "another topic than its source", id="no-target"),
+    pytest.param(TargetError, lambda _: {"target_topic": "x"}, "at most one of", id="two-targets"),
+    pytest.param(TargetError, lambda s: {"topic_map": {s.source: "nowhere"}}, "does not exist", id="unknown-target"),
+    pytest.param(
+        TargetError, lambda s: {"topics": [s.source], "topic_map": {"x": "y"}}, "has none for", id="unmapped-topic"
+    ),
+    pytest.param(TargetError, lambda _: {"topic_map": {"a b": "y"}}, "got 'a b'", id="map-name"),
+    pytest.param(TargetError, lambda _: {"topic_map": {}}, "must map source topics", id="map-empty"),
+    pytest.param(InvalidInputError, lambda _: {"topic_map": "{"}, "must be JSON", id="map-no-json"),
+    pytest.param(TargetError, lambda _: {"topic_map": None, "target_topic": 7}, "got 7", id="target-number"),
+    pytest.param(InvalidInputError, lambda _: {"group_id": " "}, "name of a consumer group", id="group-blank"),
+    pytest.param(InvalidInputError, lambda _: {"source_conn_id": None}, "source_conn_id must be", id="conn-none"),
+    pytest.param(OptionError, lambda _: {"kafka_timeout": 0}, "kafka_timeout must be", id="timeout"),
+    pytest.param(OptionError, lambda _: {"plan_only": "{{ 'maybe' }}"}, "plan_only must be", id="plan-only"),
+    pytest.param(OptionError, lambda _: {"fail_on_data_loss": "{{ '' }}"}, "fail_on_data_loss must", id="data-loss"),
+    pytest.param(InvalidInputError, lambda _: {"topics": []}, "must be a list of names", id="topics-empty"),
+]
+
+
+@pytest.mark.parametrize(("kind", "make", "says"), BAD)
+def test_bad_input(
+    scene: Scene, kind: type[KafkaSparkError], make: Callable[[Scene], dict[str, Any]], says: str
+) -> None:
+    """One error of its own class, and nothing is committed."""
+    scene.produce({0: 3})
+    scene.commit({0: 1})
+    with pytest.raises(AirflowFailException) as raised:
+        scene.translate(**make(scene))
+
+    assert str(raised.value).startswith(f"{kind.__name__}: ") or isinstance(raised.value.__cause__, kind)
+    assert says in str(raised.value)
+    assert scene.committed() == {}
