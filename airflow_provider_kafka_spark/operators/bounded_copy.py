@@ -110,7 +110,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
                 self.log.info("No records in the requested ranges; Spark is not started.")
                 store.found_nothing(state)
                 self._skip_if_empty(planned.plan)
-                result = result_of_empty_plan(planned.plan, planned.run_id)
+                result = {**result_of_empty_plan(planned.plan, planned.run_id), "evidence": planned.evidence({})}
             else:
                 submitted, request, report = self._submit(attempt, store, state, planned)
                 result = self._collect(attempt, store, submitted, planned, request, report)
@@ -244,7 +244,8 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         if planned.earlier is not None:
             earlier = planned.earlier.still_there(report.target_ids)
             report = replace(report, target_ranges=tuple(earlier.all_targets(report.target_ranges)))
-        return result_of_run(report, plan, tuple(warnings))
+        result = result_of_run(report, plan, tuple(warnings))
+        return {**result, "evidence": planned.evidence(report.target_ids)}
 
     def _announce_retry(self, planned: PlannedCopy) -> None:
         if planned.adopts_run:
