@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_kafka_spark.operators.audit import AuditReplayOperator
 from airflow_provider_kafka_spark.operators.available_now import KafkaToKafkaAvailableNowOperator
 from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
 from airflow_provider_kafka_spark.operators.delegation_token import (
@@ -36,6 +37,7 @@ _OPERATORS: dict[type, tuple[str, ...]] = {
     KafkaToKafkaBatchOperator: (*_OF_ALL_COPIES, "`KafkaToKafkaBatchOperator`"),
     ReplayOffsetRangesOperator: (*_OF_ALL_COPIES, "`ReplayOffsetRangesOperator`"),
     KafkaToKafkaAvailableNowOperator: (*_OF_ALL_COPIES, "`KafkaToKafkaAvailableNowOperator`"),
+    AuditReplayOperator: ("Spark", "`AuditReplayOperator`"),
     RenewDelegationTokensOperator: _OF_TOKENS,
     ExpireDelegationTokensOperator: _OF_TOKENS,
 }

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+from airflow.sdk import DAG
+
 from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
 
-
-def leave_out() -> KafkaToKafkaBatchOperator:
-    return KafkaToKafkaBatchOperator(
+with DAG("undo_a_replay", schedule=None) as dag:
+    KafkaToKafkaBatchOperator(
         task_id="without_the_wrong_replay",
         topics=["orders_replay"],
         target_topic="orders_clean",
@@ -12,10 +13,7 @@ def leave_out() -> KafkaToKafkaBatchOperator:
         "startswith(string(h.value), '5c1fb7a0f6e24c36|')), false)",
         preserve_partition=True,
     )
-
-
-def write_tombstones() -> KafkaToKafkaBatchOperator:
-    return KafkaToKafkaBatchOperator(
+    KafkaToKafkaBatchOperator(
         task_id="remove_the_wrong_replay",
         topics=["orders_replay"],
         target_topic="orders_replay",
