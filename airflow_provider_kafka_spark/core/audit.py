@@ -30,6 +30,7 @@ class AuditPlan:
     :param target: what is read of the target.
     :param may_have_aged: source partitions whose records may be gone from the target.
     :param warnings: what the author should know.
+    :param read_to_end: the target is read to its end.
     """
 
     past: PastCopy
@@ -37,6 +38,7 @@ class AuditPlan:
     target: OffsetRanges
     may_have_aged: tuple[TopicPartition, ...] = ()
     warnings: tuple[str, ...] = ()
+    read_to_end: bool = True
 
     @property
     def digest(self) -> str:
@@ -66,7 +68,7 @@ def plan_audit(past: PastCopy, source: ClusterState, target: ClusterState, *, re
     targets, warnings = _target_ranges(past, target, read_to_end=read_to_end)
     aged, gone = _aged(past, target)
     readable, lost = _readable(past, source)
-    return AuditPlan(past, readable, targets, aged, (*warnings, *gone, *lost))
+    return AuditPlan(past, readable, targets, aged, (*warnings, *gone, *lost), read_to_end)
 
 
 def _check_cluster(side: str, then: str, now: ClusterState) -> None:
@@ -220,3 +222,20 @@ def check_report(report: JobReport, plan: AuditPlan) -> AuditReport:
             f"The report of the audit does not add up (application {report.application_id}): {'; '.join(faults[:10])}."
         )
     return found
+
+
+def settled(found: AuditReport, plan: AuditPlan, after: AuditPlan) -> tuple[AuditReport, AuditPlan]:
+    """What was found, and the plan, in view of what has aged out while the job ran: it is not missing.
+
+    :param after: made of the clusters after the job.
+    """
+    plan_now = replace(plan, may_have_aged=after.may_have_aged, warnings=after.warnings)
+    aged = set(after.may_have_aged) - set(plan.may_have_aged)
+    if not aged:
+        return found, plan_now
+    ranges = (
+        replace(c, missing=0, unknown=c.unknown + c.missing) if c.offset_range.topic_partition in aged else c
+        for c in found.ranges
+    )
+    missing = tuple(r for r in found.missing_ranges if r.topic_partition not in aged)
+    return replace(found, ranges=tuple(ranges), missing_ranges=missing), plan_now

@@ -19,6 +19,8 @@ class CopyEvidence:
     :param source_cluster_id: empty if unknown, as the next one.
     :param target_ids: id of each target topic, as far as it is known.
     :param target_ends: end of each target partition before the run, as far as it is known.
+    :param also_run_ids: further ids in the provenance headers of its records: of a batch that an earlier generation of
+        a stream had begun.
     """
 
     transform: Transform
@@ -27,6 +29,7 @@ class CopyEvidence:
     target_cluster_id: str = ""
     target_ids: Mapping[str, str] = field(default_factory=dict)
     target_ends: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    also_run_ids: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON; :meth:`from_dict` reads it back."""

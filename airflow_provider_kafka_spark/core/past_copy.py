@@ -108,11 +108,13 @@ def _parse(result: object) -> PastCopy:
 
 def _checked(result: Mapping[str, Any]) -> PastCopy:
     evidence = CopyEvidence.from_dict(result["evidence"])
-    if not isinstance(result["run_id"], str) or not _RUN_ID.fullmatch(result["run_id"]):
-        raise AuditInputError(
-            f"run_id of a result must be 16 hexadecimal digits; got {str(result['run_id'])[:40]!r}. Pass the result "
-            "as its task returned it."
-        )
+    run_ids = (result["run_id"], *evidence.also_run_ids)
+    for run_id in run_ids:
+        if not isinstance(run_id, str) or not _RUN_ID.fullmatch(run_id):
+            raise AuditInputError(
+                f"run_id of a result must be 16 hexadecimal digits; got {str(run_id)[:40]!r}. Pass the result as its "
+                "task returned it."
+            )
     if not evidence.transform.provenance_headers:
         raise AuditInputError(
             "Only a copy with provenance_headers=True can be audited: without the header nothing tells which records "
@@ -127,7 +129,7 @@ def _checked(result: Mapping[str, Any]) -> PastCopy:
     targets = OffsetRanges.parse(result["target_ranges"], merge_overlaps=True).merge(written_before)
     topics = {TopicPartition(name, 0).topic for name in result["target_topics"]}
     return PastCopy(
-        run_ids=(result["run_id"],),
+        run_ids=run_ids,
         ranges=OffsetRanges((*ranges, *others)),
         records={r: reported[r] for r in ranges},
         evidence=evidence,

@@ -122,10 +122,11 @@ class PlannedCopy:
         names = {r.topic for r in self.plan.ranges} if same_cluster and not self.allow_same_topic else set()
         return tuple(sorted(names))
 
-    def evidence(self, target_ids: Mapping[str, str]) -> dict[str, Any]:
+    def evidence(self, target_ids: Mapping[str, str], run_id: str) -> dict[str, Any]:
         """What a result has for its audit, as plain JSON.
 
         :param target_ids: of the report.
+        :param run_id: of the result.
         """
         plan = self.plan
         return CopyEvidence(
@@ -137,6 +138,7 @@ class PlannedCopy:
                 name: topic_id.translate(_STANDARD) for name, topic_id in (target_ids or plan.target_ids).items()
             },
             target_ends=plan.target_ends,
+            also_run_ids=(self.run_id,) if self.stream is not None and self.run_id != run_id else (),
         ).to_dict()
 
     def request(self, job: SubmittedJob, logins: JobCredentials, progress_seconds: float) -> JobRequest:

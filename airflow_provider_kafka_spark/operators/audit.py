@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseXCom
 
 from airflow_provider_kafka_spark.clients.permissions import check_topics
-from airflow_provider_kafka_spark.core.audit import AuditPlan, check_report, plan_audit
+from airflow_provider_kafka_spark.core.audit import AuditPlan, check_report, plan_audit, settled
 from airflow_provider_kafka_spark.core.audit_result import (
     raise_if_findings,
     result_of_audit,
@@ -134,6 +134,8 @@ class AuditReplayOperator(SparkJobOperator):
             result = result_of_nothing(past)
         else:
             result = self._audit(context, past, options)
+        # What audit.output["missing_ranges"] stands for is an XCom of this key.
+        context["ti"].xcom_push(key="missing_ranges", value=result["missing_ranges"])
         if self.fail_on_finding:
             try:
                 raise_if_findings(result)
@@ -249,5 +251,6 @@ def proved_result(report: JobReport, plan: AuditPlan, source: KafkaHook, sink: K
     """
     found = check_report(report, plan)
     topics = {r.topic for r in plan.past.ranges}
-    plan_audit(plan.past, source.state(topics), sink.state(plan.past.target_topics))
-    return result_of_audit(report, found, plan)
+    target_state = sink.state(plan.past.target_topics)
+    after = plan_audit(plan.past, source.state(topics), target_state, read_to_end=plan.read_to_end)
+    return result_of_audit(report, *settled(found, plan, after))

@@ -110,7 +110,8 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
                 self.log.info("No records in the requested ranges; Spark is not started.")
                 store.found_nothing(state)
                 self._skip_if_empty(planned.plan)
-                result = {**result_of_empty_plan(planned.plan, planned.run_id), "evidence": planned.evidence({})}
+                result = result_of_empty_plan(planned.plan, planned.run_id)
+                result["evidence"] = planned.evidence({}, planned.run_id)
             else:
                 submitted, request, report = self._submit(attempt, store, state, planned)
                 result = self._collect(attempt, store, submitted, planned, request, report)
@@ -245,7 +246,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
             earlier = planned.earlier.still_there(report.target_ids)
             report = replace(report, target_ranges=tuple(earlier.all_targets(report.target_ranges)))
         result = result_of_run(report, plan, tuple(warnings))
-        return {**result, "evidence": planned.evidence(report.target_ids)}
+        return {**result, "evidence": planned.evidence(report.target_ids, run_id)}
 
     def _announce_retry(self, planned: PlannedCopy) -> None:
         if planned.adopts_run:

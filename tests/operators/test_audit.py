@@ -198,6 +198,7 @@ def test_a_finding_fails_the_task_after_its_result_was_pushed(world: World) -> N
         operator.execute(task_context(ti=ti))  # type: ignore[arg-type]
 
     assert counts(ti.pushed["return_value"]) == {"once": 8, "doubled": 1, "missing": 1}
+    assert ti.pushed["missing_ranges"] == ti.pushed["return_value"]["missing_ranges"]
 
 
 FILTERS = [

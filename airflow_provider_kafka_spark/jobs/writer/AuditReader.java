@@ -86,7 +86,7 @@ public final class AuditReader implements PairFlatMapFunction {
 
     /** The entries of one chunk. */
     private static final class Entries {
-        long[] items = new long[32];
+        long[] items = new long[8];
         int size;
 
         void add(long place, long fingerprint) {
