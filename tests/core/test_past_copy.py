@@ -65,6 +65,15 @@ def test_a_stream_with_batches_of_earlier_tries() -> None:
     assert (past.has_unknown_places, unknown.has_unknown_places) == (False, True)
 
 
+def test_a_batch_that_an_earlier_generation_of_the_stream_had_begun() -> None:
+    """Its records have the id of that generation."""
+    past = parse_results(result(["orders:0:0:10"], evidence={"also_run_ids": ("f" * 16,)}))
+
+    assert past.run_ids == ("a" * 16, "f" * 16)
+    with pytest.raises(AuditInputError, match="16 hexadecimal digits"):
+        parse_results(result(["orders:0:0:10"], evidence={"also_run_ids": ("' or '",)}))
+
+
 def test_several_results_are_one_audit() -> None:
     """What two of them have read counts once; what is compared, all of them have kept."""
     repair = result(

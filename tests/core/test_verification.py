@@ -266,6 +266,7 @@ def test_the_result_of_a_run_is_as_documented() -> None:
     assert result == {
         "version": 1,
         "run_id": _RUN,
+        "source_topic_ids": {},
         "ranges": [
             {
                 "topic": "orders",

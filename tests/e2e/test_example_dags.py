@@ -51,7 +51,7 @@ def test_a_replay_is_audited_and_repaired(shop: Shop, airflow_home: AirflowHome,
     tasks = {name: tries["-1"]["xcom"].get("return_value") for name, tries in left["tasks"].items()}
     other = dag_runs.run("audit_of_another_dag", airflow_home.logs / "audit_of_another_dag.log")
     of_other = other["tasks"]["audit"]["-1"]["xcom"]["return_value"]
-    with pytest.raises(LocalServiceError, match="AuditInputError: of='audit_replay.nothing' must name a task that has"):
+    with pytest.raises(LocalServiceError, match=r"AuditInputError: .* must name a task that has returned a result"):
         dag_runs.run("audit_of_nothing", airflow_home.logs / "audit_of_nothing.log")
 
     assert (tasks["audit"]["once"], tasks["audit"]["state"]) == (40, "complete")

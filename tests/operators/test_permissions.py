@@ -265,11 +265,16 @@ def unfinished_stream(w: World) -> Any:
     return w.stream()
 
 
-def audit(w: World) -> Any:
+def audit(w: World, **parameters: Any) -> Any:
     names = ("task_id", "source_conn_id", "target_conn_id", "kafka_timeout")
-    result = w.run(AuditReplayOperator(of=w.copied, **{name: COPY[name] for name in names}))
+    result = w.run(AuditReplayOperator(of=w.copied, **{name: COPY[name] for name in names}, **parameters))
     assert (result["once"], len(w.started)) == (RECORDS, 1)
     return result
+
+
+def audit_by_token(w: World) -> Any:
+    with without_pyspark():
+        return audit(w, use_delegation_token=True)
 
 
 def poke(sensor: Any) -> Any:
@@ -325,6 +330,7 @@ SCENARIOS = (
     Scenario(stream_with_group, "KafkaToKafkaAvailableNowOperator", ("commit_group_id",)),
     Scenario(unfinished_stream, "KafkaToKafkaAvailableNowOperator"),
     Scenario(audit, "AuditReplayOperator"),
+    Scenario(audit_by_token, "AuditReplayOperator"),
     Scenario(new_records, "KafkaNewRecordsSensor"),
     Scenario(new_records_since_group, "KafkaNewRecordsSensor", ("since a group",)),
     Scenario(new_records_since_checkpoint, "KafkaNewRecordsSensor"),
