@@ -19,7 +19,7 @@ COMPLETE, FINDINGS, UNKNOWN = "complete", "findings", "unknown"
 
 def result_of_audit(report: JobReport, found: AuditReport, plan: AuditPlan) -> dict[str, Any]:
     """What the task returns, as the documentation gives it."""
-    rows = [_row(counts, plan.past.records.get(counts.offset_range)) for counts in sorted(found.ranges, key=_by_range)]
+    rows = [_row(counts, plan.past) for counts in sorted(found.ranges, key=_by_range)]
     totals = {name: sum(row[name] for row in rows) for name in _COUNTS}
     state = UNKNOWN if totals["unknown"] else COMPLETE
     if totals["missing"] or totals["doubled"] or totals["different"]:
@@ -62,17 +62,20 @@ def _by_range(counts: AuditCounts) -> OffsetRange:
     return counts.offset_range
 
 
-def _row(counts: AuditCounts, records: int | None) -> dict[str, Any]:
-    """One range of the result. What the run had read and nobody has any more is unknown."""
+def _row(counts: AuditCounts, past: PastCopy) -> dict[str, Any]:
+    """One range of the result. Of what the run had read and nobody has any more, its own counts say how much was left
+    out; the rest is unknown.
+    """
     here = counts.once + counts.doubled + counts.missing + counts.filtered + counts.unknown
-    gone = 0 if records is None else max(0, records - here)
+    gone = max(0, past.records.get(counts.offset_range, here) - here)
+    filtered = max(0, min(gone, past.filtered.get(counts.offset_range, 0) - counts.filtered))
     return {
         **counts.offset_range.to_dict(),
         "once": counts.once,
         "doubled": counts.doubled,
         "missing": counts.missing,
-        "filtered": counts.filtered,
-        "unknown": counts.unknown + gone,
+        "filtered": counts.filtered + filtered,
+        "unknown": counts.unknown + gone - filtered,
         "different": counts.different,
     }
 

@@ -25,6 +25,7 @@ class PastCopy:
     :param run_ids: of the runs.
     :param ranges: what was read, without empty ranges.
     :param records: how many records each range had; a range is left out if that is not known.
+    :param filtered: how many of them were left out; only where some were.
     :param evidence: of the first result; ``compares`` and ``with_headers`` are of all.
     :param source_ids: id of each source topic then, as far as known.
     :param target_topics: that were written to.
@@ -42,6 +43,7 @@ class PastCopy:
     target_ranges: OffsetRanges = field(default_factory=OffsetRanges)
     has_unknown_places: bool = False
     compares: bool = True
+    filtered: Mapping[OffsetRange, int] = field(default_factory=dict)
 
     @property
     def is_empty(self) -> bool:
@@ -124,6 +126,7 @@ def _checked(result: Mapping[str, Any]) -> PastCopy:
     finished_before = OffsetRanges.parse(result.get("finished_before", []))
     written_before = OffsetRanges.parse(result.get("written_before", []), merge_overlaps=True)
     reported = {OffsetRange.parse(r): _count(r, "records_read") for r in result["ranges"]}
+    written = {OffsetRange.parse(r): _count(r, "records_written") for r in result["ranges"]}
     ranges = OffsetRanges(r for r in reported if not r.is_empty)
     others = finished_before.subtract(ranges)
     targets = OffsetRanges.parse(result["target_ranges"], merge_overlaps=True).merge(written_before)
@@ -138,6 +141,7 @@ def _checked(result: Mapping[str, Any]) -> PastCopy:
         target_ranges=_one_each(targets),
         has_unknown_places=bool(finished_before) and not written_before,
         compares=not evidence.transform.columns,
+        filtered={r: reported[r] - written[r] for r in ranges if reported[r] > written[r]},
     )
 
 
@@ -208,6 +212,7 @@ def _joined(past: PastCopy, other: PastCopy) -> PastCopy:
         target_ranges=_one_each(past.target_ranges.merge(other.target_ranges)),
         has_unknown_places=past.has_unknown_places or other.has_unknown_places,
         compares=past.compares and other.compares,
+        filtered={**past.filtered, **{r: other.filtered[r] for r in new if r in other.filtered}},
     )
 
 

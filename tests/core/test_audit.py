@@ -204,6 +204,8 @@ def test_what_the_run_had_read_and_nobody_has_any_more_is_unknown() -> None:
     assert [r["unknown"] for r in result["ranges"]] == [6, 2]
     assert (result["unknown"], result["state"]) == (8, "unknown")
     assert without["unknown"] == 1
+    filtered = result_of_audit(report(found), found, replace(plan(), past=replace(_PAST, filtered={_SOURCE[0]: 5})))
+    assert [(r["filtered"], r["unknown"]) for r in filtered["ranges"]] == [(5, 1), (0, 2)]
     raise_if_findings(result)
 
 

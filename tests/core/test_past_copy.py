@@ -14,7 +14,9 @@ from airflow_provider_kafka_spark.core.past_copy import parse_results
 from airflow_provider_kafka_spark.core.protocol import Transform
 
 
-def result(ranges: list[str], run: str = "a", records: int | None = None, **changes: Any) -> dict[str, Any]:
+def result(
+    ranges: list[str], run: str = "a", records: int | None = None, written: int | None = None, **changes: Any
+) -> dict[str, Any]:
     transform = changes.pop("transform", {})
     evidence = {
         "transform": Transform(topic="copy", **transform),
@@ -25,7 +27,14 @@ def result(ranges: list[str], run: str = "a", records: int | None = None, **chan
     return {
         "version": 1,
         "run_id": run * 16,
-        "ranges": [{**r.to_dict(), "records_read": r.size if records is None else records} for r in parsed],
+        "ranges": [
+            {
+                **r.to_dict(),
+                "records_read": r.size if records is None else records,
+                "records_written": r.size if written is None else written,
+            }
+            for r in parsed
+        ],
         "source_topic_ids": {"orders": "id"},
         "target_topics": ["copy"],
         "target_ranges": [OffsetRange.parse("copy:0:7:17").to_dict()],
@@ -40,7 +49,8 @@ def test_one_result() -> None:
 
     assert past.run_ids == ("a" * 16,)
     assert past.ranges.format() == ["orders:0:0:10"]
-    assert past.records == {OffsetRange("orders", 0, 0, 10): 10}
+    assert (past.records, past.filtered) == ({OffsetRange("orders", 0, 0, 10): 10}, {})
+    assert parse_results(result(["orders:0:0:10"], written=7)).filtered == {OffsetRange("orders", 0, 0, 10): 3}
     assert past.target_ranges.format() == ["copy:0:7:17"]
     assert past.compares
     assert not past.is_empty

@@ -158,6 +158,7 @@ def replay_with(**changes: Any) -> Make:
 def result_of_copy(w: World, evidence: dict[str, Any] | None = None, **changes: Any) -> dict[str, Any]:
     """What a good copy returned, with changes."""
     ranges = [{"topic": w.source, "partition": 1, "from_offset": 0, "until_offset": 10, "records_read": 10}]
+    ranges[0]["records_written"] = 10
     how = CopyEvidence(Transform(topic=w.target)).to_dict()
     return {
         "version": 1,
@@ -186,6 +187,7 @@ def audit_without_header(w: World) -> Arguments:
 def audits_of_two_targets(w: World) -> Arguments:
     other = CopyEvidence(Transform(topic=w.source)).to_dict()
     ranges = [{"topic": w.source, "partition": 0, "from_offset": 10, "until_offset": 12, "records_read": 2}]
+    ranges[0]["records_written"] = 2
     return {"of": [result_of_copy(w), result_of_copy(w, other, ranges=ranges, target_topics=[w.source])]}
 
 
