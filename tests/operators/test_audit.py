@@ -19,7 +19,7 @@ from airflow_provider_kafka_spark.core.errors import AuditFindingError, Delivery
 from airflow_provider_kafka_spark.core.protocol import JobReport
 from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
-from airflow_provider_kafka_spark.jobs import kafka_source
+from airflow_provider_kafka_spark.jobs import audit, kafka_source
 from airflow_provider_kafka_spark.operators.audit import AuditReplayOperator
 from airflow_provider_kafka_spark.operators.available_now import KafkaToKafkaAvailableNowOperator
 from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
@@ -282,6 +282,20 @@ def test_what_aged_out_of_the_source_is_not_compared(world: World) -> None:
     assert counts(result) == {"once": 8, "unknown": 1, "missing": 1}
     assert result["not_compared"] == 6
     assert any("7 offsets have aged out of the source" in warning for warning in result["warnings"])
+
+
+def test_more_findings_than_a_result_holds(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first ones of each kind are named, and all are counted."""
+    monkeypatch.setattr(audit, "MAX_MISSING_RANGES", 2)
+    monkeypatch.setattr(audit, "MAX_SAMPLES", 1)
+    copied = world.rewrite(lambda r: [r, r._replace(value=b"x")] if int(r.value or b"") % 4 > 1 else [])
+    result = world.audit(copied)
+
+    assert counts(result) == {"doubled": 4, "missing": 6, "different": 4}
+    assert [(r["partition"], r["from_offset"]) for r in result["missing_ranges"]] == [(0, 0), (0, 2)]
+    assert not result["all_missing_ranges"]
+    assert result["doubled_records"] == result["different_records"] == [f"{world.source}[0]@1"]
+    assert any("the first 2 ranges" in warning for warning in result["warnings"])
 
 
 CHANGES = [
