@@ -32,6 +32,7 @@ def get_provider_info() -> dict[str, Any]:
             {
                 "integration-name": _INTEGRATION,
                 "python-modules": [
+                    f"{_PACKAGE}.operators.audit",
                     f"{_PACKAGE}.operators.available_now",
                     f"{_PACKAGE}.operators.batch",
                     f"{_PACKAGE}.operators.consumer_group",

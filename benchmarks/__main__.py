@@ -16,7 +16,7 @@ from benchmarks.machine import machine_lines, version_line
 from benchmarks.rounds import emit
 from benchmarks.table import Section
 
-MEASUREMENTS = ("bulk", "streams", "replay", "ranges", "yarn", "planning", "sensors", "triggerer")
+MEASUREMENTS = ("bulk", "streams", "replay", "ranges", "audit", "yarn", "planning", "sensors", "triggerer")
 #: Disk space for source, target and broker: for each record of the bulk copy, and at least.
 _BYTES_PER_RECORD, _LEAST_BYTES = 1_000, 5_000_000_000
 
@@ -115,13 +115,14 @@ def _header(options: argparse.Namespace) -> str:
 
 def _measurements(options: argparse.Namespace, folder: Path) -> dict[str, Callable[[], Section]]:
     # Imported after the change of environment, which Airflow reads at import.
-    from benchmarks import bulk, planning, ranges, replay, sensors, streams, triggerer, yarn
+    from benchmarks import audits, bulk, planning, ranges, replay, sensors, streams, triggerer, yarn
 
     return {
         "bulk": lambda: bulk.measure(options.records, options.rounds, folder),
         "streams": lambda: streams.measure(options.records, options.rounds, folder),
         "replay": lambda: replay.measure(options.rounds, folder),
         "ranges": lambda: ranges.measure(options.rounds),
+        "audit": lambda: audits.measure(options.records, options.rounds, folder),
         "yarn": lambda: yarn.measure(options.records, options.rounds, folder),
         "planning": lambda: planning.measure(options.rounds),
         "sensors": lambda: sensors.measure(options.sensors, folder),

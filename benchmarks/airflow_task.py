@@ -21,7 +21,7 @@ from unittest import mock
 from airflow_provider_kafka_spark.core.protocol import JobRequest
 from airflow_provider_kafka_spark.testing.owned_process import OwnedProcess
 
-REPLAY, BATCH, AVAILABLE_NOW, SPARK_SUBMIT = "replay", "batch", "available-now", "spark-submit"
+REPLAY, BATCH, AVAILABLE_NOW, AUDIT, SPARK_SUBMIT = "replay", "batch", "available-now", "audit", "spark-submit"
 _POLL_SECONDS = 0.1
 _numbers = count(1)
 
@@ -109,6 +109,10 @@ def build_operator(kind: str, arguments: Mapping[str, Any]) -> Any:
         from airflow_provider_kafka_spark.operators.available_now import KafkaToKafkaAvailableNowOperator
 
         return KafkaToKafkaAvailableNowOperator(task_id="copy", name="benchmark", **arguments)
+    if kind == AUDIT:
+        from airflow_provider_kafka_spark.operators.audit import AuditReplayOperator
+
+        return AuditReplayOperator(task_id="audit", name="benchmark", **arguments)
     from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
     return SparkSubmitOperator(task_id="copy", name="benchmark", **arguments)
@@ -137,7 +141,7 @@ class _TaskStateStore:
     def get(self, key: str, default: Any = None) -> Any:
         return self._values.get(key, default)
 
-    def set(self, key: str, value: Any) -> None:
+    def set(self, key: str, value: Any, **_: Any) -> None:
         self._values[key] = value
 
 

@@ -24,7 +24,7 @@ from airflow_provider_kafka_spark.core.handoff.job_events import JobEvent, JobSt
 from airflow_provider_kafka_spark.core.handoff.report_mac import verified
 from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest
 from airflow_provider_kafka_spark.hooks import spark_job
-from airflow_provider_kafka_spark.jobs import available_now, batch
+from airflow_provider_kafka_spark.jobs import audit, available_now, batch
 from airflow_provider_kafka_spark.jobs.driver import run_job
 from airflow_provider_kafka_spark.submission.job_files import write_request
 from airflow_provider_kafka_spark.toolchain.temporary_folder import temporary_folder
@@ -39,6 +39,7 @@ OnEvent = Callable[[JobEvent], None]
 _JOBS: Mapping[str, Callable[[SparkApplication, JobRequest], JobReport]] = {
     "batch": batch.copy,
     "available_now": available_now.copy_stream,
+    "audit": audit.audit,
 }
 
 

@@ -8,6 +8,7 @@
     │   ├── BoundError               a start, an end or a window is malformed, reversed, empty or in the future
     │   ├── OptionError              an option is misspelt, refused, ignored or contradicted
     │   ├── ExpressionError          an SQL expression does not compile, is not permitted or fails on data
+    │   ├── AuditInputError          a result cannot be audited: no result of a copy, or without provenance
     │   ├── ConnectionConfigError    a connection is missing, incomplete or cannot be translated
     │   └── TargetError              the target cannot take the records: missing, too small, or also read
     │       └── TargetRecreatedError   a target was deleted or recreated while the job ran                 (retriable)
@@ -17,6 +18,7 @@
     │   ├── AlreadyDeliveredError    the task has succeeded before, and on_rerun='fail'
     │   ├── UnknownTopicError        a topic or partition does not exist
     │   ├── GroupOffsetsError        a group's offsets cannot be translated to the target
+    │   ├── TopicRecreatedError      a topic of an audited copy was deleted or recreated since
     │   ├── DataLossError            requested records are no longer available
     │   └── OpenTransactionError     a transaction at the end of a window is not yet complete           (retriable)
     ├── CheckpointError              a checkpoint is damaged, out of reach, or belongs to another job
@@ -46,6 +48,7 @@
     │   ├── JobReportMissingError    the job ended and left no report                                 (retriable)
     │   ├── JobReportForgedError     the report was not written by the submitted job                  (retriable)
     │   ├── DeliveryError            the report does not match the plan                               (retriable)
+    │   ├── AuditFindingError        an audit found records missing, doubled or different
     │   ├── DuplicateRecordsError    all was delivered, and some of it more than once
     │   ├── PausedTooLongError       the consumer group of pause_while_lag did not catch up           (retriable)
     │   ├── RunTakenOverError        a later try of the same run writes now                           (retriable)
@@ -107,6 +110,13 @@ class ExpressionError(InvalidInputError):
     """An SQL expression does not compile, is not permitted, or fails on the data of a record.
 
     Correct ``where``, ``columns`` or ``target_topic_expr``, or leave out the records on which it fails.
+    """
+
+
+class AuditInputError(InvalidInputError):
+    """A result cannot be audited: it is no result of a copy, a plan, or of records without the provenance header.
+
+    Pass the result of a task that has copied, as it was returned.
     """
 
 
@@ -174,6 +184,14 @@ class GroupOffsetsError(PlanError):
     that a copy has written.
 
     Correct group, topics and target. The target's records need the header of ``provenance_headers=True``.
+    """
+
+
+class TopicRecreatedError(PlanError):
+    """A source or target of an audited copy was deleted or recreated since, or its log was cut.
+
+    Nothing can be compared: an audit says nothing about what was in the earlier topic. Copy again, if the records are
+    needed.
     """
 
 
@@ -408,6 +426,13 @@ class DeliveryError(JobError):
     """
 
     retriable = True
+
+
+class AuditFindingError(JobError):
+    """An audit found records of a past copy missing, doubled or different in the target.
+
+    Replay ``missing_ranges`` of the result. Pass ``fail_on_finding=False`` to have findings reported only.
+    """
 
 
 class DuplicateRecordsError(JobError):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
 from airflow_provider_kafka_spark.core.copy_parameters import CopyParameters
+from airflow_provider_kafka_spark.core.evidence import CopyEvidence
 from airflow_provider_kafka_spark.core.handoff.job_credentials import JobCredentials
 from airflow_provider_kafka_spark.core.handoff.tuning import sink_defaults, source_defaults
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
@@ -13,6 +15,9 @@ from airflow_provider_kafka_spark.core.plan import ReplayPlan
 from airflow_provider_kafka_spark.core.protocol import JobRequest, Pace, StreamRequest, Transform
 from airflow_provider_kafka_spark.core.resolve import ReadRules
 from airflow_provider_kafka_spark.core.spans import plan_spans
+
+#: Kafka's Java client gives ids in Base64 for URLs, and librdkafka in the standard one.
+_STANDARD = str.maketrans("-_", "+/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +121,25 @@ class PlannedCopy:
         same_cluster = self.plan.source_cluster_id == self.plan.target_cluster_id
         names = {r.topic for r in self.plan.ranges} if same_cluster and not self.allow_same_topic else set()
         return tuple(sorted(names))
+
+    def evidence(self, target_ids: Mapping[str, str], run_id: str) -> dict[str, Any]:
+        """What a result has for its audit, as plain JSON.
+
+        :param target_ids: of the report.
+        :param run_id: of the result.
+        """
+        plan = self.plan
+        return CopyEvidence(
+            transform=self.transform,
+            read_committed=self.rules.read_committed,
+            source_cluster_id=plan.source_cluster_id,
+            target_cluster_id=plan.target_cluster_id,
+            target_ids={
+                name: topic_id.translate(_STANDARD) for name, topic_id in (target_ids or plan.target_ids).items()
+            },
+            target_ends=plan.target_ends,
+            also_run_ids=(self.run_id,) if self.stream is not None and self.run_id != run_id else (),
+        ).to_dict()
 
     def request(self, job: SubmittedJob, logins: JobCredentials, progress_seconds: float) -> JobRequest:
         """The request to the job.

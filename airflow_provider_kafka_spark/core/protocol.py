@@ -14,7 +14,7 @@ from airflow_provider_kafka_spark.core.codec import FROM_MINUS_ONE, decode_text,
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE
 
-PROTOCOL_VERSION = 7
+PROTOCOL_VERSION = 8
 _REMEDY = (
     "Worker and driver must run the same version of airflow-provider-kafka-spark: let the operator send its own code, "
     "and remove copies installed on the cluster."
@@ -164,6 +164,23 @@ class StreamRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class AuditRequest:
+    """The additional fields for an audit of a past copy. Nothing is written.
+
+    :param run_ids: of the past runs, as their provenance headers have them.
+    :param target_ranges: what is read of the target, as ``topic:partition:from:until``.
+    :param compares: compare fingerprints of the records, which nothing has changed.
+    :param may_have_aged: source partitions, as ``topic:partition``, whose records may have aged out of the target:
+        what is not there is unknown.
+    """
+
+    run_ids: tuple[str, ...]
+    target_ranges: tuple[str, ...]
+    compares: bool
+    may_have_aged: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class JobRequest:
     """The request to the job.
 
@@ -196,6 +213,7 @@ class JobRequest:
         writes nothing before. None in cluster mode.
     :param pace: how fast it may write; None for no limit.
     :param stream: the additional fields for a stream; None for a bounded copy.
+    :param audit: the additional fields for an audit; None for a copy.
     :param report_key: of the MAC by which the worker knows the job's report. **Secret.**
     :param event_token: random value by which the worker knows the driver's own events in its output. **Secret.**
     :param owner_pid: process on the driver's own machine whose death ends the job, or None in cluster mode. A worker
@@ -232,6 +250,7 @@ class JobRequest:
     proceed_file: str | None = None
     pace: Pace | None = None
     stream: StreamRequest | None = None
+    audit: AuditRequest | None = None
     event_token: str = field(default="", repr=False)
     report_key: str = field(default="", repr=False)
 
@@ -244,7 +263,8 @@ class JobRequest:
         """Offsets to be read at most, or for a stream at least."""
         if self.stream is not None:
             return self.stream.planned_ranges.total
-        return sum(span.size for span in self.spans)
+        of_target = () if self.audit is None else OffsetRanges.parse(self.audit.target_ranges)
+        return sum(span.size for span in (*self.spans, *of_target))
 
     def to_json(self) -> str:
         return json.dumps(encode(self, PROTOCOL_VERSION), sort_keys=True)
@@ -293,6 +313,49 @@ class BatchReport:
 
 
 @dataclass(frozen=True, slots=True)
+class AuditCounts:
+    """What an audit found of one range. Each source record counts in one of the first five.
+
+    :param once: records that the target has once.
+    :param doubled: records that the target has more than once.
+    :param missing: selected records of the source that the target does not have.
+    :param filtered: records of the source that are not selected, and that the target does not have.
+    :param unknown: selected records of the source that the target does not have, and may have had.
+    :param extra: copies beyond the first.
+    :param different: delivered records of which a copy differs from the source.
+    :param not_compared: delivered records that the source does not have any more.
+    """
+
+    offset_range: OffsetRange
+    once: int = 0
+    doubled: int = 0
+    missing: int = 0
+    filtered: int = 0
+    unknown: int = 0
+    extra: int = 0
+    different: int = 0
+    not_compared: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class AuditReport:
+    """What an audit found.
+
+    :param ranges: one for each range of the request.
+    :param missing_ranges: where the missing records are in the source; the first ones, if there are too many.
+    :param all_missing_ranges: whether these are all.
+    :param doubled: the first doubled records, as ``topic[partition]@offset``.
+    :param different: the first records that differ, in the same form.
+    """
+
+    ranges: tuple[AuditCounts, ...]
+    missing_ranges: tuple[OffsetRange, ...] = ()
+    all_missing_ranges: bool = True
+    doubled: tuple[str, ...] = ()
+    different: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class JobFailure:
     """Why the job failed, and what to do about it.
 
@@ -318,6 +381,7 @@ class JobReport:
     :param failed_tasks: Spark tasks that failed, or were lost and ran again, while the job succeeded.
     :param progress_groups: the consumer groups that hold the progress of this run's tasks.
     :param batches: of a stream, in order; those without records are left out.
+    :param audit: what an audit found; None for a copy.
     :param ui_url: address of the Spark UI while the job ran, or None.
     :param warnings: problems that did not stop the job.
     :param seconds: from the driver's start to the end of the write.
@@ -339,6 +403,7 @@ class JobReport:
     failed_tasks: int = 0
     progress_groups: tuple[str, ...] = ()
     batches: tuple[BatchReport, ...] = ()
+    audit: AuditReport | None = None
     ui_url: str | None = None
     warnings: tuple[str, ...] = ()
 

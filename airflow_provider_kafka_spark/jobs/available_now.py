@@ -72,6 +72,7 @@ def copy_stream(spark: SparkApplication, request: JobRequest) -> JobReport:
         ranges=totals.ranges(),
         target_topics=totals.target_topics(request),
         target_ranges=merged(r for report in totals.reports for r in report.target_ranges),
+        target_ids={name: topic_id for report in totals.reports for name, topic_id in report.target_ids.items()},
         application_id=spark.sparkContext.applicationId,
         spark_version=spark.sparkContext.version,
         seconds=time.monotonic() - started,

@@ -51,6 +51,11 @@ def login_options(options: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in options.items() if name.startswith(_LOGIN)}
 
 
+def without_login(options: Mapping[str, str]) -> dict[str, str]:
+    """The others."""
+    return {name: value for name, value in options.items() if not name.startswith(_LOGIN)}
+
+
 class KafkaAdmin:
     """A Java AdminClient. Every call is bounded."""
 

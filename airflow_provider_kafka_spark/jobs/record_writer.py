@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from airflow_provider_kafka_spark.core.errors import JarError
+from airflow_provider_kafka_spark.core.handoff.audit_messages import AuditSettings
 from airflow_provider_kafka_spark.core.handoff.writer_messages import TaskFailure, TaskReport, WriterSettings
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, TopicPartition
 from airflow_provider_kafka_spark.jobs.janino import compile_java, java_sources
@@ -110,6 +111,45 @@ def in_range(context: SparkContext, pieces: Sequence[str]) -> Any:
 def record_handoff(context: SparkContext, to_row: Any) -> Any:
     """A Java function that makes a row of a record, and passes the record to the writer of the same Spark task."""
     return _new(context, "RecordHandoff", to_row)
+
+
+class AuditFunctions:
+    """The Java functions of an audit.
+
+    :param ranges: what ``audit_messages.ranges_text`` gave.
+    :param monitor: watches the job group that is set.
+    """
+
+    def __init__(self, context: SparkContext, ranges: str, monitor: TaskMonitor) -> None:
+        self._context = context
+        self._ranges = _broadcast(context, [ranges])
+        self._monitor = monitor
+
+    def read(self, records: Any, settings: AuditSettings) -> Any:
+        """What was found in one side, by chunks of source offsets: a ``JavaPairRDD``.
+
+        :param records: a ``JavaRDD`` of what ``settings.input`` says.
+        """
+        reader = _new(self._context, "AuditReader", settings.to_json(), self._ranges, self._monitor.total)
+        return records.mapPartitionsToPair(reader)
+
+    def merge(
+        self, sides: Sequence[Any], tasks: int, group_bits: int, limits: tuple[int, int], *, compares: bool
+    ) -> list[str]:
+        """Put the sides together.
+
+        :param tasks: Spark tasks that merge.
+        :param group_bits: how many chunks that follow each other go to one task, as a power of two.
+        :param limits: of missing ranges, and of records that are named.
+        :return: what each task reports.
+        :raises Py4JJavaError: what Spark raised.
+        """
+        if not sides:
+            return []
+        found = sides[0] if len(sides) == 1 else sides[0].union(sides[1])
+        partitioner = _new(self._context, "AuditPartitioner", tasks, group_bits)
+        merger = _new(self._context, "AuditMerger", self._ranges, *limits, compares)
+        return [str(text) for text in found.groupByKey(partitioner).mapPartitions(merger).collect()]
 
 
 class TaskMonitor:

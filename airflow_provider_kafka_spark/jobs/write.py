@@ -57,7 +57,7 @@ def write_records(
         of_source = source.rows(spark.session, headers=names_headers(transform), beside_records=is_beside)
         rows = to_rows(of_source, transform, whole=not is_beside)
         settings = replace(settings, columns=tuple(rows.columns))
-        records = _rows(spark.session, rows)
+        records = plain_rows(spark.session, rows)
     pieces = [piece_text(piece, remaining.slots.get(piece.name)) for piece in source.pieces]
     try:
         return run_writer(spark.sparkContext, records, settings, pieces, monitor)
@@ -110,7 +110,7 @@ def _fitting_batches(options: Mapping[str, str], largest: Mapping[str, int]) -> 
     return {} if limit is None or int(options.get(_BATCH_SIZE, 0)) <= limit else {_BATCH_SIZE: str(limit)}
 
 
-def _rows(spark: SparkSession, rows: Any) -> Any:
+def plain_rows(spark: SparkSession, rows: Any) -> Any:
     """A ``JavaRDD`` of what a DataFrame computes, with the session's own settings of SQL on the executors."""
     session: Any = spark._jsparkSession
     settings = session.sessionState().conf().getAllConfs()

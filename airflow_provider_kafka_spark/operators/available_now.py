@@ -405,6 +405,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
             **result_of_stream(collected.report, plan, stream_plan, lags, committed, tuple(warnings)),
             "finished_before": finished_before.format(),
             "written_before": store.written_before(stream_id, plan.target_ends),
+            "evidence": planned.evidence(collected.report.target_ids, stream_id),
         }
 
 

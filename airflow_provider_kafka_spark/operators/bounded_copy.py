@@ -132,6 +132,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
                 store.found_nothing(state)
                 self._skip_if_empty(planned.plan)
                 result = result_of_empty_plan(planned.plan, planned.run_id)
+                result["evidence"] = planned.evidence({}, planned.run_id)
             else:
                 submitted, request, report = self._submit(attempt, store, state, planned)
                 result = self._collect(attempt, store, submitted, planned, request, report)
@@ -333,7 +334,8 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         if planned.earlier is not None:
             earlier = planned.earlier.still_there(report.target_ids)
             report = replace(report, target_ranges=tuple(earlier.all_targets(report.target_ranges)))
-        return result_of_run(report, plan, tuple(warnings))
+        result = result_of_run(report, plan, tuple(warnings))
+        return {**result, "evidence": planned.evidence(report.target_ids, run_id)}
 
     def _announce_retry(self, planned: PlannedCopy) -> None:
         if planned.adopts_run:

@@ -266,6 +266,7 @@ def test_the_result_of_a_run_is_as_documented() -> None:
     assert result == {
         "version": 1,
         "run_id": _RUN,
+        "source_topic_ids": {},
         "ranges": [
             {
                 "topic": "orders",
@@ -292,7 +293,6 @@ def test_the_result_of_a_run_is_as_documented() -> None:
                 "records_written": 4,
             },
         ],
-        "source_topic_ids": {},
         "records_read": 12,
         "records_written": 11,
         "gaps": 2,

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_kafka_spark.operators.audit import AuditReplayOperator
 from airflow_provider_kafka_spark.operators.available_now import KafkaToKafkaAvailableNowOperator
 from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
 from airflow_provider_kafka_spark.operators.consumer_group import TranslateGroupOffsetsOperator
@@ -38,6 +39,7 @@ _OPERATORS: dict[type, tuple[str, ...]] = {
     ReplayOffsetRangesOperator: (*_OF_ALL_COPIES, "`ReplayOffsetRangesOperator`"),
     KafkaToKafkaAvailableNowOperator: (*_OF_ALL_COPIES, "`KafkaToKafkaAvailableNowOperator`"),
     TranslateGroupOffsetsOperator: ("`TranslateGroupOffsetsOperator`",),
+    AuditReplayOperator: ("Spark", "`AuditReplayOperator`"),
     RenewDelegationTokensOperator: _OF_TOKENS,
     ExpireDelegationTokensOperator: _OF_TOKENS,
 }

@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider_kafka_spark.core.audit_result import result_of_nothing
 from airflow_provider_kafka_spark.core.errors import OptionError
+from airflow_provider_kafka_spark.core.evidence import CopyEvidence
 from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
 from airflow_provider_kafka_spark.core.options import check_sink_options, check_source_options
+from airflow_provider_kafka_spark.core.past_copy import PastCopy
 from airflow_provider_kafka_spark.core.plan import ReplayPlan, Target
 from airflow_provider_kafka_spark.core.protocol import Transform
 from airflow_provider_kafka_spark.core.verification import result_of_empty_plan, result_of_plan
@@ -36,7 +39,12 @@ def _first_cells(page: str, heading: str) -> list[str]:
 
 
 def test_the_keys_of_a_result() -> None:
-    assert set(_first_cells("results.md", "Copying operators")) == set(result_of_empty_plan(_PLAN, "r"))
+    assert set(_first_cells("results.md", "Copying operators")) == {*result_of_empty_plan(_PLAN, "r"), "evidence"}
+
+
+def test_the_keys_of_an_audit() -> None:
+    past = PastCopy(("r",), OffsetRanges([]), {}, CopyEvidence(Transform(topic="copy")))
+    assert set(_first_cells("results.md", "`AuditReplayOperator`")) == set(result_of_nothing(past))
 
 
 def test_the_keys_of_a_plan() -> None:

@@ -10,6 +10,7 @@ from datetime import timedelta
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
+from airflow_provider_kafka_spark.core.errors import LocalServiceError
 from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER
 from airflow_provider_kafka_spark.testing.airflow_home import AirflowHome
 from airflow_provider_kafka_spark.testing.broker_client import Record
@@ -42,6 +43,23 @@ def test_each_expanded_replay_copies_its_own_ranges(shop: Shop, airflow_home: Ai
     ]
     assert all(p.holds for proof in proofs for p in proof)
     assert len({result["run_id"] for result in results}) == 2
+
+
+def test_a_replay_is_audited_and_repaired(shop: Shop, airflow_home: AirflowHome, dag_runs: DagRuns) -> None:
+    """A later DAG run of another DAG audits the newest result of the task, of which there are two."""
+    for number in range(2):
+        left = dag_runs.run("audit_replay", airflow_home.logs / f"audit_replay_{number}.log")
+    tasks = {name: tries["-1"]["xcom"].get("return_value") for name, tries in left["tasks"].items()}
+    other = dag_runs.run("audit_of_another_dag", airflow_home.logs / "audit_of_another_dag.log")
+    of_other = other["tasks"]["audit"]["-1"]["xcom"]["return_value"]
+    with pytest.raises(LocalServiceError, match=r"AuditInputError: .* must name a task that has returned a result"):
+        dag_runs.run("audit_of_nothing", airflow_home.logs / "audit_of_nothing.log")
+
+    assert (tasks["audit"]["once"], tasks["audit"]["state"]) == (40, "complete")
+    assert tasks["repair"]["records_written"] == 0
+    assert tasks["audit_again"]["run_ids"] == [tasks["replay"]["run_id"], tasks["repair"]["run_id"]]
+    assert of_other["run_ids"] == [tasks["replay"]["run_id"]]
+    assert (of_other["once"], of_other["state"]) == (40, "complete")
 
 
 def test_what_was_planned_and_approved_is_what_is_copied(

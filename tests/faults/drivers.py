@@ -62,6 +62,7 @@ class Driver:
             conf["spark.task.maxFailures"] = "1"
         words = [word for name, value in conf.items() for word in ("--conf", f"{name}={value}")]
         job = "batch.py" if self.request.stream is None else "available_now.py"
+        job = job if self.request.audit is None else "audit.py"
         script = str(checkout / "airflow_provider_kafka_spark" / "jobs" / job)
         environment = {
             **os.environ,

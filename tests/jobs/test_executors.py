@@ -10,8 +10,10 @@ from uuid import uuid4
 import pytest
 
 from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
+from airflow_provider_kafka_spark.core.protocol import AuditRequest
+from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER, Provenance
 from airflow_provider_kafka_spark.core.spans import plan_spans
-from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
+from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from tests.faults.drivers import Driver
 from tests.jobs.runs import SLOW, copy_request, numbered, values
@@ -49,3 +51,51 @@ def test_pieces_of_one_partition_on_two_executors(
     assert Counter(values(kafka_broker, target)) == Counter(b"%d" % i for i in range(1_000))
     assert (report.records_written, report.delivered_before, report.failed_tasks) == (1_000, 0, 0)
     assert report.warnings == ()
+
+
+@pytest.mark.parametrize("where", [None, "pmod(offset, 10) > 0"])
+def test_an_audit_on_two_executors(
+    kafka_broker: KafkaBroker, topic: TopicFactory, tmp_path: Path, where: str | None
+) -> None:
+    """What executors have read, others put together; nothing but counts and ranges reaches the driver."""
+    source, target, run_id = topic(suffix="source"), topic(2, suffix="target"), uuid4().hex[:16]
+    kafka_broker.produce(source, numbered(10_000))
+    copies = [
+        record._replace(
+            headers=((PROVENANCE_HEADER, Provenance(run_id, source, 0, i, record.timestamp or 0).format()),),
+            partition=i % 2,
+        )
+        for i, record in enumerate(kafka_broker.consume(source))
+        if i not in range(5_000, 7_000) and (where is None or i % 10 > 0)
+    ]
+    differing: Record = copies[11]._replace(value=b"another")
+    kafka_broker.produce(target, [*copies[:11], differing, *copies[12:], *copies[-20:]])
+    ranges = [f"{source}:0:0:10000"]
+    ends = {number: end for number, (_, end) in kafka_broker.offsets(target).items()}
+    request = copy_request(
+        kafka_broker,
+        ranges,
+        instance="",
+        submission=0,
+        run_id=run_id,
+        topic=target,
+        where=where,
+        audit=AuditRequest((run_id,), tuple(f"{target}:{number}:0:{end}" for number, end in ends.items()), True),
+    )
+    driver = Driver(request, tmp_path / "try", "local-cluster[2,1,1024]")
+    try:
+        report = driver.start().wait()
+    finally:
+        driver.stop()
+
+    assert report is not None, driver.log[-3000:]
+    assert report.failure is None
+    assert report.audit is not None
+    (counts,) = report.audit.ranges
+    filtered, missing = (0, 2_000) if where is None else (1_000, 1_800)
+    assert (counts.once, counts.doubled, counts.extra) == (10_000 - filtered - missing - 20, 20, 20)
+    assert (counts.missing, counts.filtered, counts.different) == (missing, filtered, 1)
+    assert sum(r.size for r in report.audit.missing_ranges) == missing
+    assert len(report.audit.missing_ranges) == (1 if where is None else 200)
+    assert report.audit.different == (f"{source}[0]@{11 if where is None else 13}",)
+    assert len(report.audit.doubled) == 20

@@ -22,7 +22,9 @@ from uuid import uuid4
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
+from airflow_provider_kafka_spark.core.codec import encode
 from airflow_provider_kafka_spark.core.errors import (
+    AuditInputError,
     BoundError,
     BrokerAuthenticationError,
     BrokerTlsError,
@@ -40,11 +42,15 @@ from airflow_provider_kafka_spark.core.errors import (
     ReportLocationError,
     SparkSubmitNotFoundError,
     TargetError,
+    TopicRecreatedError,
     UnknownTopicError,
 )
+from airflow_provider_kafka_spark.core.evidence import CopyEvidence
+from airflow_provider_kafka_spark.core.protocol import Transform
+from airflow_provider_kafka_spark.operators.audit import AuditReplayOperator
 from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
-from airflow_provider_kafka_spark.operators.kafka_to_kafka import KafkaToKafkaOperator
 from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
+from airflow_provider_kafka_spark.operators.spark_job import SparkJobOperator
 from airflow_provider_kafka_spark.testing.kafka_broker import BrokerTls, KafkaBroker, Record
 from airflow_provider_kafka_spark.toolchain.settings import CACHE_FOLDER, CLASS_ARCHIVE, MAVEN_REPOSITORY, Setting
 from tests.airflow_fakes import TaskStateStore, task_context
@@ -147,6 +153,42 @@ def copy(**changes: Any) -> Make:
 def replay_with(**changes: Any) -> Make:
     """Arguments of a good replay, with changes."""
     return lambda w: {"offset_ranges": good_ranges(w), "target_topic": w.target, **changes}
+
+
+def result_of_copy(w: World, evidence: dict[str, Any] | None = None, **changes: Any) -> dict[str, Any]:
+    """What a good copy returned, with changes."""
+    ranges = [{"topic": w.source, "partition": 1, "from_offset": 0, "until_offset": 10, "records_read": 10}]
+    ranges[0]["records_written"] = 10
+    how = CopyEvidence(Transform(topic=w.target)).to_dict()
+    return {
+        "version": 1,
+        "run_id": "0123456789abcdef",
+        "ranges": ranges,
+        "target_topics": [w.target],
+        "target_ranges": [],
+        "evidence": {**how, **(evidence or {})},
+        **changes,
+    }
+
+
+def audit_of(evidence: dict[str, Any] | None = None, without: str | None = None, **changes: Any) -> Make:
+    def make(w: World) -> Arguments:
+        result = result_of_copy(w, evidence, **changes)
+        return {"of": {name: value for name, value in result.items() if name != without}}
+
+    return make
+
+
+def audit_without_header(w: World) -> Arguments:
+    transform = encode(Transform(topic=w.target, provenance_headers=False))
+    return {"of": result_of_copy(w, {"transform": transform})}
+
+
+def audits_of_two_targets(w: World) -> Arguments:
+    other = CopyEvidence(Transform(topic=w.source)).to_dict()
+    ranges = [{"topic": w.source, "partition": 0, "from_offset": 10, "until_offset": 12, "records_read": 2}]
+    ranges[0]["records_written"] = 2
+    return {"of": [result_of_copy(w), result_of_copy(w, other, ranges=ranges, target_topics=[w.source])]}
 
 
 def dictionary(**changes: object) -> Callable[[str], list[dict[str, object]]]:
@@ -315,6 +357,43 @@ def row(kind: type[KafkaSparkError], make: Make, *says: str, id: str) -> Any:
 
 
 ROWS = [
+    # Audits
+    row(AuditInputError, lambda _: {"of": "no result"}, "of must be the result", "dag_id.task_id", id="audit-of-text"),
+    row(AuditInputError, lambda _: {"of": 7}, "of must be the result", "got int", id="audit-of-a-number"),
+    row(AuditInputError, lambda _: {"of": None}, "of must be the result", "got NoneType", id="audit-of-nothing"),
+    row(AuditInputError, lambda _: {"of": []}, "at least one copy", "empty list", id="audit-of-an-empty-list"),
+    row(AuditInputError, lambda _: {"of": ["a"]}, "must be an object", "got str", id="audit-of-a-list-of-texts"),
+    row(AuditInputError, audit_of(version=2), "must have version 1", id="audit-of-another-version"),
+    row(AuditInputError, audit_of(without="run_id"), "must have version 1, run_id", "'evidence'", id="audit-no-run-id"),
+    row(AuditInputError, audit_of(without="evidence"), "the key 'evidence'", "earlier version", id="audit-no-evidence"),
+    row(AuditInputError, audit_of(state="planned"), "plan_only=True", "copied nothing", id="audit-of-a-plan"),
+    row(AuditInputError, audit_of(run_id="../../x"), "16 hexadecimal digits", "'../../x'", id="audit-run-id-as-path"),
+    row(AuditInputError, audit_of(ranges=[{}]), "as its task returned it", id="audit-of-broken-ranges"),
+    row(AuditInputError, audit_of(ranges=7), "as its task returned it", id="audit-of-no-ranges"),
+    row(AuditInputError, audit_of(target_topics=["a b"]), "as its task returned it", "'a b'", id="audit-bad-topic"),
+    row(AuditInputError, audit_of({"transform": {"where": 1}}), "as its task", "unknown", id="audit-bad-evidence"),
+    row(AuditInputError, audit_of({"version": 9}), "must be of version 1", "got 9", id="audit-later-evidence"),
+    row(
+        AuditInputError, audit_without_header, "provenance_headers=True", "run 0123456789abcdef",
+        id="audit-without-header",
+    ),
+    row(AuditInputError, audits_of_two_targets, "must have the same target", "one by one", id="audits-of-two-targets"),
+    row(
+        AuditInputError, audit_of({"target_cluster_id": "another"}), "connection of the target must lead", "id another",
+        id="audit-of-another-cluster",
+    ),
+    row(
+        TopicRecreatedError, audit_of(target_topics=["nowhere"]), "The target topic 'nowhere' must still exist",
+        id="audit-of-a-deleted-target",
+    ),
+    row(
+        OptionError, lambda w: {"of": result_of_copy(w), "source_options": {"startingOffsets": "1"}},
+        "startingOffsets", id="audit-with-offsets",
+    ),
+    row(
+        InvalidInputError, lambda w: {"of": result_of_copy(w), "source_conn_id": " "}, "source_conn_id must be",
+        id="audit-blank-connection",
+    ),
     # Ranges
     row(
         OffsetRangeError, replay(dictionary(from_offset=-5)), "from_offset must be an integer from 0", "got -5",
@@ -794,7 +873,9 @@ def test_a_good_input_reaches_spark(kafka: KafkaBroker, world: World, recording_
     assert [request.ranges for request in recording_spark.requests] == [(f"{world.source}:1:0:10",)]
 
 
-def operator_of(arguments: Arguments) -> KafkaToKafkaOperator:
+def operator_of(arguments: Arguments) -> SparkJobOperator:
+    if "of" in arguments:
+        return AuditReplayOperator(task_id="task", **arguments)
     if "offset_ranges" in arguments:
         return ReplayOffsetRangesOperator(task_id="task", **arguments)
     return KafkaToKafkaBatchOperator(task_id="task", **arguments)

@@ -14,6 +14,7 @@ from airflow.sdk.bases.operator import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider_kafka_spark.core.errors import ExpressionError, JarError, JobKilledError, JobReportMissingError
+from airflow_provider_kafka_spark.core.evidence import CopyEvidence
 from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER, Provenance
 from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
 from airflow_provider_kafka_spark.operators.kafka_to_kafka import KafkaToKafkaOperator
@@ -66,6 +67,7 @@ def test_a_green_task(kafka: KafkaBroker, topic: TopicFactory, traces: Traces) -
     assert result == {
         "version": 1,
         "run_id": run_id,
+        "source_topic_ids": result["source_topic_ids"],
         "ranges": [
             {
                 "topic": source, "partition": 0, "from_offset": 20, "until_offset": 50, "records_read": 30,
@@ -76,7 +78,6 @@ def test_a_green_task(kafka: KafkaBroker, topic: TopicFactory, traces: Traces) -
                 "records_written": 9,
             },
         ],
-        "source_topic_ids": result["source_topic_ids"],
         "records_read": 40,
         "records_written": 39,
         "gaps": 0,
@@ -93,7 +94,13 @@ def test_a_green_task(kafka: KafkaBroker, topic: TopicFactory, traces: Traces) -
         "spark_version": result["spark_version"],
         "seconds": result["seconds"],
         "warnings": [],
+        "evidence": result["evidence"],
     }  # fmt: skip
+    assert result["source_topic_ids"].keys() == {source}
+    evidence = CopyEvidence.from_dict(result["evidence"])
+    assert (evidence.transform.topic, evidence.transform.where) == (target, operator.where)
+    assert evidence.target_ends == {target: {0: 0, 1: 0}}
+    assert evidence.target_ids.keys() == {target}
     assert len(run_id) == 16
     assert application_id.startswith("local-")
     assert result["spark_version"].startswith("4.")

@@ -37,6 +37,7 @@ from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER, Prov
 from airflow_provider_kafka_spark.hooks.delegation_token import DelegationTokenHook
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
+from airflow_provider_kafka_spark.operators.audit import AuditReplayOperator
 from airflow_provider_kafka_spark.operators.available_now import KafkaToKafkaAvailableNowOperator
 from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
 from airflow_provider_kafka_spark.operators.consumer_group import TranslateGroupOffsetsOperator
@@ -90,6 +91,7 @@ class World:
     folder: Path
     unfinished: Path
     started: list[str]
+    copied: dict[str, Any] = field(default_factory=dict)
     store: TaskStateStore = field(default_factory=TaskStateStore)
     clear_number: int = 0
 
@@ -161,9 +163,22 @@ def unfinished(broker: KafkaBroker, tmp_path_factory: pytest.TempPathFactory, sp
     return folder / "checkpoint"
 
 
+@pytest.fixture(scope="module")
+def copied(broker: KafkaBroker, tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> dict[str, Any]:
+    """The result of a copy, by a login that may do everything."""
+    folder = tmp_path_factory.mktemp("copied")
+    with pytest.MonkeyPatch.context() as patch, jobs_in_process(spark):
+        extra = broker.sasl_client_config("admin")
+        for name in ("reader", "writer"):
+            patch.setenv(f"AIRFLOW_CONN_{name.upper()}", json.dumps({"conn_type": "kafka", "extra": extra}))
+        patch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps({"conn_type": "spark", "host": "local[2]"}))
+        result: dict[str, Any] = batch(World(folder, folder, []))
+    return result
+
+
 @pytest.fixture
-def world(tmp_path: Path, in_process_spark: InProcessSpark, unfinished: Path) -> World:
-    return World(tmp_path, unfinished, in_process_spark.jobs)
+def world(tmp_path: Path, in_process_spark: InProcessSpark, unfinished: Path, copied: dict[str, Any]) -> World:
+    return World(tmp_path, unfinished, in_process_spark.jobs, copied)
 
 
 TokenAcl = Callable[[str, str, str], AbstractContextManager[None]]
@@ -255,6 +270,18 @@ def stream_with_group(w: World) -> Any:
 def unfinished_stream(w: World) -> Any:
     shutil.copytree(w.unfinished, w.folder / "checkpoint")
     return w.stream()
+
+
+def audit(w: World, **parameters: Any) -> Any:
+    names = ("task_id", "source_conn_id", "target_conn_id", "kafka_timeout")
+    result = w.run(AuditReplayOperator(of=w.copied, **{name: COPY[name] for name in names}, **parameters))
+    assert (result["once"], len(w.started)) == (RECORDS, 1)
+    return result
+
+
+def audit_by_token(w: World) -> Any:
+    with without_pyspark():
+        return audit(w, use_delegation_token=True)
 
 
 def poke(sensor: Any) -> Any:
@@ -351,6 +378,8 @@ SCENARIOS = (
     Scenario(stream, "KafkaToKafkaAvailableNowOperator"),
     Scenario(stream_with_group, "KafkaToKafkaAvailableNowOperator", ("commit_group_id",)),
     Scenario(unfinished_stream, "KafkaToKafkaAvailableNowOperator"),
+    Scenario(audit, "AuditReplayOperator"),
+    Scenario(audit_by_token, "AuditReplayOperator"),
     Scenario(new_records, "KafkaNewRecordsSensor"),
     Scenario(new_records_since_group, "KafkaNewRecordsSensor", ("since a group",)),
     Scenario(new_records_since_checkpoint, "KafkaNewRecordsSensor"),

@@ -11,9 +11,11 @@ from airflow.sdk.bases.operator import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from airflow_provider_kafka_spark.core.errors import JobReportMissingError, OptionError
+from airflow_provider_kafka_spark.operators.audit import AuditReplayOperator
 from airflow_provider_kafka_spark.operators.available_now import KafkaToKafkaAvailableNowOperator
 from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
 from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
+from airflow_provider_kafka_spark.operators.spark_job import SparkJobOperator
 from airflow_provider_kafka_spark.sensors.offsets import ConsumerGroupLagSensor, KafkaNewRecordsSensor
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
@@ -26,6 +28,7 @@ _STREAM = (
     KafkaToKafkaAvailableNowOperator,
     {"topics": ["orders"], "target_topic": "copy", "checkpoint_location": "/nowhere/checkpoint"},
 )
+_AUDIT = (AuditReplayOperator, {"of": "dag.task"})
 _NEW = (KafkaNewRecordsSensor, {"topics": ["orders"], "since": "earliest"})
 _LAG = (ConsumerGroupLagSensor, {"topics": ["orders"], "group_id": "g", "max_lag": 0})
 _GIVEN = "{{ params.given }}"
@@ -36,6 +39,7 @@ _FLAGS = [
         (_BATCH, "allow_duplicates fail_on_data_loss plan_only preserve_order exact_window"),
         (_REPLAY, "merge_overlaps plan_only"),
         (_STREAM, "plan_only allow_same_topic"),
+        (_AUDIT, "read_to_end fail_on_finding"),
         (_NEW, "fail_on_data_loss"),
         (_LAG, "per_partition"),
     )
@@ -64,7 +68,7 @@ def run(kind: Kind, given: object, *, is_native: bool = False, **parameters: Any
 def test_a_flag_is_no_other_text(kind: Kind, name: str) -> None:
     """In a DAG it is an error at once; from a template when it is rendered, before a broker is asked."""
     message = rf"{name} must be True or False.*got '(maybe|)'"
-    if kind[0] in (KafkaToKafkaBatchOperator, ReplayOffsetRangesOperator, KafkaToKafkaAvailableNowOperator):
+    if issubclass(kind[0], SparkJobOperator):
         with pytest.raises(OptionError, match=message):
             kind[0](task_id="task", **{**kind[1], name: "maybe"})
     for given in ("maybe", ""):

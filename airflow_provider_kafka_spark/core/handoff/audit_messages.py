@@ -1,0 +1,73 @@
+"""What the driver and the readers of an audit say to each other, as versioned JSON. No I/O.
+
+The Java classes ``AuditReader``, ``AuditRanges`` and ``AuditMerger`` in ``jobs/writer`` are the other side.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from airflow_provider_kafka_spark.core.codec import decode_text, encode
+from airflow_provider_kafka_spark.core.offset_range import OffsetRanges, TopicPartition
+
+_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class AuditSettings:
+    """What the Spark tasks of one side are to do.
+
+    :param input: ``records`` of Kafka; ``beside``: rows with the columns ``offset`` and ``_selected`` beside them; or
+        ``rows`` of the public reader.
+    :param run_ids: of the audited runs; None for the source.
+    :param compares: make fingerprints.
+    :param with_timestamp: a part of them.
+    :param with_headers: a part of them.
+    :param window_start_ms: a record that is older is not selected.
+    :param window_end_ms: a record of this time or later is not selected.
+    """
+
+    input: str
+    run_ids: tuple[str, ...] | None
+    compares: bool
+    with_timestamp: bool
+    with_headers: bool
+    provenance_header: str
+    window_start_ms: int | None = None
+    window_end_ms: int | None = None
+
+    def to_json(self) -> str:
+        return json.dumps(encode(self, _VERSION))
+
+
+@dataclass(frozen=True, slots=True)
+class AuditTaskReport:
+    """What one Spark task has put together.
+
+    :param ranges: for each range its index, and the counts of ``AuditCounts`` in the order once, doubled, extra,
+        missing, filtered, unknown, different, not compared.
+    :param missing: ranges of missing records: index of the partition, start and end; the first ones.
+    :param doubled: the first doubled records: index of the partition, and offset.
+    :param different: the same, of those that differ.
+    """
+
+    ranges: tuple[tuple[int, ...], ...]
+    missing: tuple[tuple[int, ...], ...]
+    doubled: tuple[tuple[int, ...], ...]
+    different: tuple[tuple[int, ...], ...]
+
+    @classmethod
+    def from_json(cls, text: str) -> AuditTaskReport:
+        """:raises ProtocolError: if it is no report of this version."""
+        return decode_text(cls, text, version=_VERSION, name="The report of a Spark task")
+
+
+def ranges_text(ranges: OffsetRanges, may_have_aged: Collection[TopicPartition]) -> str:
+    """The audited ranges; their indexes and those of their partitions are by their order."""
+    partitions = [
+        [p.topic, p.partition, p in may_have_aged, [[r.from_offset, r.until_offset] for r in of_partition]]
+        for p, of_partition in ranges.by_partition()
+    ]
+    return json.dumps({"version": _VERSION, "partitions": partitions})

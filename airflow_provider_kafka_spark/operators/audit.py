@@ -1,0 +1,256 @@
+"""The audit of a past copy: what it delivered, missed and doubled, read from the target."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseXCom
+
+from airflow_provider_kafka_spark.clients.permissions import check_topics
+from airflow_provider_kafka_spark.core.audit import AuditPlan, check_report, plan_audit, settled
+from airflow_provider_kafka_spark.core.audit_result import (
+    raise_if_findings,
+    result_of_audit,
+    result_of_nothing,
+    summary,
+    table,
+)
+from airflow_provider_kafka_spark.core.errors import AuditFindingError
+from airflow_provider_kafka_spark.core.handoff.job_credentials import JobCredentials
+from airflow_provider_kafka_spark.core.handoff.job_events import JobEvent, JobStarted
+from airflow_provider_kafka_spark.core.handoff.tuning import source_defaults
+from airflow_provider_kafka_spark.core.options import check_client_classes, check_source_options
+from airflow_provider_kafka_spark.core.parameters import (
+    EXACTLY_ONCE,
+    check_connection_id,
+    check_seconds,
+    flag,
+    given_flag,
+    mapping_of,
+    text_or_none,
+)
+from airflow_provider_kafka_spark.core.past_copy import PastCopy, parse_results
+from airflow_provider_kafka_spark.core.protocol import AuditRequest, JobReport, JobRequest
+from airflow_provider_kafka_spark.failure import no_retry_on_permanent_error
+from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
+from airflow_provider_kafka_spark.operators.past_result import newest_result, task_named
+from airflow_provider_kafka_spark.operators.spark_job import SparkJobOperator
+from airflow_provider_kafka_spark.operators.token_policy import DelegationTokenPolicy
+from airflow_provider_kafka_spark.toolchain.settings import client_classes_allowed
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+_FLAGS = ("read_to_end", "fail_on_finding")
+_SECONDS = ("kafka_timeout", "progress_seconds")
+
+
+class AuditReplayOperator(SparkJobOperator):
+    """Say of each record that a past run has copied whether the target has it once, and as it was.
+
+    The evidence is the provenance header in the target: source and target are read by a Spark job and compared record
+    by record. Nothing is written to Kafka.
+
+    :param of: the result of a task that has copied, ``copy.output``; that result as JSON text; a list of such results,
+        such as those of a copy and of the replay of what it missed; or ``"dag_id.task_id"`` for the newest result of
+        that task. (templated)
+    :param source_conn_id: Kafka connection that the copy read from. (templated)
+    :param target_conn_id: Kafka connection that it wrote to; the source's when None. (templated)
+    :param read_to_end: read the target from where the run began up to its end, so that later copies of the same records
+        are seen; otherwise only where the run wrote. (templated)
+    :param fail_on_finding: fail if records are missing, doubled or different; the result is pushed before. (templated)
+    :param source_options: further options of Spark's Kafka source, for source and target. (templated)
+    :param use_delegation_token: as for
+        :class:`~airflow_provider_kafka_spark.operators.kafka_to_kafka.KafkaToKafkaOperator`. (templated)
+    :param min_token_lifetime: timedelta, or seconds: fail before submission if such a token cannot live so long.
+        (templated)
+    :param kafka_timeout: seconds for each request to a broker. (templated)
+    :param progress_seconds: seconds between two lines of progress in the log. (templated)
+
+    Further parameters: :class:`~airflow_provider_kafka_spark.operators.spark_job.SparkJobOperator`.
+    """
+
+    template_fields: Sequence[str] = (
+        "of",
+        "source_conn_id",
+        "target_conn_id",
+        "source_options",
+        "use_delegation_token",
+        "min_token_lifetime",
+        *_FLAGS,
+        *_SECONDS,
+        *SparkJobOperator.template_fields,
+    )
+    template_fields_renderers = {"of": "json", "source_options": "json"}  # noqa: RUF012 - Airflow's
+    ui_color = "#e3ecf5"
+
+    def __init__(
+        self,
+        *,
+        of: Mapping[str, Any] | Sequence[Mapping[str, Any]] | str,
+        source_conn_id: str = "kafka_default",
+        target_conn_id: str | None = None,
+        read_to_end: bool = True,
+        fail_on_finding: bool = True,
+        source_options: dict[str, Any] | None = None,
+        use_delegation_token: bool | str = False,
+        min_token_lifetime: timedelta | float | None = None,
+        kafka_timeout: float = 30.0,
+        progress_seconds: float = 5.0,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.of = of
+        self.source_conn_id = source_conn_id
+        self.target_conn_id = target_conn_id
+        self.read_to_end = given_flag(read_to_end, "read_to_end")
+        self.fail_on_finding = given_flag(fail_on_finding, "fail_on_finding")
+        self.source_options = source_options
+        self.use_delegation_token = use_delegation_token
+        self.min_token_lifetime = min_token_lifetime
+        self.kafka_timeout = kafka_timeout
+        self.progress_seconds = progress_seconds
+        self._tokens = DelegationTokenPolicy()
+
+    def on_kill(self) -> None:
+        """Stop the Spark job on any cluster, and expire its delegation tokens; ``execute`` then fails."""
+        self._tokens.end()
+        super().on_kill()
+
+    @no_retry_on_permanent_error
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Audit, and return the result as the documentation gives it.
+
+        :raises AirflowFailException: for non-retriable errors; of a finding, after the result was pushed.
+        :raises KafkaSparkError: for retriable errors.
+        """
+        options = self._checked_options()
+        past = self._past(context)
+        if past.is_empty:
+            self.log.info("The past run has copied no record; Spark is not started.")
+            result = result_of_nothing(past)
+        else:
+            result = self._audit(context, past, options)
+        # What audit.output["missing_ranges"] stands for is an XCom of this key.
+        context["ti"].xcom_push(key="missing_ranges", value=result["missing_ranges"])
+        if self.fail_on_finding:
+            try:
+                raise_if_findings(result)
+            except AuditFindingError:
+                context["ti"].xcom_push(key=BaseXCom.XCOM_RETURN_KEY, value=result)
+                raise
+        return result
+
+    def _checked_options(self) -> dict[str, str]:
+        """Check what templates have rendered.
+
+        :raises KafkaSparkError: if a parameter is malformed.
+        """
+        self._check_submit_types()
+        for name in _FLAGS:
+            setattr(self, name, flag(getattr(self, name), name))
+        for name in _SECONDS:
+            setattr(self, name, check_seconds(getattr(self, name), name))
+        self.target_conn_id = text_or_none(self.target_conn_id)
+        check_connection_id(self.source_conn_id, "source_conn_id")
+        if self.target_conn_id is not None:
+            check_connection_id(self.target_conn_id, "target_conn_id")
+        self._tokens = DelegationTokenPolicy(
+            self.use_delegation_token, text_or_none(self.min_token_lifetime), self.kafka_timeout
+        )
+        options = check_source_options(mapping_of(self.source_options, "source_options"), stream=False)
+        if not client_classes_allowed():
+            check_client_classes(options, {})
+        return options
+
+    def _past(self, context: Context) -> PastCopy:
+        of: object = self.of
+        if isinstance(of, str) and (named := task_named(of)) is not None:
+            of = newest_result(context["ti"], named)
+        return parse_results(of)
+
+    def _audit(self, context: Context, past: PastCopy, options: Mapping[str, str]) -> dict[str, Any]:
+        spark = self._new_spark_hook(context, EXACTLY_ONCE)
+        spark.check()
+        with KafkaHook(self.source_conn_id, self.kafka_timeout) as source:
+            is_same = self.target_conn_id in (None, self.source_conn_id)
+            with source if is_same else KafkaHook(str(self.target_conn_id), self.kafka_timeout) as sink:
+                self._tokens.check(spark.cluster, source, sink)
+                plan = planned_audit(past, source, sink, read_to_end=self.read_to_end)
+                with self._tokens.logins(context["task_state_store"], spark.cluster, source, sink) as logins:
+                    request = audit_request(plan, logins, options, self.progress_seconds)
+                    report = spark.run(request, "audit", lambda event: self._on_event(context, event), logins)
+                result = proved_result(report, plan, source, sink)
+        for warning in result["warnings"]:
+            self.log.warning("%s", warning)
+        self.log.info("Audit: %s.\n%s", summary(result), table(result))
+        self.log.info("Result: %s", json.dumps({name: value for name, value in result.items() if name != "ranges"}))
+        return result
+
+    def _on_event(self, context: Context, event: JobEvent) -> None:
+        if isinstance(event, JobStarted):
+            self._announce_application(context, event)
+        else:
+            self.log.info("Progress: %s", event)
+
+
+def planned_audit(past: PastCopy, source: KafkaHook, sink: KafkaHook, *, read_to_end: bool) -> AuditPlan:
+    """Where to look, by one look at each cluster.
+
+    :raises KafkaSparkError: if the topics are not those of the past copy, or the logins may not read them.
+    """
+    topics = sorted({r.topic for r in past.ranges})
+    source_state, target_state = (
+        source.state(topics, operation="READ"),
+        sink.state(past.target_topics, operation="READ"),
+    )
+    plan = plan_audit(past, source_state, target_state, read_to_end=read_to_end)
+    check_topics(source, topics, "READ")
+    check_topics(sink, past.target_topics, "READ")
+    return plan
+
+
+def audit_request(
+    plan: AuditPlan, logins: JobCredentials, source_options: Mapping[str, str], progress_seconds: float
+) -> JobRequest:
+    """The request to the job."""
+    past = plan.past
+    return JobRequest(
+        run_id=past.run_ids[0],
+        instance="",
+        submission=0,
+        plan_digest=plan.digest,
+        ranges=tuple(past.ranges.format()),
+        spans=tuple(plan.source),
+        transform=past.evidence.transform,
+        source_options={
+            **source_defaults(plan.source, read_committed=past.evidence.read_committed),
+            **logins.source_options(),
+            **source_options,
+        },
+        sink_options=logins.sink_options(),
+        report_uri="",
+        source_ids=dict(past.source_ids),
+        progress_seconds=progress_seconds,
+        audit=AuditRequest(
+            run_ids=past.run_ids,
+            target_ranges=tuple(plan.target.format()),
+            compares=past.compares,
+            may_have_aged=tuple(f"{p.topic}:{p.partition}" for p in plan.may_have_aged),
+        ),
+    )
+
+
+def proved_result(report: JobReport, plan: AuditPlan, source: KafkaHook, sink: KafkaHook) -> dict[str, Any]:
+    """The result of a report that adds up, of topics that have stayed the same meanwhile.
+
+    :raises KafkaSparkError: if one of them does not hold.
+    """
+    found = check_report(report, plan)
+    topics = {r.topic for r in plan.past.ranges}
+    target_state = sink.state(plan.past.target_topics)
+    after = plan_audit(plan.past, source.state(topics), target_state, read_to_end=plan.read_to_end)
+    return result_of_audit(report, *settled(found, plan, after))

@@ -1,0 +1,67 @@
+"""The newest result of a task, of this DAG or of another one."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from airflow_provider_kafka_spark.core.errors import AuditInputError
+
+_NAME = re.compile(r"[\w.-]+\.[\w.-]+")
+#: The end of most of Airflow's own run ids, such as ``scheduled__2026-11-20T00:00:00+00:00``.
+_MOMENT = re.compile(r"__(\d{4}-\d{2}-\d{2}.*)")
+
+
+def task_named(text: str) -> str | None:
+    """``dag_id.task_id``, if the text has that form.
+
+    >>> task_named("orders.copy"), task_named('{"version": 1}')
+    ('orders.copy', None)
+    """
+    name = text.strip()
+    return name if _NAME.fullmatch(name) else None
+
+
+def newest_result(ti: Any, name: str) -> Any:
+    """The XCom ``return_value`` of the newest run of a task that has one.
+
+    Airflow gives the XComs of earlier runs of a DAG only beside the id of one of its runs. For another DAG that is the
+    latest one in which the task has succeeded.
+
+    :param ti: the running task instance.
+    :param name: ``dag_id.task_id``; both may have dots.
+    :raises AuditInputError: if there is none.
+    """
+    for dag_id, task_id in _splits(name, ti.dag_id):
+        run_id = ti.run_id if dag_id == ti.dag_id else _latest_run(ti, dag_id, task_id)
+        if run_id is None:
+            continue
+        # Without the index, Airflow gives the results of all runs, in any order.
+        value = ti.xcom_pull(task_ids=task_id, dag_id=dag_id, run_id=run_id, include_prior_dates=True, map_indexes=-1)
+        if value is not None:
+            return value
+    raise AuditInputError(
+        f"of={name!r} must name a task that has returned a result, as 'dag_id.task_id'; Airflow gives none. Of this "
+        "DAG it gives the results of this run and of earlier dates; of another DAG those up to the latest run in which "
+        "the task has succeeded; never those of mapped tasks, nor what was deleted. Pass the result itself, such as "
+        "copy.output, or as JSON."
+    )
+
+
+def _splits(name: str, own_dag_id: str) -> list[tuple[str, str]]:
+    """How the name may be read: this DAG first, then the shortest id of a DAG."""
+    dots = [i for i, letter in enumerate(name) if letter == "."]
+    splits = [(name[:i], name[i + 1 :]) for i in dots if 0 < i < len(name) - 1]
+    return sorted(splits, key=lambda split: split[0] != own_dag_id)
+
+
+def _latest_run(ti: Any, dag_id: str, task_id: str) -> str | None:
+    """The id of the latest run in which a task has succeeded, by the moment in the ids."""
+    runs = ti.get_task_states(dag_id=dag_id, task_ids=[task_id])
+    succeeded = [run_id for run_id, states in runs.items() if "success" in map(str, states.values())]
+    return max(succeeded, key=_moment, default=None)
+
+
+def _moment(run_id: str) -> tuple[str, str]:
+    found = _MOMENT.search(run_id)
+    return ("" if found is None else found[1], run_id)

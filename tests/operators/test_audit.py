@@ -1,0 +1,598 @@
+"""Promises of the audit of a past copy, on a real broker and a real Spark.
+
+Jobs run in a Spark of this process, in place of ``spark-submit``: all else is as it is in production.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+
+from airflow_provider_kafka_spark.core.errors import AuditFindingError, DeliveryError
+from airflow_provider_kafka_spark.core.protocol import JobReport
+from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER
+from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
+from airflow_provider_kafka_spark.jobs import audit, kafka_source
+from airflow_provider_kafka_spark.operators.audit import AuditReplayOperator
+from airflow_provider_kafka_spark.operators.available_now import KafkaToKafkaAvailableNowOperator
+from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
+from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
+from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
+from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
+from tests.airflow_fakes import TaskInstance, TaskStateStore, Try, task_context
+from tests.docs.examples.undo_a_replay import dag as undo_a_replay
+from tests.in_process_jobs import InProcessSpark
+
+pytestmark = [pytest.mark.broker, pytest.mark.spark]
+
+COUNTS = ("once", "doubled", "missing", "filtered", "unknown", "different")
+
+
+@dataclass
+class World:
+    """A source of two partitions with ten records, 0, 2, ... in the first one, and an empty target of two."""
+
+    kafka: KafkaBroker
+    spark: InProcessSpark
+    source: str
+    target: str
+
+    def copy(self, **parameters: Any) -> dict[str, Any]:
+        given = {"target_topic": self.target, "preserve_partition": True, **parameters}
+        operator = KafkaToKafkaBatchOperator(task_id="copy", topics=[self.source], **given)
+        return operator.execute(task_context())  # type: ignore[arg-type]
+
+    def replay(self, ranges: Any, **parameters: Any) -> dict[str, Any]:
+        given = {"target_topic": self.target, "preserve_partition": True, **parameters}
+        operator = ReplayOffsetRangesOperator(task_id="replay", offset_ranges=ranges, **given)
+        return operator.execute(task_context())  # type: ignore[arg-type]
+
+    def audit(self, of: Any, **parameters: Any) -> dict[str, Any]:
+        given = {"fail_on_finding": False, **parameters}
+        result = AuditReplayOperator(task_id="audit", of=of, **given).execute(task_context())  # type: ignore[arg-type]
+        assert json.loads(json.dumps(result)) == result
+        assert {name: sum(r[name] for r in result["ranges"]) for name in COUNTS} == {n: result[n] for n in COUNTS}
+        return result
+
+    def copied(self) -> list[Record]:
+        return self.kafka.consume(self.target)
+
+    def rewrite(self, change: Callable[[Record], list[Record]]) -> dict[str, Any]:
+        """Copy, and replace the target's records by hand.
+
+        :return: the result, with the new places.
+        """
+        result = self.copy()
+        records = self.copied()
+        ends = {number: end for number, (_, end) in self.kafka.offsets(self.target).items()}
+        self.kafka.produce(self.target, [new._replace(offset=None) for r in records for new in change(r)])
+        self.kafka.delete_records(self.target, ends)
+        now = self.kafka.offsets(self.target)
+        places = [
+            {"topic": self.target, "partition": number, "from_offset": start, "until_offset": end}
+            for number, (start, end) in now.items()
+            if start < end
+        ]
+        return {**result, "target_ranges": places}
+
+
+@pytest.fixture
+def world(kafka: KafkaBroker, topic: TopicFactory, in_process_spark: InProcessSpark) -> World:
+    source, target = topic(2, suffix="source"), topic(2, suffix="target")
+    records = [Record(b"k%d" % i, b"%d" % i, (("h", b"1"), ("n", None)), partition=i % 2) for i in range(10)]
+    kafka.produce(source, records)
+    return World(kafka, in_process_spark, source, target)
+
+
+def counts(result: dict[str, Any]) -> dict[str, int]:
+    return {name: result[name] for name in COUNTS if result[name]}
+
+
+def as_it_was(record: Record) -> list[Record]:
+    return [record]
+
+
+def test_a_good_copy(world: World) -> None:
+    """Every record is there once, as it was; records of others lie between."""
+    world.kafka.produce(world.target, [Record(value=b"other", partition=0)] * 3)
+    copied = world.copy()
+    world.kafka.produce(world.target, [Record(value=b"other", partition=1)] * 3)
+    result = world.audit(copied, fail_on_finding=True)
+
+    assert counts(result) == {"once": 10}
+    assert result["state"] == "complete"
+    assert result["run_ids"] == [copied["run_id"]]
+    assert result["ranges"] == [
+        {
+            **dict.fromkeys(COUNTS, 0),
+            "topic": world.source, "partition": partition, "from_offset": 0, "until_offset": 5, "once": 5,
+        }
+        for partition in (0, 1)
+    ]  # fmt: skip
+    assert (result["missing_ranges"], result["all_missing_ranges"], result["compared"]) == ([], True, True)
+    assert (result["doubled_records"], result["different_records"], result["extra_copies"]) == ([], [], 0)
+    assert [(r["partition"], r["from_offset"]) for r in result["target_ranges"]] == [(0, 3), (1, 0)]
+    assert result["warnings"] == []
+    assert world.spark.jobs == ["batch", "audit"]
+    audited = world.spark.requests[1]
+    assert audited.audit is not None
+    assert audited.planned_offsets == 10 + sum(r["until_offset"] - r["from_offset"] for r in result["target_ranges"])
+
+
+@pytest.mark.parametrize("form", ["mapping", "json", "list"])
+def test_the_result_in_each_form(world: World, form: str) -> None:
+    copied = world.copy()
+    of = {"mapping": copied, "json": json.dumps(copied), "list": [copied]}[form]
+
+    assert counts(world.audit(of)) == {"once": 10}
+
+
+def test_a_second_copy_by_hand(world: World) -> None:
+    """Wherever it lies: in another partition, too, and beyond the place where the run wrote."""
+    copied = world.copy()
+    records = world.copied()
+    again = [r for r in records if r.value in (b"0", b"3")]
+    world.kafka.produce(world.target, [r._replace(offset=None, partition=1) for r in again])
+    world.kafka.produce(world.target, [again[0]._replace(offset=None)])
+    result = world.audit(copied)
+    within = world.audit(copied, read_to_end=False)
+
+    assert counts(result) == {"once": 8, "doubled": 2}
+    assert (result["state"], result["extra_copies"]) == ("findings", 3)
+    assert result["doubled_records"] == [f"{world.source}[0]@0", f"{world.source}[1]@1"]
+    assert result["different"] == 0
+    assert counts(within) == {"once": 10}
+    assert any("later copies" in warning for warning in within["warnings"])
+
+
+def test_a_second_copy_where_the_first_one_wrote_nothing(world: World) -> None:
+    """A small copy without keys may leave a partition empty."""
+    copied = world.copy(preserve_partition=False, columns={"key": "null", "partition": "0"})
+    world.kafka.produce(world.target, [r._replace(offset=None, partition=1) for r in world.copied()])
+    result = world.audit(copied)
+
+    assert {r["partition"] for r in copied["target_ranges"]} == {0}
+    assert counts(result) == {"doubled": 10}
+    assert (result["compared"], result["not_compared"]) == (False, 0)
+
+
+def test_what_is_missing_is_replayed_and_the_next_audit_is_clean(world: World) -> None:
+    """The replay has a run_id of its own, so the next audit is of both results."""
+    copied = world.rewrite(lambda r: [] if r.value in (b"0", b"2", b"6", b"3") else [r])
+    # Otherwise everything could have aged out.
+    copied["target_ranges"] = [
+        {**r, "from_offset": world.kafka.offsets(world.target)[r["partition"]][0]} for r in copied["target_ranges"]
+    ]
+    result = world.audit(copied)
+    repaired = world.replay(result["missing_ranges"])
+    again = world.audit([copied, repaired], fail_on_finding=True)
+    alone = world.audit(repaired)
+
+    assert counts(result) == {"once": 6, "missing": 4}
+    assert result["missing_ranges"] == [
+        {"topic": world.source, "partition": 0, "from_offset": 0, "until_offset": 2},
+        {"topic": world.source, "partition": 0, "from_offset": 3, "until_offset": 4},
+        {"topic": world.source, "partition": 1, "from_offset": 1, "until_offset": 2},
+    ]
+    assert repaired["records_written"] == 4
+    assert counts(again) == {"once": 10}
+    assert again["run_ids"] == [copied["run_id"], repaired["run_id"]]
+    assert counts(alone) == {"once": 4}
+    assert world.replay(again["missing_ranges"])["records_written"] == 0
+
+
+def test_a_finding_fails_the_task_after_its_result_was_pushed(world: World) -> None:
+    copied = world.rewrite(lambda r: [] if r.value == b"0" else [r, r] if r.value == b"1" else [r])
+    ti = TaskInstance()
+    operator = AuditReplayOperator(task_id="audit", of=copied)
+    with pytest.raises(
+        AirflowFailException, match=f"{AuditFindingError.__name__}.* 8 once, 1 doubled, 1 missing.*{world.source}.1.@0"
+    ):
+        operator.execute(task_context(ti=ti))  # type: ignore[arg-type]
+
+    assert counts(ti.pushed["return_value"]) == {"once": 8, "doubled": 1, "missing": 1}
+    assert ti.pushed["missing_ranges"] == ti.pushed["return_value"]["missing_ranges"]
+
+
+FILTERS = [
+    pytest.param({"where": "string(value) >= '4'"}, id="where"),
+    pytest.param({"where": "exists(headers, h -> h.key = 'h') and offset >= 2 + pmod(0, 2)"}, id="where-on-headers"),
+]
+
+
+@pytest.mark.parametrize("parameters", FILTERS)
+def test_what_where_left_out_is_no_finding(world: World, parameters: dict[str, Any]) -> None:
+    """What it did not leave out, and is not there, is."""
+    copied = world.copy(**parameters)
+    result = world.audit(copied)
+    places = {r["partition"]: r for r in copied["target_ranges"]}
+    records = [r for r in world.copied() if r.value != b"9"]
+    world.kafka.produce(world.target, [r._replace(offset=None) for r in records])
+    ends = {number: r["until_offset"] for number, r in places.items()}
+    world.kafka.delete_records(world.target, ends)
+    now = [{**r, "from_offset": ends[n], "until_offset": ends[n]} for n, r in places.items()]
+    later = world.audit({**copied, "target_ranges": now})
+
+    assert counts(result) == {"once": 6, "filtered": 4}
+    assert result["state"] == "complete"
+    assert counts(later) == {"once": 5, "filtered": 4, "missing": 1}
+    assert later["missing_ranges"] == [
+        {"topic": world.source, "partition": 1, "from_offset": 4, "until_offset": 5},
+    ]
+
+
+def test_an_exact_window(world: World, kafka: KafkaBroker, topic: TopicFactory) -> None:
+    """Records within the offsets, and outside of the window by their own timestamps."""
+    source = topic(suffix="times")
+    noon = 1_795_000_000_000
+    kafka.produce(
+        source, [Record(value=b"v", timestamp=noon + t, partition=0) for t in (0, 9_000, 1_000, -5_000, 10_000)]
+    )
+    window = {"starting_timestamp": noon, "ending_timestamp": noon + 9_500, "exact_window": True}
+    operator = KafkaToKafkaBatchOperator(task_id="copy", topics=[source], target_topic=world.target, **window)
+    copied = operator.execute(task_context())  # type: ignore[arg-type]
+
+    assert counts(world.audit(copied)) == {"once": 3, "filtered": 1}
+
+
+def test_what_aged_out_of_the_target_is_unknown(world: World) -> None:
+    """Of the other partition, what is not there is missing still: the copy kept the partitions."""
+    copied = world.copy()
+    world.kafka.delete_records(world.target, {0: 2})
+    result = world.audit(copied, fail_on_finding=True)
+
+    assert counts(result) == {"once": 8, "unknown": 2}
+    assert (result["state"], result["missing_ranges"]) == ("unknown", [])
+    assert any(f"{world.target}[0] now starts after" in warning for warning in result["warnings"])
+
+
+def test_without_the_partitions_kept_nothing_is_called_missing(world: World) -> None:
+    """A record may have been in the partition that has aged."""
+    copied = world.copy(preserve_partition=False)
+    written = copied["target_ranges"]
+    world.kafka.delete_records(world.target, {r["partition"]: r["from_offset"] + 1 for r in written})
+    result = world.audit(copied)
+
+    assert counts(result) == {"once": 10 - len(written), "unknown": len(written)}
+
+
+def test_a_compacted_target(world: World) -> None:
+    """What is gone may have been compacted."""
+    copied = world.rewrite(lambda r: [] if r.value == b"0" else [r])
+    world.kafka.alter_topic(world.target, {"cleanup.policy": "compact"})
+    result = world.audit(copied)
+
+    assert counts(result) == {"once": 9, "unknown": 1}
+    assert any("is compacted" in warning for warning in result["warnings"])
+
+
+def test_what_aged_out_of_the_source_is_not_compared(world: World) -> None:
+    """The result says how many there were: what the target does not have of them is unknown."""
+    copied = world.rewrite(lambda r: [] if r.value in (b"0", b"8") else [r])
+    world.kafka.delete_records(world.source, {0: 2, 1: 5})
+    result = world.audit(copied)
+
+    assert counts(result) == {"once": 8, "unknown": 1, "missing": 1}
+    assert result["not_compared"] == 6
+    assert any("7 offsets have aged out of the source" in warning for warning in result["warnings"])
+
+
+def test_more_findings_than_a_result_holds(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first ones of each kind are named, and all are counted."""
+    monkeypatch.setattr(audit, "MAX_MISSING_RANGES", 2)
+    monkeypatch.setattr(audit, "MAX_SAMPLES", 1)
+    copied = world.rewrite(lambda r: [r, r._replace(value=b"x")] if int(r.value or b"") % 4 > 1 else [])
+    result = world.audit(copied)
+
+    assert counts(result) == {"doubled": 4, "missing": 6, "different": 4}
+    assert [(r["partition"], r["from_offset"]) for r in result["missing_ranges"]] == [(0, 0), (0, 2)]
+    assert not result["all_missing_ranges"]
+    assert result["doubled_records"] == result["different_records"] == [f"{world.source}[0]@1"]
+    assert any("the first 2 ranges" in warning for warning in result["warnings"])
+
+
+CHANGES = [
+    pytest.param(lambda r: r._replace(value=b""), id="value"),
+    pytest.param(lambda r: r._replace(key=None), id="null-key"),
+    pytest.param(lambda r: r._replace(key=b"", value=(r.key or b"") + (r.value or b"")), id="moved-between-fields"),
+    pytest.param(lambda r: r._replace(timestamp=(r.timestamp or 0) + 1), id="timestamp"),
+    pytest.param(lambda r: r._replace(headers=(("h", b"2"), *r.headers[1:])), id="header"),
+    pytest.param(lambda r: r._replace(headers=(r.headers[0], ("n", b""), r.headers[2])), id="null-header"),
+    pytest.param(lambda r: r._replace(headers=r.headers[1:]), id="lost-header"),
+    pytest.param(lambda r: r._replace(headers=(r.headers[1], r.headers[0], r.headers[2])), id="order-of-headers"),
+]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_record_that_differs(world: World, change: Callable[[Record], Record]) -> None:
+    copied = world.rewrite(lambda r: [change(r)] if r.value == b"3" else [r])
+    result = world.audit(copied)
+
+    assert counts(result) == {"once": 10, "different": 1}
+    assert (result["state"], result["different_records"]) == ("findings", [f"{world.source}[1]@1"])
+
+
+def test_what_the_copy_changed_by_its_options_is_no_difference(world: World) -> None:
+    copied = world.copy(include_headers=False, preserve_timestamps=False)
+
+    assert counts(world.audit(copied, fail_on_finding=True)) == {"once": 10}
+
+
+def test_headers_that_only_look_like_ours(world: World) -> None:
+    """Of another run, malformed, of another topic, outside of the ranges, or not the last one."""
+    copied = world.copy()
+    run_id, source = copied["run_id"], world.source
+    values = [
+        f"{'0' * 16}|{source}|0|0|5", f"{run_id}|{source}|0", f"{run_id}|{source}|0|0", f"{run_id}|{source}|0|-1|5",
+        f"{run_id}|{source}|0||5", f"{run_id}|other|0|0|5", f"{run_id}|{source}|7|0|5", f"{run_id}|{source}|0|5|5",
+        f"{run_id}|{source}|0|{9 * 10**18}|5", f"{run_id}x|{source}|0|0|5", "", run_id,
+    ]  # fmt: skip
+    lookalikes = [Record(value=b"x", headers=((PROVENANCE_HEADER, v.encode()),), partition=0) for v in values]
+    good = (PROVENANCE_HEADER, f"{run_id}|{source}|0|0|5".encode())
+    lookalikes += [
+        Record(value=b"x", headers=(good, ("after", b"1")), partition=0),
+        Record(value=b"x", headers=((PROVENANCE_HEADER, None),), partition=0),
+        Record(value=b"x", headers=(("other", good[1]),), partition=0),
+    ]
+    world.kafka.produce(world.target, lookalikes)
+
+    assert counts(world.audit(copied)) == {"once": 10}
+
+
+def test_what_was_aborted_was_not_delivered(world: World) -> None:
+    copied = world.copy()
+    world.kafka.produce_transaction(world.target, [r._replace(offset=None) for r in world.copied()], commit=False)
+
+    assert counts(world.audit(copied)) == {"once": 10}
+
+
+def test_an_open_transaction_that_began_later_hides_nothing_of_the_copy(world: World) -> None:
+    copied = world.copy()
+    with world.kafka.open_transaction(world.target, [Record(value=b"x", partition=0)]):
+        assert counts(world.audit(copied)) == {"once": 10}
+
+
+def test_exact_ranges(world: World) -> None:
+    """Two ranges of one partition, and a gap between them that nobody asked for."""
+    copied = world.replay([f"{world.source}:0:0:2", f"{world.source}:0:3:5", f"{world.source}:1:4:5"])
+    result = world.audit(copied)
+    unrelated = world.audit({**copied, "ranges": copied["ranges"][:1]})
+
+    assert counts(result) == {"once": 5}
+    assert [r["once"] for r in result["ranges"]] == [2, 2, 1]
+    assert counts(unrelated) == {"once": 2}
+
+
+def test_many_ranges_and_what_is_missing_within_them(world: World, kafka: KafkaBroker, topic: TopicFactory) -> None:
+    """More than are read one by one; missing records at both sides of a boundary are one range, of a gap two."""
+    source = topic(suffix="many")
+    kafka.produce(source, [Record(value=b"%d" % i, partition=0) for i in range(400)])
+    ranges = [f"{source}:0:{i}:{i + 3}" for i in range(0, 400, 5)]
+    copied = world.replay(ranges)
+    result = world.audit(copied)
+    kept = [r for r in world.copied() if r.value not in (b"10", b"12", b"15", b"200", b"201", b"202")]
+    ends = {number: end for number, (_, end) in kafka.offsets(world.target).items()}
+    kafka.produce(world.target, [r._replace(offset=None) for r in kept])
+    kafka.delete_records(world.target, ends)
+    places = [{**r, "from_offset": ends[0], "until_offset": ends[0]} for r in copied["target_ranges"]]
+    later = world.audit({**copied, "target_ranges": places})
+
+    assert (counts(result), len(result["ranges"])) == ({"once": 240}, 80)
+    assert counts(later) == {"once": 234, "missing": 6}
+    assert [(r["from_offset"], r["until_offset"]) for r in later["missing_ranges"]] == [
+        (10, 11), (12, 13), (15, 16), (200, 203),
+    ]  # fmt: skip
+
+
+def test_offsets_without_a_record(world: World, kafka: KafkaBroker, topic: TopicFactory) -> None:
+    """Markers and aborted records of the source are neither read nor missed, and do not cut a missing range."""
+    source = topic(suffix="gaps")
+    for number in range(4):
+        records = [Record(value=b"%d" % number, partition=0)] * 2
+        kafka.produce_transaction(source, records, commit=number != 2)
+    operator = KafkaToKafkaBatchOperator(task_id="copy", topics=[source], target_topic=world.target)
+    copied = operator.execute(task_context())  # type: ignore[arg-type]
+    written = copied["target_ranges"]
+    result = world.audit(copied)
+    nowhere = world.audit({**copied, "target_ranges": [], "evidence": {**copied["evidence"], "target_ends": {
+        world.target: {str(n): end for n, (_, end) in kafka.offsets(world.target).items()}
+    }}})  # fmt: skip
+
+    assert copied["gaps"] == 6
+    assert written
+    assert counts(result) == {"once": 6}
+    assert counts(nowhere) == {"missing": 6}
+    assert [(r["from_offset"], r["until_offset"]) for r in nowhere["missing_ranges"]] == [(0, 11)]
+
+
+def test_more_chunks_than_one(world: World, kafka: KafkaBroker, topic: TopicFactory) -> None:
+    """What is missing over their boundaries is one range."""
+    source, target = topic(suffix="long"), topic(suffix="longs-copy")
+    kafka.produce(source, [Record(value=b"%d" % i, partition=0) for i in range(20_000)])
+    copied = world.replay([f"{source}:0:100:20000"], target_topic=target)
+    cut = world.audit(
+        {**copied, "target_ranges": [{**copied["target_ranges"][0], "until_offset": 3_000}]}, read_to_end=False
+    )
+
+    assert counts(world.audit(copied)) == {"once": 19_900}
+    assert counts(cut) == {"once": 3_000, "missing": 16_900}
+    assert cut["missing_ranges"] == [{"topic": source, "partition": 0, "from_offset": 3_100, "until_offset": 20_000}]
+
+
+def test_a_stream(world: World, tmp_path: Path) -> None:
+    """Of its runs, which have one run_id, each is audited by itself."""
+    results = []
+    for number in range(2):
+        operator = KafkaToKafkaAvailableNowOperator(
+            task_id="stream",
+            topics=[world.source],
+            target_topic=world.target,
+            checkpoint_location=str(tmp_path / "checkpoint"),
+            starting_offsets="earliest",
+            max_offsets_per_trigger=4,
+        )
+        results.append(operator.execute(task_context(ti=TaskInstance(run_id=f"run {number}"))))  # type: ignore[arg-type]
+        world.kafka.produce(world.source, [Record(b"k", b"later", partition=1)] * 3)
+    first, second = results
+    nothing = KafkaToKafkaAvailableNowOperator(
+        task_id="stream", topics=[world.source], target_topic=world.target, plan_only=True,
+        checkpoint_location=str(tmp_path / "checkpoint"), starting_offsets="earliest",
+    )  # fmt: skip
+    planned = nothing.execute(task_context(ti=TaskInstance(run_id="run 3")))  # type: ignore[arg-type]
+
+    assert len(first["batches"]) > 1
+    assert first["run_id"] == second["run_id"]
+    assert counts(world.audit(first, fail_on_finding=True)) == {"once": 10}
+    assert counts(world.audit(second, fail_on_finding=True)) == {"once": 3}
+    assert counts(world.audit(results, fail_on_finding=True)) == {"once": 13}
+    with pytest.raises(AirflowFailException, match=r"AuditInputError: .*plan_only=True"):
+        world.audit(planned)
+
+
+def test_a_retry_of_the_copy(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first try writes all and fails after that; the second one counts only. And a clear finds it delivered."""
+    store = TaskStateStore()
+
+    def attempt(number: int, clears: int = 0) -> dict[str, Any]:
+        operator = KafkaToKafkaBatchOperator(task_id="task", topics=[world.source], target_topic=world.target)
+        context = task_context(store, clear_number=clears, ti=Try(try_number=number, max_tries=3))
+        result = operator.execute(context)  # type: ignore[arg-type]
+        for callback in operator.on_success_callback:
+            callback({"task": operator, **context})  # type: ignore[arg-type]
+        return result
+
+    with monkeypatch.context() as patch:
+        patch.setattr(KafkaToKafkaBatchOperator, "_collect", _fail)
+        with pytest.raises(RuntimeError, match="the worker is gone"):
+            attempt(1)
+    retried = attempt(2)
+    world.kafka.produce(world.source, [Record(b"k", b"more", partition=0)] * 2)
+    cleared = attempt(3, clears=1)
+
+    assert counts(world.audit(retried, fail_on_finding=True)) == {"once": 10}
+    assert counts(world.audit(cleared, fail_on_finding=True)) == {"once": 12}
+
+
+def _fail(*_: object, **__: object) -> None:
+    raise RuntimeError("the worker is gone")
+
+
+def test_targets_by_an_expression(world: World, topic: TopicFactory) -> None:
+    """Nothing is known of where the targets began."""
+    other = topic(2, suffix="other")
+    world.kafka.produce(other, [Record(value=b"x")] * 3)
+    expression = f"if(partition = 0, '{world.target}', '{other}')"
+    copied = world.copy(target_topic=None, target_topic_expr=expression)
+
+    assert copied["target_topics"] == sorted((world.target, other))
+    assert counts(world.audit(copied, fail_on_finding=True)) == {"once": 10}
+
+
+def test_by_the_public_reader(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Spark whose internal classes are not as known is slower, and finds the same."""
+    copied = world.rewrite(lambda r: [] if r.value == b"0" else [r._replace(value=None)] if r.value == b"1" else [r])
+    filtered = world.copy(where="offset > 2", target_topic=world.target)
+    with monkeypatch.context() as patch:
+        patch.setattr(kafka_source, "read_tasks", lambda *_: None)
+        assert counts(world.audit(copied)) == {"once": 9, "missing": 1, "different": 1}
+        assert counts(world.audit(filtered)) == {"once": 4, "filtered": 6}
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+@pytest.mark.parametrize("is_created", [True, False])
+def test_a_topic_that_was_recreated(world: World, side: str, is_created: bool) -> None:
+    """Named, and never missing; also where ids are unknown and the log is shorter."""
+    copied = world.copy()
+    name = getattr(world, side)
+    world.kafka.delete_topic(name)
+    if is_created:
+        world.kafka.create_topic(name, 2)
+    without_ids = {**copied, "source_topic_ids": {}, "evidence": {**copied["evidence"], "target_ids": {}}}
+    for of in (copied, without_ids):
+        with pytest.raises(AirflowFailException, match=rf"TopicRecreatedError: The {side}.*{name}.*deleted"):
+            world.audit(of)
+    assert world.spark.jobs == ["batch"]
+
+
+def test_another_cluster(world: World, connection: Callable[..., None]) -> None:
+    copied = world.copy()
+    with KafkaBroker() as other:
+        connection("kafka_other", extra={"bootstrap.servers": other.bootstrap_servers})
+        for side in ("source", "target"):
+            with pytest.raises(AirflowFailException, match=f"AuditInputError: The connection of the {side} must lead"):
+                world.audit(copied, **{f"{side}_conn_id": "kafka_other"}, **(
+                    {"target_conn_id": "kafka_default"} if side == "source" else {}
+                ))  # fmt: skip
+
+
+def test_a_copy_of_nothing_starts_no_spark(world: World, topic: TopicFactory) -> None:
+    empty = topic(suffix="empty")
+    operator = KafkaToKafkaBatchOperator(task_id="copy", topics=[empty], target_topic=world.target)
+    copied = operator.execute(task_context())  # type: ignore[arg-type]
+    result = world.audit(copied, fail_on_finding=True)
+
+    assert counts(result) == {}
+    assert (result["state"], result["ranges"], result["application_id"]) == ("complete", [], "")
+    assert world.spark.jobs == []
+
+
+def test_a_report_of_another_audit_is_refused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So is one that does not add up: the task is green only by a report of this very audit."""
+    copied, run = world.copy(), SparkJobHook.run
+
+    def changed(change: Callable[[JobReport], JobReport]) -> Any:
+        return lambda self, *arguments: change(run(self, *arguments))
+
+    def of_counts(**found: int) -> Callable[[JobReport], JobReport]:
+        def change(report: JobReport) -> JobReport:
+            assert report.audit is not None
+            ranges = tuple(replace(c, **found) for c in report.audit.ranges)
+            return replace(report, audit=replace(report.audit, ranges=ranges))
+
+        return change
+
+    def without_a_range(report: JobReport) -> JobReport:
+        assert report.audit is not None
+        return replace(report, audit=replace(report.audit, ranges=report.audit.ranges[1:]))
+
+    changes: list[Callable[[JobReport], JobReport]] = [
+        lambda report: replace(report, plan_digest="0" * 16),
+        lambda report: replace(report, audit=None),
+        without_a_range,
+        of_counts(once=6),
+        of_counts(once=4, missing=1),
+        of_counts(once=4, filtered=1),
+    ]
+    for change in changes:
+        monkeypatch.setattr(SparkJobHook, "run", changed(change))
+        with pytest.raises(DeliveryError):
+            world.audit(copied)
+
+
+@pytest.mark.parametrize("task_id", ["without_the_wrong_replay", "remove_the_wrong_replay"])
+def test_a_wrong_replay_is_undone_as_the_documentation_says(world: World, topic: TopicFactory, task_id: str) -> None:
+    """Records of others stay, and so do those of another replay."""
+    clean, wrong = topic(2, suffix="clean"), world.copy()
+    right = world.replay([f"{world.source}:0:0:1"])
+    world.kafka.produce(world.target, [Record(b"other", b"other", partition=1)])
+    operator: Any = copy.copy(undo_a_replay.get_task(task_id))
+    operator.topics = [world.target]
+    operator.target_topic = clean if operator.target_topic == "orders_clean" else world.target
+    operator.where = str(operator.where).replace("5c1fb7a0f6e24c36", wrong["run_id"])
+    operator.execute(task_context())  # type: ignore[arg-type]
+
+    if operator.target_topic == clean:
+        assert sorted(r.value or b"" for r in world.kafka.consume(clean)) == [b"0", b"other"]
+        assert right["run_id"].encode() in (world.kafka.consume(clean)[0].headers[-2][1] or b"")
+    else:
+        new = world.copied()[-10:]
+        tombstones = [r for r in world.copied() if r.value is None]
+        assert sorted(r.key or b"" for r in tombstones) == [b"k%d" % i for i in range(10)]
+        assert len(world.copied()) == 10 + 1 + 1 + 10, new
