@@ -1,8 +1,9 @@
-"""Replay after an incident, from a form: plan, approval, replay of exactly that plan.
+"""Replay after an incident, from a form: plan, approval, replay of exactly that plan, audit.
 
 What: the trigger form asks for clusters, topics, a window or exact ranges, a filter and a pace. The plan starts no
 Spark. ``approve`` shows ranges, counts and what is missing, and waits for a person under Required Actions. ``replay``
-carries out the approved plan, or fails if it no longer holds.
+carries out the approved plan, or fails if it no longer holds. ``audit`` reads the target and fails if a record is not
+there once.
 
 Why: nobody writes code in the middle of an incident, and somebody else sees what will be done before it is done.
 
@@ -17,6 +18,7 @@ from typing import Any
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import DAG, Param, task
 
+from airflow_provider_kafka_spark.operators.audit import AuditReplayOperator
 from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
 from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
 
@@ -49,10 +51,10 @@ def window_or_ranges(params: dict[str, Any]) -> str:
 
 
 with DAG("replay_incident", schedule=None, params=FORM, doc_md=__doc__, tags=["kafka", "spark"]):
+    clusters = {"source_conn_id": "{{ params.source }}", "target_conn_id": "{{ params.target }}"}
     asked: dict[str, Any] = {
         "plan_only": True,
-        "source_conn_id": "{{ params.source }}",
-        "target_conn_id": "{{ params.target }}",
+        **clusters,
         "target_topic": "{{ params.target_topic }}",
         "where": "{{ params.where }}",
         "max_records_per_second": "{{ params.pace }}",
@@ -70,4 +72,5 @@ with DAG("replay_incident", schedule=None, params=FORM, doc_md=__doc__, tags=["k
         trigger_rule="none_failed_min_one_success",
     )
     replay = ReplayOffsetRangesOperator(task_id="replay", plan="{{ (" + PLAN + ") | tojson }}", retries=2)
+    AuditReplayOperator(task_id="audit", of=replay.output, retries=2, **clusters)
     window_or_ranges() >> [plan_window, plan_ranges] >> approve >> replay  # type: ignore[arg-type]

@@ -56,12 +56,21 @@ class Incident:
         return value
 
 
+def unpause(airflow: AirflowStandalone) -> None:
+    """As soon as Airflow has read the DAG's file."""
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not airflow.get(f"dags?dag_id_pattern={DAG}")["dags"]:
+        assert time.monotonic() < deadline, airflow.tail()
+        time.sleep(1.0)
+    airflow.patch(f"dags/{DAG}", {"is_paused": False})
+
+
 @pytest.mark.timeout(900)
 def test_a_form_a_plan_an_approval_and_exactly_that_replay(shop: Shop, airflow_home: AirflowHome) -> None:
     start = shop.end - timedelta(hours=3)
     window = {"start": start.isoformat(), "end": (start + timedelta(hours=1)).isoformat()}
     with AirflowStandalone(airflow_home) as airflow:
-        airflow.patch(f"dags/{DAG}", {"is_paused": False})
+        unpause(airflow)
         by_window = Incident(airflow, **window, where="offset % 2 = 0", pace=5000)
         by_ranges = Incident(airflow, ranges=["orders:0:10:20", "orders:1:0:5"])
         rejected = Incident(airflow, **window)
@@ -74,12 +83,15 @@ def test_a_form_a_plan_an_approval_and_exactly_that_replay(shop: Shop, airflow_h
         for incident, choice in ((by_window, "Approve"), (by_ranges, "Approve"), (rejected, "Reject")):
             incident.answer(choice)
         for incident in (by_window, by_ranges):
-            incident.wait_for("replay", "success")
-        rejected.wait_for("replay", "skipped")
+            incident.wait_for("audit", "success")
+        rejected.wait_for("audit", "skipped")
         plan, of_window = by_window.result("plan_window"), by_window.result("replay")
         of_ranges = by_ranges.result("replay")
+        audited = [incident.result("audit") for incident in (by_window, by_ranges)]
 
     records = shop.of_hours(start, 1)
+    assert [result["once"] for result in audited] == [of_window["records_written"], 15]
+    assert [result["state"] for result in audited] == ["complete"] * 2
     assert plan["text"] in seen
     assert f"{len(records):,}" in seen
     assert "Pace: at most 5,000 records/s" in seen

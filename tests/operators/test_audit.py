@@ -484,6 +484,26 @@ def _fail(*_: object, **__: object) -> None:
     raise RuntimeError("the worker is gone")
 
 
+def test_targets_by_a_map_that_an_approved_plan_created(world: World, kafka: KafkaBroker, topic: TopicFactory) -> None:
+    """With a filter by a header, which is evaluated again."""
+    other = topic(2, suffix="other")
+    kafka.produce(other, [Record(value=b"%d" % i, partition=i % 2) for i in range(4)])
+    targets = {world.source: f"{world.source}-new", other: f"{other}-new"}
+    plan = KafkaToKafkaBatchOperator(
+        task_id="plan",
+        topics=[*targets],
+        topic_map=targets,
+        create_target_topics=True,
+        where="header_text('h') = '1' OR offset > 0",
+        plan_only=True,
+    ).execute(task_context())  # type: ignore[arg-type]
+    copied = ReplayOffsetRangesOperator(task_id="replay", plan=plan).execute(task_context())  # type: ignore[arg-type]
+
+    assert counts(world.audit(copied)) == {"once": 12, "filtered": 2}
+    kafka.delete_records(targets[other], {0: kafka.offsets(targets[other])[0][1]})
+    assert counts(world.audit(copied))["unknown"] >= 1
+
+
 def test_targets_by_an_expression(world: World, topic: TopicFactory) -> None:
     """Nothing is known of where the targets began."""
     other = topic(2, suffix="other")
