@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from airflow_provider_kafka_spark.core.bounds import read_json
 from airflow_provider_kafka_spark.core.codec import decode, encode
-from airflow_provider_kafka_spark.core.errors import InvalidInputError, KafkaSparkError, PlanOutdatedError
+from airflow_provider_kafka_spark.core.copy_parameters import CopyParameters
+from airflow_provider_kafka_spark.core.errors import (
+    InvalidInputError,
+    KafkaSparkError,
+    PlanOutdatedError,
+    ProtocolError,
+)
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.plan import ReplayPlan, shortened
 from airflow_provider_kafka_spark.core.planned_copy import PlannedCopy
@@ -50,6 +56,13 @@ class PlanOrigin:
     target_topic_ids: Mapping[str, str]
     digest: str
 
+    def __post_init__(self) -> None:
+        # Others may write XComs: nothing but these parameters is taken from one.
+        names = {f.name for f in fields(CopyParameters) if f.name != "records"} | set(LAYOUT)
+        if self.parameters.keys() != names or len(self.window) != 2:
+            wrong = sorted(self.parameters.keys() ^ names)
+            raise ProtocolError(f"A plan must have the parameters of a copy, and no others; got {shortened(wrong)}.")
+
     @classmethod
     def of(cls, planned: PlannedCopy, layout: Mapping[str, Any]) -> PlanOrigin:
         """:param layout: the parameters named in :data:`LAYOUT`."""
@@ -67,6 +80,15 @@ class PlanOrigin:
 
     def to_json(self) -> dict[str, Any]:
         return encode(self, ORIGIN_VERSION)
+
+    def describe(self) -> str:
+        """What is done with the records, for the one who approves."""
+        given = self.parameters
+        source, target = given["source_conn_id"], given["target_conn_id"] or given["source_conn_id"]
+        lines = [f"From connection {source!r} to connection {target!r}, {given['delivery']}."]
+        lines += [f"Only records with: {given['where']}"] if given["where"] else []
+        lines += [f"Changed: {name} = {sql}" for name, sql in given["columns"].items()]
+        return "\n".join(lines)
 
 
 @dataclass(frozen=True, slots=True)

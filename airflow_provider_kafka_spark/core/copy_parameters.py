@@ -109,7 +109,8 @@ class CopyParameters:
     def by_name(self) -> dict[str, Any]:
         """Plain JSON by the names of the operator's parameters; :meth:`from_names` reads it back."""
         plain = encode(self)
-        return {**plain, **plain.pop("records")}
+        records: dict[str, Any] = plain.pop("records")
+        return {**plain, **records}
 
     @classmethod
     def from_names(cls, values: Mapping[str, Any]) -> CopyParameters:

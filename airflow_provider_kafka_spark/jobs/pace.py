@@ -29,6 +29,7 @@ _LOOK_SECONDS = 0.25
 #: After this time without a change, tasks that wait are not going to run soon.
 _STEADY_SECONDS = 2.0
 _RETRY_SECONDS = 5.0
+_REPEAT_SECONDS = 5.0
 
 
 class PaceKeeper:
@@ -65,7 +66,7 @@ class PaceKeeper:
         #: Why the job was stopped.
         self.failure: KafkaSparkError | None = None
         self._group = pace_group(instance)
-        self._said = (0, False)
+        self._said, self._said_at = (0, False), 0.0
         self._is_paused = False
         self._most_running = 0
         self._next_at = 0.0
@@ -118,14 +119,17 @@ class PaceKeeper:
 
     def _say(self, tasks: int) -> None:
         said = (tasks, self._is_paused)
-        if said == self._said or self._is_refused or time.monotonic() < self._next_at:
+        now = time.monotonic()
+        # Who may write the group, such as an earlier driver that wakes up, must not have the last word.
+        is_old = now - self._said_at > _REPEAT_SECONDS
+        if (said == self._said and not is_old) or self._is_refused or now < self._next_at:
             return
         offsets = {(self._topic, 0): CommittedOffset(tasks, "paused" if self._is_paused else "")}
         try:
             self._admin.commit(self._group, java_offsets(self._admin.jvm, offsets))
-            self._said = said
+            self._said, self._said_at = said, now
         except Exception as error:
-            self._next_at = time.monotonic() + _RETRY_SECONDS
+            self._next_at = now + _RETRY_SECONDS
             self._is_refused = "AuthorizationException" in str(error)
             reason = next(iter(str(getattr(error, "java_exception", error)).splitlines()), "")
             if self._is_refused and self._lag is not None:

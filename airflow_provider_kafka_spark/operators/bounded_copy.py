@@ -177,7 +177,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
     def _result_of_plan(self, planned: PlannedCopy) -> dict[str, Any]:
         origin = PlanOrigin.of(planned, {name: getattr(self, name) for name in LAYOUT})
         result = result_of_plan(planned.plan, planned.run_id, planned.transform, planned.pace)
-        return {**result, "plan": origin.to_json()}
+        return {**result, "text": f"{result['text']}\n{origin.describe()}", "plan": origin.to_json()}
 
     def _parameters(self, context: Context) -> CopyParameters:
         parameters = super()._parameters(context)
@@ -186,6 +186,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
             # Those that CopyParameters does not have, also for a retry.
             for name in LAYOUT:
                 setattr(self, name, approved.origin.parameters[name])
+            self._read_rendered()
         if self.max_records_per_partition is not None and self.preserve_order:
             raise OptionError(
                 f"max_records_per_partition={self.max_records_per_partition!r} splits a partition over several Spark "

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 from uuid import uuid4
 
+import confluent_kafka
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 from confluent_kafka.admin import AdminClient
@@ -132,13 +133,24 @@ def test_nothing_is_sent_while_the_group_is_behind(
     assert "Going on after a pause of " in log
 
 
+@pytest.mark.parametrize("kind", ["batch", "stream"])
 def test_a_pause_that_lasts_too_long_ends_and_a_retry_goes_on(
-    kafka: KafkaBroker, topics: tuple[str, str], consumers: Consumers, in_process_spark: InProcessSpark
+    kafka: KafkaBroker,
+    topics: tuple[str, str],
+    consumers: Consumers,
+    in_process_spark: InProcessSpark,
+    tmp_path: Any,
+    kind: str,
 ) -> None:
     given, store = paused(consumers, topics=[topics[0]], max_pause=2), TaskStateStore()
+    checkpoint = {"checkpoint_location": str(tmp_path / "checkpoint"), "starting_offsets": "earliest"}
 
     def attempt(number: int) -> dict[str, Any]:
-        operator = KafkaToKafkaBatchOperator(task_id="task", **given)
+        operator: Any
+        if kind == "stream":
+            operator = KafkaToKafkaAvailableNowOperator(task_id="task", **checkpoint, **given)
+        else:
+            operator = KafkaToKafkaBatchOperator(task_id="task", **given)
         context: Any = task_context(store, clear_number=0, ti=Try(try_number=number, max_tries=0))
         return operator.execute(context)
 
@@ -154,6 +166,27 @@ def test_a_pause_that_lasts_too_long_ends_and_a_retry_goes_on(
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
     groups = admin.list_consumer_groups(request_timeout=10).result(timeout=30).valid
     assert [group.group_id for group in groups if group.group_id.endswith("-pace")] == []
+
+
+def test_only_the_driver_has_the_last_word(
+    kafka: KafkaBroker, topics: tuple[str, str], in_process_spark: InProcessSpark
+) -> None:
+    """An earlier driver that wakes up, or anybody who may write the group, cannot stop the job."""
+    operator: Any = KafkaToKafkaBatchOperator(
+        task_id="task", topics=[topics[0]], target_topic=topics[1], max_records_per_second=1_000
+    )
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+    copy, results = in_background(lambda: operator.execute(task_context()))
+    deadline, paces = time.monotonic() + WAIT_SECONDS, list[str]()
+    while not paces and time.monotonic() < deadline:
+        groups = admin.list_consumer_groups(request_timeout=10).result(timeout=30).valid
+        paces = [group.group_id for group in groups if group.group_id.endswith("-pace")]
+    said = confluent_kafka.TopicPartition(topics[1], 0, 7, metadata="paused")
+    request = confluent_kafka.ConsumerGroupTopicPartitions(paces[0], [said])
+    admin.alter_consumer_group_offsets([request])[paces[0]].result(timeout=30)
+    copy.join(WAIT_SECONDS)
+
+    assert [result["records_written"] for result in results] == [RECORDS]
 
 
 def test_partitions_that_nobody_consumes_do_not_count(

@@ -96,11 +96,14 @@ def test_exactly_the_plan_is_carried_out(
 
 
 def test_a_plan_is_text_for_the_one_who_approves(topics: Topics) -> None:
-    plan = planned(topics, max_records_per_second=5)
+    plan = planned(topics, max_records_per_second=5, where="offset > 0", columns={"key": "value"})
 
     assert f"{topics[0]}[0]" in plan["text"]
     assert f"Digest: {plan['digest']}" in plan["text"]
-    assert plan["text"].endswith("Pace: at most 5 records/s, so 0:00:04 or more.")
+    assert "Pace: at most 5 records/s, so 0:00:04 or more." in plan["text"]
+    assert "From connection 'kafka_default' to connection 'kafka_default', exactly_once." in plan["text"]
+    assert "Only records with: offset > 0" in plan["text"]
+    assert plan["text"].endswith("Changed: key = value")
 
 
 def test_parameters_that_are_those_of_the_plan_may_be_given(
@@ -214,6 +217,33 @@ def test_a_retry_needs_the_plan_no_more(kafka: KafkaBroker, topics: Topics, in_p
     assert result["records_written"] == 24
     # With other columns it is another copy: what the first tries wrote, nulls of one partition, stays.
     assert values(kafka, topics[1]) == Counter(b"%d" % i for i in range(24)) + Counter({b"": 10})
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        pytest.param(
+            {"conf": {"spark.driver.extraJavaOptions": "-javaagent:/x"}}, "and no others; got conf", id="conf"
+        ),
+        pytest.param({"spark_binary": "/bin/sh"}, "and no others; got spark_binary", id="another-program"),
+        pytest.param({"preserve_order": "perhaps"}, "preserve_order must be True or False", id="flag"),
+        pytest.param({"max_records_per_second": "fast"}, "max_records_per_second must be an integer", id="number"),
+        pytest.param(
+            {"sink_options": {"kafka.interceptor.classes": "a.B"}}, "sink_options must name no classes", id="classes"
+        ),
+        pytest.param({"source_options": {"kafka.bootstrap.servers": "evil:9092"}}, "must not set", id="servers"),
+        pytest.param({"where": 5}, "where must be text", id="no-text"),
+    ],
+)
+def test_a_plan_that_somebody_has_changed_gets_nothing_past_the_checks(
+    topics: Topics, in_process_spark: InProcessSpark, change: dict[str, Any], reason: str
+) -> None:
+    plan = planned(topics)
+    plan["plan"]["parameters"] |= change
+
+    with pytest.raises(AirflowFailException, match=reason):
+        carry_out(plan)
+    assert in_process_spark.requests == []
 
 
 @pytest.mark.parametrize(
