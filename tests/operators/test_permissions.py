@@ -91,7 +91,7 @@ class World:
     folder: Path
     unfinished: Path
     started: list[str]
-    copied: dict[str, Any] = field(default_factory=dict)
+    copied: Callable[[], dict[str, Any]] = dict
     store: TaskStateStore = field(default_factory=TaskStateStore)
     clear_number: int = 0
 
@@ -164,20 +164,32 @@ def unfinished(broker: KafkaBroker, tmp_path_factory: pytest.TempPathFactory, sp
 
 
 @pytest.fixture(scope="module")
-def copied(broker: KafkaBroker, tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> dict[str, Any]:
-    """The result of a copy, by a login that may do everything."""
-    folder = tmp_path_factory.mktemp("copied")
-    with pytest.MonkeyPatch.context() as patch, jobs_in_process(spark):
-        extra = broker.sasl_client_config("admin")
-        for name in ("reader", "writer"):
-            patch.setenv(f"AIRFLOW_CONN_{name.upper()}", json.dumps({"conn_type": "kafka", "extra": extra}))
-        patch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps({"conn_type": "spark", "host": "local[2]"}))
-        result: dict[str, Any] = batch(World(folder, folder, []))
+def copied(
+    broker: KafkaBroker, tmp_path_factory: pytest.TempPathFactory, spark: SparkSession
+) -> Callable[[], dict[str, Any]]:
+    """The result of a copy to the present target, by a login that may do everything."""
+    folder, results = tmp_path_factory.mktemp("copied"), dict[str, dict[str, Any]]()
+
+    def result() -> dict[str, Any]:
+        with pytest.MonkeyPatch.context() as patch:
+            extra = broker.sasl_client_config("admin")
+            for name in ("reader", "writer"):
+                patch.setenv(f"AIRFLOW_CONN_{name.upper()}", json.dumps({"conn_type": "kafka", "extra": extra}))
+            patch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps({"conn_type": "spark", "host": "local[2]"}))
+            with KafkaHook("writer", timeout=20) as hook:
+                topic_id = hook.state(["copy"]).topic("copy").topic_id or ""
+            if topic_id not in results:
+                with jobs_in_process(spark):
+                    results[topic_id] = batch(World(folder, folder, []))
+        return results[topic_id]
+
     return result
 
 
 @pytest.fixture
-def world(tmp_path: Path, in_process_spark: InProcessSpark, unfinished: Path, copied: dict[str, Any]) -> World:
+def world(
+    tmp_path: Path, in_process_spark: InProcessSpark, unfinished: Path, copied: Callable[[], dict[str, Any]]
+) -> World:
     return World(tmp_path, unfinished, in_process_spark.jobs, copied)
 
 
@@ -274,7 +286,7 @@ def unfinished_stream(w: World) -> Any:
 
 def audit(w: World, **parameters: Any) -> Any:
     names = ("task_id", "source_conn_id", "target_conn_id", "kafka_timeout")
-    result = w.run(AuditReplayOperator(of=w.copied, **{name: COPY[name] for name in names}, **parameters))
+    result = w.run(AuditReplayOperator(of=w.copied(), **{name: COPY[name] for name in names}, **parameters))
     assert (result["once"], len(w.started)) == (RECORDS, 1)
     return result
 
