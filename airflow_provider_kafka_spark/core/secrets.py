@@ -69,12 +69,15 @@ _TEXTS = (
     r"|-----BEGIN [A-Z ]*PRIVATE KEY-----.*?-----END [A-Z ]*PRIVATE KEY-----"
 )
 
+#: A value with a user and a password in a URL; Spark matches values too.
+_LOGIN_IN_URL = r"://[^/?#:\s]*:[^/?#\s@]+@"
+
 #: Spark settings that redact secrets in its UI, event log and plan descriptions. The author's own setting replaces
 #: them.
 REDACTION: Mapping[str, str] = {
-    "spark.redaction.regex": _NAMES,
+    "spark.redaction.regex": f"{_NAMES}|{_LOGIN_IN_URL}",
     "spark.redaction.string.regex": _TEXTS,
-    "spark.sql.redaction.options.regex": f"{_NAMES}|url",
+    "spark.sql.redaction.options.regex": f"{_NAMES}|url|{_LOGIN_IN_URL}",
     "spark.sql.redaction.string.regex": _TEXTS,
 }
 

@@ -167,8 +167,8 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
             if name in readers:
                 given[name] = readers[name](given[name], name)
         for name, value in approved.adopted(given, defaults).items():
-            # An empty mapping is what a parameter became that was not given.
-            setattr(self, name, defaults[name] if value == {} else value)
+            # An empty mapping is what one became that was not given.
+            setattr(self, name, defaults[name] if value == {} and name in self._mappings else value)
         self._approved = approved
 
     def _records(self) -> dict[str, Any]:

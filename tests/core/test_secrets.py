@@ -117,6 +117,15 @@ def test_values_of_these_are_not(setting: str, name: str) -> None:
     assert not re.search(REDACTION[setting], name)
 
 
+@pytest.mark.parametrize("value", ["http://me:hunter2@proxy:3128/", "-Dx=1 -Dy=https://u:p%21@h/x"])
+@pytest.mark.parametrize("setting", ["spark.redaction.regex", "spark.sql.redaction.options.regex"])
+def test_a_value_with_a_password_in_a_url_is_hidden(setting: str, value: str) -> None:
+    """And an address without one is not."""
+    assert re.search(REDACTION[setting], value)
+    assert not re.search(REDACTION["spark.redaction.regex"], re.sub("//.*@", "//", value))
+    assert not re.search(REDACTION["spark.redaction.regex"], "hdfs://namenode:8020/a@b")
+
+
 def test_texts_lose_their_secrets_only() -> None:
     text = (
         'x PlainLoginModule required username="alice" password="a\\"b"; y -----BEGIN PRIVATE KEY-----\nMII\n-----END '

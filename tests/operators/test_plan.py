@@ -233,6 +233,7 @@ def test_a_retry_needs_the_plan_no_more(kafka: KafkaBroker, topics: Topics, in_p
         ),
         pytest.param({"source_options": {"kafka.bootstrap.servers": "evil:9092"}}, "must not set", id="servers"),
         pytest.param({"where": 5}, "where must be text", id="no-text"),
+        pytest.param({"where": {}}, "where must be text", id="a-filter-that-is-gone"),
     ],
 )
 def test_a_plan_that_somebody_has_changed_gets_nothing_past_the_checks(
