@@ -68,7 +68,7 @@ def run_job(
         report = job(spark, request)
     except Exception as error:  # noqa: BLE001 - whatever it was, the worker must learn of it
         report = _report_failure(request, error, logins, application, time.monotonic() - started)
-    write_report(report, request.report_uri, request.report_key, spark)
+    write_report(report, request.report_uri, request.report_key, spark, Path(request_file).parent)
     if spark is not None:
         # The report is there; a JVM that is gone need not be stopped.
         with suppress(Exception):

@@ -25,14 +25,16 @@ def write_new(path: Path, text: str) -> None:
         file.write(text.encode())
 
 
-def write_whole(path: Path, text: str, *, replace: bool) -> None:
-    """Write a file whole or not at all, with its folder. Nobody else knows its name before it is whole.
+def write_whole(path: Path, text: str, *, replace: bool, makes_folder: bool = True) -> None:
+    """Write a file whole or not at all. Nobody else knows its name before it is whole.
 
     :param replace: whether it takes the place of a file, or of a link, with that name.
+    :param makes_folder: whether its folder is created if it does not exist.
     :raises FileExistsError: if there is one, and it is not to be replaced.
     :raises OSError: if it cannot be written.
     """
-    make_folder(path.parent)
+    if makes_folder:
+        make_folder(path.parent)
     partial = path.with_name(partial_name(path.name))
     try:
         write_new(partial, text)

@@ -14,15 +14,18 @@ if TYPE_CHECKING:
     from airflow_provider_kafka_spark.jobs.spark_application import HasContext
 
 
-def write_report(report: JobReport, uri: str, key: str, spark: HasContext | None) -> None:
+def write_report(report: JobReport, uri: str, key: str, spark: HasContext | None, job_folder: Path) -> None:
     """Write the report whole or not at all: the worker must never read half of it.
 
     :param key: of the request, for the report's MAC.
     :param spark: needed where ``uri`` has a scheme.
+    :param job_folder: of the request. If it is gone, so is the worker, and it must not come back.
+    :raises OSError: if it cannot be written.
     """
     text = sign(report.to_json(), key)
     if "://" not in uri:
-        local_files.write_whole(Path(uri), text, replace=True)
+        path = Path(uri)
+        local_files.write_whole(path, text, replace=True, makes_folder=path.parent != job_folder)
         return
     if spark is None:
         raise RuntimeError(f"No Spark, so the report cannot be written to {uri}.")
