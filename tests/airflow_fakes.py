@@ -31,6 +31,21 @@ class TaskStateStore:
 
 
 @dataclass
+class Variables:
+    """Airflow's variables, which are text."""
+
+    values: dict[str, str] = field(default_factory=dict)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        return self.values.get(key, default)
+
+    def set(self, key: str, value: str, description: str | None = None) -> None:  # noqa: ARG002 - Airflow's
+        if not isinstance(value, str):
+            raise TypeError("A variable is text.")
+        self.values[key] = value
+
+
+@dataclass
 class AssetStateStore:
     """An asset state store: like Airflow's, it keeps JSON over a restart of the triggerer."""
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import reprlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -83,10 +84,14 @@ class PlanOrigin:
 
     def describe(self) -> str:
         """What is done with the records, for the one who approves."""
-        given = self.parameters
+        given, keys = self.parameters, self.parameters["keys"]
         source, target = given["source_conn_id"], given["target_conn_id"] or given["source_conn_id"]
         lines = [f"From connection {source!r} to connection {target!r}, {given['delivery']}."]
         lines += [f"Only records with: {given['where']}"] if given["where"] else []
+        lines += [f"Only records with one of {len(keys):,} keys: {_listed(keys)}"] if keys else []
+        lines += [f"Only records with the header {name}: {_listed(of)}" for name, of in given["headers"].items()]
+        rejected = f"Rejected, to {given['dead_letter_topic']}: {given['reject_when']}"
+        lines += [rejected] if given["reject_when"] else []
         lines += [f"Changed: {name} = {sql}" for name, sql in given["columns"].items()]
         return "\n".join(lines)
 
@@ -180,6 +185,10 @@ class ApprovedPlan:
                 f"The plan (digest {before.digest}) no longer holds: {shortened(changes)}. Nothing was copied. Make "
                 "a new plan, and have it approved."
             )
+
+
+def _listed(items: Sequence[Any]) -> str:
+    return shortened([json.dumps(item) for item in items])
 
 
 def _differences(name: str, before: str, now: str) -> list[str]:

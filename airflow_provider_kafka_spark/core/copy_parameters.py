@@ -66,12 +66,15 @@ class CopyParameters:
     sink_options: Mapping[str, str]
     records: Mapping[str, Any]
     topic_map: Mapping[str, str] = field(default_factory=dict)
+    keys: tuple[Any, ...] | None = None
+    headers: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    reject_when: str | None = None
+    dead_letter_topic: str | None = None
 
     @property
     def known_targets(self) -> tuple[str, ...]:
         """Every topic that may be written to; empty if ``target_topic_expr`` decides."""
-        names = self.topic_map.values() if self.target_topic is None else (self.target_topic,)
-        return tuple(sorted(set(names)))
+        return self.transform().targets
 
     @property
     def is_exactly_once(self) -> bool:
@@ -98,6 +101,10 @@ class CopyParameters:
             topic=self.target_topic,
             topic_expr=self.target_topic_expr,
             topic_map=self.topic_map,
+            keys=self.keys,
+            headers=self.headers,
+            reject_when=self.reject_when,
+            dead_letter_topic=self.dead_letter_topic,
             preserve_partition=self.preserve_partition,
             include_headers=self.include_headers,
             provenance_headers=self.provenance_headers,

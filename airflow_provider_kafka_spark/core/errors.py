@@ -17,6 +17,7 @@
     │   ├── PlanOutdatedError        the plan of another task no longer holds
     │   ├── AlreadyDeliveredError    the task has succeeded before, and on_rerun='fail'
     │   ├── UnknownTopicError        a topic or partition does not exist
+    │   ├── ConcurrentRunsError      another run of the task has found the same records               (retriable)
     │   ├── GroupOffsetsError        a group's offsets cannot be translated to the target
     │   ├── TopicRecreatedError      a topic of an audited copy was deleted or recreated since
     │   ├── DataLossError            requested records are no longer available
@@ -226,6 +227,15 @@ class CheckpointMissingError(CheckpointError):
 
     Correct the location, run the stream first, or add ``"if_missing": "earliest"`` to ``since``.
     """
+
+
+class ConcurrentRunsError(PlanError):
+    """Another run of the same task looked for new records at the same time, and found them first.
+
+    Set ``max_active_runs=1`` for the DAG.
+    """
+
+    retriable = True
 
 
 class CheckpointInUseError(CheckpointError):

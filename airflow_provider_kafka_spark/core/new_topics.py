@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from airflow_provider_kafka_spark.core.broker_state import ClusterState, PartitionState, TopicState
@@ -55,24 +55,30 @@ def new_topics(
     source: ClusterState,
     settings: Mapping[str, Mapping[str, str]],
     partitions: int | None = None,
+    dead_letters: str | None = None,
 ) -> list[NewTopic]:
     """The topics to create.
 
     :param routes: for each topic to create, the source topics whose records go there.
     :param settings: of each source topic, what was set for it.
     :param partitions: of each new topic; by default that of its largest source.
+    :param dead_letters: the topic for rejected records, which is never compacted.
     :raises TargetError: if the sources of one topic have different settings.
     """
     topics = []
     for name, sources in sorted(routes.items()):
-        different = _differences({source: settings.get(source, {}) for source in sources})
+        of_sources = {source: settings.get(source, {}) for source in sources}
+        different = [] if name == dead_letters else _differences(of_sources)
         if different:
             raise TargetError(
                 f"create_target_topics gives a target the settings of its source topics, which must be the same; for "
                 f"{name!r} they differ: {'; '.join(different[:5])}. Create the topic with the settings you want, or "
                 "give each source a target of its own by topic_map."
             )
-        config = dict(settings.get(min(sources), {})) if sources else {}
+        if name == dead_letters:
+            config = _of_dead_letters(of_sources.values())
+        else:
+            config = dict(settings.get(min(sources), {})) if sources else {}
         count = partitions or max((len(source.topic(s).partitions) for s in sources), default=1)
         topics.append(NewTopic(name, count, {n: v for n, v in config.items() if n not in _OF_ONE_CLUSTER}))
     return topics
@@ -83,6 +89,17 @@ def with_new_topics(cluster: ClusterState, topics: Collection[NewTopic]) -> Clus
     empty = PartitionState(0, 0, 0)
     states = {t.name: TopicState(t.name, None, dict.fromkeys(range(t.partitions), empty), t.config) for t in topics}
     return replace(cluster, topics={**cluster.topics, **states})
+
+
+def _of_dead_letters(settings: Iterable[Mapping[str, str]]) -> dict[str, str]:
+    """Whatever the sources hold fits in, and is kept as long as there."""
+    found = {"cleanup.policy": "delete"}
+    for name in ("max.message.bytes", "retention.ms"):
+        values = [int(config[name]) for config in settings if name in config]
+        if values:
+            # -1 is no limit.
+            found[name] = str(-1 if -1 in values else max(values))
+    return found
 
 
 def _differences(settings: Mapping[str, Mapping[str, str]]) -> list[str]:

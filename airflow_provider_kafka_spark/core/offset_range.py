@@ -22,7 +22,7 @@ _NUMBER = re.compile(r"0|[1-9][0-9]{0,99}")
 MAX_OFFSET = 2**63 - 1
 _MAX_PARTITION = 2**31 - 1
 #: Further keys of the ranges in a plan or a result, so that a task's ``output["ranges"]`` can be replayed unchanged.
-_RESULT_KEYS = frozenset({"planned_records", "records_read", "records_written", "reason"})
+_RESULT_KEYS = frozenset({"planned_records", "records_read", "records_written", "records_rejected", "reason"})
 _EXAMPLE = "'orders:0:100:200' or {'topic': 'orders', 'partition': 0, 'from_offset': 100, 'until_offset': 200}"
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from airflow_provider_kafka_spark.core.dead_letters import dead_letters_of
 from airflow_provider_kafka_spark.core.errors import AuditInputError, KafkaSparkError
 from airflow_provider_kafka_spark.core.evidence import CopyEvidence
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition
@@ -126,10 +127,11 @@ def _checked(result: Mapping[str, Any]) -> PastCopy:
     finished_before = OffsetRanges.parse(result.get("finished_before", []))
     written_before = OffsetRanges.parse(result.get("written_before", []), merge_overlaps=True)
     reported = {OffsetRange.parse(r): _count(r, "records_read") for r in result["ranges"]}
-    written = {OffsetRange.parse(r): _count(r, "records_written") for r in result["ranges"]}
+    written = {OffsetRange.parse(r): _delivered(r) for r in result["ranges"]}
     ranges = OffsetRanges(r for r in reported if not r.is_empty)
     others = finished_before.subtract(ranges)
-    targets = OffsetRanges.parse(result["target_ranges"], merge_overlaps=True).merge(written_before)
+    ranges_written = [*result["target_ranges"], *dead_letters_of(result)]
+    targets = OffsetRanges.parse(ranges_written, merge_overlaps=True).merge(written_before)
     topics = {TopicPartition(name, 0).topic for name in result["target_topics"]}
     return PastCopy(
         run_ids=run_ids,
@@ -143,6 +145,11 @@ def _checked(result: Mapping[str, Any]) -> PastCopy:
         compares=not evidence.transform.columns,
         filtered={r: reported[r] - written[r] for r in ranges if reported[r] > written[r]},
     )
+
+
+def _delivered(r: Mapping[str, Any]) -> int:
+    """Dead letters were delivered too."""
+    return _count(r, "records_written") + (_count(r, "records_rejected") if "records_rejected" in r else 0)
 
 
 def _count(r: Mapping[str, Any], name: str) -> int:
@@ -174,7 +181,7 @@ def _joined(past: PastCopy, other: PastCopy) -> PastCopy:
             _check_same(f"{name} topic {topic!r}", ids[topic], of_other[topic])
     if new and _selection(ours.transform) != _selection(theirs.transform):
         raise AuditInputError(
-            "Results that are audited together must have the same where and the same window, or the later ones must "
+            "Results that are audited together must have the same filters and the same window, or the later ones must "
             "have read only what the first one has read. Audit them one by one."
         )
     if (
@@ -217,7 +224,7 @@ def _joined(past: PastCopy, other: PastCopy) -> PastCopy:
 
 
 def _selection(transform: Transform) -> tuple[object, ...]:
-    return transform.where, transform.window_start_ms, transform.window_end_ms
+    return transform.where, transform.keys, transform.headers, transform.window_start_ms, transform.window_end_ms
 
 
 def _check_same(name: str, first: str, second: str) -> None:

@@ -30,6 +30,7 @@ class Target:
     :param topic_map: the target of each source topic.
     :param preserve_partition: write to the partition number that the record came from.
     :param allow_same_topic: permit writing into a topic that is being read.
+    :param dead_letters: where rejected records go, or None.
     """
 
     topic: str | None
@@ -37,6 +38,7 @@ class Target:
     preserve_partition: bool = False
     allow_same_topic: bool = False
     topic_map: Mapping[str, str] = field(default_factory=dict)
+    dead_letters: str | None = None
 
     def __post_init__(self) -> None:
         given = {"target_topic": self.topic, "target_topic_expr": self.topic_expr, "topic_map": self.topic_map or None}
@@ -58,17 +60,19 @@ class Target:
         """
         if self.topic_expr is not None:
             return {}
-        if self.topic is not None:
-            return {self.topic: sorted(set(topics))}
+        names = sorted(set(topics))
+        by_source = mapped(names, self.topic_map) if self.topic is None else dict.fromkeys(names, self.topic)
         routes: dict[str, list[str]] = {}
-        for source, name in mapped(topics, self.topic_map).items():
+        for source, name in by_source.items():
             routes.setdefault(name, []).append(source)
-        return routes
+        return routes if self.dead_letters is None else {**routes, self.dead_letters: names}
 
     def __str__(self) -> str:
         if self.topic_map:
-            return shortened([f"{source} to {name}" for source, name in self.topic_map.items()])
-        return str(self.topic or self.topic_expr)
+            text = shortened([f"{source} to {name}" for source, name in self.topic_map.items()])
+        else:
+            text = str(self.topic or self.topic_expr)
+        return text if self.dead_letters is None else f"{text}, rejected records to {self.dead_letters}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,12 +117,13 @@ class ReplayPlan:
             "ranges": self.ranges.without_empty().format(),
             "source": self.source_cluster_id,
             "topic_ids": dict(self.topic_ids),
-            "target": [self.target_cluster_id, self.target.topic, self.target.topic_expr, *self._mapped()],
+            "target": [self.target_cluster_id, self.target.topic, self.target.topic_expr, *self._further()],
         }
         return _digest(content)
 
-    def _mapped(self) -> list[Any]:
-        return [sorted(self.target.topic_map.items())] if self.target.topic_map else []
+    def _further(self) -> list[Any]:
+        mapped_topics = [sorted(self.target.topic_map.items())] if self.target.topic_map else []
+        return mapped_topics if self.target.dead_letters is None else [*mapped_topics, self.target.dead_letters]
 
     @property
     def target_topics(self) -> list[str]:
@@ -334,13 +339,18 @@ def check_target(
             "want; Spark would leave that to the broker's defaults, or time out after 60 s."
         )
     same_cluster = source.cluster_id == target_cluster.cluster_id
+    if same_cluster and name in read and name == target.dead_letters:
+        raise TargetError(
+            f"dead_letter_topic must not be a topic that is read; {name!r} is. Choose another one, such as "
+            f"{name + '.DLT'!r}."
+        )
     if same_cluster and name in read and not target.allow_same_topic:
         raise TargetError(
             f"The target topic {name!r} is also read: its records would be written back into it. Choose another "
             "target_topic, or pass allow_same_topic=True if that is what you mean (the copy still ends, since its "
             "ranges are fixed before it starts)."
         )
-    if target.preserve_partition:
+    if target.preserve_partition and name != target.dead_letters:
         needed = max((r.partition for r in ranges if not r.is_empty), default=-1) + 1
         if needed > len(state.partitions):
             raise TargetError(

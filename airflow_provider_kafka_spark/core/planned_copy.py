@@ -80,6 +80,7 @@ class PlannedCopy:
     :param audit_since_ms: when a stream's uncommitted batch was planned, in ms since 1970; None to take the time of the
         submission.
     :param pace: how fast the job may write; None for no limit.
+    :param client_id: by which brokers know the job's clients, for quotas and logs.
     :param stream: the additional fields for a stream; None for a bounded copy.
     """
 
@@ -100,6 +101,7 @@ class PlannedCopy:
     audit_from: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     audit_since_ms: int | None = None
     pace: Pace | None = None
+    client_id: str = "airflow-kafka-spark"
     stream: StreamRequest | None = None
 
     @property
@@ -158,11 +160,17 @@ class PlannedCopy:
             spans=self.spans,
             transform=self.transform,
             source_options={
+                "kafka.client.id": self.client_id,
                 **source_defaults(read, read_committed=self.rules.read_committed),
                 **logins.source_options(),
                 **self.parameters.source_options,
             },
-            sink_options={**sink_defaults(), **logins.sink_options(), **self.parameters.sink_options},
+            sink_options={
+                "kafka.client.id": self.client_id,
+                **sink_defaults(),
+                **logins.sink_options(),
+                **self.parameters.sink_options,
+            },
             report_uri="",
             fail_on_data_loss=self.rules.fail_on_data_loss,
             preserve_order=self.preserve_order,

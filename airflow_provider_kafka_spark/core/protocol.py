@@ -9,12 +9,13 @@ import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from typing import Any
 
 from airflow_provider_kafka_spark.core.codec import FROM_MINUS_ONE, decode_text, encode
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE
 
-PROTOCOL_VERSION = 8
+PROTOCOL_VERSION = 9
 _REMEDY = (
     "Worker and driver must run the same version of airflow-provider-kafka-spark: let the operator send its own code, "
     "and remove copies installed on the cluster."
@@ -31,6 +32,10 @@ class Transform:
     :param topic: the one target topic, or None.
     :param topic_expr: SQL expression for the target topic, or None.
     :param topic_map: the target of each source topic that is read, or empty.
+    :param keys: of the records that are copied, see ``core.record_filter``; None for all.
+    :param headers: name and values of headers, of which a record must have each; empty for all.
+    :param reject_when: an SQL expression; a record for which it is true, or text, is rejected.
+    :param dead_letter_topic: where rejected records go; None if nothing is rejected.
     :param preserve_partition: write to the source partition's number.
     :param include_headers: keep the source's headers.
     :param provenance_headers: add a header that says where the record came from.
@@ -50,6 +55,10 @@ class Transform:
     window_start_ms: int | None = None
     window_end_ms: int | None = None
     topic_map: Mapping[str, str] = field(default_factory=dict)
+    keys: tuple[Any, ...] | None = None
+    headers: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    reject_when: str | None = None
+    dead_letter_topic: str | None = None
 
     def of_topics(self, topics: Collection[str]) -> Transform:
         """With the part of the map that concerns these source topics."""
@@ -57,12 +66,19 @@ class Transform:
 
     @property
     def targets(self) -> tuple[str, ...]:
-        """Every target topic; empty if ``topic_expr`` decides."""
-        return (self.topic,) if self.topic is not None else tuple(sorted(set(self.topic_map.values())))
+        """Every topic that is written to; empty if ``topic_expr`` decides."""
+        names = self.topic_map.values() if self.topic is None else (self.topic,)
+        dead = () if self.dead_letter_topic is None or self.topic_expr is not None else (self.dead_letter_topic,)
+        return tuple(sorted({*names, *dead}))
+
+    @property
+    def has_filter(self) -> bool:
+        """Whether an expression, a key or a header decides which records are copied."""
+        return self.where is not None or self.keys is not None or bool(self.headers)
 
     @property
     def drops_records(self) -> bool:
-        return self.where is not None or self.window_start_ms is not None or self.window_end_ms is not None
+        return self.has_filter or self.window_start_ms is not None or self.window_end_ms is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,13 +297,15 @@ class RangeReport:
 
     :param records_read: records that Spark read from it, in all tries of the task.
     :param records_written: records that the target acknowledged, in all tries of the task.
-    :param records_skipped: records that ``where`` or the exact window left out.
+    :param records_skipped: records that a filter or the exact window left out.
+    :param records_rejected: records that the dead-letter topic acknowledged, in all tries of the task.
     """
 
     offset_range: OffsetRange
     records_read: int
     records_written: int
     records_skipped: int = 0
+    records_rejected: int = 0
 
     @property
     def gaps(self) -> int:
@@ -414,6 +432,10 @@ class JobReport:
     @property
     def records_written(self) -> int:
         return sum(r.records_written for r in self.ranges)
+
+    @property
+    def records_rejected(self) -> int:
+        return sum(r.records_rejected for r in self.ranges)
 
     def to_json(self) -> str:
         return json.dumps(encode(self, PROTOCOL_VERSION), sort_keys=True)

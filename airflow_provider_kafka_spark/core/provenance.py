@@ -1,8 +1,8 @@
 """The header that says where a copied record came from. No I/O.
 
 One header, added last, whose value is text: ``run_id|topic|partition|offset|timestamp``, the timestamp in ms since
-the epoch. A topic's name cannot contain ``|``. The job's writer adds the header, and an SQL expression reads it to find
-what an earlier try delivered.
+the epoch. A topic's name cannot contain ``|``. The job's writer adds the header, in place of any of this name that the
+source record has, and an SQL expression reads it to find what an earlier try delivered.
 """
 
 from __future__ import annotations

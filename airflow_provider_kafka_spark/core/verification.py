@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from airflow_provider_kafka_spark.core.dead_letters import split_ranges
 from airflow_provider_kafka_spark.core.errors import DeliveryError, DuplicateRecordsError
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.plan import ReplayPlan
@@ -42,10 +43,13 @@ def faults_of_counts(report: JobReport, transform: Transform) -> list[str]:
     for counts in sorted(report.ranges, key=lambda counts: counts.offset_range):
         r = counts.offset_range
         read, written, skipped = counts.records_read, counts.records_written, counts.records_skipped
+        rejected = counts.records_rejected
+        allowed = (not skipped or transform.drops_records) and (not rejected or transform.reject_when is not None)
         if not 0 <= written <= read <= r.size:
             faults.append(f"{r}: {read:,} read and {written:,} written of at most {r.size:,}")
-        elif written + skipped != read or (skipped and not transform.drops_records):
-            faults.append(f"{r}: {read:,} read, only {written:,} written and {skipped:,} left out")
+        elif written + skipped + rejected != read or not allowed:
+            others = f"{skipped:,} left out" + (f" and {rejected:,} rejected" if rejected else "")
+            faults.append(f"{r}: {read:,} read, only {written:,} written and {others}")
     return faults
 
 
@@ -104,10 +108,12 @@ def check_gaps(report: JobReport, counted: Mapping[OffsetRange, int]) -> None:
 
 def result_of_run(report: JobReport, plan: ReplayPlan, warnings: tuple[str, ...] = ()) -> dict[str, Any]:
     """What the task returns: plain JSON, as the documentation gives it."""
+    dead = plan.target.dead_letters
+    targets, dead_letters = split_ranges(report.target_ranges, dead)
     return {
         "version": RESULT_VERSION,
         "run_id": report.run_id,
-        "ranges": [range_result(r) for r in _with_empty(report, plan)],
+        "ranges": [range_result(r, dead) for r in _with_empty(report, plan)],
         "source_topic_ids": dict(plan.topic_ids),
         "records_read": report.records_read,
         "records_written": report.records_written,
@@ -116,8 +122,9 @@ def result_of_run(report: JobReport, plan: ReplayPlan, warnings: tuple[str, ...]
         "missing": sum(m.offset_range.size for m in plan.missing),
         "missing_ranges": _missing_ranges(plan),
         "delivered_before": report.delivered_before,
-        "target_topics": list(report.target_topics),
-        "target_ranges": [r.to_dict() for r in report.target_ranges],
+        "target_topics": [name for name in report.target_topics if name != dead],
+        "target_ranges": [r.to_dict() for r in targets],
+        **_dead_letters(report, dead, dead_letters),
         "application_id": report.application_id,
         "spark_version": report.spark_version,
         "seconds": round(report.seconds, 3),
@@ -165,7 +172,8 @@ def result_of_plan(plan: ReplayPlan, run_id: str, transform: Transform, pace: Pa
 def _not_checked(transform: Transform) -> list[str]:
     """What a copy checks beyond its plan."""
     columns = {f"columns[{name!r}]": sql for name, sql in transform.columns.items()}
-    given = {"where": transform.where, **columns, "target_topic_expr": transform.topic_expr}
+    others = {"target_topic_expr": transform.topic_expr, "reject_when": transform.reject_when}
+    given = {"where": transform.where, **columns, **others}
     names = [name for name, sql in given.items() if sql is not None]
     warnings = []
     if names:
@@ -185,6 +193,20 @@ def _with_empty(report: JobReport, plan: ReplayPlan) -> list[RangeReport]:
     return sorted([*report.ranges, *empty], key=lambda r: r.offset_range)
 
 
-def range_result(r: RangeReport) -> dict[str, Any]:
+def range_result(r: RangeReport, dead_letter_topic: str | None = None) -> dict[str, Any]:
     """One range of a result."""
-    return {**r.offset_range.to_dict(), "records_read": r.records_read, "records_written": r.records_written}
+    counts = {"records_read": r.records_read, "records_written": r.records_written}
+    rejected = {} if dead_letter_topic is None else {"records_rejected": r.records_rejected}
+    return {**r.offset_range.to_dict(), **counts, **rejected}
+
+
+def _dead_letters(report: JobReport, topic: str | None, ranges: list[OffsetRange]) -> dict[str, Any]:
+    if topic is None:
+        return {}
+    return {
+        "dead_letters": {
+            "topic": topic,
+            "records": report.records_rejected,
+            "ranges": [r.to_dict() for r in ranges],
+        }
+    }

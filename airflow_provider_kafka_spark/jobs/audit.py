@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+from airflow_provider_kafka_spark.core.dead_letters import REASON_HEADER
 from airflow_provider_kafka_spark.core.handoff.audit_messages import AuditSettings, AuditTaskReport, ranges_text
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition
 from airflow_provider_kafka_spark.core.protocol import AuditCounts, AuditReport, AuditRequest, JobReport, JobRequest
@@ -93,7 +94,7 @@ def _source_side(
     if records is None:
         rows = mark_selected(source.rows(spark.session), transform).select(*ROW, SELECTED)
         records, form = plain_rows(spark.session, rows), "rows"
-    elif transform.where is not None:
+    elif transform.has_filter:
         of_source = source.rows(spark.session, headers=names_headers(transform), beside_records=True)
         rows = mark_selected(of_source, transform).select("offset", SELECTED)
         records, form = plain_rows(spark.session, rows), "beside"
@@ -131,6 +132,7 @@ def _settings(request: JobRequest, wanted: AuditRequest, form: str, *, of_target
         with_timestamp=transform.preserve_timestamps,
         with_headers=transform.include_headers,
         provenance_header=PROVENANCE_HEADER,
+        reason_header=REASON_HEADER,
         window_start_ms=transform.window_start_ms,
         window_end_ms=transform.window_end_ms,
     )

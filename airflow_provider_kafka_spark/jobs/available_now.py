@@ -96,6 +96,7 @@ class StreamTotals:
     read: Counter[TopicPartition] = field(default_factory=Counter)
     written: Counter[TopicPartition] = field(default_factory=Counter)
     skipped: Counter[TopicPartition] = field(default_factory=Counter)
+    rejected: Counter[TopicPartition] = field(default_factory=Counter)
     batches: list[BatchReport] = field(default_factory=list)
     reports: list[JobReport] = field(default_factory=list)
 
@@ -119,6 +120,7 @@ class StreamTotals:
             self.read[p] += r.records_read
             self.written[p] += r.records_written
             self.skipped[p] += r.records_skipped
+            self.rejected[p] += r.records_rejected
         self.ends.update(ends)
         self.reports.append(report)
         counts = report.records_read, report.records_written, report.seconds
@@ -140,6 +142,7 @@ class StreamTotals:
                 self.read[p],
                 self.written[p],
                 self.skipped[p],
+                self.rejected[p],
             )
             for p, end in sorted(self.ends.items())
         )

@@ -106,8 +106,16 @@ def _report(
     """The counts of this driver, and of what earlier tries had delivered."""
     planned, run = request.offset_ranges.without_empty(), remaining.run
     before = _per_range(planned, remaining.before.ranges)
+    rejected = result.rejected + _per_range(planned, remaining.before.rejected)
     ranges = (
-        RangeReport(r, result.read[i] + before[i], result.written[i] + before[i], result.filtered[i])
+        RangeReport(
+            r,
+            result.read[i] + before[i],
+            # The writer counts both together.
+            result.written[i] + before[i] - rejected[i],
+            result.filtered[i],
+            rejected[i],
+        )
         for i, r in enumerate(planned)
     )
     return JobReport(

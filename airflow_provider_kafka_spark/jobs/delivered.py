@@ -21,20 +21,27 @@ class Delivered:
     :param ranges: runs of consecutive source offsets, of which every one was found.
     :param duplicates: how many copies there are beyond the first of each.
     :param targets: where they are in the target, from the first to the last one of each partition.
+    :param rejected: the part of ``ranges`` that was found in the dead-letter topic.
     """
 
     ranges: OffsetRanges = field(default_factory=OffsetRanges)
     duplicates: int = 0
     targets: tuple[OffsetRange, ...] = ()
+    rejected: OffsetRanges = field(default_factory=OffsetRanges)
 
 
 def find_delivered(
-    spark: SparkSession, target_records: DataFrame, run_id: str, starts: Mapping[TopicPartition, int]
+    spark: SparkSession,
+    target_records: DataFrame,
+    run_id: str,
+    starts: Mapping[TopicPartition, int],
+    dead_letter_topic: str | None = None,
 ) -> Delivered:
     """Look in the target for records that this run has written.
 
     :param target_records: of the part of the target where they can be.
     :param starts: of the target's partitions: ``targets`` has only what lies there or after it.
+    :param dead_letter_topic: one of the topics, for rejected records.
     """
     target_records.createOrReplaceTempView("_target")
     ours = spark.sql(
@@ -44,12 +51,35 @@ def find_delivered(
         """  # noqa: S608 - run_id is ours, and hexadecimal
     ).persist()
     try:
-        return _summary(spark, ours, starts)
+        return _summary(spark, ours, starts, dead_letter_topic)
     finally:
         ours.unpersist()
 
 
-def _summary(spark: SparkSession, ours: DataFrame, starts: Mapping[TopicPartition, int]) -> Delivered:
+def _summary(
+    spark: SparkSession, ours: DataFrame, starts: Mapping[TopicPartition, int], dead_letter_topic: str | None
+) -> Delivered:
+    rejected = OffsetRanges()
+    if dead_letter_topic is not None:
+        rejected, _ = _islands(spark, ours.where(ours["topic"] == dead_letter_topic))
+    ranges, duplicates = _islands(spark, ours)
+    ours.createOrReplaceTempView("_ours")
+    known = {"of_topic": "string", "of_partition": "int", "start": "bigint"}
+    rows_of_starts = ((p.topic, p.partition, start) for p, start in starts.items())
+    local_table(spark, known, rows_of_starts).createOrReplaceTempView("_starts")
+    bounds = spark.sql(
+        """
+        select topic, partition, min(offset) as first, max(offset) as last
+        from _ours left join _starts on topic = of_topic and partition = of_partition
+        where offset >= coalesce(start, 0) group by 1, 2
+        """
+    ).collect()
+    targets = tuple(OffsetRange(row["topic"], row["partition"], row["first"], row["last"] + 1) for row in bounds)
+    return Delivered(ranges, duplicates, targets, rejected)
+
+
+def _islands(spark: SparkSession, ours: DataFrame) -> tuple[OffsetRanges, int]:
+    """The source records of provenance headers as ranges, and how many copies there are beyond the first of each."""
     ours.createOrReplaceTempView("_ours")
     # Other writers of the target can write headers that look like ours: what names no record is none.
     # Gaps and islands: within a run of consecutive offsets, the offset less its rank stays the same.
@@ -69,18 +99,5 @@ def _summary(spark: SparkSession, ours: DataFrame, starts: Mapping[TopicPartitio
         from ranked group by topic, partition, island
         """  # noqa: S608 - a number
     ).collect()
-    known = {"of_topic": "string", "of_partition": "int", "start": "bigint"}
-    rows_of_starts = ((p.topic, p.partition, start) for p, start in starts.items())
-    local_table(spark, known, rows_of_starts).createOrReplaceTempView("_starts")
-    bounds = spark.sql(
-        """
-        select topic, partition, min(offset) as first, max(offset) as last
-        from _ours left join _starts on topic = of_topic and partition = of_partition
-        where offset >= coalesce(start, 0) group by 1, 2
-        """
-    ).collect()
-    return Delivered(
-        OffsetRanges(OffsetRange(row["topic"], row["partition"], row["first"], row["last"] + 1) for row in rows),
-        sum(row["extra"] for row in rows),
-        tuple(OffsetRange(row["topic"], row["partition"], row["first"], row["last"] + 1) for row in bounds),
-    )
+    ranges = OffsetRanges(OffsetRange(row["topic"], row["partition"], row["first"], row["last"] + 1) for row in rows)
+    return ranges, sum(row["extra"] for row in rows)

@@ -41,8 +41,9 @@ class WriteResult:
 
     :param read: records read, by index of their range.
     :param written: records acknowledged, in this attempt of each Spark task and in earlier ones.
-    :param filtered: records that ``where`` or the exact window left out.
-    :param already_committed: of the written records, those that an earlier attempt had committed.
+    :param filtered: records that a filter or the exact window left out.
+    :param already_committed: of the written and the rejected records, those that an earlier attempt had committed.
+    :param rejected: records acknowledged by the dead-letter topic, as ``written``.
     :param targets: where each Spark task wrote, in this attempt and in earlier ones.
     :param reports: of the pieces, by their names.
     """
@@ -51,6 +52,7 @@ class WriteResult:
     written: Counter[int] = field(default_factory=Counter)
     filtered: Counter[int] = field(default_factory=Counter)
     already_committed: Counter[int] = field(default_factory=Counter)
+    rejected: Counter[int] = field(default_factory=Counter)
     targets: list[OffsetRange] = field(default_factory=list)
     reports: dict[str, TaskReport] = field(default_factory=dict)
 
@@ -68,7 +70,7 @@ class WriteResult:
         """Add what one Spark task returned."""
         self.reports[report.piece] = report
         for index, *counts in report.ranges:
-            counters = (self.read, self.written, self.filtered, self.already_committed)
+            counters = (self.read, self.written, self.filtered, self.already_committed, self.rejected)
             for counter, count in zip(counters, counts, strict=True):
                 counter[index] += count
         self.targets.extend(OffsetRange(t.topic, t.partition, t.first, t.last + 1) for t in report.targets)

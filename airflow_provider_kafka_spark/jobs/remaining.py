@@ -156,4 +156,4 @@ def find_written(spark: SparkApplication, request: JobRequest, run: RunOwnership
         written = read_since(spark.session, targets, None, options)
     else:
         written = read_since(spark.session, targets, request.audit_since_ms - _CLOCK_SKEW_MS, options)
-    return find_delivered(spark.session, written, run.run_id, starts)
+    return find_delivered(spark.session, written, run.run_id, starts, request.transform.dead_letter_topic)

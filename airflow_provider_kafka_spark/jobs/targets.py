@@ -45,15 +45,21 @@ def find_targets(
         routes, by_plan = _routes(planned, transform), True
     except PySparkException:
         routes, by_plan = _routes(selected_records(), transform), False
+    dead: dict[str | None, int] = {} if transform.dead_letter_topic is None else {transform.dead_letter_topic: 0}
     try:
-        _check(admin, request, routes)
+        _check(admin, request, {**dead, **routes})
     except TargetError:
         if not (by_plan and transform.drops_records):
             raise
         # Perhaps only for records that are not selected.
         routes = _routes(selected_records(), transform)
-        _check(admin, request, routes)
-    return tuple(sorted(name for name in routes if name is not None))
+        _check(admin, request, {**dead, **routes})
+    if routes.keys() & dead.keys():
+        raise TargetError(
+            f"target_topic_expr must not lead to the dead-letter topic; some records go to "
+            f"{transform.dead_letter_topic!r}. Choose another dead_letter_topic."
+        )
+    return tuple(sorted(name for name in (*routes, *dead) if name is not None))
 
 
 def _routes(records: DataFrame, transform: Transform) -> dict[str | None, int]:

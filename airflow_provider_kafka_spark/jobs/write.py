@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_kafka_spark.core.dead_letters import REASON_HEADER
 from airflow_provider_kafka_spark.core.errors import JobFailedError, error_named
 from airflow_provider_kafka_spark.core.handoff.task_failures import failure_of_task
-from airflow_provider_kafka_spark.core.handoff.writer_messages import SharedPace, WriterSettings, piece_text
-from airflow_provider_kafka_spark.core.protocol import JobRequest
+from airflow_provider_kafka_spark.core.handoff.writer_messages import (
+    DeadLetters,
+    SharedPace,
+    WantedRecords,
+    WriterSettings,
+    piece_text,
+)
+from airflow_provider_kafka_spark.core.protocol import JobRequest, Transform
 from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER
+from airflow_provider_kafka_spark.core.record_filter import bytes_of
 from airflow_provider_kafka_spark.core.run_identity import TRANSACTION_TIMEOUT_MS
 from airflow_provider_kafka_spark.jobs.kafka_rdd import poll_timeout_ms
 from airflow_provider_kafka_spark.jobs.record_writer import TaskMonitor, WriteResult, run_writer
@@ -80,6 +88,8 @@ def _settings(
         provenance_header=PROVENANCE_HEADER if transform.provenance_headers else None,
         target_topic=transform.topic,
         target_topics=transform.topic_map,
+        wanted=_wanted(transform),
+        dead_letters=_dead_letters(transform),
         target_ids=remaining.target_ids,
         columns=None,
         include_headers=transform.include_headers,
@@ -98,6 +108,23 @@ def _settings(
         pace=pace,
         producer={name.removeprefix("kafka."): value for name, value in options.items() if name.startswith("kafka.")},
     )
+
+
+def _wanted(transform: Transform) -> WantedRecords | None:
+    """Filters for the writer. Where there is SQL, rows say what is selected."""
+    if needs_sql(transform) or not transform.has_filter:
+        return None
+    keys = None if transform.keys is None else _hexadecimal(transform.keys)
+    return WantedRecords(keys, {name: _hexadecimal(wanted) for name, wanted in transform.headers.items()})
+
+
+def _hexadecimal(items: Sequence[Any]) -> tuple[str | None, ...]:
+    return tuple(None if (value := bytes_of(item)) is None else value.hex() for item in items)
+
+
+def _dead_letters(transform: Transform) -> DeadLetters | None:
+    topic = transform.dead_letter_topic
+    return None if topic is None else DeadLetters(topic, PROVENANCE_HEADER, REASON_HEADER)
 
 
 def _fitting_batches(options: Mapping[str, str], largest: Mapping[str, int]) -> dict[str, str]:

@@ -227,6 +227,7 @@ def audit_request(
         spans=tuple(plan.source),
         transform=past.evidence.transform,
         source_options={
+            "kafka.client.id": "airflow-kafka-spark-audit",
             **source_defaults(plan.source, read_committed=past.evidence.read_committed),
             **logins.source_options(),
             **source_options,

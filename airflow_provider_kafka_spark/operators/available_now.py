@@ -107,7 +107,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         "commit_group_id",
     )
     _mappings: ClassVar[tuple[str, ...]] = (*KafkaToKafkaOperator._mappings, "assign")
-    _lists: ClassVar[tuple[str, ...]] = ("topics",)
+    _lists: ClassVar[tuple[str, ...]] = (*KafkaToKafkaOperator._lists, "topics")
     _integers: ClassVar[tuple[str, ...]] = (*KafkaToKafkaOperator._integers, "max_offsets_per_trigger")
 
     def __init__(
@@ -281,6 +281,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
             is_retry=batch is not None,
             audit_since_ms=None if batch is None else batch.timestamp_ms,
             pace=self._pace(),
+            client_id=self._client_id(attempt.context),
             stream=stream,
         )
 
@@ -339,6 +340,10 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
             columns=json.dumps(parameters.columns, sort_keys=True),
             preserve_partition=parameters.preserve_partition,
             topic_map=parameters.topic_map,
+            filters=_json_of_given(keys=parameters.keys, headers=parameters.headers),
+            dead_letters=_json_of_given(
+                reject_when=parameters.reject_when, dead_letter_topic=parameters.dead_letter_topic
+            ),
         )
         new_id = uuid4().hex[:16]
         return resolve_stream(checkpoint, binding, selection, starting, reset, cluster, rules, new_id), cluster
@@ -401,10 +406,14 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
             warnings.append(_UNKNOWN_TARGETS)
         for warning in (*collected.report.warnings, *warnings):
             self.log.warning("%s", warning)
+        result = result_of_stream(collected.report, plan, stream_plan, lags, committed, tuple(warnings))
+        written_before = store.written_before(stream_id, plan.target_ends)
+        if (dead := plan.target.dead_letters) is not None:
+            result["dead_letters"]["ranges"] += [r for r in written_before if r["topic"] == dead]
         return {
-            **result_of_stream(collected.report, plan, stream_plan, lags, committed, tuple(warnings)),
+            **result,
             "finished_before": finished_before.format(),
-            "written_before": store.written_before(stream_id, plan.target_ends),
+            "written_before": [r for r in written_before if r["topic"] != dead],
             "evidence": planned.evidence(collected.report.target_ids, stream_id),
         }
 
@@ -419,6 +428,10 @@ class _Collected:
     report: JobReport
     finished: Mapping[TopicPartition, int]
     warnings: tuple[str, ...] = ()
+
+
+def _json_of_given(**values: Any) -> str:
+    return json.dumps({name: value for name, value in values.items() if value}, sort_keys=True)
 
 
 def _is_blank(value: object) -> bool:

@@ -69,7 +69,7 @@ class KafkaToKafkaBatchOperator(BoundedCopyOperator):
     )
     _optional_texts: ClassVar[tuple[str, ...]] = (*BoundedCopyOperator._optional_texts, "topic_pattern")
     _mappings: ClassVar[tuple[str, ...]] = (*BoundedCopyOperator._mappings, "assign")
-    _lists: ClassVar[tuple[str, ...]] = ("topics",)
+    _lists: ClassVar[tuple[str, ...]] = (*BoundedCopyOperator._lists, "topics")
     _stored_flags: ClassVar[tuple[str, ...]] = (*BoundedCopyOperator._stored_flags, "exact_window")
 
     def __init__(

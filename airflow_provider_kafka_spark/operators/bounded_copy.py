@@ -18,10 +18,18 @@ from airflow_provider_kafka_spark.core.errors import InvalidInputError, KafkaSpa
 from airflow_provider_kafka_spark.core.handoff.job_events import JobEvent, JobStarted
 from airflow_provider_kafka_spark.core.new_topics import with_new_topics
 from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
-from airflow_provider_kafka_spark.core.parameters import flag, given_flag, given_integer, mapping_of, text_or_none
+from airflow_provider_kafka_spark.core.parameters import (
+    flag,
+    given_flag,
+    given_integer,
+    list_of,
+    mapping_of,
+    text_or_none,
+)
 from airflow_provider_kafka_spark.core.plan import ReplayPlan, make_plan
 from airflow_provider_kafka_spark.core.planned_copy import PlannedCopy, SubmittedJob
 from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest, Transform
+from airflow_provider_kafka_spark.core.record_filter import check_headers, check_keys
 from airflow_provider_kafka_spark.core.resolve import MissingRange, ReadRules, ResolvedRanges, resolve_replay
 from airflow_provider_kafka_spark.core.spans import plan_spans
 from airflow_provider_kafka_spark.core.verification import (
@@ -162,6 +170,9 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
             **dict.fromkeys((*self._flags, *self._stored_flags), flag),
             **dict.fromkeys(self._mappings, _texts_of),
             **dict.fromkeys(self._optional_texts, lambda value, _: text_or_none(value)),
+            # As JSON has them.
+            "keys": _keys_of,
+            "headers": _headers_of,
         }
         for name in given:
             if name in readers:
@@ -234,6 +245,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
             is_first_submission=state.submitted_at_ms is None,
             earlier=state.earlier,
             pace=self._pace(),
+            client_id=self._client_id(attempt.context),
             audit_from=_audit_from(target, state, plan),
         )
 
@@ -365,6 +377,16 @@ def _resolve_ranges(attempt: Attempt, rules: ReadRules) -> tuple[ResolvedRanges,
     cluster = attempt.source.state(topics, operation="READ")
     check_topics(attempt.source, topics, "READ")
     return resolve_replay(ranges, cluster, rules), cluster
+
+
+def _keys_of(value: Any, name: str) -> Any:
+    keys = check_keys(list_of(value, name))
+    return None if keys is None else list(keys)
+
+
+def _headers_of(value: Any, name: str) -> Any:
+    headers = mapping_of(value, name)
+    return None if headers is None else {header: list(wanted) for header, wanted in check_headers(headers).items()}
 
 
 def _texts_of(value: Any, name: str) -> Any:

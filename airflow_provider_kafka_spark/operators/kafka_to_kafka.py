@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from airflow.sdk.exceptions import AirflowSkipException
 
 from airflow_provider_kafka_spark.core.copy_parameters import CopyParameters, parse_pause
+from airflow_provider_kafka_spark.core.dead_letters import check_dead_letters
 from airflow_provider_kafka_spark.core.errors import InvalidInputError, PlanTooLargeError
 from airflow_provider_kafka_spark.core.expressions import check_size
 from airflow_provider_kafka_spark.core.handoff.job_credentials import JobCredentials
@@ -41,6 +42,7 @@ from airflow_provider_kafka_spark.core.parameters import (
 from airflow_provider_kafka_spark.core.plan import ReplayPlan, Target
 from airflow_provider_kafka_spark.core.planned_copy import EarlierDelivery, PlannedCopy
 from airflow_provider_kafka_spark.core.protocol import JobReport, Pace
+from airflow_provider_kafka_spark.core.record_filter import check_headers, check_keys
 from airflow_provider_kafka_spark.core.resolve import ReadRules
 from airflow_provider_kafka_spark.core.run_identity import instance_id
 from airflow_provider_kafka_spark.core.topic_map import check_topic_map
@@ -94,6 +96,13 @@ class KafkaToKafkaOperator(SparkJobOperator):
     :param allow_same_topic: permit writing into a topic that is being read. (templated)
     :param where: an SQL predicate over ``key, value, topic, partition, offset, timestamp, timestampType, headers``.
         (templated)
+    :param keys: copy only records with one of these keys: text, bytes, ``{"hex": "00ff"}``, or None for records without
+        a key. (templated)
+    :param headers: copy only records that have each of these headers with one of its values, ``{"tenant": ["acme"]}``.
+        (templated)
+    :param reject_when: an SQL expression: a record for which it is true, or gives text, goes to ``dead_letter_topic``
+        as it was, with the reason in a header. (templated)
+    :param dead_letter_topic: for rejected records, in the same transactions as the others. (templated)
     :param columns: SQL expressions for ``key``, ``value``, ``headers``, ``partition``; other columns are unchanged.
         (templated)
     :param preserve_partition: write to the partition number that the record came from; otherwise the Java producer's
@@ -145,6 +154,10 @@ class KafkaToKafkaOperator(SparkJobOperator):
         "topic_map",
         "target_topic_expr",
         "where",
+        "keys",
+        "headers",
+        "reject_when",
+        "dead_letter_topic",
         "columns",
         "source_options",
         "sink_options",
@@ -168,6 +181,9 @@ class KafkaToKafkaOperator(SparkJobOperator):
     )
     template_fields_renderers = {  # noqa: RUF012 - Airflow's
         "where": "sql",
+        "reject_when": "sql",
+        "keys": "json",
+        "headers": "json",
         "columns": "json",
         "pause_while_lag": "json",
         "topic_map": "json",
@@ -182,10 +198,17 @@ class KafkaToKafkaOperator(SparkJobOperator):
     #: Those of them that a retry takes from the run's first try.
     _stored_flags: ClassVar[tuple[str, ...]] = _STORED_FLAGS
     #: Parameters that are None if their text is blank, and those that are JSON if they are text.
-    _optional_texts: ClassVar[tuple[str, ...]] = ("target_conn_id", "target_topic", "target_topic_expr", "where")
-    _mappings: ClassVar[tuple[str, ...]] = ("columns", "topic_map", "source_options", "sink_options")
+    _optional_texts: ClassVar[tuple[str, ...]] = (
+        "target_conn_id",
+        "target_topic",
+        "target_topic_expr",
+        "where",
+        "reject_when",
+        "dead_letter_topic",
+    )
+    _mappings: ClassVar[tuple[str, ...]] = ("columns", "headers", "topic_map", "source_options", "sink_options")
     #: Parameters that are a list, for which a form may give names with commas.
-    _lists: ClassVar[tuple[str, ...]] = ()
+    _lists: ClassVar[tuple[str, ...]] = ("keys",)
     #: Parameters that are an integer of at least 1, or None.
     _integers: ClassVar[tuple[str, ...]] = (
         "max_planned_records",
@@ -207,6 +230,10 @@ class KafkaToKafkaOperator(SparkJobOperator):
         on_refused_config: str = FAIL,
         allow_same_topic: bool = False,
         where: str | None = None,
+        keys: list[Any] | None = None,
+        headers: dict[str, Any] | None = None,
+        reject_when: str | None = None,
+        dead_letter_topic: str | None = None,
         columns: dict[str, str] | None = None,
         preserve_partition: bool = False,
         preserve_timestamps: bool = True,
@@ -244,6 +271,10 @@ class KafkaToKafkaOperator(SparkJobOperator):
         self.on_refused_config = on_refused_config
         self.allow_same_topic = given_flag(allow_same_topic, "allow_same_topic")
         self.where = where
+        self.keys = keys
+        self.headers = headers
+        self.reject_when = reject_when
+        self.dead_letter_topic = dead_letter_topic
         self.columns = columns
         self.preserve_partition = given_flag(preserve_partition, "preserve_partition")
         self.preserve_timestamps = given_flag(preserve_timestamps, "preserve_timestamps")
@@ -335,10 +366,16 @@ class KafkaToKafkaOperator(SparkJobOperator):
         is_read_committed(self.isolation_level)
         columns = self._checked_columns()
         of_columns = {f"columns[{name!r}]": sql for name, sql in columns.items()}
-        for name, sql in {"where": self.where, "target_topic_expr": self.target_topic_expr, **of_columns}.items():
+        others = {name: getattr(self, name) for name in ("where", "target_topic_expr", "reject_when")}
+        for name, sql in {**others, **of_columns}.items():
             check_size(name, sql or "", example="offset >= 100")
         topic_map = {} if self.topic_map is None else check_topic_map(self.topic_map)
         Target(self.target_topic, self.target_topic_expr, topic_map=topic_map)
+        check_dead_letters(
+            self.dead_letter_topic,
+            self.reject_when,
+            topic_map.values() if self.target_topic is None else (self.target_topic,),
+        )
         return CopyParameters(
             source_conn_id=self.source_conn_id,
             target_conn_id=self.target_conn_id,
@@ -356,6 +393,10 @@ class KafkaToKafkaOperator(SparkJobOperator):
             sink_options=check_sink_options(self.sink_options),
             records=self._records(),
             topic_map=topic_map,
+            keys=check_keys(self.keys),
+            headers=check_headers(self.headers),
+            reject_when=self.reject_when,
+            dead_letter_topic=self.dead_letter_topic,
         )
 
     def _read_optional_text(self, name: str) -> None:
@@ -385,7 +426,7 @@ class KafkaToKafkaOperator(SparkJobOperator):
 
     def _check_texts(self) -> None:
         """Check the types of rendered templates."""
-        for name in ("source_conn_id", "spark_conn_id", "target_conn_id", "target_topic", "target_topic_expr", "where"):
+        for name in ("source_conn_id", "spark_conn_id", *KafkaToKafkaOperator._optional_texts):
             text = getattr(self, name)
             if text is None and name not in ("source_conn_id", "spark_conn_id"):
                 continue
@@ -422,6 +463,7 @@ class KafkaToKafkaOperator(SparkJobOperator):
             parameters.preserve_partition,
             self.allow_same_topic,
             parameters.topic_map,
+            parameters.dead_letter_topic,
         )
 
     def _instance(self, context: Context) -> str:
@@ -429,6 +471,10 @@ class KafkaToKafkaOperator(SparkJobOperator):
         ti = context["ti"]
         called_id = "" if self.task_id == ti.task_id else self.task_id
         return instance_id(ti.dag_id, ti.run_id, ti.task_id, -1 if ti.map_index is None else ti.map_index, called_id)
+
+    def _client_id(self, context: Context) -> str:
+        """By which brokers know the job's clients."""
+        return f"airflow-kafka-spark-{context['ti'].dag_id}.{self.task_id}"
 
     @contextmanager
     def _attempt(self, context: Context, parameters: CopyParameters, spark: SparkJobHook) -> Iterator[Attempt]:

@@ -65,7 +65,7 @@ class NewTargets:
         if not self.enabled or not missing:
             return []
         settings = topic_settings(attempt.source, {name for sources in missing.values() for name in sources})
-        wanted = new_topics(missing, source, settings, self.partitions)
+        wanted = new_topics(missing, source, settings, self.partitions, attempt.parameters.dead_letter_topic)
         return validated(attempt.sink, wanted, self.on_refused_config)
 
 

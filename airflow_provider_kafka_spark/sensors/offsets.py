@@ -14,9 +14,11 @@ from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from airflow_provider_kafka_spark.clients.broker_poll import fetch_snapshot
+from airflow_provider_kafka_spark.core.broker_state import Selection
 from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerQuery, BrokerSnapshot, ConditionResult
 from airflow_provider_kafka_spark.core.conditions.condition import Condition
 from airflow_provider_kafka_spark.core.conditions.group_lag import GroupLag
+from airflow_provider_kafka_spark.core.conditions.last_run import first_of
 from airflow_provider_kafka_spark.core.conditions.new_records import NewRecords
 from airflow_provider_kafka_spark.core.conditions.outage import Outage
 from airflow_provider_kafka_spark.core.conditions.timestamp_reached import TimestampReached
@@ -25,6 +27,7 @@ from airflow_provider_kafka_spark.core.parameters import check_connection_id, ch
 from airflow_provider_kafka_spark.failure import no_retry_on_permanent_error, undated_run_explained
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.state.checkpoint import read_checkpoint
+from airflow_provider_kafka_spark.state.last_run import LastRunStore
 from airflow_provider_kafka_spark.triggers.condition import KafkaConditionTrigger, result_of_event
 
 if TYPE_CHECKING:
@@ -164,10 +167,10 @@ class KafkaNewRecordsSensor(KafkaOffsetsSensor):
 
     :param topics: names of topics. (templated)
     :param topic_pattern: a regular expression that matches whole names; exactly one of the two. (templated)
-    :param since: offsets ``{"offsets": {"orders": {"0": 23}}}``, the result of another task of this package
-        (``copy.output``), ``{"checkpoint_location": ...}``, ``{"group_id": ...}`` or ``{"timestamp": ...}``; see
-        ``docs/reference/sensors.md`` for shorter forms. A partition that it does not know counts from its beginning.
-        (templated)
+    :param since: ``"last_run"``, what no earlier run of this task has found; or offsets ``{"offsets": {"orders": {"0":
+        23}}}``, the result of another task of this package (``copy.output``), ``{"checkpoint_location": ...}``,
+        ``{"group_id": ...}`` or ``{"timestamp": ...}``; see ``docs/reference/sensors.md`` for shorter forms. A
+        partition that it does not know counts from its beginning. (templated)
     :param min_records: minimum number of new records. (templated)
     :param max_wait_for_min: seconds after the timestamp of the first new record, or a timedelta, after which fewer are
         enough. (templated)
@@ -206,12 +209,35 @@ class KafkaNewRecordsSensor(KafkaOffsetsSensor):
         self.min_records = min_records
         self.max_wait_for_min = max_wait_for_min
         self.fail_on_data_loss = given_flag(fail_on_data_loss, "fail_on_data_loss")
+        #: Where the last run ended, with ``since="last_run"``.
+        self._position: object = None
+
+    @no_retry_on_permanent_error
+    def poke(self, context: Context) -> bool | PokeReturnValue:
+        first = first_of(self.since)
+        if first is not None:
+            store = LastRunStore(context)
+            before = store.load()
+            if (result := before.found_by(store.run_id)) is not None:
+                return PokeReturnValue(True, super()._done(context, result))
+            self._position = before.since(first, Selection(self.topics, self.topic_pattern, None))
+        return super().poke(context)
+
+    def _done(self, context: Context, result: ConditionResult) -> Any:
+        if first_of(self.since) is not None:
+            store = LastRunStore(context)
+            topics = tuple(sorted(result.xcoms["offsets"]))
+            with KafkaHook(self.source_conn_id, self.kafka_timeout) as hook:
+                found = fetch_snapshot(hook, [BrokerQuery(topics, identity=True)])
+            topic_ids = {name: topic_id for name in topics if (topic_id := found.topic(name).topic_id) is not None}
+            store.save(store.load().after(store.run_id, result, topic_ids))
+        return super()._done(context, result)
 
     def _parse(self, **common: Any) -> NewRecords:
         return NewRecords.parse(
             topics=self.topics,
             topic_pattern=self.topic_pattern,
-            since=self.since,
+            since=self.since if self._position is None else self._position,
             min_records=self.min_records,
             max_wait_for_min=self.max_wait_for_min,
             fail_on_data_loss=self.fail_on_data_loss,

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from airflow.sdk.execution_time.context import NEVER_EXPIRE
 
 from airflow_provider_kafka_spark.core.codec import FROM_MINUS_ONE, decode, encode
+from airflow_provider_kafka_spark.core.dead_letters import all_target_ranges
 from airflow_provider_kafka_spark.core.errors import AlreadyDeliveredError
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.parameters import COPY_AGAIN, EXACTLY_ONCE, FAIL, MISSING_ONLY
@@ -171,7 +172,7 @@ class RunState:
     def after_delivery(self) -> RunState:
         """The state for a clear: nothing is trusted but what the target has."""
         result = self.result or {}
-        delivered = tuple(OffsetRanges.parse(result["target_ranges"]).format())
+        delivered = tuple(all_target_ranges(result).format())
         announced = () if self.earlier is None else self.earlier.still_there(self.proved_ids).announced
         earlier = EarlierDelivery(
             self.key, result["records_written"], delivered, delivered if self.succeeded else announced, self.proved_ids

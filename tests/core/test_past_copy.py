@@ -113,7 +113,7 @@ def test_a_part_of_a_later_range_has_no_count() -> None:
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        pytest.param({"transform": {"where": "offset > 3"}}, "the same where", id="where"),
+        pytest.param({"transform": {"where": "offset > 3"}}, "the same filters", id="where"),
         pytest.param({"transform": {"window_start_ms": 3}}, "the same window", id="window"),
         pytest.param({"evidence": {"source_cluster_id": "two"}}, "the same source cluster", id="source-cluster"),
         pytest.param({"evidence": {"target_cluster_id": "two"}}, "the same target cluster", id="target-cluster"),

@@ -21,11 +21,12 @@ from tests.jobs.runs import SLOW, copy_request, numbered, values
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
 
+@pytest.mark.parametrize("rejects", [False, True])
 def test_pieces_of_one_partition_on_two_executors(
-    kafka_broker: KafkaBroker, topic: TopicFactory, tmp_path: Path
+    kafka_broker: KafkaBroker, topic: TopicFactory, tmp_path: Path, rejects: bool
 ) -> None:
-    """Several of them run at the same time: none fences another one."""
-    source, target = topic(suffix="source"), topic(2, suffix="target")
+    """Several of them run at the same time: none fences another one, also where each writes to two topics."""
+    source, target, dead = topic(suffix="source"), topic(2, suffix="target"), topic(suffix="dead")
     kafka_broker.produce(source, numbered(1_000), {"batch.num.messages": 20})
     ranges = [f"{source}:0:0:1000"]
     spans = plan_spans(OffsetRanges.parse(ranges), 100)
@@ -39,6 +40,8 @@ def test_pieces_of_one_partition_on_two_executors(
         spans=spans,
         preserve_order=False,
         source_options=SLOW,
+        reject_when="offset < 100" if rejects else None,
+        dead_letter_topic=dead if rejects else None,
     )
     driver = Driver(request, tmp_path / "try", "local-cluster[2,1,1024]")
     try:
@@ -48,8 +51,11 @@ def test_pieces_of_one_partition_on_two_executors(
 
     assert report is not None, driver.log[-3000:]
     assert report.failure is None
-    assert Counter(values(kafka_broker, target)) == Counter(b"%d" % i for i in range(1_000))
-    assert (report.records_written, report.delivered_before, report.failed_tasks) == (1_000, 0, 0)
+    rejected = 100 if rejects else 0
+    assert Counter(values(kafka_broker, target)) == Counter(b"%d" % i for i in range(rejected, 1_000))
+    assert Counter(values(kafka_broker, dead)) == Counter(b"%d" % i for i in range(rejected))
+    assert (report.records_written, report.records_rejected) == (1_000 - rejected, rejected)
+    assert (report.delivered_before, report.failed_tasks) == (0, 0)
     assert report.warnings == ()
 
 

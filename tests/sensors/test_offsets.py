@@ -25,7 +25,8 @@ from airflow.sdk.exceptions import (
 )
 
 from airflow_provider_kafka_spark.clients.consumer_group import ConsumerGroup
-from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError, ConsumerGroupError
+from airflow_provider_kafka_spark.core.conditions.last_run import LastRun
+from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError, ConcurrentRunsError, ConsumerGroupError
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
@@ -35,10 +36,12 @@ from airflow_provider_kafka_spark.sensors.offsets import (
     KafkaOffsetsSensor,
     KafkaTimestampReachedSensor,
 )
+from airflow_provider_kafka_spark.state import last_run
+from airflow_provider_kafka_spark.state.last_run import LastRunStore
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from airflow_provider_kafka_spark.triggers.condition import KafkaConditionTrigger
-from tests.airflow_fakes import TaskInstance, task_context
+from tests.airflow_fakes import TaskInstance, Variables, task_context
 
 INTERVAL = 0.2
 #: The second line of a batch's file in a checkpoint of Spark's.
@@ -103,6 +106,74 @@ def test_what_is_new_is_ready_to_be_replayed(kafka: KafkaBroker, topic: TopicFac
     assert wait(KafkaNewRecordsSensor, topics=[name], since=ti.pushed["offsets"]) == [
         {"topic": name, "partition": 2, "from_offset": 0, "until_offset": 1}
     ]
+
+
+@pytest.mark.broker
+@pytest.mark.parametrize("wait", [wait_by_poking, wait_in_triggerer])
+def test_each_record_is_found_by_one_run(
+    kafka: KafkaBroker, topic: TopicFactory, monkeypatch: pytest.MonkeyPatch, wait: Callable[..., Any]
+) -> None:
+    """A retry, a clear and a try that died after it had found records return the same ranges."""
+    name, variables = topic(2), Variables()
+    monkeypatch.setattr(last_run, "Variable", variables)
+
+    def found(run_id: str, since: object = "last_run") -> list[tuple[int, int, int]]:
+        ti = TaskInstance(dag_id="dag", task_id="wait", run_id=run_id)
+        ranges = wait(KafkaNewRecordsSensor, ti, topics=[name], since=since, timeout=20)
+        assert ti.pushed["offsets"].keys() == {name}
+        return [(r["partition"], r["from_offset"], r["until_offset"]) for r in ranges]
+
+    def produce(count: int, partition: int) -> None:
+        kafka.produce(name, [Record(value=b"v", partition=partition)] * count)
+
+    produce(3, 0)
+    first = found("first")
+    produce(2, 0)
+    produce(4, 1)
+    second = found("second")
+    produce(1, 1)
+
+    assert (first, second) == ([(0, 0, 3)], [(0, 3, 5), (1, 0, 4)])
+    assert (found("first"), found("second")) == (first, second)
+    assert found("third") == [(1, 4, 5)]
+    assert list(variables.values) == ["kafka_spark_last_run.dag.wait"]
+    variables.values.clear()
+    produce(1, 0)
+    assert found("fourth", {"last_run": {"offsets": {name: {"0": 5, "1": 5}}}}) == [(0, 5, 6)]
+
+
+@pytest.mark.broker
+def test_two_runs_at_a_time_do_not_find_the_same(
+    kafka: KafkaBroker, topic: TopicFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both look at the same position; the later one finds nothing twice, and a retry of it goes on."""
+    name, variables = topic(), Variables()
+    monkeypatch.setattr(last_run, "Variable", variables)
+    kafka.produce(name, [Record(value=b"v")] * 3)
+    stale = dict(variables.values)
+    real = LastRunStore.load
+
+    def poke(run_id: str) -> Any:
+        sensor = KafkaNewRecordsSensor(task_id="wait", topics=[name], since="last_run")
+        context: Any = task_context(ti=TaskInstance(run_id=run_id))
+        return sensor.poke(context)
+
+    def load_of_before(store: LastRunStore) -> LastRun:
+        # Only the first look of a poke, as if the other run had come in between.
+        monkeypatch.setattr(LastRunStore, "load", real)
+        now, variables.values = variables.values, stale
+        try:
+            return real(store)
+        finally:
+            variables.values = now
+
+    assert poke("first").xcom_value[0]["until_offset"] == 3
+    monkeypatch.setattr(LastRunStore, "load", load_of_before)
+    with pytest.raises(ConcurrentRunsError, match="max_active_runs=1"):
+        poke("second")
+    assert poke("second") is False
+    kafka.produce(name, [Record(value=b"v")])
+    assert poke("second").xcom_value[0]["from_offset"] == 3
 
 
 @pytest.mark.broker

@@ -25,6 +25,8 @@ class AuditSettings:
     :param compares: make fingerprints.
     :param with_timestamp: a part of them.
     :param with_headers: a part of them.
+    :param provenance_header: not a part of them, as a copy replaces it.
+    :param reason_header: the same.
     :param window_start_ms: a record that is older is not selected.
     :param window_end_ms: a record of this time or later is not selected.
     """
@@ -35,6 +37,7 @@ class AuditSettings:
     with_timestamp: bool
     with_headers: bool
     provenance_header: str
+    reason_header: str
     window_start_ms: int | None = None
     window_end_ms: int | None = None
 

@@ -59,6 +59,31 @@ class SharedPace:
 
 
 @dataclass(frozen=True, slots=True)
+class WantedRecords:
+    """Filters that need no SQL; all bytes are hexadecimal.
+
+    :param keys: of which a record must have one; None for all records. None as a key is that of a record without one.
+    :param headers: name and values of headers, each of which a record must have with one of its values.
+    """
+
+    keys: tuple[str | None, ...] | None
+    headers: Mapping[str, tuple[str | None, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetters:
+    """Where rejected records go, and the headers that they get.
+
+    :param source_header: name of the header with run and source record.
+    :param reason_header: name of the header with the reason.
+    """
+
+    topic: str
+    source_header: str
+    reason_header: str
+
+
+@dataclass(frozen=True, slots=True)
 class WriterSettings:
     """What all Spark tasks of a job are to do.
 
@@ -79,6 +104,8 @@ class WriterSettings:
     :param pace: None for no limit.
     :param producer: settings of the producer, without the prefix ``kafka.``; secrets are references.
     :param target_topics: the target of each source topic; empty for one target, or if the rows have it.
+    :param wanted: None if the rows say it, or all are.
+    :param dead_letters: None if nothing is rejected; otherwise the rows have the column ``_rejected``.
     """
 
     run_id: str
@@ -101,6 +128,8 @@ class WriterSettings:
     pace: SharedPace | None
     producer: Mapping[str, str] = field(repr=False)
     target_topics: Mapping[str, str] = field(default_factory=dict)
+    wanted: WantedRecords | None = None
+    dead_letters: DeadLetters | None = None
 
     def to_json(self) -> str:
         return json.dumps(encode(self, _VERSION))
@@ -121,8 +150,8 @@ class TaskReport:
     """What became of one piece.
 
     :param piece: its name.
-    :param ranges: for each planned range: its index, and how many records were read, written, filtered and already
-        committed. Those that were already committed count as written.
+    :param ranges: for each planned range: its index, and how many records were read, written, filtered, already
+        committed and rejected. Those that were already committed count as written or rejected.
     :param targets: where the records are, those of earlier attempts included.
     :param targets_unknown: whether it is unknown where earlier attempts wrote.
     :param resumed_at: source offset at which this attempt went on; None if it began at the first one.

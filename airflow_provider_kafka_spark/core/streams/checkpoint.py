@@ -54,6 +54,8 @@ class Binding:
 
     :param selection: the topics, the pattern or the assignment, as text.
     :param target_topic: or None, when ``target_topic_expr`` or ``topic_map`` decides.
+    :param filters: ``keys`` and ``headers`` as JSON.
+    :param dead_letters: ``reject_when`` and ``dead_letter_topic`` as JSON.
     """
 
     source_cluster_id: str
@@ -65,6 +67,8 @@ class Binding:
     columns: str = "{}"
     preserve_partition: bool = False
     topic_map: Mapping[str, str] = field(default_factory=dict)
+    filters: str = "{}"
+    dead_letters: str = "{}"
 
     def differences(self, other: Binding) -> list[str]:
         """Descriptions of the fields that differ. A topic that only one of the maps has is no difference: what is read

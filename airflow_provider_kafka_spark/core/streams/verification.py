@@ -105,7 +105,7 @@ def result_of_stream(
     """
     return {
         **result_of_run(report, plan, warnings),
-        "ranges": [range_result(r) for r in report.ranges],
+        "ranges": [range_result(r, plan.target.dead_letters) for r in report.ranges],
         "batches": [_batch_result(b) for b in report.batches],
         "unfinished": stream_plan.uncommitted.format(),
         "added_partitions": list(map(str, stream_plan.added)),

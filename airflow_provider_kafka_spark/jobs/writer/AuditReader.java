@@ -6,6 +6,7 @@ import java.util.ArrayDeque;
 import java.util.Arrays;
 import java.util.HashMap;
 import java.util.Iterator;
+import java.util.List;
 import java.util.Map;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.common.header.Header;
@@ -64,6 +65,7 @@ public final class AuditReader implements PairFlatMapFunction {
         final boolean withTimestamp;
         final boolean withHeaders;
         final String header;
+        final List<String> replacedHeaders;
         final long windowStart;
         final long windowEnd;
 
@@ -78,6 +80,7 @@ public final class AuditReader implements PairFlatMapFunction {
             withTimestamp = fields.flag("with_timestamp");
             withHeaders = fields.flag("with_headers");
             header = fields.text("provenance_header");
+            replacedHeaders = Arrays.asList(header, fields.text("reason_header"));
             windowStart = fields.optionalNumber("window_start_ms", Long.MIN_VALUE);
             windowEnd = fields.optionalNumber("window_end_ms", Long.MAX_VALUE);
             fields.end();
@@ -223,8 +226,7 @@ public final class AuditReader implements PairFlatMapFunction {
                 lastIndex = ranges.partition(AuditRanges.name(topic, number));
             }
             if (lastIndex >= 0 && ranges.find(lastIndex, offset) >= 0) {
-                int count = headers == null ? 0 : headers.length;
-                add(lastIndex, offset, selected ? SELECTED : FILTERED, fingerprint(timestamp, count));
+                add(lastIndex, offset, selected ? SELECTED : FILTERED, fingerprint());
             }
         }
 
@@ -245,19 +247,19 @@ public final class AuditReader implements PairFlatMapFunction {
             int index = ranges.partition(new String(text, start, second - start, StandardCharsets.ISO_8859_1));
             long from = number(text, second + 1, third);
             if (index >= 0 && from >= 0 && ranges.find(index, from) >= 0) {
-                add(index, from, DELIVERED, fingerprint(timestamp, last));
+                add(index, from, DELIVERED, fingerprint());
             }
         }
 
-        private long fingerprint(long time, int count) {
+        private long fingerprint() {
             if (!job.compares) {
                 return 0L;
             }
             long found = Fingerprint.of(key, value);
             if (job.withTimestamp) {
-                found = Fingerprint.add(found, time);
+                found = Fingerprint.add(found, timestamp);
             }
-            return job.withHeaders ? Fingerprint.add(found, headers, count) : found;
+            return job.withHeaders ? Fingerprint.add(found, headers, job.replacedHeaders) : found;
         }
 
         private void add(int index, long at, int kind, long fingerprint) {

@@ -105,11 +105,16 @@ final class Fields {
         return (JsonNode) list.get(i);
     }
 
+    /** The names of its fields, where these are data. */
+    Iterator<String> names() {
+        return object.fieldNames();
+    }
+
     /** A map of texts. */
     Map<String, String> map(String field) {
         Fields entries = object(field);
         LinkedHashMap<String, String> map = new LinkedHashMap<String, String>();
-        for (Iterator<String> each = entries.object.fieldNames(); each.hasNext(); ) {
+        for (Iterator<String> each = entries.names(); each.hasNext(); ) {
             String name = (String) each.next();
             map.put(name, entries.text(name));
         }

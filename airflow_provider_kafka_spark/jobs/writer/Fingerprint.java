@@ -1,6 +1,7 @@
 package airflow_provider_kafka_spark.jobs.writer;
 
 import java.nio.charset.StandardCharsets;
+import java.util.Collection;
 import org.apache.kafka.common.header.Header;
 import org.apache.spark.sql.catalyst.expressions.XXH64;
 import org.apache.spark.unsafe.Platform;
@@ -29,13 +30,17 @@ final class Fingerprint {
         return XXH64.hashUnsafeBytes(content, Platform.BYTE_ARRAY_OFFSET, content.length, sized);
     }
 
-    /** @param count how many of the headers count, from the first one on */
-    static long add(long hash, Header[] headers, int count) {
-        long found = XXH64.hashLong(count, hash);
-        for (int i = 0; i < count; i++) {
-            found = add(found, headers[i].key().getBytes(StandardCharsets.UTF_8));
-            found = add(found, headers[i].value());
+    /** @param ignored names of headers that a copy replaces */
+    static long add(long hash, Header[] headers, Collection<String> ignored) {
+        long found = hash;
+        long count = 0L;
+        for (int i = 0; i < headers.length; i++) {
+            if (!ignored.contains(headers[i].key())) {
+                found = add(found, headers[i].key().getBytes(StandardCharsets.UTF_8));
+                found = add(found, headers[i].value());
+                count++;
+            }
         }
-        return found;
+        return XXH64.hashLong(count, found);
     }
 }

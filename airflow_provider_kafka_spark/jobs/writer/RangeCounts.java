@@ -5,8 +5,10 @@ final class RangeCounts {
     final int index;
     final AckCounter acknowledged = new AckCounter();
     long read;
-    /** Records that {@code where} or the exact window left out. */
+    /** Records that a filter or the exact window left out. */
     long filtered;
+    /** Records that are for the dead-letter topic; they count as acknowledged or already committed, too. */
+    long rejected;
     /** Records that an earlier attempt had committed. */
     long alreadyCommitted;
 

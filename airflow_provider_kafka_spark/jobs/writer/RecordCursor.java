@@ -10,26 +10,31 @@ class RecordCursor {
     int partition;
     long offset;
     long timestamp;
-    /** Whether the record passes {@code where} and the exact window. */
+    /** Whether the record passes all filters and the exact window. */
     boolean selected;
+    /** Why a selected record goes to the dead-letter topic, as it is in the source; null if it does not. */
+    String rejection;
     byte[] key;
     byte[] value;
     RecordHeaders headers;
     String targetTopic;
     Integer targetPartition;
+    private final String onlyTarget;
     private final Map<String, String> targetTopics;
     private final boolean includeHeaders;
     private final boolean preservePartition;
     private final long windowStart;
     private final long windowEnd;
+    private final WantedRecords wanted;
 
     RecordCursor(Settings settings) {
-        targetTopic = settings.targetTopic;
+        onlyTarget = settings.targetTopic;
         targetTopics = settings.targetTopics;
         includeHeaders = settings.includeHeaders;
         preservePartition = settings.preservePartition;
         windowStart = settings.windowStartMs;
         windowEnd = settings.windowEndMs;
+        wanted = settings.wanted;
     }
 
     /** Moves to the next input. */
@@ -39,18 +44,20 @@ class RecordCursor {
         partition = record.partition();
         offset = record.offset();
         timestamp = record.timestamp();
-        selected = timestamp >= windowStart && timestamp < windowEnd;
         key = (byte[]) record.key();
         value = (byte[]) record.value();
+        selected = timestamp >= windowStart && timestamp < windowEnd
+            && (wanted == null || wanted.has(key, (RecordHeaders) record.headers()));
         headers = includeHeaders ? (RecordHeaders) record.headers() : new RecordHeaders();
         targetPartition = preservePartition ? Integer.valueOf(partition) : null;
         findTarget();
     }
 
-    /** Where there is a map of topics, the target of the record's topic. */
+    /** The one target, or that of the record's topic; null if only a row says it. */
     @SuppressWarnings("cast")
     final void findTarget() {
         if (targetTopics.isEmpty()) {
+            targetTopic = onlyTarget;
             return;
         }
         targetTopic = (String) targetTopics.get(topic);

@@ -2,6 +2,7 @@ package airflow_provider_kafka_spark.jobs.writer;
 
 import java.util.Arrays;
 import java.util.List;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.common.header.internals.RecordHeader;
 import org.apache.kafka.common.header.internals.RecordHeaders;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -14,6 +15,7 @@ import org.apache.spark.sql.catalyst.util.ArrayData;
 final class RowReader extends RecordCursor {
     private final int offsetColumn;
     private final int selectedColumn;
+    private final int rejectedColumn;
     private final int topicColumn;
     private final int partitionColumn;
     private final int timestampColumn;
@@ -22,12 +24,15 @@ final class RowReader extends RecordCursor {
     private final int headersColumn;
     private final int targetTopicColumn;
     private final int targetPartitionColumn;
+    private final String deadLetterTopic;
 
     RowReader(Settings settings) {
         super(settings);
         List<String> columns = Arrays.asList(settings.columns);
         offsetColumn = columns.indexOf("offset");
         selectedColumn = columns.indexOf("_selected");
+        rejectedColumn = columns.indexOf("_rejected");
+        deadLetterTopic = settings.deadLetterTopic;
         topicColumn = columns.indexOf("topic");
         partitionColumn = columns.indexOf("partition");
         timestampColumn = columns.indexOf("timestamp");
@@ -42,8 +47,10 @@ final class RowReader extends RecordCursor {
     void read(Object input) {
         InternalRow row = (InternalRow) input;
         offset = row.getLong(offsetColumn);
+        ConsumerRecord<?, ?> record = null;
         if (topicColumn < 0) {
-            super.read(RecordHandoff.take(offset));
+            record = RecordHandoff.take(offset);
+            super.read(record);
         } else {
             topic = row.getUTF8String(topicColumn).toString();
             partition = row.getInt(partitionColumn);
@@ -51,7 +58,15 @@ final class RowReader extends RecordCursor {
             findTarget();
         }
         selected = row.getBoolean(selectedColumn);
+        boolean isKept = rejectedColumn < 0 || row.isNullAt(rejectedColumn);
+        rejection = isKept ? null : row.getUTF8String(rejectedColumn).toString();
         if (!selected) {
+            return;
+        }
+        if (!isKept && record != null) {
+            headers = (RecordHeaders) record.headers();
+            targetTopic = deadLetterTopic;
+            targetPartition = null;
             return;
         }
         if (keyColumn >= 0) {
@@ -62,6 +77,11 @@ final class RowReader extends RecordCursor {
         }
         if (headersColumn >= 0) {
             headers = row.isNullAt(headersColumn) ? new RecordHeaders() : headers(row.getArray(headersColumn));
+        }
+        if (!isKept) {
+            targetTopic = deadLetterTopic;
+            targetPartition = null;
+            return;
         }
         if (targetTopicColumn >= 0) {
             if (row.isNullAt(targetTopicColumn)) {

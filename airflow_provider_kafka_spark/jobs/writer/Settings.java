@@ -32,6 +32,12 @@ final class Settings {
     final long paceRecords;
     final long paceBytes;
     final long paceTasks;
+    /** Null if the rows say which records are wanted, or all are. */
+    final WantedRecords wanted;
+    /** Null if nothing is rejected. */
+    final String deadLetterTopic;
+    final String deadLetterSourceHeader;
+    final String deadLetterReasonHeader;
     final Map<String, String> producer;
 
     private Settings(Fields fields) {
@@ -65,6 +71,15 @@ final class Settings {
         paceTasks = pace == null ? 1L : pace.number("tasks");
         if (pace != null) {
             pace.end();
+        }
+        Fields filter = fields.optionalObject("wanted");
+        wanted = filter == null ? null : new WantedRecords(filter);
+        Fields dead = fields.optionalObject("dead_letters");
+        deadLetterTopic = dead == null ? null : dead.text("topic");
+        deadLetterSourceHeader = dead == null ? null : dead.text("source_header");
+        deadLetterReasonHeader = dead == null ? null : dead.text("reason_header");
+        if (dead != null) {
+            dead.end();
         }
         producer = fields.map("producer");
         fields.end();

@@ -79,7 +79,7 @@ abstract class Sink {
 
     /** Sends one record; its acknowledgement is counted for a range. */
     final void send(RecordCursor record, RangeCounts range) {
-        provenance.addTo(record.headers, record.offset, record.timestamp);
+        provenance.addTo(record);
         int size = (record.key == null ? 0 : record.key.length) + (record.value == null ? 0 : record.value.length);
         AckCallback callback = new AckCallback(this, range, record.offset, record.targetTopic, size);
         Long timestamp = settings.preserveTimestamps && record.timestamp >= 0 ? Long.valueOf(record.timestamp) : null;

@@ -15,7 +15,7 @@ final class TaskReport {
         ArrayNode ranges = report.putArray("ranges");
         for (RangeCounts range : counts) {
             ranges.addArray().add(range.index).add(range.read).add(range.acknowledged.get() + range.alreadyCommitted)
-                .add(range.filtered).add(range.alreadyCommitted);
+                .add(range.filtered).add(range.alreadyCommitted).add(range.rejected);
         }
         ArrayNode targets = report.putArray("targets");
         if (sink != null) {

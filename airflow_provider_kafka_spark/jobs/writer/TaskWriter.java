@@ -87,6 +87,9 @@ final class TaskWriter {
 
     private void handle(RangeCounts range, Sink sink) {
         range.read++;
+        if (cursor.rejection != null) {
+            range.rejected++;
+        }
         if (!cursor.selected) {
             range.filtered++;
         } else if (cursor.offset < sink.progress.position()) {

@@ -1,0 +1,133 @@
+"""``since="last_run"``: what the runs of a sensor have found, so that each record is in the ranges of one run. No I/O.
+
+One value is stored for all runs of a task, and replaced as a whole: the position, and what the newest runs found. So a
+try that died after it was stored, and a clear of one of these runs, find the same ranges again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from airflow_provider_kafka_spark.core.bounds import read_json
+from airflow_provider_kafka_spark.core.broker_state import Selection
+from airflow_provider_kafka_spark.core.codec import decode, encode
+from airflow_provider_kafka_spark.core.conditions.broker_snapshot import ConditionResult
+from airflow_provider_kafka_spark.core.conditions.since import parse_since
+from airflow_provider_kafka_spark.core.errors import BoundError, ConcurrentRunsError
+from airflow_provider_kafka_spark.core.offset_range import OffsetRanges, TopicPartition, by_topic
+
+_VERSION = 1
+#: How many runs, and how many ranges of them, are remembered at most; those of the newest run always are.
+MAX_RUNS, MAX_RANGES = 50, 1_000
+LAST_RUN = "last_run"
+
+
+@dataclass(frozen=True, slots=True)
+class FoundByRun:
+    """What one run found, and the end of every partition then."""
+
+    run_id: str
+    ranges: OffsetRanges
+    offsets: Mapping[TopicPartition, int]
+
+
+@dataclass(frozen=True, slots=True)
+class LastRun:
+    """What the runs of one task have found.
+
+    :param offsets: of the first record of each partition that no run has found.
+    :param topic_ids: of the topics that the offsets belong to, as far as known.
+    :param runs: the newest ones, in order.
+    """
+
+    offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+    runs: tuple[FoundByRun, ...] = ()
+
+    @classmethod
+    def from_json(cls, value: object, name: str) -> LastRun:
+        """:raises ProtocolError: if it is none of this version."""
+        remedy = f"Correct or delete the variable {name}; without it the next run begins anew."
+        return decode(cls, value, version=_VERSION, name=f"The variable {name}", remedy=remedy)
+
+    def to_json(self) -> dict[str, Any]:
+        return encode(self, _VERSION)
+
+    def since(self, first: object, selection: Selection) -> object:
+        """As :func:`~airflow_provider_kafka_spark.core.conditions.since.parse_since` takes it.
+
+        :param first: where the first run begins.
+        :param selection: the topics that this run waits for.
+        """
+        topics = selection.matching({p.topic for p in self.offsets})
+        if not topics:
+            return first
+        offsets = {p: offset for p, offset in self.offsets.items() if p.topic in topics}
+        topic_ids = {name: topic_id for name, topic_id in self.topic_ids.items() if name in topics}
+        return {"offsets": by_topic(offsets), **({"source_topic_ids": topic_ids} if topic_ids else {})}
+
+    def found_by(self, run_id: str) -> ConditionResult | None:
+        """What this run has found before; None if it has found nothing yet."""
+        found = next((run for run in self.runs if run.run_id == run_id), None)
+        if found is None:
+            return None
+        return ConditionResult(
+            True,
+            f"This run has found {found.ranges.total:,} new records before, and returns the same ranges",
+            value=[r.to_dict() for r in found.ranges],
+            xcoms={"offsets": by_topic(found.offsets)},
+        )
+
+    def after(self, run_id: str, result: ConditionResult, topic_ids: Mapping[str, str]) -> LastRun:
+        """This, with what a run has found.
+
+        :param topic_ids: of the topics now, as far as known.
+        :raises ConcurrentRunsError: if another run has found some of it meanwhile.
+        """
+        ranges = OffsetRanges.parse(result.value)
+        ends = {
+            TopicPartition(topic, int(number)): end
+            for topic, of_topic in result.xcoms["offsets"].items()
+            for number, end in of_topic.items()
+        }
+        same = {r.topic for r in ranges if self.topic_ids.get(r.topic) in (None, topic_ids.get(r.topic))}
+        twice = [r for r in ranges if r.topic in same and r.from_offset < self.offsets.get(r.topic_partition, 0)]
+        if twice:
+            raise ConcurrentRunsError(
+                f"With since='last_run' one run at a time may look for new records; another one has found records of "
+                f"{twice[0]} meanwhile. Set max_active_runs=1 for the DAG. A retry finds what is new since then."
+            )
+        runs = (*self.runs, FoundByRun(run_id, ranges, ends))[-MAX_RUNS:]
+        while len(runs) > 1 and sum(len(run.ranges) + len(run.offsets) for run in runs) > MAX_RANGES:
+            runs = runs[1:]
+        return replace(self, offsets={**self.offsets, **ends}, topic_ids={**self.topic_ids, **topic_ids}, runs=runs)
+
+
+def first_of(since: object) -> object | None:
+    """Where the first run begins, if ``since`` is ``"last_run"`` or ``{"last_run": START}``; otherwise None.
+
+    >>> first_of("last_run"), first_of({"last_run": "group:billing"}), first_of("earliest")
+    ('earliest', 'group:billing', None)
+
+    :raises BoundError: if the first run would begin there, too.
+    """
+    if isinstance(since, str):
+        if since.strip() == LAST_RUN:
+            return "earliest"
+        with suppress(ValueError, RecursionError):
+            since = read_json(since, "since")
+    if not isinstance(since, Mapping) or set(since) != {LAST_RUN}:
+        return None
+    first: object = since[LAST_RUN]
+    if isinstance(first, Mapping) and all(str(key).isdecimal() for key in first):
+        # Offsets of a topic of this name.
+        return None
+    if first_of(first) is not None:
+        raise BoundError(
+            f"last_run in since must say where the first run begins, such as {{'last_run': 'earliest'}}; got {since!r}."
+        )
+    parse_since(first)
+    return first

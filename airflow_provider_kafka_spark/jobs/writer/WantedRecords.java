@@ -1,0 +1,73 @@
+package airflow_provider_kafka_spark.jobs.writer;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import java.nio.ByteBuffer;
+import java.util.HashSet;
+import java.util.Iterator;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import org.apache.kafka.common.header.Header;
+import org.apache.kafka.common.header.internals.RecordHeaders;
+
+/** Filters by key and headers: {@code WantedRecords} in {@code writer_messages.py} says what each field means. */
+@SuppressWarnings({"cast", "rawtypes"})
+final class WantedRecords {
+    /** Null if every key is wanted; null in it stands for a record without a key. */
+    private final HashSet<ByteBuffer> keys;
+    private final LinkedHashMap<String, HashSet> headers = new LinkedHashMap<String, HashSet>();
+
+    WantedRecords(Fields fields) {
+        JsonNode list = fields.optionalList("keys");
+        keys = list == null ? null : parse(list);
+        Fields byName = fields.object("headers");
+        for (Iterator<String> each = byName.names(); each.hasNext(); ) {
+            String name = (String) each.next();
+            headers.put(name, parse(byName.list(name)));
+        }
+        fields.end();
+    }
+
+    boolean has(byte[] key, RecordHeaders found) {
+        if (keys != null && !keys.contains(wrap(key))) {
+            return false;
+        }
+        for (Iterator each = headers.entrySet().iterator(); each.hasNext(); ) {
+            Map.Entry wanted = (Map.Entry) each.next();
+            if (!hasOne(found.headers((String) wanted.getKey()), (HashSet) wanted.getValue())) {
+                return false;
+            }
+        }
+        return true;
+    }
+
+    private static boolean hasOne(Iterable<Header> found, HashSet values) {
+        for (Iterator<Header> each = found.iterator(); each.hasNext(); ) {
+            if (values.contains(wrap(((Header) each.next()).value()))) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    private static ByteBuffer wrap(byte[] bytes) {
+        return bytes == null ? null : ByteBuffer.wrap(bytes);
+    }
+
+    /** Hexadecimal texts and null. */
+    private static HashSet<ByteBuffer> parse(JsonNode list) {
+        HashSet<ByteBuffer> found = new HashSet<ByteBuffer>();
+        for (int i = 0; i < list.size(); i++) {
+            JsonNode item = Fields.item(list, i);
+            found.add(item.isNull() ? null : ByteBuffer.wrap(bytes(item.asText())));
+        }
+        return found;
+    }
+
+    private static byte[] bytes(String hexadecimal) {
+        byte[] bytes = new byte[hexadecimal.length() / 2];
+        for (int i = 0; i < bytes.length; i++) {
+            bytes[i] = (byte) Integer.parseInt(hexadecimal.substring(2 * i, 2 * i + 2), 16);
+        }
+        return bytes;
+    }
+}

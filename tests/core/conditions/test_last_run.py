@@ -1,0 +1,105 @@
+"""``since="last_run"``: one value holds the position and what each run found, and never grows without bound."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from airflow_provider_kafka_spark.core.broker_state import Selection
+from airflow_provider_kafka_spark.core.conditions.broker_snapshot import ConditionResult
+from airflow_provider_kafka_spark.core.conditions.last_run import MAX_RANGES, MAX_RUNS, LastRun, first_of
+from airflow_provider_kafka_spark.core.conditions.since import parse_since
+from airflow_provider_kafka_spark.core.errors import BoundError, ConcurrentRunsError, ProtocolError
+
+ORDERS = Selection(["orders"], None, None)
+
+
+def found(start: int, end: int, topic: str = "orders", partitions: int = 1) -> ConditionResult:
+    ranges = [
+        {"topic": topic, "partition": p, "from_offset": start, "until_offset": end} for p in range(partitions)
+    ] * (start < end)
+    offsets = {topic: {str(p): end for p in range(partitions)}}
+    return ConditionResult(True, "found", ranges, {"offsets": offsets})
+
+
+def stored(value: LastRun) -> LastRun:
+    return LastRun.from_json(json.loads(json.dumps(value.to_json())), "name")
+
+
+def test_each_run_begins_where_the_last_one_ended_and_finds_the_same_again() -> None:
+    state = LastRun()
+    assert state.since("earliest", ORDERS) == "earliest"
+    for number in range(3):
+        state = stored(state.after(f"run-{number}", found(10 * number, 10 * number + 10), {"orders": "id"}))
+
+    assert state.since("earliest", ORDERS) == {"offsets": {"orders": {"0": 30}}, "source_topic_ids": {"orders": "id"}}
+    assert parse_since(state.since("earliest", ORDERS)).to_json() == state.since("earliest", ORDERS)
+    again = state.found_by("run-1")
+    assert again is not None
+    assert (again.value, again.xcoms) == (found(10, 20).value, found(10, 20).xcoms)
+    assert state.found_by("run-9") is None
+
+
+def test_what_another_run_has_found_meanwhile_is_not_found_twice() -> None:
+    state = LastRun().after("first", found(0, 10), {"orders": "id"})
+
+    with pytest.raises(ConcurrentRunsError, match=r"max_active_runs=1"):
+        state.after("second", found(5, 12), {"orders": "id"})
+
+
+def test_a_recreated_topic_begins_anew_and_a_topic_that_is_left_out_stays() -> None:
+    state = LastRun().after("first", found(0, 10), {"orders": "id"})
+    state = state.after("second", found(0, 7, "payments"), {"payments": "other"})
+    state = state.after("third", found(0, 3), {"orders": "new"})
+
+    assert state.since("earliest", ORDERS) == {"offsets": {"orders": {"0": 3}}, "source_topic_ids": {"orders": "new"}}
+    both = state.since("earliest", Selection(None, "orders|pay.*", None))
+    assert parse_since(both).to_json()["offsets"] == {"orders": {"0": 3}, "payments": {"0": 7}}
+    assert state.since("earliest", Selection(["another"], None, None)) == "earliest"
+
+
+def test_a_run_without_records_is_remembered_too() -> None:
+    state = LastRun().after("first", found(5, 5), {})
+
+    assert (state.found_by("first") or found(0, 1)).value == []
+
+
+@pytest.mark.parametrize("partitions", [1, 200, 2 * MAX_RANGES])
+def test_the_value_is_bounded_and_keeps_the_newest_run(partitions: int) -> None:
+    state = LastRun()
+    for number in range(MAX_RUNS + 5):
+        state = state.after(str(number), found(number, number + 1, partitions=partitions), {})
+
+    assert len(state.runs) == max(1, min(MAX_RUNS, MAX_RANGES // (2 * partitions)))
+    assert state.runs[-1].run_id == str(MAX_RUNS + 4)
+
+
+@pytest.mark.parametrize(
+    ("since", "first"),
+    [
+        ("last_run", "earliest"),
+        (" last_run ", "earliest"),
+        ({"last_run": "group:billing"}, "group:billing"),
+        ({"last_run": {"timestamp": 1_790_000_000_000}}, {"timestamp": 1_790_000_000_000}),
+        ('{"last_run": "earliest"}', "earliest"),
+        ("{", None),
+        ({"last_run": {"0": 23}}, None),
+        ("earliest", None),
+        ({"offsets": {"last_run": {"0": 1}}}, None),
+    ],
+)
+def test_forms(since: object, first: object) -> None:
+    assert first_of(since) == first
+
+
+@pytest.mark.parametrize("since", [{"last_run": "last_run"}, {"last_run": "no moment"}, {"last_run": None}])
+def test_bad_forms(since: object) -> None:
+    with pytest.raises(BoundError):
+        first_of(since)
+
+
+@pytest.mark.parametrize("value", [[], {"version": 2}, {"version": 1, "offsets": {}}])
+def test_a_variable_that_somebody_has_changed(value: object) -> None:
+    with pytest.raises(ProtocolError, match=r"Correct or delete the variable name"):
+        LastRun.from_json(value, "name")
