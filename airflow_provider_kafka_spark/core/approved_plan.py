@@ -93,6 +93,8 @@ class PlanOrigin:
         rejected = f"Rejected, to {given['dead_letter_topic']}: {given['reject_when']}"
         lines += [rejected] if given["reject_when"] else []
         lines += [f"Changed: {name} = {sql}" for name, sql in given["columns"].items()]
+        for side, ids in given["schema_id_map"].items():
+            lines.append(f"Schema ids of {side}: {shortened([f'{old} becomes {new}' for old, new in ids.items()])}")
         return "\n".join(lines)
 
 

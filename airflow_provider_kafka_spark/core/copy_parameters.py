@@ -70,6 +70,7 @@ class CopyParameters:
     headers: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     reject_when: str | None = None
     dead_letter_topic: str | None = None
+    schema_id_map: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     @property
     def known_targets(self) -> tuple[str, ...]:
@@ -105,6 +106,7 @@ class CopyParameters:
             headers=self.headers,
             reject_when=self.reject_when,
             dead_letter_topic=self.dead_letter_topic,
+            schema_id_map=self.schema_id_map,
             preserve_partition=self.preserve_partition,
             include_headers=self.include_headers,
             provenance_headers=self.provenance_headers,

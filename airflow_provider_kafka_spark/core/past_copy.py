@@ -142,7 +142,7 @@ def _checked(result: Mapping[str, Any]) -> PastCopy:
         target_topics=tuple(sorted(topics | {r.topic for r in targets})),
         target_ranges=_one_each(targets),
         has_unknown_places=bool(finished_before) and not written_before,
-        compares=not evidence.transform.columns,
+        compares=not evidence.transform.columns and not evidence.transform.schema_id_map,
         filtered={r: reported[r] - written[r] for r in ranges if reported[r] > written[r]},
     )
 

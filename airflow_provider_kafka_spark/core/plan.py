@@ -61,9 +61,8 @@ class Target:
         if self.topic_expr is not None:
             return {}
         names = sorted(set(topics))
-        by_source = mapped(names, self.topic_map) if self.topic is None else dict.fromkeys(names, self.topic)
-        routes: dict[str, list[str]] = {}
-        for source, name in by_source.items():
+        routes: dict[str, list[str]] = {} if self.topic is None else {self.topic: names}
+        for source, name in mapped(names, self.topic_map).items() if self.topic is None else ():
             routes.setdefault(name, []).append(source)
         return routes if self.dead_letters is None else {**routes, self.dead_letters: names}
 

@@ -36,6 +36,7 @@ class Transform:
     :param headers: name and values of headers, of which a record must have each; empty for all.
     :param reject_when: an SQL expression; a record for which it is true, or text, is rejected.
     :param dead_letter_topic: where rejected records go; None if nothing is rejected.
+    :param schema_id_map: see ``core.schema_ids``; empty if no id is rewritten.
     :param preserve_partition: write to the source partition's number.
     :param include_headers: keep the source's headers.
     :param provenance_headers: add a header that says where the record came from.
@@ -59,6 +60,7 @@ class Transform:
     headers: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     reject_when: str | None = None
     dead_letter_topic: str | None = None
+    schema_id_map: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     def of_topics(self, topics: Collection[str]) -> Transform:
         """With the part of the map that concerns these source topics."""

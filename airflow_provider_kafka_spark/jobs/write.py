@@ -11,6 +11,7 @@ from airflow_provider_kafka_spark.core.errors import JobFailedError, error_named
 from airflow_provider_kafka_spark.core.handoff.task_failures import failure_of_task
 from airflow_provider_kafka_spark.core.handoff.writer_messages import (
     DeadLetters,
+    SchemaIds,
     SharedPace,
     WantedRecords,
     WriterSettings,
@@ -20,6 +21,7 @@ from airflow_provider_kafka_spark.core.protocol import JobRequest, Transform
 from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER
 from airflow_provider_kafka_spark.core.record_filter import bytes_of
 from airflow_provider_kafka_spark.core.run_identity import TRANSACTION_TIMEOUT_MS
+from airflow_provider_kafka_spark.core.schema_ids import SIDES
 from airflow_provider_kafka_spark.jobs.kafka_rdd import poll_timeout_ms
 from airflow_provider_kafka_spark.jobs.record_writer import TaskMonitor, WriteResult, run_writer
 from airflow_provider_kafka_spark.jobs.remaining import Remaining
@@ -90,6 +92,7 @@ def _settings(
         target_topics=transform.topic_map,
         wanted=_wanted(transform),
         dead_letters=_dead_letters(transform),
+        schema_ids=_schema_ids(transform),
         target_ids=remaining.target_ids,
         columns=None,
         include_headers=transform.include_headers,
@@ -125,6 +128,16 @@ def _hexadecimal(items: Sequence[Any]) -> tuple[str | None, ...]:
 def _dead_letters(transform: Transform) -> DeadLetters | None:
     topic = transform.dead_letter_topic
     return None if topic is None else DeadLetters(topic, PROVENANCE_HEADER, REASON_HEADER)
+
+
+def _schema_ids(transform: Transform) -> SchemaIds | None:
+    """Ids in keys and values that no expression makes."""
+    changed = {f"{name}s" for name in transform.columns}
+    wanted = {side: ids for side, ids in transform.schema_id_map.items() if side not in changed}
+    if not wanted:
+        return None
+    keys, values = ({old: str(new) for old, new in wanted.get(side, {}).items()} for side in SIDES)
+    return SchemaIds(keys, values)
 
 
 def _fitting_batches(options: Mapping[str, str], largest: Mapping[str, int]) -> dict[str, str]:

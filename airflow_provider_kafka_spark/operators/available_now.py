@@ -17,7 +17,7 @@ from airflow_provider_kafka_spark.clients.run_mark import judge_run
 from airflow_provider_kafka_spark.core.bounds import parse_start
 from airflow_provider_kafka_spark.core.broker_state import ClusterState, Selection
 from airflow_provider_kafka_spark.core.copy_parameters import CopyParameters
-from airflow_provider_kafka_spark.core.errors import CheckpointError, KafkaSparkError, OptionError
+from airflow_provider_kafka_spark.core.errors import BoundError, CheckpointError, KafkaSparkError, OptionError
 from airflow_provider_kafka_spark.core.handoff.job_events import JobEvent, JobStarted
 from airflow_provider_kafka_spark.core.new_topics import with_new_topics
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition
@@ -27,6 +27,7 @@ from airflow_provider_kafka_spark.core.planned_copy import PlannedCopy, Submitte
 from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest
 from airflow_provider_kafka_spark.core.resolve import ReadRules, timestamps_in
 from airflow_provider_kafka_spark.core.spans import plan_spans
+from airflow_provider_kafka_spark.core.starts import GroupStart, parse_any_start
 from airflow_provider_kafka_spark.core.streams.checkpoint import Binding, Checkpoint
 from airflow_provider_kafka_spark.core.streams.spark_faults import faults_of
 from airflow_provider_kafka_spark.core.streams.stream_plan import Reset, StreamPlan, resolve_stream
@@ -174,12 +175,14 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
 
     def _records(self) -> dict[str, Any]:
         starting, reset = (
-            None if _is_blank(value) else parse_start(value, name).to_json()
+            None if _is_blank(value) else parse_any_start(value, name=name).to_json()
             for name, value in (
                 ("starting_offsets", self.starting_offsets),
                 ("reset_checkpoint_to", self.reset_checkpoint_to),
             )
         )
+        if isinstance(reset, dict) and set(reset) == {"group_id"}:
+            raise BoundError("reset_checkpoint_to must be offsets or a moment, not a consumer group: give its offsets.")
         if self.commit_group_id is not None:
             check_group_id(self.commit_group_id, "commit_group_id")
         return {
@@ -321,7 +324,9 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         parameters, records = attempt.parameters, attempt.parameters.records
         selection = Selection(records["topics"], records["topic_pattern"], records["assign"])
         starting = records["starting_offsets"]
-        starting = None if starting is None else parse_start(starting, "starting_offsets")
+        start = None if starting is None else parse_any_start(starting)
+        # Until the partitions are known.
+        starting = None if isinstance(start, GroupStart) else start
         reset = _reset(records["reset_checkpoint_to"], attempt.context["ti"].run_id)
         begin = starting if reset is None else parse_start(reset.to, "reset_checkpoint_to")
         known = {p.topic for p in checkpoint.finished} if checkpoint is not None else set()
@@ -330,6 +335,10 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         selected = selection.matching(existing) if known else frozenset(selection.topic_names(existing))
         times = timestamps_in(begin) if begin is not None else ()
         cluster = attempt.source.state((selected | known) & existing, times)
+        if isinstance(start, GroupStart) and checkpoint is None:
+            starting = start.bound(
+                ConsumerGroup(attempt.source, start.group_id).committed(selection.partitions(cluster))
+            )
         binding = Binding(
             source_cluster_id=cluster.cluster_id,
             selection=_text_of(selection),
@@ -340,6 +349,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
             columns=json.dumps(parameters.columns, sort_keys=True),
             preserve_partition=parameters.preserve_partition,
             topic_map=parameters.topic_map,
+            schema_id_map=json.dumps(parameters.schema_id_map, sort_keys=True),
             filters=_json_of_given(keys=parameters.keys, headers=parameters.headers),
             dead_letters=_json_of_given(
                 reject_when=parameters.reject_when, dead_letter_topic=parameters.dead_letter_topic

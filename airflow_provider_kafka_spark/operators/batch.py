@@ -6,8 +6,17 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, ClassVar
 
+from airflow_provider_kafka_spark.clients.consumer_group import ConsumerGroup
 from airflow_provider_kafka_spark.clients.permissions import check_topics
-from airflow_provider_kafka_spark.core.bounds import AtTimestamp, Bound, TimeWindow, parse_bound, parse_timestamp
+from airflow_provider_kafka_spark.core.bounds import (
+    AtTimestamp,
+    Bound,
+    Earliest,
+    Latest,
+    TimeWindow,
+    parse_bound,
+    parse_timestamp,
+)
 from airflow_provider_kafka_spark.core.broker_state import ClusterState, Selection
 from airflow_provider_kafka_spark.core.copy_parameters import CopyParameters
 from airflow_provider_kafka_spark.core.errors import BoundError
@@ -20,6 +29,7 @@ from airflow_provider_kafka_spark.core.resolve import (
     resolve_window,
     timestamps_in,
 )
+from airflow_provider_kafka_spark.core.starts import GroupStart, parse_any_start
 from airflow_provider_kafka_spark.operators.attempt import Attempt
 from airflow_provider_kafka_spark.operators.bounded_copy import BoundedCopyOperator
 
@@ -36,7 +46,8 @@ class KafkaToKafkaBatchOperator(BoundedCopyOperator):
     :param topics: names of topics. (templated)
     :param topic_pattern: a regular expression that matches whole names. (templated)
     :param assign: partitions by topic, ``{"orders": [0, 1]}``; exactly one of the three. (templated)
-    :param starting_offsets: ``"earliest"``, or offsets as ``{"orders": {"0": 23}}``. (templated)
+    :param starting_offsets: ``"earliest"``, offsets as ``{"orders": {"0": 23}}``, what a consumer group has committed,
+        ``{"group_id": "billing"}``, or a moment. (templated)
     :param ending_offsets: ``"latest"``, or offsets; exclusive. (templated)
     :param starting_timestamp: aware datetime, ISO 8601 or epoch ms, in place of ``starting_offsets``. (templated)
     :param ending_timestamp: the same for the end, exclusive. (templated)
@@ -78,7 +89,7 @@ class KafkaToKafkaBatchOperator(BoundedCopyOperator):
         topics: list[str] | None = None,
         topic_pattern: str | None = None,
         assign: dict[str, list[int]] | None = None,
-        starting_offsets: str | dict[str, Any] = "earliest",
+        starting_offsets: str | int | datetime | dict[str, Any] = "earliest",
         ending_offsets: str | dict[str, Any] = "latest",
         starting_timestamp: Timestamp | None = None,
         ending_timestamp: Timestamp | None = None,
@@ -98,20 +109,25 @@ class KafkaToKafkaBatchOperator(BoundedCopyOperator):
         self._bounded = frozenset(name for name in _TIMESTAMPS if getattr(self, name) is not None)
 
     def _selection(self) -> dict[str, Any]:
-        window = self._time_window()
+        start = parse_any_start(self.starting_offsets, "start")
+        window = self._time_window(start)
         if self.exact_window and window == TimeWindow(None, None):
             raise BoundError("exact_window=True needs starting_timestamp, ending_timestamp, or both; got neither.")
         return {
             **Selection(self.topics, self.topic_pattern, self.assign).to_json(),
-            "starting_offsets": parse_bound(self.starting_offsets, "start").to_json(),
+            "starting_offsets": "earliest" if _moment_of(start) is not None else start.to_json(),
             "ending_offsets": parse_bound(self.ending_offsets, "end").to_json(),
             "starting_timestamp": window.start_ms,
             "ending_timestamp": window.end_ms,
             "exact_window": self.exact_window,
         }
 
-    def _time_window(self) -> TimeWindow:
-        return TimeWindow(*(self._timestamp(name) for name in _TIMESTAMPS))
+    def _time_window(self, start: Bound | GroupStart) -> TimeWindow:
+        starting, ending = (self._timestamp(name) for name in _TIMESTAMPS)
+        moment = _moment_of(start)
+        if starting is not None and start != Bound.everywhere(Earliest()):
+            raise _contradiction("starting")
+        return TimeWindow(starting if moment is None else moment, ending)
 
     def _timestamp(self, name: str) -> int | None:
         value = getattr(self, name)
@@ -127,26 +143,36 @@ class KafkaToKafkaBatchOperator(BoundedCopyOperator):
         records, hook = attempt.parameters.records, attempt.source
         selection = Selection(records["topics"], records["topic_pattern"], records["assign"])
         window = TimeWindow(records["starting_timestamp"], records["ending_timestamp"])
-        starting = _bound(records["starting_offsets"], "start", window.start_ms)
-        ending = _bound(records["ending_offsets"], "end", window.end_ms)
+        start = parse_any_start(records["starting_offsets"], "start")
+        ending = parse_bound(records["ending_offsets"], "end")
+        if window.end_ms is not None:
+            if ending != Bound.everywhere(Latest()):
+                raise _contradiction("ending")
+            ending = Bound.everywhere(AtTimestamp(window.end_ms))
         existing = hook.topic_names(records["topics"] or records["assign"] or (), "READ")
         names = selection.topic_names(existing)
         check_topics(hook, names, "READ")
+        starting = Bound.everywhere(Earliest()) if isinstance(start, GroupStart) else start
+        if window.start_ms is not None:
+            starting = Bound.everywhere(AtTimestamp(window.start_ms))
         cluster = hook.state(names, timestamps_in(starting, ending))
         check_window(window, cluster.now_ms)
+        if isinstance(start, GroupStart):
+            starting = start.bound(ConsumerGroup(hook, start.group_id).committed(selection.partitions(cluster)))
         return resolve_window(selection, starting, ending, cluster, rules), cluster
 
 
-def _bound(offsets: Any, side: Any, epoch_ms: int | None) -> Bound:
-    if epoch_ms is None:
-        return parse_bound(offsets, side)
-    name, default = ("starting", "earliest") if side == "start" else ("ending", "latest")
-    if offsets != default:
-        raise BoundError(
-            f"{name}_timestamp and {name}_offsets={offsets!r} contradict each other (Spark would silently ignore "
-            "one of them); give one of the two."
-        )
-    return Bound.everywhere(AtTimestamp(epoch_ms))
+def _contradiction(name: str) -> BoundError:
+    return BoundError(
+        f"{name}_timestamp and {name}_offsets contradict each other (Spark would silently ignore one of them); give "
+        "one of the two."
+    )
+
+
+def _moment_of(start: Bound | GroupStart) -> int | None:
+    """In ms since 1970, if it is one."""
+    default = start.default if isinstance(start, Bound) else None
+    return default.epoch_ms if isinstance(default, AtTimestamp) else None
 
 
 def _read_timestamp(value: Timestamp | None, name: str) -> int:

@@ -31,6 +31,7 @@ from airflow_provider_kafka_spark.core.planned_copy import PlannedCopy, Submitte
 from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest, Transform
 from airflow_provider_kafka_spark.core.record_filter import check_headers, check_keys
 from airflow_provider_kafka_spark.core.resolve import MissingRange, ReadRules, ResolvedRanges, resolve_replay
+from airflow_provider_kafka_spark.core.schema_ids import check_schema_id_map
 from airflow_provider_kafka_spark.core.spans import plan_spans
 from airflow_provider_kafka_spark.core.verification import (
     check_delivery,
@@ -173,6 +174,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
             # As JSON has them.
             "keys": _keys_of,
             "headers": _headers_of,
+            "schema_id_map": _schema_ids_of,
         }
         for name in given:
             if name in readers:
@@ -387,6 +389,11 @@ def _keys_of(value: Any, name: str) -> Any:
 def _headers_of(value: Any, name: str) -> Any:
     headers = mapping_of(value, name)
     return None if headers is None else {header: list(wanted) for header, wanted in check_headers(headers).items()}
+
+
+def _schema_ids_of(value: Any, name: str) -> Any:
+    ids = mapping_of(value, name)
+    return None if ids is None else check_schema_id_map(ids)
 
 
 def _texts_of(value: Any, name: str) -> Any:

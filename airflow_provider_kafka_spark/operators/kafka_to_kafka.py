@@ -45,6 +45,7 @@ from airflow_provider_kafka_spark.core.protocol import JobReport, Pace
 from airflow_provider_kafka_spark.core.record_filter import check_headers, check_keys
 from airflow_provider_kafka_spark.core.resolve import ReadRules
 from airflow_provider_kafka_spark.core.run_identity import instance_id
+from airflow_provider_kafka_spark.core.schema_ids import check_schema_id_map
 from airflow_provider_kafka_spark.core.topic_map import check_topic_map
 from airflow_provider_kafka_spark.core.verification import check_duplicates, check_gaps, ranges_with_gaps
 from airflow_provider_kafka_spark.failure import no_retry_on_permanent_error as no_retry_on_permanent_error
@@ -105,6 +106,8 @@ class KafkaToKafkaOperator(SparkJobOperator):
     :param dead_letter_topic: for rejected records, in the same transactions as the others. (templated)
     :param columns: SQL expressions for ``key``, ``value``, ``headers``, ``partition``; other columns are unchanged.
         (templated)
+    :param schema_id_map: rewrite schema ids of Confluent's wire format in values, ``{3: 17}``, or in keys and values,
+        ``{"keys": {5: 9}, "values": {3: 17}}``; an id that it does not have fails the task. (templated)
     :param preserve_partition: write to the partition number that the record came from; otherwise the Java producer's
         hash of the key decides. (templated)
     :param preserve_timestamps: keep each record's timestamp; the plan fails if the target would replace it, refuse it,
@@ -159,6 +162,7 @@ class KafkaToKafkaOperator(SparkJobOperator):
         "reject_when",
         "dead_letter_topic",
         "columns",
+        "schema_id_map",
         "source_options",
         "sink_options",
         "delivery",
@@ -185,6 +189,7 @@ class KafkaToKafkaOperator(SparkJobOperator):
         "keys": "json",
         "headers": "json",
         "columns": "json",
+        "schema_id_map": "json",
         "pause_while_lag": "json",
         "topic_map": "json",
         "source_options": "json",
@@ -206,7 +211,14 @@ class KafkaToKafkaOperator(SparkJobOperator):
         "reject_when",
         "dead_letter_topic",
     )
-    _mappings: ClassVar[tuple[str, ...]] = ("columns", "headers", "topic_map", "source_options", "sink_options")
+    _mappings: ClassVar[tuple[str, ...]] = (
+        "columns",
+        "headers",
+        "schema_id_map",
+        "topic_map",
+        "source_options",
+        "sink_options",
+    )
     #: Parameters that are a list, for which a form may give names with commas.
     _lists: ClassVar[tuple[str, ...]] = ("keys",)
     #: Parameters that are an integer of at least 1, or None.
@@ -235,6 +247,7 @@ class KafkaToKafkaOperator(SparkJobOperator):
         reject_when: str | None = None,
         dead_letter_topic: str | None = None,
         columns: dict[str, str] | None = None,
+        schema_id_map: dict[Any, Any] | None = None,
         preserve_partition: bool = False,
         preserve_timestamps: bool = True,
         include_headers: bool = True,
@@ -276,6 +289,7 @@ class KafkaToKafkaOperator(SparkJobOperator):
         self.reject_when = reject_when
         self.dead_letter_topic = dead_letter_topic
         self.columns = columns
+        self.schema_id_map = schema_id_map
         self.preserve_partition = given_flag(preserve_partition, "preserve_partition")
         self.preserve_timestamps = given_flag(preserve_timestamps, "preserve_timestamps")
         self.include_headers = given_flag(include_headers, "include_headers")
@@ -397,6 +411,7 @@ class KafkaToKafkaOperator(SparkJobOperator):
             headers=check_headers(self.headers),
             reject_when=self.reject_when,
             dead_letter_topic=self.dead_letter_topic,
+            schema_id_map=check_schema_id_map(self.schema_id_map),
         )
 
     def _read_optional_text(self, name: str) -> None:

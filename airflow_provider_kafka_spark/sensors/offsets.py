@@ -18,12 +18,18 @@ from airflow_provider_kafka_spark.core.broker_state import Selection
 from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerQuery, BrokerSnapshot, ConditionResult
 from airflow_provider_kafka_spark.core.conditions.condition import Condition
 from airflow_provider_kafka_spark.core.conditions.group_lag import GroupLag
-from airflow_provider_kafka_spark.core.conditions.last_run import first_of
+from airflow_provider_kafka_spark.core.conditions.last_run import LATEST, first_of, topic_ids_of
 from airflow_provider_kafka_spark.core.conditions.new_records import NewRecords
 from airflow_provider_kafka_spark.core.conditions.outage import Outage
 from airflow_provider_kafka_spark.core.conditions.timestamp_reached import TimestampReached
 from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError
-from airflow_provider_kafka_spark.core.parameters import check_connection_id, check_seconds, given_flag
+from airflow_provider_kafka_spark.core.parameters import (
+    check_connection_id,
+    check_seconds,
+    given_flag,
+    is_read_committed,
+)
+from airflow_provider_kafka_spark.core.resolve import ReadRules
 from airflow_provider_kafka_spark.failure import no_retry_on_permanent_error, undated_run_explained
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.state.checkpoint import read_checkpoint
@@ -220,18 +226,36 @@ class KafkaNewRecordsSensor(KafkaOffsetsSensor):
             before = store.load()
             if (result := before.found_by(store.run_id)) is not None:
                 return PokeReturnValue(True, super()._done(context, result))
-            self._position = before.since(first, Selection(self.topics, self.topic_pattern, None))
+            selection = Selection(self.topics, self.topic_pattern, None)
+            if first == LATEST:
+                first = "earliest"
+                if not before.offsets:
+                    try:
+                        before = before.at_end(self._identified(), selection, self._rules)
+                    except BrokerUnavailableError as error:
+                        self._outage.began(error, self.log)
+                        return False
+                    store.save(before)
+            self._position = before.since(first, selection)
         return super().poke(context)
 
     def _done(self, context: Context, result: ConditionResult) -> Any:
         if first_of(self.since) is not None:
             store = LastRunStore(context)
-            topics = tuple(sorted(result.xcoms["offsets"]))
-            with KafkaHook(self.source_conn_id, self.kafka_timeout) as hook:
-                found = fetch_snapshot(hook, [BrokerQuery(topics, identity=True)])
-            topic_ids = {name: topic_id for name in topics if (topic_id := found.topic(name).topic_id) is not None}
+            topic_ids = topic_ids_of(self._identified(), result.xcoms["offsets"])
             store.save(store.load().after(store.run_id, result, topic_ids))
         return super()._done(context, result)
+
+    @property
+    def _rules(self) -> ReadRules:
+        return ReadRules(is_read_committed(self.isolation_level))
+
+    def _identified(self) -> BrokerSnapshot:
+        """The topics as they are now, with their ids."""
+        self._check_parameters()
+        names = None if self.topics is None else tuple(self.topics)
+        with KafkaHook(self.source_conn_id, self.kafka_timeout) as hook:
+            return fetch_snapshot(hook, [BrokerQuery(names, self.topic_pattern, identity=True)])
 
     def _parse(self, **common: Any) -> NewRecords:
         return NewRecords.parse(

@@ -17,6 +17,8 @@ pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.airflow]
 
 DAG = "replay_incident"
 WAIT_SECONDS = 240
+#: As a person would take at least, and the scheduler of a busy machine.
+_READING_SECONDS = 10.0
 
 
 class Incident:
@@ -44,6 +46,8 @@ class Incident:
     def question(self) -> str:
         """What the person sees."""
         self.wait_for("approve", "awaiting_input", "deferred")
+        # Airflow 3.3.2 fails a task whose answer comes before its scheduler knows that the process has ended.
+        time.sleep(_READING_SECONDS)
         body: str = self.airflow.get(f"{self._path}/approve/-1/hitlDetails")["body"]
         return body
 

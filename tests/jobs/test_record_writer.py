@@ -60,8 +60,8 @@ def test_reports_of_all_pieces_are_added_up() -> None:
     """By planned range; two pieces may hold parts of one."""
     result = record_writer.WriteResult()
 
-    result.add(_report("a", ranges=((0, 5, 4, 1, 2), (1, 1, 1, 0, 0)), targets=(TargetSpan("copy", 0, 7, 9),)))
-    result.add(_report("b", ranges=((0, 2, 2, 0, 0),), targets_unknown=True))
+    result.add(_report("a", ranges=((0, 5, 4, 1, 2, 3), (1, 1, 1, 0, 0, 0)), targets=(TargetSpan("copy", 0, 7, 9),)))
+    result.add(_report("b", ranges=((0, 2, 2, 0, 0, 1),), targets_unknown=True))
 
     assert (result.read, result.written) == ({0: 7, 1: 1}, {0: 6, 1: 1})
     assert (result.filtered[0], result.already_committed[0]) == (1, 2)

@@ -143,6 +143,31 @@ def test_each_record_is_found_by_one_run(
 
 
 @pytest.mark.broker
+@pytest.mark.parametrize("wait", [wait_by_poking, wait_in_triggerer])
+def test_the_first_run_may_begin_now(
+    kafka: KafkaBroker, topic: TopicFactory, monkeypatch: pytest.MonkeyPatch, wait: Callable[..., Any]
+) -> None:
+    """What comes while it waits is found, and what comes before the next run."""
+    name = topic()
+    monkeypatch.setattr(last_run, "Variable", Variables())
+    kafka.produce(name, [Record(value=b"v")] * 3)
+
+    def found(run_id: str, since: object) -> list[tuple[int, int]]:
+        ranges = wait(KafkaNewRecordsSensor, TaskInstance(run_id=run_id), topics=[name], since=since, timeout=20)
+        return [(r["from_offset"], r["until_offset"]) for r in ranges]
+
+    since = {"last_run": "latest"}
+    sensor = KafkaNewRecordsSensor(task_id="task", topics=[name], since=since)
+    context: Any = task_context()
+    assert sensor.poke(context) is False
+    kafka.produce(name, [Record(value=b"v")] * 2)
+
+    assert found("first", since) == [(3, 5)]
+    kafka.produce(name, [Record(value=b"v")])
+    assert found("second", since) == [(5, 6)]
+
+
+@pytest.mark.broker
 def test_two_runs_at_a_time_do_not_find_the_same(
     kafka: KafkaBroker, topic: TopicFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:

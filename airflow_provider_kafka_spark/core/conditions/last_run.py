@@ -6,7 +6,7 @@ try that died after it was stored, and a clear of one of these runs, find the sa
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -14,15 +14,16 @@ from typing import Any
 from airflow_provider_kafka_spark.core.bounds import read_json
 from airflow_provider_kafka_spark.core.broker_state import Selection
 from airflow_provider_kafka_spark.core.codec import decode, encode
-from airflow_provider_kafka_spark.core.conditions.broker_snapshot import ConditionResult
+from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerSnapshot, ConditionResult
 from airflow_provider_kafka_spark.core.conditions.since import parse_since
 from airflow_provider_kafka_spark.core.errors import BoundError, ConcurrentRunsError
 from airflow_provider_kafka_spark.core.offset_range import OffsetRanges, TopicPartition, by_topic
+from airflow_provider_kafka_spark.core.resolve import ReadRules
 
 _VERSION = 1
 #: How many runs, and how many ranges of them, are remembered at most; those of the newest run always are.
 MAX_RUNS, MAX_RANGES = 50, 1_000
-LAST_RUN = "last_run"
+LAST_RUN, LATEST = "last_run", "latest"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,12 @@ class LastRun:
         topic_ids = {name: topic_id for name, topic_id in self.topic_ids.items() if name in topics}
         return {"offsets": by_topic(offsets), **({"source_topic_ids": topic_ids} if topic_ids else {})}
 
+    def at_end(self, snapshot: BrokerSnapshot, selection: Selection, rules: ReadRules) -> LastRun:
+        """At the end of the topics, as if a run had found all that is there. What does not exist yet is new later."""
+        topics = selection.matching(snapshot.names)
+        ends = {p: rules.end_of(state) for p, state in snapshot.partitions(topics).items()}
+        return replace(self, offsets=ends, topic_ids=topic_ids_of(snapshot, topics))
+
     def found_by(self, run_id: str) -> ConditionResult | None:
         """What this run has found before; None if it has found nothing yet."""
         found = next((run for run in self.runs if run.run_id == run_id), None)
@@ -106,13 +113,23 @@ class LastRun:
         return replace(self, offsets={**self.offsets, **ends}, topic_ids={**self.topic_ids, **topic_ids}, runs=runs)
 
 
+def topic_ids_of(snapshot: BrokerSnapshot, topics: Iterable[str]) -> dict[str, str]:
+    """The ids of topics, as far as brokers return them.
+
+    :raises KafkaSparkError: if the request for one of them failed.
+    """
+    return {name: topic_id for name in sorted(topics) if (topic_id := snapshot.topic(name).topic_id) is not None}
+
+
 def first_of(since: object) -> object | None:
     """Where the first run begins, if ``since`` is ``"last_run"`` or ``{"last_run": START}``; otherwise None.
 
     >>> first_of("last_run"), first_of({"last_run": "group:billing"}), first_of("earliest")
     ('earliest', 'group:billing', None)
 
-    :raises BoundError: if the first run would begin there, too.
+    ``"latest"`` is the end of the topics when the first run looks for the first time.
+
+    :raises BoundError: if it is nowhere.
     """
     if isinstance(since, str):
         if since.strip() == LAST_RUN:
@@ -129,5 +146,6 @@ def first_of(since: object) -> object | None:
         raise BoundError(
             f"last_run in since must say where the first run begins, such as {{'last_run': 'earliest'}}; got {since!r}."
         )
-    parse_since(first)
+    if first != LATEST:
+        parse_since(first)
     return first

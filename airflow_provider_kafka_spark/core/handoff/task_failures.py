@@ -33,6 +33,10 @@ _ERRORS: Mapping[str, tuple[str, str]] = {
         "TargetError",
         "Use coalesce in target_topic_expr, add the topic to topic_map, or leave such records out with where.",
     ),
+    "unknown_schema_id": (
+        "OptionError",
+        "Add it with the id that the schema has in the target's registry, or leave such records out with where.",
+    ),
     "null_header_key": (
         "ExpressionError",
         "columns['headers'] gave a header that is null or has no key: use filter or coalesce in it.",

@@ -84,6 +84,14 @@ class DeadLetters:
 
 
 @dataclass(frozen=True, slots=True)
+class SchemaIds:
+    """Schema ids and what they become, as text; empty where nothing is rewritten."""
+
+    keys: Mapping[str, str]
+    values: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class WriterSettings:
     """What all Spark tasks of a job are to do.
 
@@ -106,6 +114,7 @@ class WriterSettings:
     :param target_topics: the target of each source topic; empty for one target, or if the rows have it.
     :param wanted: None if the rows say it, or all are.
     :param dead_letters: None if nothing is rejected; otherwise the rows have the column ``_rejected``.
+    :param schema_ids: None if none is rewritten.
     """
 
     run_id: str
@@ -130,6 +139,7 @@ class WriterSettings:
     target_topics: Mapping[str, str] = field(default_factory=dict)
     wanted: WantedRecords | None = None
     dead_letters: DeadLetters | None = None
+    schema_ids: SchemaIds | None = None
 
     def to_json(self) -> str:
         return json.dumps(encode(self, _VERSION))

@@ -69,6 +69,7 @@ class Binding:
     topic_map: Mapping[str, str] = field(default_factory=dict)
     filters: str = "{}"
     dead_letters: str = "{}"
+    schema_id_map: str = "{}"
 
     def differences(self, other: Binding) -> list[str]:
         """Descriptions of the fields that differ. A topic that only one of the maps has is no difference: what is read

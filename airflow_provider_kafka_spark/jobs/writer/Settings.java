@@ -38,6 +38,8 @@ final class Settings {
     final String deadLetterTopic;
     final String deadLetterSourceHeader;
     final String deadLetterReasonHeader;
+    /** Null if none is rewritten. */
+    final SchemaIds schemaIds;
     final Map<String, String> producer;
 
     private Settings(Fields fields) {
@@ -81,6 +83,8 @@ final class Settings {
         if (dead != null) {
             dead.end();
         }
+        Fields ids = fields.optionalObject("schema_ids");
+        schemaIds = ids == null ? null : new SchemaIds(ids);
         producer = fields.map("producer");
         fields.end();
     }

@@ -79,6 +79,9 @@ abstract class Sink {
 
     /** Sends one record; its acknowledgement is counted for a range. */
     final void send(RecordCursor record, RangeCounts range) {
+        if (settings.schemaIds != null && record.rejection == null) {
+            settings.schemaIds.rewrite(record);
+        }
         provenance.addTo(record);
         int size = (record.key == null ? 0 : record.key.length) + (record.value == null ? 0 : record.value.length);
         AckCallback callback = new AckCallback(this, range, record.offset, record.targetTopic, size);

@@ -1,0 +1,124 @@
+"""Promises of ``starting_offsets``: a group's commits and a moment are starts of batches and of streams."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+
+from airflow_provider_kafka_spark.clients.consumer_group import ConsumerGroup
+from airflow_provider_kafka_spark.core.offset_range import TopicPartition
+from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
+from airflow_provider_kafka_spark.operators.available_now import KafkaToKafkaAvailableNowOperator
+from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
+from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
+from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
+from tests.airflow_fakes import TaskInstance, task_context
+
+pytestmark = [pytest.mark.broker, pytest.mark.spark]
+
+MOMENT = 1_790_000_000_000
+
+
+def produce(kafka: KafkaBroker, name: str, start: int, end: int) -> None:
+    kafka.produce(name, [Record(value=b"%d" % i, timestamp=MOMENT + i, partition=i % 2) for i in range(start, end)])
+
+
+def plan(source: str, **parameters: Any) -> list[tuple[int, int, int]]:
+    """The ranges of a batch."""
+    operator = KafkaToKafkaBatchOperator(
+        task_id="plan", topics=[source], target_topic_expr="'x'", plan_only=True, **parameters
+    )
+    operator.render_template_fields({})
+    result = operator.execute(task_context())  # type: ignore[arg-type]
+    return [(r["partition"], r["from_offset"], r["until_offset"]) for r in result["ranges"]]
+
+
+@pytest.fixture
+def group() -> str:
+    return f"billing-{uuid4().hex[:8]}"
+
+
+def commit(group: str, topic: str, offsets: dict[int, int]) -> None:
+    with KafkaHook() as hook:
+        ConsumerGroup(hook, group).commit({TopicPartition(topic, number): at for number, at in offsets.items()})
+
+
+@pytest.mark.parametrize("form", [{"group_id": "{group}"}, "group:{group}", '{{"group_id": "{group}"}}'])
+def test_a_batch_starts_where_a_group_stands(kafka: KafkaBroker, topic: TopicFactory, group: str, form: Any) -> None:
+    """A partition without a commit starts at its beginning."""
+    source = topic(2)
+    produce(kafka, source, 0, 10)
+    start = {k: v.format(group=group) for k, v in form.items()} if isinstance(form, dict) else form.format(group=group)
+    with pytest.raises(AirflowFailException, match=r"^BoundError: starting_offsets must name a consumer group"):
+        plan(source, starting_offsets=start)
+
+    commit(group, source, {0: 3})
+
+    assert plan(source, starting_offsets=start) == [(0, 3, 5), (1, 0, 5)]
+    kafka.delete_records(source, {0: 4})
+    with pytest.raises(AirflowFailException, match=r"^DataLossError"):
+        plan(source, starting_offsets=start)
+
+
+@pytest.mark.parametrize("moment", [MOMENT + 4, str(MOMENT + 4), {"timestamp": MOMENT + 4}])
+def test_a_moment_is_the_start_of_a_window(kafka: KafkaBroker, topic: TopicFactory, moment: Any) -> None:
+    source = topic(2)
+    produce(kafka, source, 0, 10)
+
+    assert plan(source, starting_offsets=moment) == [(0, 2, 5), (1, 2, 5)]
+    assert plan(source, starting_offsets=moment, ending_timestamp=MOMENT + 8, exact_window=True) == [
+        (0, 2, 4),
+        (1, 2, 4),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "says"),
+    [
+        ({"starting_offsets": MOMENT, "starting_timestamp": MOMENT}, "give one of the two"),
+        ({"starting_offsets": {"group_id": "g"}, "starting_timestamp": MOMENT}, "give one of the two"),
+        ({"starting_offsets": "last_run"}, "KafkaToKafkaAvailableNowOperator goes on"),
+        ({"starting_offsets": MOMENT, "ending_timestamp": MOMENT - 1}, "must not be reversed"),
+    ],
+)
+def test_bad_starts(topic: TopicFactory, parameters: dict[str, Any], says: str) -> None:
+    with pytest.raises(AirflowFailException, match=says):
+        plan(topic(2), **parameters)
+
+
+@pytest.mark.usefixtures("in_process_spark")
+def test_a_stream_begins_where_a_group_stands_and_goes_on_by_its_checkpoint(
+    kafka: KafkaBroker, topic: TopicFactory, group: str, tmp_path: Path
+) -> None:
+    """A later commit of the group does not move the stream."""
+    source, target = topic(2, suffix="source"), topic(suffix="target")
+    produce(kafka, source, 0, 10)
+
+    def run(run_id: str, **parameters: Any) -> None:
+        given = {"starting_offsets": {"group_id": group}, **parameters}
+        operator = KafkaToKafkaAvailableNowOperator(
+            task_id="task",
+            topics=[source],
+            target_topic=target,
+            checkpoint_location=str(tmp_path / "checkpoint"),
+            preserve_timestamps=False,
+            **given,
+        )
+        operator.execute(task_context(ti=TaskInstance(run_id=run_id)))  # type: ignore[arg-type]
+
+    with pytest.raises(AirflowFailException, match=r"^BoundError: starting_offsets must name a consumer group"):
+        run("first")
+    commit(group, source, {0: 3})
+    run("first")
+    produce(kafka, source, 10, 12)
+    commit(group, source, {0: 6, 1: 6})
+    run("second")
+
+    assert Counter(int(r.value or b"") for r in kafka.consume(target)) == Counter(set(range(12)) - {0, 2, 4})
+    with pytest.raises(AirflowFailException, match="not a consumer group"):
+        run("third", reset_checkpoint_to={"group_id": group})
