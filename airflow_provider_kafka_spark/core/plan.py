@@ -14,6 +14,7 @@ from airflow_provider_kafka_spark.core.errors import DataLossError, PlanError, T
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.pieces import MAX_PIECES
 from airflow_provider_kafka_spark.core.resolve import PERMIT_LOSS, MissingRange, ReadRules, ResolvedRanges
+from airflow_provider_kafka_spark.core.shown_text import item
 from airflow_provider_kafka_spark.core.spans import plan_spans, tasks_of
 from airflow_provider_kafka_spark.core.topic_map import mapped
 
@@ -228,7 +229,8 @@ class ReplayPlan:
         widths = [max(len(row[i]) for row in [headings, *rows]) for i in range(4)]
         lines = [_row(headings, widths), _row(tuple("-" * width for width in widths), widths)]
         lines += [_row(row, widths) for row in rows]
-        lines.append(f"Target: {self.target}. Spark partitions: {self.spark_partitions:,}. Digest: {self.digest}.")
+        lines.append(item("Target", str(self.target)))
+        lines.append(f"Spark partitions: {self.spark_partitions:,}. Digest: {self.digest}.")
         lines += [f"Missing: {m.offset_range}: {m.reason}." for m in self.missing]
         lines += [f"Warning: {warning}" for warning in self.warnings]
         return "\n".join(lines)
@@ -279,6 +281,11 @@ def make_plan(
     """
     names = sorted({r.topic for r in resolved.ranges})
     counts = {name: len(source.topic(name).partitions) for name in names}
+    if source.cluster_id == target_cluster.cluster_id and target.dead_letters in names:
+        raise TargetError(
+            f"dead_letter_topic must not be a topic that is read; {target.dead_letters!r} is. Choose another one, such "
+            f"as {target.dead_letters + '.DLT'!r}."
+        )
     routes = target.routes(names)
     target_warnings: list[str] = []
     for name, sources in routes.items():
@@ -338,11 +345,6 @@ def check_target(
             "want; Spark would leave that to the broker's defaults, or time out after 60 s."
         )
     same_cluster = source.cluster_id == target_cluster.cluster_id
-    if same_cluster and name in read and name == target.dead_letters:
-        raise TargetError(
-            f"dead_letter_topic must not be a topic that is read; {name!r} is. Choose another one, such as "
-            f"{name + '.DLT'!r}."
-        )
     if same_cluster and name in read and not target.allow_same_topic:
         raise TargetError(
             f"The target topic {name!r} is also read: its records would be written back into it. Choose another "

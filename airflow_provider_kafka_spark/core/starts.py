@@ -33,13 +33,14 @@ class GroupStart:
     def to_json(self) -> dict[str, str]:
         return {"group_id": self.group_id}
 
-    def bound(self, committed: Mapping[TopicPartition, int]) -> Bound:
+    def bound(self, committed: Mapping[TopicPartition, int], name: str = "starting_offsets") -> Bound:
         """:param committed: by the group, of the partitions that are read; others start at their beginning.
+        :param name: what a message calls it.
         :raises BoundError: if there is none.
         """
         if not committed:
             raise BoundError(
-                "starting_offsets must name a consumer group that has committed offsets of what is read; "
+                f"{name} must name a consumer group that has committed offsets of what is read; "
                 f"{self.group_id!r} has not. Correct the name, or start somewhere else, such as at 'earliest'."
             )
         return Bound(Earliest(), {p: AtOffset(offset) for p, offset in committed.items()})

@@ -162,7 +162,7 @@ def result_of_plan(plan: ReplayPlan, run_id: str, transform: Transform, pace: Pa
         "missing": sum(m.offset_range.size for m in plan.missing),
         "missing_ranges": _missing_ranges(plan),
         "spark_partitions": plan.spark_partitions,
-        "target_topics": plan.target_topics,
+        "target_topics": [name for name in plan.target_topics if name != plan.target.dead_letters],
         "digest": plan.digest,
         "text": text,
         "warnings": [*plan.warnings, *_not_checked(transform), PLAN_ONLY],

@@ -133,7 +133,7 @@ def _report(
         delivery_key=run.key,
         target_ids=dict(remaining.target_ids),
         ui_url=spark.sparkContext.uiWebUrl,
-        warnings=remaining.warnings,
+        warnings=(*remaining.warnings, *result.warnings),
     )
 
 
@@ -236,7 +236,7 @@ def _kept_pace(
     tasks, slots = len(remaining.source.pieces), spark.sparkContext.defaultParallelism
     topic, admin, lag = min(remaining.target_ids), remaining.run.admin, None
     if request.pace.pause is not None:
-        topics = request.transform.targets
+        topics = [name for name in request.transform.targets if name != request.transform.dead_letter_topic]
         lag = LagWatch(request.pace.pause, admin, topics, request.progress_seconds)
     stop = partial(spark.sparkContext.cancelJobGroup, group)
     return PaceKeeper(request.pace, request.instance, admin, topic, monitor, tasks, slots, lag, stop)

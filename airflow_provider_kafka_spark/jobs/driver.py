@@ -16,9 +16,9 @@ from airflow_provider_kafka_spark.core.handoff.failure_causes import find_cause
 from airflow_provider_kafka_spark.core.handoff.java_properties import parse_properties
 from airflow_provider_kafka_spark.core.handoff.job_events import JobStarted
 from airflow_provider_kafka_spark.core.handoff.secret_references import dereferenced
-from airflow_provider_kafka_spark.core.handoff.shown_text import shown_lines
 from airflow_provider_kafka_spark.core.protocol import JobFailure, JobReport, JobRequest
 from airflow_provider_kafka_spark.core.secrets import redact
+from airflow_provider_kafka_spark.core.shown_text import shown_lines
 from airflow_provider_kafka_spark.jobs.progress import emit
 from airflow_provider_kafka_spark.jobs.report_file import write_report
 from airflow_provider_kafka_spark.jobs.spark_application import SparkApplication

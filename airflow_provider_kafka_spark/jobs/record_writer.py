@@ -66,6 +66,18 @@ class WriteResult:
         """Whether it is unknown where earlier attempts wrote."""
         return any(report.targets_unknown for report in self.reports.values())
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """That records could not be written as they were, if it is so."""
+        changed = [report for report in self.reports.values() if report.changed]
+        if not changed:
+            return ()
+        return (
+            f"{sum(report.changed for report in changed):,} records are not as they were in the source, such as "
+            f"{changed[0].first_changed}: Kafka's Java client writes no timestamp below 0 (the target has the time of "
+            "the copy) and no header whose name is not UTF-8 (the other bytes became U+FFFD).",
+        )
+
     def add(self, report: TaskReport) -> None:
         """Add what one Spark task returned."""
         self.reports[report.piece] = report

@@ -67,7 +67,8 @@ class Attempt:
         """
         if pace is None or pace.pause is None:
             return
-        names, group = self.parameters.known_targets, ConsumerGroup(self.sink, pace.pause.group_id)
+        dead, group = self.parameters.dead_letter_topic, ConsumerGroup(self.sink, pace.pause.group_id)
+        names = [name for name in self.parameters.known_targets if name != dead]
         there = [
             TopicPartition(name, p) for name in names if name in target.topics for p in target.topic(name).partitions
         ]

@@ -14,10 +14,10 @@ from uuid import uuid4
 from airflow_provider_kafka_spark.clients.consumer_group import ConsumerGroup
 from airflow_provider_kafka_spark.clients.permissions import check_topics
 from airflow_provider_kafka_spark.clients.run_mark import judge_run
-from airflow_provider_kafka_spark.core.bounds import parse_start
+from airflow_provider_kafka_spark.core.bounds import Bound
 from airflow_provider_kafka_spark.core.broker_state import ClusterState, Selection
 from airflow_provider_kafka_spark.core.copy_parameters import CopyParameters
-from airflow_provider_kafka_spark.core.errors import BoundError, CheckpointError, KafkaSparkError, OptionError
+from airflow_provider_kafka_spark.core.errors import CheckpointError, KafkaSparkError, OptionError
 from airflow_provider_kafka_spark.core.handoff.job_events import JobEvent, JobStarted
 from airflow_provider_kafka_spark.core.new_topics import with_new_topics
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition
@@ -181,8 +181,6 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
                 ("reset_checkpoint_to", self.reset_checkpoint_to),
             )
         )
-        if isinstance(reset, dict) and set(reset) == {"group_id"}:
-            raise BoundError("reset_checkpoint_to must be offsets or a moment, not a consumer group: give its offsets.")
         if self.commit_group_id is not None:
             check_group_id(self.commit_group_id, "commit_group_id")
         return {
@@ -324,21 +322,26 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         parameters, records = attempt.parameters, attempt.parameters.records
         selection = Selection(records["topics"], records["topic_pattern"], records["assign"])
         starting = records["starting_offsets"]
-        start = None if starting is None else parse_any_start(starting)
-        # Until the partitions are known.
-        starting = None if isinstance(start, GroupStart) else start
         reset = _reset(records["reset_checkpoint_to"], attempt.context["ti"].run_id)
-        begin = starting if reset is None else parse_start(reset.to, "reset_checkpoint_to")
+        if reset is not None:
+            start: Bound | GroupStart | None = reset.start
+            begins = not reset.is_done(checkpoint)
+        else:
+            start = None if starting is None else parse_any_start(starting)
+            begins = checkpoint is None
         known = {p.topic for p in checkpoint.finished} if checkpoint is not None else set()
         existing = attempt.source.topic_names(records["topics"] or records["assign"] or (), "READ")
         # A missing topic of the checkpoint is distinguished from a misspelt one later.
         selected = selection.matching(existing) if known else frozenset(selection.topic_names(existing))
-        times = timestamps_in(begin) if begin is not None else ()
+        times = timestamps_in(start) if isinstance(start, Bound) else ()
         cluster = attempt.source.state((selected | known) & existing, times)
-        if isinstance(start, GroupStart) and checkpoint is None:
-            starting = start.bound(
-                ConsumerGroup(attempt.source, start.group_id).committed(selection.partitions(cluster))
-            )
+        if isinstance(start, GroupStart):
+            group, name = ConsumerGroup(attempt.source, start.group_id), _start_name(reset)
+            begin = start.bound(group.committed(selection.partitions(cluster)), name) if begins else None
+        else:
+            begin = start
+        if reset is not None:
+            reset = replace(reset, group_stands_at=begin)
         binding = Binding(
             source_cluster_id=cluster.cluster_id,
             selection=_text_of(selection),
@@ -356,7 +359,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
             ),
         )
         new_id = uuid4().hex[:16]
-        return resolve_stream(checkpoint, binding, selection, starting, reset, cluster, rules, new_id), cluster
+        return resolve_stream(checkpoint, binding, selection, begin, reset, cluster, rules, new_id), cluster
 
     def _submit(
         self, attempt: Attempt, store: StreamRunStore, stream_plan: StreamPlan, planned: PlannedCopy
@@ -453,6 +456,10 @@ def _reset(to: Any, dag_run_id: str) -> Reset | None:
     if to is None:
         return None
     return Reset(json.dumps(to, sort_keys=True) if isinstance(to, Mapping) else str(to), dag_run_id)
+
+
+def _start_name(reset: Reset | None) -> str:
+    return "starting_offsets" if reset is None else "reset_checkpoint_to"
 
 
 def _text_of(selection: Selection) -> str:

@@ -51,6 +51,7 @@ _LOCATION = re.compile(r"(/+|file:/(//)?|(?!file:)[a-z][a-z0-9+.-]*://)[^/].*", 
 _GENERATION = re.compile(rf"{GENERATION_PREFIX}(0|[1-9][0-9]{{0,8}})")
 #: Spark's own files in a checkpoint's folder.
 _SPARKS_OWN = frozenset({"metadata", "offsets", "commits", "sources"})
+_FOLDERS = ("offsets", "commits", "sources", "sources/0")
 
 
 def finished_offsets(location: str) -> Mapping[TopicPartition, int]:
@@ -144,6 +145,7 @@ class CheckpointFolder:
             numbers = [int(found[1]) for found in map(_GENERATION.fullmatch, names) if found is not None]
             for number in sorted(numbers, reverse=True):
                 folder = self._path / f"{GENERATION_PREFIX}{number}"
+                _refuse_link(folder)
                 text = _text(folder / MANIFEST_NAME)
                 if text is not None:
                     return _read_generation(
@@ -218,6 +220,8 @@ class CheckpointFolder:
 
 def _read_generation(folder: Path | ObjectStoragePath, number: int, manifest: StreamManifest | None) -> Checkpoint:
     where = f"of {folder}"
+    for part in _FOLDERS:
+        _refuse_link(folder / part)
     metadata = _text(folder / "metadata")
     if metadata is not None:
         check_metadata(metadata, f"metadata {where}")
@@ -260,6 +264,14 @@ def _read_batch(folder: Path | ObjectStoragePath, number: int) -> Batch:
             "from a backup."
         )
     return Batch.parse(text, number, f"offsets/{number} of {folder}")
+
+
+def _refuse_link(folder: Path | ObjectStoragePath) -> None:
+    """Who can make one in a shared folder would decide in which folder of the driver's user Spark writes."""
+    if isinstance(folder, Path) and folder.is_symlink():
+        raise CheckpointError(
+            f"The folders inside a checkpoint must be folders; {str(folder)!r} is a link. Move what it refers to here."
+        )
 
 
 def _names(folder: Path | ObjectStoragePath) -> set[str]:

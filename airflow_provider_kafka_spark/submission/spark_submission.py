@@ -18,7 +18,7 @@ from airflow_provider_kafka_spark.core.connection.token_answer import without_to
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError
 from airflow_provider_kafka_spark.core.handoff.file_names import KEYTAB
 from airflow_provider_kafka_spark.core.handoff.job_events import JobEvent, JobStarted, is_web_address, take_event
-from airflow_provider_kafka_spark.core.handoff.shown_text import shown
+from airflow_provider_kafka_spark.core.shown_text import shown
 from airflow_provider_kafka_spark.submission.job_files import write_private
 from airflow_provider_kafka_spark.submission.spark_properties import secrets_by_file
 from airflow_provider_kafka_spark.toolchain.child_environment import child_environment, unset_airflow_env

@@ -461,7 +461,8 @@ def test_shows_the_plan_as_a_table() -> None:
         "orders[0]            0      1,000            1,000",
         "orders[1]            0  2,000,000        2,000,000",
         "total                    2 ranges        2,001,000",
-        f"Target: copy. Spark partitions: 2. Digest: {plan.digest}.",
+        "Target: copy",
+        f"Spark partitions: 2. Digest: {plan.digest}.",
         "Missing: orders[0] 0 to 5: aged out.",
         "Warning: mind this",
     ]

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 
 from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
-from airflow_provider_kafka_spark.core.protocol import AuditRequest
+from airflow_provider_kafka_spark.core.parameters import AT_LEAST_ONCE, EXACTLY_ONCE
+from airflow_provider_kafka_spark.core.protocol import AuditRequest, Pace, PauseWhileLag
 from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER, Provenance
 from airflow_provider_kafka_spark.core.spans import plan_spans
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
@@ -57,6 +60,70 @@ def test_pieces_of_one_partition_on_two_executors(
     assert (report.records_written, report.records_rejected) == (1_000 - rejected, rejected)
     assert (report.delivered_before, report.failed_tasks) == (0, 0)
     assert report.warnings == ()
+
+
+@pytest.mark.parametrize("delivery", [EXACTLY_ONCE, AT_LEAST_ONCE])
+def test_two_executors_keep_one_pace_and_pause_together(
+    kafka_broker: KafkaBroker, topic: TopicFactory, tmp_path: Path, delivery: str
+) -> None:
+    """They share nothing but the group's metadata; while the group is behind, no transaction is open on either."""
+    source, target = topic(4, suffix="source"), topic(4, suffix="target")
+    group = f"billing-{uuid4().hex[:8]}"
+    for number in range(4):
+        kafka_broker.produce(source, numbered(1_500, partition=number))
+    commit(kafka_broker, group, target, dict.fromkeys(range(4), 0))
+    request = copy_request(
+        kafka_broker,
+        [f"{source}:{number}:0:1500" for number in range(4)],
+        instance=uuid4().hex[:16],
+        submission=int(time.time() * 1000),
+        run_id=uuid4().hex[:16],
+        topic=target,
+        delivery=delivery,
+        preserve_partition=True,
+        pace=Pace(1_000, pause=PauseWhileLag(group, 500, 120.0)),
+    )
+    driver = Driver(request, tmp_path / "try", "local-cluster[2,2,1024]")
+    try:
+        driver.start()
+        written = _quiet(kafka_broker, target)
+        visible = len(kafka_broker.consume(target))
+        report = None
+        deadline = time.monotonic() + 120.0
+        while driver.processes() and time.monotonic() < deadline:
+            commit(kafka_broker, group, target, {n: end for n, (_, end) in kafka_broker.offsets(target).items()})
+            time.sleep(0.5)
+        report = driver.wait()
+    finally:
+        driver.stop()
+
+    assert report is not None, driver.log[-3000:]
+    assert report.failure is None
+    assert 500 < written < 4_000
+    assert visible > 500
+    assert "Paused for the consumer group" in driver.log
+    assert Counter(values(kafka_broker, target)) == Counter({b"%d" % i: 4 for i in range(1_500)})
+
+
+def _quiet(broker: KafkaBroker, topic: str) -> int:
+    """The end of a topic, when it has not grown for four seconds."""
+    deadline, seen, since = time.monotonic() + 90.0, 0, time.monotonic()
+    while time.monotonic() < deadline:
+        now = sum(end for _, end in broker.offsets(topic).values())
+        if now != seen:
+            seen, since = now, time.monotonic()
+        elif seen and time.monotonic() - since > 4.0:
+            return seen
+        time.sleep(0.1)
+    raise AssertionError(f"The topic must stop to grow; it ends at {seen}")
+
+
+def commit(broker: KafkaBroker, group: str, topic: str, offsets: Mapping[int, int]) -> None:
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": group})
+    try:
+        consumer.commit(offsets=[TopicPartition(topic, n, at) for n, at in offsets.items()], asynchronous=False)
+    finally:
+        consumer.close()
 
 
 @pytest.mark.parametrize("where", [None, "pmod(offset, 10) > 0"])

@@ -70,6 +70,19 @@ def test_reports_of_all_pieces_are_added_up() -> None:
     assert result.has_unknown_targets
 
 
+def test_records_that_no_client_writes_as_they_were_are_a_warning() -> None:
+    """With their number, and the first of them."""
+    result = record_writer.WriteResult()
+
+    result.add(_report("a"))
+    assert result.warnings == ()
+    result.add(_report("b", changed=2, first_changed="orders[1]@7"))
+    result.add(_report("c", changed=3, first_changed="orders[2]@8"))
+
+    (warning,) = result.warnings
+    assert warning.startswith("5 records are not as they were in the source, such as orders[1]@7: ")
+
+
 def test_one_target_range_for_each_partition() -> None:
     """From the first record of any task to the last."""
     parts = [OffsetRange("b", 0, 5, 9), OffsetRange("a", 1, 0, 2), OffsetRange("b", 0, 3, 6)]

@@ -101,9 +101,22 @@ def test_a_plan_is_text_for_the_one_who_approves(topics: Topics) -> None:
     assert f"{topics[0]}[0]" in plan["text"]
     assert f"Digest: {plan['digest']}" in plan["text"]
     assert "Pace: at most 5 records/s, so 0:00:04 or more." in plan["text"]
-    assert "From connection 'kafka_default' to connection 'kafka_default', exactly_once." in plan["text"]
+    assert "Connections: from 'kafka_default' to 'kafka_default', exactly_once" in plan["text"]
     assert "Only records with: offset > 0" in plan["text"]
     assert plan["text"].endswith("Changed: key = value")
+
+
+def test_what_somebody_enters_is_no_line_of_the_plan(topics: Topics) -> None:
+    """The one who approves sees all of a filter, and nothing in it looks like a count, or ends the text."""
+    where = "offset > 0 or value = 'x\n```\ntotal 1 ranges 5\u202e\r'" + " " * 300 + "or true"
+    plan = planned(topics, where=where)
+
+    at = plan["text"].index("Only records with: ")
+    filter_lines = plan["text"][at:].splitlines()
+    assert all(line.startswith("    ") for line in filter_lines[1:])
+    assert max(map(len, filter_lines)) <= 100
+    assert r"'x\n```\ntotal 1 ranges 5\u202e\r'" in filter_lines[0]
+    assert filter_lines[-1].endswith("or true")
 
 
 def test_parameters_that_are_those_of_the_plan_may_be_given(

@@ -120,5 +120,38 @@ def test_a_stream_begins_where_a_group_stands_and_goes_on_by_its_checkpoint(
     run("second")
 
     assert Counter(int(r.value or b"") for r in kafka.consume(target)) == Counter(set(range(12)) - {0, 2, 4})
-    with pytest.raises(AirflowFailException, match="not a consumer group"):
-        run("third", reset_checkpoint_to={"group_id": group})
+
+
+@pytest.mark.usefixtures("in_process_spark")
+def test_a_stream_is_reset_to_where_a_group_stands(
+    kafka: KafkaBroker, topic: TopicFactory, group: str, tmp_path: Path
+) -> None:
+    """Once: neither a retry nor another run follows the group."""
+    source, target = topic(2, suffix="source"), topic(suffix="target")
+    produce(kafka, source, 0, 12)
+
+    def run(run_id: str, **parameters: Any) -> None:
+        operator = KafkaToKafkaAvailableNowOperator(
+            task_id="task",
+            topics=[source],
+            target_topic=target,
+            checkpoint_location=str(tmp_path / "checkpoint"),
+            starting_offsets="earliest",
+            preserve_timestamps=False,
+            **parameters,
+        )
+        operator.execute(task_context(ti=TaskInstance(run_id=run_id)))  # type: ignore[arg-type]
+
+    again = {"reset_checkpoint_to": {"group_id": group}}
+    run("first")
+    with pytest.raises(AirflowFailException, match=r"^BoundError: reset_checkpoint_to must name a consumer group"):
+        run("second", **again)
+    commit(group, source, {0: 4, 1: 5})
+    run("second", **again)
+    commit(group, source, {0: 0, 1: 0})
+    run("second", **again)
+    with pytest.raises(AirflowFailException, match="was done already, by the DAG run 'second'"):
+        run("third", **again)
+    run("third")
+
+    assert Counter(int(r.value or b"") for r in kafka.consume(target)) == Counter([*range(12), 8, 10, 11])

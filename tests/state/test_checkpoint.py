@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -282,6 +283,17 @@ def test_a_file_that_has_no_end_is_not_read(generation: Path, file: str, make: C
 
     with pytest.raises(CheckpointError, match=f"{file} must (be a regular file|have at most)"):
         CheckpointFolder(str(generation.parent)).read()
+
+
+@pytest.mark.parametrize("folder", ["", "offsets", "commits", "sources", "sources/0"])
+def test_a_folder_of_a_checkpoint_that_is_a_link_is_refused(generation: Path, tmp_path: Path, folder: str) -> None:
+    """Spark would write where another user of the shared folder wants it."""
+    location, linked = generation.parent, generation / folder
+    linked.rename(tmp_path / "elsewhere")
+    linked.symlink_to(tmp_path / "elsewhere")
+
+    with pytest.raises(CheckpointError, match=f"{re.escape(str(linked))}' is a link"):
+        CheckpointFolder(str(location)).read()
 
 
 @pytest.mark.timeout(20)

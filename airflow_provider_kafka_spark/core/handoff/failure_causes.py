@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 
-from airflow_provider_kafka_spark.core.handoff.shown_text import shown_lines
 from airflow_provider_kafka_spark.core.protocol import JobFailure, JobRequest
+from airflow_provider_kafka_spark.core.shown_text import shown_lines
 
 #: Messages of Kafka's Java client about a missing permission. They name topics and groups, but not the operation.
 _REFUSED_TOPICS = re.compile(r"Not authorized to access topics: \[([^\]\n]*)\]")

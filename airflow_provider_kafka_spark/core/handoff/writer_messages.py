@@ -165,6 +165,8 @@ class TaskReport:
     :param targets: where the records are, those of earlier attempts included.
     :param targets_unknown: whether it is unknown where earlier attempts wrote.
     :param resumed_at: source offset at which this attempt went on; None if it began at the first one.
+    :param changed: how many records this attempt sent that no Kafka client can write as they were.
+    :param first_changed: the first of these, such as ``orders[0]@123``.
     """
 
     piece: str
@@ -172,6 +174,8 @@ class TaskReport:
     targets: tuple[TargetSpan, ...]
     targets_unknown: bool
     resumed_at: int | None
+    changed: int = 0
+    first_changed: str | None = None
 
     @classmethod
     def from_json(cls, text: str) -> TaskReport:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from airflow_provider_kafka_spark.core.bounds import AtTimestamp, Bound, Latest, iso, parse_start
+from airflow_provider_kafka_spark.core.bounds import AtTimestamp, Bound, Latest, iso
 from airflow_provider_kafka_spark.core.broker_state import ClusterState, Selection
 from airflow_provider_kafka_spark.core.errors import BoundError, CheckpointError
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition, by_topic
@@ -23,6 +23,7 @@ from airflow_provider_kafka_spark.core.resolve import (
     raise_on_data_loss,
     resolve_window,
 )
+from airflow_provider_kafka_spark.core.starts import GroupStart, parse_any_start
 from airflow_provider_kafka_spark.core.streams.checkpoint import Binding, Checkpoint, StreamManifest
 
 
@@ -32,10 +33,44 @@ class Reset:
 
     :param to: where, as the author wrote it.
     :param by: the DAG run that requests it; a retry of it does not reset again.
+    :param group_stands_at: if ``to`` is a consumer group.
     """
 
     to: str
     by: str
+    group_stands_at: Bound | None = None
+
+    @property
+    def start(self) -> Bound | GroupStart:
+        return parse_any_start(self.to, name="reset_checkpoint_to")
+
+    @property
+    def bound(self) -> Bound:
+        start = self.start
+        if not isinstance(start, GroupStart):
+            return start
+        if self.group_stands_at is None:
+            raise ValueError(f"The offsets of {start} must be known.")
+        return self.group_stands_at
+
+    def is_done(self, checkpoint: Checkpoint | None) -> bool:
+        """Whether an earlier try of this DAG run has begun the new generation.
+
+        :raises BoundError: if another DAG run has.
+        """
+        manifest = None if checkpoint is None else checkpoint.manifest
+        if manifest is None or manifest.reset_to is None:
+            return False
+        # Compare the meaning: another spelling of the same moment must not copy everything again.
+        if Reset(manifest.reset_to, "").start != self.start:
+            return False
+        if manifest.reset_by == self.by:
+            return True
+        raise BoundError(
+            f"reset_checkpoint_to={self.to!r} was done already, by the DAG run {manifest.reset_by!r}; left in the DAG, "
+            "it would copy everything again at each run. Take it out. To start again at the same place, pass another "
+            "checkpoint_location."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +133,7 @@ def resolve_stream(
             f"starting_offsets={by_topic(checkpoint.finished)!r}."
         )
     if checkpoint is None or manifest is None:
-        bound = starting if reset is None else _reset_bound(reset)
+        bound = starting if reset is None else reset.bound
         if bound is None:
             raise BoundError(
                 "This is the first run with this checkpoint_location, so starting_offsets must say where to start: "
@@ -106,10 +141,8 @@ def resolve_stream(
                 "start at the latest offset and skip what is there.)"
             )
         return _begin(0, bound, reset, binding, selection, cluster, rules, new_stream_id)
-    if reset is not None and not _is_done(reset, manifest):
-        return _begin(
-            checkpoint.number + 1, _reset_bound(reset), reset, binding, selection, cluster, rules, new_stream_id
-        )
+    if reset is not None and not reset.is_done(checkpoint):
+        return _begin(checkpoint.number + 1, reset.bound, reset, binding, selection, cluster, rules, new_stream_id)
     differences = manifest.binding.differences(binding)
     if differences:
         raise CheckpointError(
@@ -118,23 +151,6 @@ def resolve_stream(
             f"reset_checkpoint_to={by_topic(checkpoint.finished)!r}."
         )
     return _go_on(checkpoint, manifest, selection, cluster, rules, new_stream_id)
-
-
-def _reset_bound(reset: Reset) -> Bound:
-    return parse_start(reset.to, "reset_checkpoint_to")
-
-
-def _is_done(reset: Reset, manifest: StreamManifest) -> bool:
-    # Compare the meaning: another spelling of the same moment must not copy everything again.
-    if manifest.reset_to is None or parse_start(manifest.reset_to, "reset_checkpoint_to") != _reset_bound(reset):
-        return False
-    if manifest.reset_by == reset.by:
-        return True
-    raise BoundError(
-        f"reset_checkpoint_to={reset.to!r} was done already, by the DAG run {manifest.reset_by!r}; left in the DAG, "
-        "it would copy everything again at each run. Take it out. To start again at the same place, pass another "
-        "checkpoint_location."
-    )
 
 
 def _begin(

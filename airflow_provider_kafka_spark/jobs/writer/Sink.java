@@ -7,6 +7,8 @@ import org.apache.kafka.clients.producer.Producer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.KafkaException;
+import org.apache.kafka.common.header.Header;
+import org.apache.kafka.common.header.internals.RecordHeaders;
 import org.apache.spark.TaskContext;
 
 /** Sends the records of one piece, and knows when all of them are acknowledged. */
@@ -26,6 +28,8 @@ abstract class Sink {
     private long sent;
     private long bytesBefore;
     private long bytes;
+    private long changed;
+    private String firstChanged;
     private AckCallback refused;
     private Exception refusal;
     private volatile boolean hasFailed;
@@ -82,6 +86,7 @@ abstract class Sink {
         if (settings.schemaIds != null && record.rejection == null) {
             settings.schemaIds.rewrite(record);
         }
+        noteIfChanged(record);
         provenance.addTo(record);
         int size = (record.key == null ? 0 : record.key.length) + (record.value == null ? 0 : record.value.length);
         AckCallback callback = new AckCallback(this, range, record.offset, record.targetTopic, size);
@@ -100,6 +105,16 @@ abstract class Sink {
             refuse(callback, error);
             throwFailure();
         }
+    }
+
+    /** How many records were sent that no Kafka client can write as they were. */
+    final long changed() {
+        return changed;
+    }
+
+    /** The first of these, or null. */
+    final String firstChanged() {
+        return firstChanged;
     }
 
     /** Ends what is open, if anything is; everything before this source offset is done. */
@@ -134,6 +149,23 @@ abstract class Sink {
             sentBefore = sent;
             bytesBefore = bytes;
         }
+    }
+
+    /** A producer takes no time below 0. The consumer reads names of headers as UTF-8, with U+FFFD for other bytes. */
+    private void noteIfChanged(RecordCursor record) {
+        boolean isChanged = (settings.preserveTimestamps && record.timestamp < 0) || hasUnreadName(record.headers);
+        if (isChanged && changed++ == 0) {
+            firstChanged = record.name();
+        }
+    }
+
+    private static boolean hasUnreadName(RecordHeaders headers) {
+        for (Header header : headers.toArray()) {
+            if (header.key().indexOf('\uFFFD') >= 0) {
+                return true;
+            }
+        }
+        return false;
     }
 
     /** Called by the producer's own thread, in which all acknowledgements arrive. */

@@ -23,6 +23,8 @@ final class TaskReport {
         }
         report.put("targets_unknown", sink != null && sink.progress.hasUnknownTargets());
         report.put("resumed_at", sink == null ? null : sink.progress.resumedAt());
+        report.put("changed", sink == null ? 0L : sink.changed());
+        report.put("first_changed", sink == null ? null : sink.firstChanged());
         return report.toString();
     }
 }

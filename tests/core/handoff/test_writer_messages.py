@@ -50,11 +50,12 @@ def test_a_report_as_a_task_writes_it() -> None:
     """The text is that of ``TaskReport.java``."""
     text = (
         '{"version":1,"piece":"a","ranges":[[0,3,2,1,0]],'
-        '"targets":[{"topic":"copy","partition":0,"first":5,"last":6}],"targets_unknown":false,"resumed_at":null}'
+        '"targets":[{"topic":"copy","partition":0,"first":5,"last":6}],"targets_unknown":false,"resumed_at":null,'
+        '"changed":2,"first_changed":"orders[0]@7"}'
     )
 
     assert TaskReport.from_json(text) == TaskReport(
-        "a", ((0, 3, 2, 1, 0),), (TargetSpan("copy", 0, 5, 6),), targets_unknown=False, resumed_at=None
+        "a", ((0, 3, 2, 1, 0),), (TargetSpan("copy", 0, 5, 6),), False, None, changed=2, first_changed="orders[0]@7"
     )
 
 

@@ -1,5 +1,6 @@
 package airflow_provider_kafka_spark.jobs.writer;
 
+import java.nio.ByteBuffer;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -10,6 +11,7 @@ import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.ProducerFencedException;
 import org.apache.kafka.common.errors.RecordTooLargeException;
+import org.apache.kafka.common.header.internals.RecordHeader;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 import org.apache.spark.TaskContext$;
 
@@ -215,6 +217,31 @@ public final class SinkTests {
         test.producer.flushes = false;
         test.failsToCommit("not_acknowledged", false);
         check(test.producer.commitCount() == 0, "no commit");
+    }
+
+    /** Kafka's clients send no time below 0, and read names of headers as UTF-8. */
+    public static void recordsThatArriveChangedAreCounted() {
+        SinkTests test = opened();
+        String keeping = SETTINGS.replace("'preserve_timestamps': false", "'preserve_timestamps': true");
+        RecordCursor cursor = new RecordCursor(Settings.parse(json(keeping)));
+        ConsumerRecord named = new ConsumerRecord("orders", 0, 10L, new byte[1], new byte[2]);
+        named.headers().add("as it was", new byte[1]);
+        cursor.read(named);
+        test.sink.send(cursor, test.counts);
+        check(test.sink.changed() == 0, "UTF-8, and the time is not kept");
+        ConsumerRecord unnamed = new ConsumerRecord("orders", 0, 11L, new byte[1], new byte[2]);
+        unnamed.headers().add(new RecordHeader(ByteBuffer.wrap(new byte[] {97, (byte) 0xff}), ByteBuffer.allocate(1)));
+        cursor.read(unnamed);
+        test.sink.send(cursor, test.counts);
+        check(test.sink.changed() == 1, "a name that is not UTF-8");
+        check("orders[0]@11".equals(test.sink.firstChanged()), "named " + test.sink.firstChanged());
+        Sink dated = new PlainSink(
+            Settings.parse(json(keeping)), test.piece, test.producer, test.cluster, TaskContext$.MODULE$.empty()
+        );
+        dated.open();
+        cursor.read(named);
+        dated.send(cursor, test.counts);
+        check(dated.changed() == 1, "a time below 0");
     }
 
     /** After the time of the settings, or after so many records. */

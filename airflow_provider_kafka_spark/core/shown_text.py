@@ -1,6 +1,7 @@
-"""Escape and shorten a driver's text for logs, errors and reports. No I/O.
+"""Escape and shorten the texts of others for logs, errors, reports and approvals. No I/O.
 
-A driver may quote megabytes of records, and control characters that hide or forge text in a terminal.
+A driver may quote megabytes of records, and control characters that hide or forge text in a terminal. What somebody
+enters in a form must not look like a line of the plan that another one approves.
 """
 
 from __future__ import annotations
@@ -24,7 +25,23 @@ def shown(text: str, most: int) -> str:
     if len(text) > most:
         head, tail = most - most // 4, most // 4
         text = f"{text[:head]} ... ({len(text) - most:,} characters) ... {text[len(text) - tail :]}"
-    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    return _CONTROL.sub(_escaped, text)
+
+
+def item(name: str, text: str, width: int = 100) -> str:
+    """An item of a list, whole: nothing in its text begins a line, and no line is too long to be seen.
+
+    >>> print(item("Only records with", "true\\nTotal: 5"))
+    Only records with: true\\nTotal: 5
+    >>> print(item("a", "0123456789abc", width=8))
+    a: 01234
+        5678
+        9abc
+    """
+    line = f"{name}: {text}".translate({9: "\\t", 10: "\\n"})
+    line = _CONTROL.sub(_escaped, line)
+    rest = [line[i : i + width - 4] for i in range(width, len(line), width - 4)]
+    return "\n    ".join([line[:width], *rest])
 
 
 def shown_lines(text: str, most_lines: int, most: int) -> str:
@@ -38,3 +55,7 @@ def shown_lines(text: str, most_lines: int, most: int) -> str:
         head, tail = most_lines - most_lines // 2, most_lines // 2
         lines = [*lines[:head], f"... ({len(lines) - most_lines:,} lines) ...", *lines[len(lines) - tail :]]
     return "\n".join(shown(line, most) for line in lines)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return found[0].encode("unicode_escape").decode()
