@@ -80,6 +80,9 @@ class AirflowHome:
             "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
             "AIRFLOW__CORE__PARALLELISM": "2",
             "AIRFLOW__DAG_PROCESSOR__PARSING_PROCESSES": "1",
+            # On a machine that stands still for a minute, a DAG must not disappear.
+            "AIRFLOW__DAG_PROCESSOR__DAG_FILE_PROCESSOR_TIMEOUT": "300",
+            "AIRFLOW__DAG_PROCESSOR__STALE_DAG_THRESHOLD": "300",
             "AIRFLOW__API__WORKERS": "1",
             # A scheduler may start long before the API server, and its tasks then fail after some 10 seconds.
             "AIRFLOW__WORKERS__EXECUTION_API_RETRIES": "20",
