@@ -50,7 +50,11 @@ def get_provider_info() -> dict[str, Any]:
         "triggers": [
             {
                 "integration-name": _INTEGRATION,
-                "python-modules": [f"{_PACKAGE}.triggers.condition", f"{_PACKAGE}.triggers.new_records"],
+                "python-modules": [
+                    f"{_PACKAGE}.triggers.condition",
+                    f"{_PACKAGE}.triggers.new_records",
+                    f"{_PACKAGE}.triggers.spark_application",
+                ],
             }
         ],
         "hooks": [

@@ -11,27 +11,29 @@ from confluent_kafka import KafkaException
 
 from airflow_provider_kafka_spark.clients.kafka_client import KafkaClient
 from airflow_provider_kafka_spark.core.errors import KafkaSparkError
-from airflow_provider_kafka_spark.core.protocol import JobRequest
 from airflow_provider_kafka_spark.core.run_identity import owner_group
 from airflow_provider_kafka_spark.core.run_protocol import Mark, judged, latest
 
 log = logging.getLogger(__name__)
 
 
-def judge_run(client: KafkaClient, request: JobRequest, run_id: str, targets: Sequence[str], *, proved: bool) -> None:
+def judge_run(
+    client: KafkaClient, instance: str, submission: int, run_id: str, targets: Sequence[str], *, proved: bool
+) -> None:
     """Commit what the worker found of a driver's report, for the driver that comes next.
 
     Brokers that are away, or a login that may not do it, are no failure of the task: the next driver then looks at the
     committed progress, or at the target.
 
     :param client: of the target's cluster.
-    :param request: of this try.
+    :param instance: by which the run is found, see ``core.run_identity``.
+    :param submission: number of the job that wrote the report.
     :param run_id: that the driver wrote under.
     :param targets: topics that were written to.
     :param proved: whether everything was delivered, and nothing twice.
     :raises RunTakenOverError: if a later submission has the run.
     """
-    group = owner_group(request.instance)
+    group = owner_group(instance)
     partitions = [confluent_kafka.TopicPartition(topic, 0) for topic in targets]
     consumer = client.group_consumer(group)
     try:
@@ -44,7 +46,7 @@ def judge_run(client: KafkaClient, request: JobRequest, run_id: str, targets: Se
     if mark is None:
         # At least once without the permission to commit it.
         return
-    said = judged(mark, request.submission, run_id, proved=proved).to_json()
+    said = judged(mark, submission, run_id, proved=proved).to_json()
     offsets = [confluent_kafka.TopicPartition(topic, 0, 0, said) for topic in marks]
     try:
         consumer.commit(offsets=offsets, asynchronous=False)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -16,8 +18,14 @@ from airflow_provider_kafka_spark.core.protocol import JobRequest, Pace, StreamR
 from airflow_provider_kafka_spark.core.resolve import ReadRules
 from airflow_provider_kafka_spark.core.spans import plan_spans
 
-#: Kafka's Java client gives ids in Base64 for URLs, and librdkafka in the standard one.
-_STANDARD = str.maketrans("-_", "+/")
+
+def standard_id(topic_id: str) -> str:
+    """A topic's id as librdkafka spells it: Kafka's Java client gives ids in Base64 for URLs.
+
+    >>> standard_id("a-_b")
+    'a+/b'
+    """
+    return topic_id.translate(str.maketrans("-_", "+/"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +126,17 @@ class PlannedCopy:
         }
 
     @property
+    def asked(self) -> str:
+        """Identifies what the job is asked to deliver, and how: a report answers nothing else."""
+        earlier = None if self.earlier is None else asdict(self.earlier)
+        spans = [span.format() for span in self.spans]
+        content = [
+            [self.run_id, self.instance, self.plan.digest, self.parameters.delivery, self.preserve_order, earlier],
+            [self.ranges.format(), spans, dict(self.delivery_parts), dict(self.plan.target_ids)],
+        ]
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+
+    @property
     def forbidden_targets(self) -> tuple[str, ...]:
         """Topics that ``target_topic_expr`` must not lead to."""
         same_cluster = self.plan.source_cluster_id == self.plan.target_cluster_id
@@ -136,9 +155,7 @@ class PlannedCopy:
             read_committed=self.rules.read_committed,
             source_cluster_id=plan.source_cluster_id,
             target_cluster_id=plan.target_cluster_id,
-            target_ids={
-                name: topic_id.translate(_STANDARD) for name, topic_id in (target_ids or plan.target_ids).items()
-            },
+            target_ids={name: standard_id(topic_id) for name, topic_id in (target_ids or plan.target_ids).items()},
             target_ends=plan.target_ends,
             also_run_ids=(self.run_id,) if self.stream is not None and self.run_id != run_id else (),
         ).to_dict()
@@ -205,3 +222,21 @@ class SubmittedJob:
     submission: int
     untrusted_until: int = 0
     audit_since_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteJob:
+    """A job whose driver does not end with its worker: how another try finds it, and what it has delivered.
+
+    It is stored before the submission.
+
+    :param tag: of its application, on YARN.
+    :param report_uri: where its driver leaves the report.
+    :param report_key: of this report's MAC; it opens nothing else.
+    :param asked: of the copy, see :attr:`PlannedCopy.asked`.
+    """
+
+    tag: str
+    report_uri: str
+    report_key: str = field(repr=False)
+    asked: str

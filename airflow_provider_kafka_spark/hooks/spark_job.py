@@ -19,6 +19,7 @@ from airflow_provider_kafka_spark.core.errors import (
     JobFailedError,
     JobKilledError,
     JobReportMissingError,
+    OptionError,
     ReportLocationError,
     StartNotRecordedError,
     error_named,
@@ -28,13 +29,15 @@ from airflow_provider_kafka_spark.core.handoff.job_credentials import JobCredent
 from airflow_provider_kafka_spark.core.handoff.job_events import JobEvent, JobStarted
 from airflow_provider_kafka_spark.core.handoff.report_mac import verified
 from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE
+from airflow_provider_kafka_spark.core.planned_copy import RemoteJob
 from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest
 from airflow_provider_kafka_spark.core.secrets import redact
 from airflow_provider_kafka_spark.submission.job_files import write_private
-from airflow_provider_kafka_spark.submission.prepared_job import PreparedJob, prepare_job
+from airflow_provider_kafka_spark.submission.prepared_job import PreparedJob, prepare_job, report_uri_in
 from airflow_provider_kafka_spark.submission.remote_path import read_text, shared_path
 from airflow_provider_kafka_spark.submission.spark_cluster import SparkCluster
 from airflow_provider_kafka_spark.submission.spark_submission import OnEvent, SparkSubmission, is_on_yarn
+from airflow_provider_kafka_spark.submission.yarn_rest import ResourceManager
 from airflow_provider_kafka_spark.toolchain.private_folder import strict_umask
 from airflow_provider_kafka_spark.toolchain.temporary_folder import temporary_folder
 
@@ -96,13 +99,29 @@ class SparkJobHook(BaseHook):
         """
         self.cluster.check()
 
-    def run(self, request: JobRequest, job: str, on_event: OnEvent, logins: JobCredentials) -> JobReport:
+    def remote_job(self, run_id: str, instance: str, asked: str) -> RemoteJob | None:
+        """How another try finds the job that is about to be submitted; None if its driver ends with this worker."""
+        reports = self.cluster.report_folder
+        if reports is None or self.cluster.deployment.manager is None:
+            return None
+        tag = f"kafka-spark-{instance}-{secrets.token_hex(4)}"
+        return RemoteJob(tag, report_uri_in(reports, run_id), secrets.token_hex(32), asked)
+
+    def run(
+        self,
+        request: JobRequest,
+        job: str,
+        on_event: OnEvent,
+        logins: JobCredentials,
+        remote: RemoteJob | None = None,
+    ) -> JobReport:
         """Submit, follow, and return the job's report.
 
         :param request: ``report_uri``, ``event_token`` and ``report_key`` are filled in here.
         :param job: name of the module in ``jobs`` that runs.
         :param on_event: called for each event of the running job.
         :param logins: the logins of the request's options, for the files and Java properties that they need.
+        :param remote: from :meth:`remote_job`; stored by now.
         :raises JobFailedError: if the job reports a failure.
         :raises JobFolderError: if the job's files cannot be written.
         :raises StartNotRecordedError: if ``on_event`` fails at the start of the application, which is then stopped.
@@ -110,23 +129,73 @@ class SparkJobHook(BaseHook):
         :raises JobReportForgedError: if another process wrote the report.
         :raises JobKilledError: if :meth:`kill` ended it.
         """
-        request = replace(request, event_token=secrets.token_hex(16), report_key=secrets.token_hex(32))
         with temporary_folder() as folder:
-            proceed = str(folder / PROCEED) if self.cluster.deployment.driver_on_worker else None
-            request = replace(request, proceed_file=proceed)
-            prepared = prepare_job(self.cluster, request, job, logins, folder)
-            submission = self._new_submission(
-                partial(_record, on_event, proceed),
-                folder,
-                event_token=request.event_token,
-                environment=prepared.environment,
-                options=prepared.options,
-            )
+            request, prepared, submission = self._prepare(request, job, on_event, logins, folder, remote)
             failure = self._submit(submission, prepared)
             report = self._collect(request, prepared.report_uri, submission, failure)
             if prepared.archive is not None and failure is None:
                 prepared.archive.keep(folder)
             return report
+
+    def start(self, request: JobRequest, job: str, on_event: OnEvent, logins: JobCredentials, remote: RemoteJob) -> str:
+        """As :meth:`run`, but return when YARN has the application; nobody waits for its end.
+
+        :return: its id.
+        """
+        with temporary_folder() as folder:
+            request, prepared, submission = self._prepare(request, job, on_event, logins, folder, remote, waits=False)
+            failure = self._submit(submission, prepared)
+            if failure is not None or submission.application_id is None:
+                # It raises.
+                self._collect(request, prepared.report_uri, submission, failure)
+            return str(submission.application_id)
+
+    def resource_manager(self) -> ResourceManager:
+        """That of the cluster.
+
+        :raises OptionError: if the worker does not know its address.
+        """
+        with temporary_folder() as folder:
+            submission = self._new_submission(lambda _: None, folder, options=self.cluster.submit_options)
+            try:
+                return submission.resource_manager()
+            except (ValueError, RuntimeError) as error:
+                raise OptionError(
+                    f"deferrable=True needs YARN's address for the triggerer; got none ({error}). Give "
+                    "'yarn_resourcemanager_webapp_address' in the Extra of the connection "
+                    f"{self.spark_conn_id!r}, such as 'http://rm.example.com:8088', or pass deferrable=False."
+                ) from error
+
+    def _prepare(
+        self,
+        request: JobRequest,
+        job: str,
+        on_event: OnEvent,
+        logins: JobCredentials,
+        folder: Path,
+        remote: RemoteJob | None,
+        *,
+        waits: bool = True,
+    ) -> tuple[JobRequest, PreparedJob, SparkSubmission]:
+        """
+        :return: with the request as the job gets it, apart from secrets.
+        """
+        key, uri, tag = secrets.token_hex(32), "", ""
+        if remote is not None:
+            key, uri, tag = remote.report_key, remote.report_uri, remote.tag if self._is_on_yarn else ""
+        proceed = str(folder / PROCEED) if self.cluster.deployment.driver_on_worker else None
+        request = replace(
+            request, event_token=secrets.token_hex(16), report_key=key, report_uri=uri, proceed_file=proceed
+        )
+        prepared = prepare_job(self.cluster, request, job, logins, folder, tag, waits=waits)
+        submission = self._new_submission(
+            partial(_record, on_event, proceed),
+            folder,
+            event_token=request.event_token,
+            environment=prepared.environment,
+            options=prepared.options,
+        )
+        return request, prepared, submission
 
     def _submit(self, submission: SparkSubmission, prepared: PreparedJob) -> Exception | None:
         """Run ``spark-submit`` to its end, which is that of the job.
@@ -154,6 +223,51 @@ class SparkJobHook(BaseHook):
                 "writes only what is missing where provenance_headers=True."
             )
         return failure
+
+    def find(self, remote: RemoteJob) -> str | None:
+        """The application of a job whose worker died before it could store the id; None if there is none.
+
+        Only YARN is asked. A worker that does not know its address finds none.
+
+        :raises EarlierJobUnknownError: if YARN does not answer for ten minutes.
+        :raises JobKilledError: if :meth:`kill` is called meanwhile.
+        """
+        if not self._is_on_yarn:
+            return None
+        with temporary_folder() as folder:
+            submission = self._new_submission(lambda _: None, folder, options=self.cluster.submit_options)
+            began = time.monotonic()
+            while not self._killed:
+                try:
+                    return submission.application_with_tag(remote.tag)
+                except ValueError as error:
+                    self.log.warning("Whether an application of an earlier try runs is unknown: %s", error)
+                    return None
+                except RuntimeError as error:
+                    if time.monotonic() - began >= _MAX_OUTAGE_SECONDS:
+                        raise EarlierJobUnknownError(
+                            f"YARN must answer whether an application of an earlier try runs, which has the tag "
+                            f"{remote.tag!r}; it does not ({error}). A further try asks again."
+                        ) from error
+                    self.log.warning("YARN does not answer: %s", error)
+                time.sleep(_QUERY_SECONDS)
+        raise JobKilledError("The task was killed while it looked for the application of an earlier try.")
+
+    def report_of(self, remote: RemoteJob) -> JobReport | None:
+        """The report of a job that has ended, or None if it left none.
+
+        :raises KafkaSparkError: if the report cannot be read, or is not the job's.
+        """
+        text = read_report(remote.report_uri)
+        if text is None:
+            return None
+        report = JobReport.from_json(verified(text, remote.report_key))
+        remove_shared_report(remote.report_uri)
+        return report
+
+    @property
+    def _is_on_yarn(self) -> bool:
+        return self.cluster.deployment.manager == "YARN"
 
     def wait_for_earlier(self, application_id: str) -> None:
         """Wait for the end of the application of an earlier try, whose worker may have died before it.
@@ -202,6 +316,13 @@ class SparkJobHook(BaseHook):
                 time.sleep(_QUERY_SECONDS)
             submission.kill_application(application_id)
             raise JobKilledError(f"The task was killed, and with it application {application_id} of an earlier try.")
+
+    def end_application(self, application_id: str) -> None:
+        """Order the end of an application on YARN; a failure is only logged."""
+        try:
+            self.resource_manager().kill(application_id)
+        except (OptionError, RuntimeError) as error:
+            self.log.warning("Spark application %s may still run: %s", application_id, error)
 
     def page_after_end(self, application_id: str) -> str | None:
         """The page of an application after its end, on the history server or on YARN, or None."""

@@ -393,7 +393,9 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
             warnings = self._check_counts(attempt, planned, report)
         except KafkaSparkError:
             store.distrusted()
-            judge_run(attempt.sink, request, report.run_id, report.target_topics, proved=False)
+            judge_run(
+                attempt.sink, request.instance, request.submission, report.run_id, report.target_topics, proved=False
+            )
             raise
         return _Collected(report, finished, tuple(warnings))
 

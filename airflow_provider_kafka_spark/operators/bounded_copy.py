@@ -9,16 +9,28 @@ from dataclasses import replace
 from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from airflow.sdk.exceptions import AirflowTaskTimeout
+
 from airflow_provider_kafka_spark.clients.permissions import check_topics
 from airflow_provider_kafka_spark.clients.run_mark import judge_run, remove_progress
 from airflow_provider_kafka_spark.core.approved_plan import LAYOUT, ApprovedPlan, PlanOrigin
 from airflow_provider_kafka_spark.core.broker_state import ClusterState
 from airflow_provider_kafka_spark.core.copy_parameters import CopyParameters
-from airflow_provider_kafka_spark.core.errors import InvalidInputError, KafkaSparkError, OptionError
+from airflow_provider_kafka_spark.core.errors import (
+    DeliveryError,
+    InvalidInputError,
+    JobFailedError,
+    JobReportMissingError,
+    KafkaSparkError,
+    OptionError,
+    TargetRecreatedError,
+    error_named,
+)
 from airflow_provider_kafka_spark.core.handoff.job_events import JobEvent, JobStarted
 from airflow_provider_kafka_spark.core.new_topics import with_new_topics
 from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
 from airflow_provider_kafka_spark.core.parameters import (
+    EXACTLY_ONCE,
     flag,
     given_flag,
     given_integer,
@@ -27,8 +39,8 @@ from airflow_provider_kafka_spark.core.parameters import (
     text_or_none,
 )
 from airflow_provider_kafka_spark.core.plan import ReplayPlan, make_plan
-from airflow_provider_kafka_spark.core.planned_copy import PlannedCopy, SubmittedJob
-from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest, Transform
+from airflow_provider_kafka_spark.core.planned_copy import PlannedCopy, RemoteJob, SubmittedJob, standard_id
+from airflow_provider_kafka_spark.core.protocol import JobReport, Transform
 from airflow_provider_kafka_spark.core.record_filter import check_headers, check_keys
 from airflow_provider_kafka_spark.core.resolve import MissingRange, ReadRules, ResolvedRanges, resolve_replay
 from airflow_provider_kafka_spark.core.schema_ids import check_schema_id_map
@@ -40,9 +52,12 @@ from airflow_provider_kafka_spark.core.verification import (
     result_of_run,
 )
 from airflow_provider_kafka_spark.operators.attempt import Attempt
+from airflow_provider_kafka_spark.operators.deferral import defer, manager_for
 from airflow_provider_kafka_spark.operators.kafka_to_kafka import KafkaToKafkaOperator, no_retry_on_permanent_error
 from airflow_provider_kafka_spark.operators.new_targets import created, descriptions
 from airflow_provider_kafka_spark.state.run_state import RunState, RunStateStore
+from airflow_provider_kafka_spark.submission.yarn_rest import ResourceManager
+from airflow_provider_kafka_spark.triggers.spark_application import TIMED_OUT
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -70,6 +85,8 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
     :param max_records_per_partition: cut ranges into Spark partitions of at most this many offsets; needs
         ``preserve_order=False``. (templated)
     :param preserve_order: keep the order of each Kafka partition: one Spark task reads all of its ranges. (templated)
+    :param deferrable: on YARN in cluster mode: a trigger waits for the end of the job, and no worker slot is held. None
+        for Airflow's ``default_deferrable``, where it is possible.
 
     Further parameters: :class:`~airflow_provider_kafka_spark.operators.kafka_to_kafka.KafkaToKafkaOperator`.
     """
@@ -92,11 +109,14 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         plan: dict[str, Any] | str | None = None,
         max_records_per_partition: int | None = None,
         preserve_order: bool = True,
+        deferrable: bool | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.plan = plan
         self._approved: ApprovedPlan | None = None
+        self._follows_trigger = False
+        self.deferrable = None if deferrable is None else given_flag(deferrable, "deferrable")
         self.max_records_per_partition = given_integer(max_records_per_partition, "max_records_per_partition")
         self.preserve_order = given_flag(preserve_order, "preserve_order")
 
@@ -131,6 +151,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
             return self._return_stored_result(context, parameters, state.result, earlier)
         spark = self._new_spark_hook(context, parameters.delivery)
         spark.check()
+        manager = None if self.plan_only else manager_for(self, spark)
         earlier = None
         with self._attempt(context, parameters, spark) as attempt:
             state, planned = self._plan(attempt, store, state)
@@ -143,8 +164,8 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
                 result = result_of_empty_plan(planned.plan, planned.run_id)
                 result["evidence"] = planned.evidence({}, planned.run_id)
             else:
-                submitted, request, report = self._submit(attempt, store, state, planned)
-                result = self._collect(attempt, store, submitted, planned, request, report)
+                submitted, report = self._submit(attempt, store, state, planned, manager)
+                result = self._collect(attempt, store, submitted, planned, report)
                 if planned.earlier is not None:
                     earlier = planned.earlier.still_there(report.target_ids)
         return self._done(context, parameters, result, earlier)
@@ -292,16 +313,24 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         return replace(plan, missing=(*plan.missing, *lost), warnings=tuple(warnings)), target
 
     def _submit(
-        self, attempt: Attempt, store: RunStateStore, state: RunState, planned: PlannedCopy
-    ) -> tuple[RunState, JobRequest, JobReport]:
+        self,
+        attempt: Attempt,
+        store: RunStateStore,
+        state: RunState,
+        planned: PlannedCopy,
+        manager: ResourceManager | None,
+    ) -> tuple[RunState, JobReport]:
         """Submit the job and follow it to its end. Plan and handle are stored before it can write anything."""
-        if state.application_id is not None:
-            attempt.spark.wait_for_earlier(state.application_id)
+        report = self._report_of_earlier(attempt, state, planned)
+        if report is not None:
+            return state, report
         if planned.is_retry:
             self._announce_retry(planned)
         with self._logins(attempt) as logins:
             self._remember(attempt)
-            submitted = store.submitting(state, planned.plan, int(time.time() * 1000), planned.parameters.delivery)
+            remote = attempt.spark.remote_job(planned.run_id, planned.instance, planned.asked)
+            now_ms, delivery = int(time.time() * 1000), planned.parameters.delivery
+            submitted = store.submitting(state, planned.plan, now_ms, delivery, remote)
 
             def on_event(event: JobEvent) -> None:
                 if isinstance(event, JobStarted):
@@ -310,7 +339,77 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
 
             job = SubmittedJob(submitted.submission, submitted.untrusted_until, submitted.submitted_at_ms)
             request = planned.request(job, logins, self.progress_seconds)
-            return submitted, request, attempt.spark.run(request, "batch", on_event, logins)
+            if remote is not None and manager is not None:
+                defer(self, attempt.context, attempt.spark.start(request, "batch", on_event, logins, remote), manager)
+            return submitted, attempt.spark.run(request, "batch", on_event, logins, remote)
+
+    @no_retry_on_permanent_error
+    def resume(self, context: Context, event: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Collect the report of the job that a trigger has followed to its end.
+
+        :param event: of the trigger.
+        :raises AirflowTaskTimeout: if the task's ``execution_timeout`` is over; the job is then ended.
+        """
+        if event is not None and event.get("status") == TIMED_OUT:
+            state = RunStateStore(context, self.task_id).load(self.on_rerun)
+            hook = self._new_spark_hook(context, EXACTLY_ONCE)
+            if state.application_id is not None:
+                hook.end_application(state.application_id)
+            raise AirflowTaskTimeout(
+                f"execution_timeout={self.execution_timeout} is over; Spark application {state.application_id} was "
+                "ordered to end. A retry writes only what is missing."
+            )
+        self._follows_trigger = True
+        return self.execute(context)
+
+    def _report_of_earlier(self, attempt: Attempt, state: RunState, planned: PlannedCopy) -> JobReport | None:
+        """Wait for the end of a job that was submitted before, if one runs.
+
+        :return: its report, if nobody has read it and it answers what this try would ask; otherwise None.
+        :raises KafkaSparkError: if a trigger has followed this try's own job: why that proves nothing.
+        """
+        remote, application_id = state.remote, state.application_id
+        if remote is not None and application_id is None:
+            application_id = attempt.spark.find(remote)
+        if application_id is not None:
+            attempt.spark.wait_for_earlier(application_id)
+        if remote is None:
+            return None
+        try:
+            report = self._useful_report(attempt, remote, planned)
+        except KafkaSparkError as error:
+            if self._follows_trigger:
+                raise
+            self.log.warning("The job of an earlier try proves nothing: %s", error)
+            return None
+        self.log.info("Application %s has delivered everything; no other one is started.", report.application_id)
+        return report
+
+    def _useful_report(self, attempt: Attempt, remote: RemoteJob, planned: PlannedCopy) -> JobReport:
+        """:raises KafkaSparkError: if there is none."""
+        report = attempt.spark.report_of(remote)
+        if report is None:
+            raise JobReportMissingError(
+                "The Spark job ended without leaving its report, so nothing proves that records arrived (report "
+                f"{remote.report_uri}). Look at the logs of its application on the cluster."
+            )
+        if report.failure is not None:
+            raise error_named(report.failure.error, JobFailedError)(
+                f"The Spark job failed (application {report.application_id}): {report.failure.message}"
+            )
+        if remote.asked != planned.asked:
+            raise DeliveryError(
+                f"The report must be of the copy that is planned now; application {report.application_id} was asked "
+                "for another one. A retry looks at what it has delivered."
+            )
+        now = attempt.sink.state(report.target_topics).topics
+        for name, topic_id in report.target_ids.items():
+            if name not in now or now[name].topic_id != standard_id(topic_id):
+                raise TargetRecreatedError(
+                    f"The target topic {name!r} was deleted or recreated after application {report.application_id} had "
+                    "written to it. A retry copies again what is gone."
+                )
+        return report
 
     def _collect(
         self,
@@ -318,21 +417,21 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         store: RunStateStore,
         submitted: RunState,
         planned: PlannedCopy,
-        request: JobRequest,
         report: JobReport,
     ) -> dict[str, Any]:
         """The result of a report that proves the delivery.
 
         :raises KafkaSparkError: if it does not; the next try then looks at the target itself.
         """
+        of_run = (planned.instance, submitted.submission, report.run_id, report.target_topics)
         try:
             result = self._proved(attempt, planned, report)
         except KafkaSparkError:
             store.distrusted(submitted)
-            judge_run(attempt.sink, request, report.run_id, report.target_topics, proved=False)
+            judge_run(attempt.sink, *of_run, proved=False)
             raise
         store.finished(submitted, result, report.delivery_key, report.target_ids)
-        judge_run(attempt.sink, request, report.run_id, report.target_topics, proved=True)
+        judge_run(attempt.sink, *of_run, proved=True)
         remove_progress(attempt.sink, report.progress_groups)
         return result
 

@@ -25,7 +25,7 @@ from airflow_provider_kafka_spark.core.errors import AlreadyDeliveredError
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.parameters import COPY_AGAIN, EXACTLY_ONCE, FAIL, MISSING_ONLY
 from airflow_provider_kafka_spark.core.plan import ReplayPlan, fingerprint_changes, shortened
-from airflow_provider_kafka_spark.core.planned_copy import EarlierDelivery
+from airflow_provider_kafka_spark.core.planned_copy import EarlierDelivery, RemoteJob
 from airflow_provider_kafka_spark.core.protocol import Transform
 from airflow_provider_kafka_spark.core.run_protocol import next_number
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _RUN_KEY = "kafka_spark_run"
 _STREAM_KEY = "kafka_spark_stream"
-_STATE_VERSION = 3
+_STATE_VERSION = 4
 
 T = TypeVar("T")
 
@@ -133,6 +133,7 @@ class RunState:
         task was cleared after its delivery; None if there was none.
     :param target_ids: ids of these target topics.
     :param application_id: of the latest try that was seen to start.
+    :param remote: the latest submission, if its driver may outlive the worker, and nobody has judged its report.
     :param submitted_at_ms: when the run's first submission was about to start, in ms since 1970; None if there was
         none.
     :param fingerprint: of source, transformation and target, over all submissions; see
@@ -155,6 +156,7 @@ class RunState:
     target_ids: Mapping[str, str] = field(default_factory=dict)
     submitted_at_ms: int | None = None
     application_id: str | None = None
+    remote: RemoteJob | None = None
     fingerprint: Mapping[str, str] = field(default_factory=dict)
     key: str = ""
     proved_ids: Mapping[str, str] = field(default_factory=dict)
@@ -243,7 +245,11 @@ class RunStateStore:
             return replace(state, fingerprint={**state.fingerprint, **fingerprint}), plan
         # The earlier try's application may still run, and is waited for.
         fresh = replace(
-            _fresh(), submission=state.submission, application_id=state.application_id, fingerprint=fingerprint
+            _fresh(),
+            submission=state.submission,
+            application_id=state.application_id,
+            remote=state.remote,
+            fingerprint=fingerprint,
         )
         warning = (
             f"Changed since an earlier try of this run: {shortened(changed)}. So nothing that it delivered (run_id "
@@ -252,8 +258,13 @@ class RunStateStore:
         )
         return fresh, replace(plan, warnings=(*plan.warnings, warning))
 
-    def submitting(self, state: RunState, plan: ReplayPlan, now_ms: int, delivery: str) -> RunState:
-        """Remember the plan and the number of the submission, before anything is written."""
+    def submitting(
+        self, state: RunState, plan: ReplayPlan, now_ms: int, delivery: str, remote: RemoteJob | None = None
+    ) -> RunState:
+        """Remember the plan and the number of the submission, before anything is written.
+
+        :param remote: how the next try finds the job; None if it ends with this worker.
+        """
         number = next_number(state.submission, now_ms)
         is_first = state.target_ends is None and not state.adopts_run
         return self._save(
@@ -265,12 +276,14 @@ class RunStateStore:
                 target_ends=plan.target_ends if is_first else state.target_ends,
                 target_ids=plan.target_ids if is_first else state.target_ids,
                 submitted_at_ms=now_ms if state.submitted_at_ms is None else state.submitted_at_ms,
+                application_id=state.application_id if remote is None else None,
+                remote=remote,
             )
         )
 
     def distrusted(self, state: RunState) -> RunState:
         """Remember that the report did not prove the delivery, so that the next try looks at the target itself."""
-        return self._save(replace(state, untrusted_until=state.submission))
+        return self._save(replace(state, untrusted_until=state.submission, remote=None))
 
     def started(self, state: RunState, application_id: str) -> RunState:
         """Remember the application, so that a retry can wait for its end."""
@@ -285,7 +298,14 @@ class RunStateStore:
         run_id = result["run_id"]
         return self._save(
             replace(
-                state, run_id=run_id, adopts_run=False, plan=None, result=result, key=key, proved_ids=dict(target_ids)
+                state,
+                run_id=run_id,
+                adopts_run=False,
+                plan=None,
+                remote=None,
+                result=result,
+                key=key,
+                proved_ids=dict(target_ids),
             )
         )
 

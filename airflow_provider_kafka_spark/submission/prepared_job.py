@@ -30,6 +30,7 @@ from airflow_provider_kafka_spark.submission.job_files import (
 )
 from airflow_provider_kafka_spark.submission.spark_cluster import SparkCluster
 from airflow_provider_kafka_spark.submission.spark_properties import properties_of
+from airflow_provider_kafka_spark.submission.yarn_rest import COMMON_TAG
 from airflow_provider_kafka_spark.toolchain.class_archive import ClassArchive
 from airflow_provider_kafka_spark.toolchain.java import find_java
 
@@ -45,6 +46,7 @@ _WORKING_FOLDER = "/proc/self/cwd"
 #: The working folder of an executor, which no other user can write. On YARN and Kubernetes an executor has a temporary
 #: folder of its own; on a standalone cluster it would use that of the machine.
 _EXECUTOR_TEMPORARY = "-Djava.io.tmpdir=."
+_TAGS = "spark.yarn.tags"
 #: The first compiler alone starts a JVM in about 70 % of the time.
 _FIRST_COMPILER = "-XX:TieredStopAtLevel=1"
 #: For a driver with a local master. Its UI follows SPARK_LOCAL_IP only.
@@ -73,17 +75,26 @@ class PreparedJob:
 
 
 def prepare_job(
-    cluster: SparkCluster, request: JobRequest, job: str, logins: JobCredentials, folder: Path
+    cluster: SparkCluster,
+    request: JobRequest,
+    job: str,
+    logins: JobCredentials,
+    folder: Path,
+    tag: str = "",
+    *,
+    waits: bool = True,
 ) -> PreparedJob:
     """Write the files of a job, and return its options.
 
-    :param request: ``report_uri`` and ``owner_pid`` are filled in here.
+    :param request: ``report_uri``, where it is empty, and ``owner_pid`` are filled in here.
     :param job: name of the module in ``jobs`` that runs.
     :param logins: the logins of the request's options, for the files and Java properties that they need.
     :param folder: readable by this user only, and removed after the job.
+    :param tag: of the application on YARN.
+    :param waits: ``spark-submit`` ends with the job, and not with its submission.
     """
     reports = cluster.report_folder
-    report_uri = f"{reports.rstrip('/')}/{request.run_id}-{time.time_ns()}.json" if reports else str(folder / REPORT)
+    report_uri = request.report_uri or (report_uri_in(reports, request.run_id) if reports else str(folder / REPORT))
     referring, logins_file = _without_secrets(cluster, request, folder)
     # A driver on this machine ends itself when its worker is gone.
     owner = None if reports else os.getpid()
@@ -93,6 +104,14 @@ def prepare_job(
         for path in logins.files:
             copy_private(path, folder)
     options = submit_options(cluster, folder, request_file, logins, logins_file)
+    if tag:
+        given = options["conf"].get(_TAGS) or properties_of(
+            options.get("properties_file"), cluster.spark_home, os.environ
+        ).get(_TAGS)
+        options["conf"][_TAGS] = _joined(given, COMMON_TAG, tag)
+    if not waits and cluster.deployment.wait_property is not None:
+        options["conf"][cluster.deployment.wait_property] = "false"
+        options.pop(cluster.deployment.followed_by or "", None)
     archive = _class_archive(cluster, options)
     return PreparedJob(
         script=str(job_script(job)),
@@ -102,6 +121,11 @@ def prepare_job(
         report_uri=report_uri,
         archive=archive,
     )
+
+
+def report_uri_in(reports: str, run_id: str) -> str:
+    """A new file in the folder of reports."""
+    return f"{reports.rstrip('/')}/{run_id}-{time.time_ns()}.json"
 
 
 def _without_secrets(cluster: SparkCluster, request: JobRequest, folder: Path) -> tuple[JobRequest, Path | None]:

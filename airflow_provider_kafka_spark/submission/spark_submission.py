@@ -21,6 +21,7 @@ from airflow_provider_kafka_spark.core.handoff.job_events import JobEvent, JobSt
 from airflow_provider_kafka_spark.core.shown_text import shown
 from airflow_provider_kafka_spark.submission.job_files import write_private
 from airflow_provider_kafka_spark.submission.spark_properties import secrets_by_file
+from airflow_provider_kafka_spark.submission.yarn_rest import ResourceManager
 from airflow_provider_kafka_spark.toolchain.child_environment import child_environment, unset_airflow_env
 from airflow_provider_kafka_spark.toolchain.process_group import end_group
 from airflow_provider_kafka_spark.toolchain.spark_home import SparkHome
@@ -152,6 +153,20 @@ class SparkSubmission(SparkSubmitHook):
         """
         status = self._status_on_yarn if is_on_yarn(application_id) else self._status_on_kubernetes
         return status(application_id)
+
+    def application_with_tag(self, tag: str) -> str | None:
+        """The application that was submitted with a tag, or None if YARN knows none.
+
+        :raises ValueError: if the worker does not know YARN's address.
+        :raises RuntimeError: if YARN does not answer.
+        """
+        return next(filter(is_on_yarn, self.resource_manager().applications(tag)), None)
+
+    def resource_manager(self) -> ResourceManager:
+        """:raises ValueError: if the worker does not know YARN's address.
+        :raises RuntimeError: if its login lacks a library.
+        """
+        return ResourceManager(self._get_yarn_rm_base_url(), self._resolved_yarn_rm_auth)
 
     def _status_on_yarn(self, application_id: str) -> str | None:
         try:

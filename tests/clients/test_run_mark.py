@@ -63,7 +63,7 @@ def test_the_mark_says_what_the_worker_found(
     target = topic()
     _commit(hook, request_of_try, {target: _MARK})
 
-    judge_run(hook, request_of_try, "run", [target], proved=proved)
+    judge_run(hook, request_of_try.instance, request_of_try.submission, "run", [target], proved=proved)
 
     assert _marks(hook, request_of_try, target) == [replace(_MARK, state=state.value)]
 
@@ -84,7 +84,7 @@ def test_the_mark_of_another_submission_stays(
     _commit(hook, request_of_try, {target: mark})
 
     with pytest.raises(RunTakenOverError, match=f"submission {mark.number} of run {mark.run_id} has it"):
-        judge_run(hook, request_of_try, "run", [target], proved=proved)
+        judge_run(hook, request_of_try.instance, request_of_try.submission, "run", [target], proved=proved)
 
     assert _marks(hook, request_of_try, target) == [mark]
 
@@ -95,7 +95,7 @@ def test_without_a_mark_there_is_nothing_to_judge(
     """A login that may not commit one has written at least once; the worker leaves none behind."""
     target = topic()
 
-    judge_run(hook, request_of_try, "run", [target], proved=True)
+    judge_run(hook, request_of_try.instance, request_of_try.submission, "run", [target], proved=True)
 
     assert _marks(hook, request_of_try, target) == [None]
 
@@ -107,7 +107,7 @@ def test_marks_at_several_topics_are_all_judged(
     newer, older, unmarked = (topic(suffix=name) for name in ("newer", "older", "unmarked"))
     _commit(hook, request_of_try, {older: replace(_MARK, number=4, token="earlier"), newer: _MARK})
 
-    judge_run(hook, request_of_try, "run", [unmarked, older, newer], proved=True)
+    judge_run(hook, request_of_try.instance, request_of_try.submission, "run", [unmarked, older, newer], proved=True)
 
     finished = replace(_MARK, state=MarkState.FINISHED.value)
     assert _marks(hook, request_of_try, newer, older, unmarked) == [finished, finished, None]
@@ -120,7 +120,7 @@ def test_brokers_that_are_away_do_not_fail_a_delivery(
     connection("kafka_default", extra={"bootstrap.servers": f"127.0.0.1:{free_ports(1)[0]}"})
 
     with KafkaHook(timeout=1) as hook, caplog.at_level(logging.WARNING):
-        judge_run(hook, request_of_try, "run", ["copy"], proved=True)
+        judge_run(hook, request_of_try.instance, request_of_try.submission, "run", ["copy"], proved=True)
 
     assert "The mark of the run could not be read" in caplog.text
 

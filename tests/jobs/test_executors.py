@@ -100,7 +100,8 @@ def test_two_executors_keep_one_pace_and_pause_together(
     assert report is not None, driver.log[-3000:]
     assert report.failure is None
     assert 500 < written < 4_000
-    assert visible > 500
+    # The rest are markers of transactions: none is open.
+    assert visible > written - 100
     assert "Paused for the consumer group" in driver.log
     assert Counter(values(kafka_broker, target)) == Counter({b"%d" % i: 4 for i in range(1_500)})
 

@@ -59,7 +59,7 @@ def test_a_driver_wakes_up_after_a_later_one_has_delivered(
     earlier = suspended.start(lambda: run_copy([f"{source}:0:0:300"], topic=target))
     report = run_copy([f"{source}:0:0:{_COUNT}"], topic=target, is_retry=True)
     late, latest = in_process_spark.requests
-    judge_run(worker, latest, report.run_id, [target], proved=True)
+    judge_run(worker, latest.instance, latest.submission, report.run_id, [target], proved=True)
     remove_progress(worker, report.progress_groups)
 
     suspended.end()
@@ -67,7 +67,7 @@ def test_a_driver_wakes_up_after_a_later_one_has_delivered(
     assert isinstance(earlier.exception(60), RunTakenOverError)
     assert values(kafka_broker, target) == _VALUES
     with pytest.raises(RunTakenOverError):
-        judge_run(worker, late, report.run_id, [target], proved=True)
+        judge_run(worker, late.instance, late.submission, report.run_id, [target], proved=True)
 
 
 @pytest.mark.usefixtures("small_commits")
@@ -136,7 +136,15 @@ def test_progress_is_removed_between_the_look_at_the_mark_and_the_load(
     suspended = pause(monkeypatch, place, name)
     retry = suspended.start(lambda: run_copy(ranges, topic=target, is_retry=True))
     if place is OwnerProducer:
-        judge_run(worker, in_process_spark.requests[0], first.run_id, [target], proved=True)
+        earlier = in_process_spark.requests[0]
+        judge_run(
+            worker,
+            earlier.instance,
+            earlier.submission,
+            first.run_id,
+            [target],
+            proved=True,
+        )
     remove_progress(worker, first.progress_groups)
 
     suspended.end()

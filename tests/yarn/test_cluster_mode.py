@@ -6,8 +6,11 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
+from urllib.parse import urlparse
+from uuid import uuid4
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
@@ -17,11 +20,13 @@ from airflow_provider_kafka_spark.core.provenance import Provenance
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.operators.available_now import KafkaToKafkaAvailableNowOperator
 from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
+from airflow_provider_kafka_spark.state.run_state import RunStateStore
 from airflow_provider_kafka_spark.submission.spark_submission import SparkSubmission
 from airflow_provider_kafka_spark.testing.broker_client import Record
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from tests.airflow_fakes import TaskInstance, TaskStateStore, task_context
+from tests.jobs.test_recreated_target import recreate
 from tests.services.yarn_cluster import YarnCluster
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.timeout(900)]
@@ -130,30 +135,94 @@ class DiesWhenItRuns(TaskInstance):
         raise WorkerDied
 
 
-def test_a_retry_waits_for_the_application_of_a_dead_worker(
-    kafka: KafkaBroker, topic: TopicFactory, on_yarn: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A worker that dies after the submission leaves its application running; the next try waits for it and writes
-    nothing twice.
-    """
-    source, target = topic(suffix="source"), topic(suffix="target")
-    kafka.produce(source, [Record(value=b"%d" % i) for i in range(100)])
-    store = TaskStateStore()
-
-    def replay() -> ReplayOffsetRangesOperator:
-        operator = ReplayOffsetRangesOperator(
-            task_id="replay", offset_ranges=[f"{source}:0:0:100"], target_topic=target, **on_yarn
-        )
-        operator.name = "survives-its-worker"
-        return operator
-
+@pytest.fixture
+def survivor(
+    kafka: KafkaBroker,
+    topic: TopicFactory,
+    yarn_cluster: YarnCluster,
+    on_yarn: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Survivor:
     monkeypatch.setattr(SparkSubmission, "end", lambda _: None)
-    with pytest.raises(WorkerDied):
-        replay().execute(task_context(store, ti=DiesWhenItRuns()))  # type: ignore[arg-type]
-    result = replay().execute(task_context(store))  # type: ignore[arg-type]
+    return Survivor(kafka, yarn_cluster, topic(suffix="source"), topic(suffix="target"), on_yarn)
 
-    assert sorted(int(r.value or b"") for r in kafka.consume(target)) == list(range(100))
-    assert (result["delivered_before"], result["records_written"], result["duplicates"]) == (100, 100, 0)
+
+@dataclass
+class Survivor:
+    """A copy of 100 records, whose worker dies and whose application does not."""
+
+    kafka: KafkaBroker
+    yarn: YarnCluster
+    source: str
+    target: str
+    parameters: dict[str, Any]
+    store: TaskStateStore = field(default_factory=TaskStateStore)
+    name: str = field(default_factory=lambda: f"survivor-{uuid4().hex[:8]}")
+
+    def __post_init__(self) -> None:
+        self.kafka.produce(self.source, [Record(value=b"%d" % i) for i in range(100)])
+
+    def run(self, ti: TaskInstance | None = None, **parameters: Any) -> dict[str, Any]:
+        operator = ReplayOffsetRangesOperator(
+            task_id="replay",
+            offset_ranges=[f"{self.source}:0:0:100"],
+            target_topic=self.target,
+            **{**self.parameters, **parameters},
+        )
+        operator.name = self.name
+        return operator.execute(task_context(self.store, ti=ti or TaskInstance()))  # type: ignore[arg-type]
+
+    def values(self) -> list[int]:
+        return sorted(int(r.value or b"") for r in self.kafka.consume(self.target))
+
+    def wait_for_end(self) -> None:
+        deadline = time.monotonic() + 120
+        while [app for app in self.applications() if app["state"] != "FINISHED"]:
+            assert time.monotonic() < deadline
+            time.sleep(0.5)
+
+    def applications(self) -> list[dict[str, Any]]:
+        return [app for app in self.yarn.applications() if app["name"] == self.name]
+
+
+def _die(*_: object) -> NoReturn:
+    raise WorkerDied
+
+
+@pytest.mark.parametrize("knows_id", [True, False], ids=["knows-its-id", "died-before-it-had-an-id"])
+def test_a_retry_takes_the_report_of_the_application_of_a_dead_worker(
+    survivor: Survivor, monkeypatch: pytest.MonkeyPatch, *, knows_id: bool
+) -> None:
+    """The next try finds the application, by its tag if need be, and waits for it; it starts no other one."""
+    with monkeypatch.context() as patch:
+        if not knows_id:
+            patch.setattr(RunStateStore, "started", _die)
+        with pytest.raises(WorkerDied):
+            survivor.run(DiesWhenItRuns())
+    result = survivor.run()
+
+    assert survivor.values() == list(range(100))
+    assert (result["delivered_before"], result["records_written"], result["duplicates"]) == (0, 100, 0)
+    assert [app["id"] for app in survivor.applications()] == [result["application_id"]]
+    assert list(Path(urlparse(survivor.parameters["report_location"]).path).iterdir()) == []
+
+
+@pytest.mark.parametrize("why", ["recreated", "killed"])
+def test_a_retry_submits_where_the_report_of_a_dead_worker_proves_nothing(survivor: Survivor, why: str) -> None:
+    """The application was killed, or what it has delivered is gone."""
+    with pytest.raises(WorkerDied):
+        survivor.run(DiesWhenItRuns())
+    (first,) = survivor.applications()
+    if why == "killed":
+        survivor.yarn.kill_applications()
+    else:
+        survivor.wait_for_end()
+        recreate(survivor.kafka, survivor.target)
+    result = survivor.run()
+
+    assert survivor.values() == list(range(100))
+    assert result["records_written"] == 100
+    assert [app["id"] for app in survivor.applications() if app["id"] != first["id"]] == [result["application_id"]]
 
 
 def test_a_stream_in_cluster_mode(

@@ -1,0 +1,163 @@
+"""A trigger that waits for the end of a Spark application on YARN."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from airflow.triggers.base import BaseTrigger, TriggerEvent
+
+from airflow_provider_kafka_spark.submission.yarn_rest import ALIVE, COMMON_TAG, ResourceManager
+
+if TYPE_CHECKING:
+    from requests.auth import AuthBase
+
+#: Seconds between two requests to one ResourceManager, however many triggers wait.
+POLL_SECONDS = 5.0
+#: Seconds for which YARN may not answer, as during a restart of its ResourceManager; then a worker decides.
+MAX_OUTAGE_SECONDS = 600.0
+#: Airflow's scheduler fails a task that is resumed before the scheduler has recorded its deferral.
+_SETTLE_SECONDS = 2.0
+#: Of an event.
+ENDED, TIMED_OUT, UNKNOWN = "ended", "timed_out", "unknown"
+
+
+class SparkApplicationTrigger(BaseTrigger):
+    """Fires one event when a Spark application has ended, or when its task may not wait any longer.
+
+    All triggers of a process with one ResourceManager share one request per interval. When a person ends the task,
+    Airflow calls :meth:`on_kill`, which ends the application; a triggerer that restarts does not.
+
+    :param application_id: of an application with the tag of this package.
+    :param resource_manager: address of YARN's web interface.
+    :param by_kerberos: log in there with the tickets of the triggerer's user.
+    :param deadline: when the task's ``execution_timeout`` is over, in seconds since 1970; None without one.
+    """
+
+    def __init__(
+        self, application_id: str, resource_manager: str, by_kerberos: bool = False, deadline: float | None = None
+    ) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.application_id = application_id
+        self.resource_manager = resource_manager
+        self.by_kerberos = by_kerberos
+        self.deadline = deadline
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        return (
+            f"{type(self).__module__}.{type(self).__qualname__}",
+            {
+                "application_id": self.application_id,
+                "resource_manager": self.resource_manager,
+                "by_kerberos": self.by_kerberos,
+                "deadline": self.deadline,
+            },
+        )
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        status = await self._wait()
+        yield TriggerEvent({"status": status, "application_id": self.application_id})  # type: ignore[no-untyped-call]
+
+    async def on_kill(self) -> None:
+        self.log.info("The task was ended: ending Spark application %s.", self.application_id)
+        try:
+            await asyncio.to_thread(self._manager().kill, self.application_id)
+        except RuntimeError as error:
+            self.log.warning("Spark application %s may still run: %s", self.application_id, error)
+
+    async def _wait(self) -> str:
+        began, seen, answered = time.monotonic(), "", time.monotonic()
+        async with _shared_watch(self.resource_manager, self.by_kerberos) as watch:
+            while True:
+                if self.deadline is not None and time.time() >= self.deadline:
+                    return TIMED_OUT
+                alive = await watch.next_look(self.deadline)
+                if isinstance(alive, RuntimeError):
+                    if time.monotonic() - answered >= MAX_OUTAGE_SECONDS:
+                        return UNKNOWN
+                    self.log.warning("YARN does not answer, and is asked again: %s", alive)
+                    continue
+                answered = time.monotonic()
+                state = alive.get(self.application_id)
+                if state is None:
+                    await asyncio.sleep(max(0.0, _SETTLE_SECONDS - (time.monotonic() - began)))
+                    return ENDED
+                if state != seen:
+                    self.log.info("Spark application %s is %s.", self.application_id, state)
+                    seen = state
+
+    def _manager(self) -> ResourceManager:
+        return ResourceManager(self.resource_manager, _kerberos() if self.by_kerberos else None)
+
+
+class _Watch:
+    """Asks one ResourceManager for all applications of this package that have not ended."""
+
+    def __init__(self, manager: ResourceManager) -> None:
+        self.members = 0
+        #: Number of requests, for tests.
+        self.looks = 0
+        self._manager = manager
+        self._next: asyncio.Future[Mapping[str, str] | RuntimeError] | None = None
+
+    async def next_look(self, deadline: float | None) -> Mapping[str, str] | RuntimeError:
+        """The next answer, which all triggers get; before it, nothing but the deadline ends the wait."""
+        if self._next is None:
+            # In a context of its own; otherwise its log lines would go to the log of the first trigger's task.
+            self._next = contextvars.Context().run(asyncio.ensure_future, self._look())
+        rest = None if deadline is None else max(0.0, deadline - time.time())
+        try:
+            return await asyncio.wait_for(asyncio.shield(self._next), rest)
+        except asyncio.TimeoutError:
+            return RuntimeError("the task's time is over")
+
+    def close(self) -> None:
+        if self._next is not None:
+            self._next.cancel()
+
+    async def _look(self) -> Mapping[str, str] | RuntimeError:
+        try:
+            await asyncio.sleep(POLL_SECONDS - time.monotonic() % POLL_SECONDS)
+            self.looks += 1
+            return await asyncio.to_thread(self._manager.applications, COMMON_TAG, ALIVE)
+        except RuntimeError as error:
+            return error
+        finally:
+            self._next = None
+
+
+@asynccontextmanager
+async def _shared_watch(address: str, by_kerberos: bool) -> AsyncIterator[_Watch]:
+    watches = open_watches()
+    watch = watches.get((address, by_kerberos))
+    if watch is None:
+        manager = ResourceManager(address, _kerberos() if by_kerberos else None)
+        watch = watches[address, by_kerberos] = _Watch(manager)
+    watch.members += 1
+    try:
+        yield watch
+    finally:
+        watch.members -= 1
+        if not watch.members:
+            del watches[address, by_kerberos]
+            watch.close()
+
+
+def open_watches() -> dict[tuple[str, bool], _Watch]:
+    """Those of this event loop, by address and login."""
+    return _WATCHES.setdefault(asyncio.get_running_loop(), {})
+
+
+def _kerberos() -> AuthBase:
+    from requests_kerberos import HTTPKerberosAuth  # type: ignore[import-not-found]
+
+    auth: AuthBase = HTTPKerberosAuth()
+    return auth
+
+
+_WATCHES: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[tuple[str, bool], _Watch]] = WeakKeyDictionary()
