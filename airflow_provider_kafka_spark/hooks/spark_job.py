@@ -31,7 +31,7 @@ from airflow_provider_kafka_spark.core.handoff.report_mac import verified
 from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE
 from airflow_provider_kafka_spark.core.planned_copy import RemoteJob
 from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest
-from airflow_provider_kafka_spark.core.secrets import redact
+from airflow_provider_kafka_spark.core.secrets import redact, secrets_in_url
 from airflow_provider_kafka_spark.submission.job_files import write_private
 from airflow_provider_kafka_spark.submission.prepared_job import PreparedJob, prepare_job, report_uri_in
 from airflow_provider_kafka_spark.submission.remote_path import read_text, shared_path
@@ -158,13 +158,19 @@ class SparkJobHook(BaseHook):
         with temporary_folder() as folder:
             submission = self._new_submission(lambda _: None, folder, options=self.cluster.submit_options)
             try:
-                return submission.resource_manager()
+                manager = submission.resource_manager()
             except (ValueError, RuntimeError) as error:
                 raise OptionError(
                     f"deferrable=True needs YARN's address for the triggerer; got none ({error}). Give "
                     "'yarn_resourcemanager_webapp_address' in the Extra of the connection "
                     f"{self.spark_conn_id!r}, such as 'http://rm.example.com:8088', or pass deferrable=False."
                 ) from error
+        if secrets_in_url(manager.address):
+            raise OptionError(
+                "deferrable=True stores YARN's address in Airflow's database, so it must have no password; that of "
+                f"the connection {self.spark_conn_id!r} has one. Take it out, or pass deferrable=False."
+            )
+        return manager
 
     def _prepare(
         self,

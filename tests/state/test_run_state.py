@@ -623,7 +623,7 @@ def test_a_retry_of_a_stream_that_delivered_all_has_the_result() -> None:
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        pytest.param({"version": 1}, "must be of version 3; got 1", id="version"),
+        pytest.param({"version": 1}, "must be of version 4; got 1", id="version"),
         pytest.param({"try_numbers": [0, 0, 1]}, ".try_numbers must be an object; got list", id="list"),
         pytest.param({"colour": 1}, "unknown keys ['colour']", id="unknown-key"),
     ],

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any, NoReturn
 from urllib.parse import urlparse
 from uuid import uuid4
 
 import pytest
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.exceptions import AirflowFailException, AirflowTaskTimeout, TaskDeferred
+from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from airflow_provider_kafka_spark.core.errors import JobKilledError
+from airflow_provider_kafka_spark.core.errors import JobKilledError, JobReportMissingError
 from airflow_provider_kafka_spark.core.provenance import Provenance
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.operators.available_now import KafkaToKafkaAvailableNowOperator
@@ -162,7 +165,9 @@ class Survivor:
     def __post_init__(self) -> None:
         self.kafka.produce(self.source, [Record(value=b"%d" % i) for i in range(100)])
 
-    def run(self, ti: TaskInstance | None = None, **parameters: Any) -> dict[str, Any]:
+    def run(
+        self, ti: TaskInstance | None = None, resumes: dict[str, Any] | None = None, **parameters: Any
+    ) -> dict[str, Any]:
         operator = ReplayOffsetRangesOperator(
             task_id="replay",
             offset_ranges=[f"{self.source}:0:0:100"],
@@ -170,14 +175,15 @@ class Survivor:
             **{**self.parameters, **parameters},
         )
         operator.name = self.name
-        return operator.execute(task_context(self.store, ti=ti or TaskInstance()))  # type: ignore[arg-type]
+        context: Any = task_context(self.store, ti=ti or TaskInstance())
+        return operator.execute(context) if resumes is None else operator.resume(context, resumes)
 
     def values(self) -> list[int]:
         return sorted(int(r.value or b"") for r in self.kafka.consume(self.target))
 
     def wait_for_end(self) -> None:
         deadline = time.monotonic() + 120
-        while [app for app in self.applications() if app["state"] != "FINISHED"]:
+        while [app for app in self.applications() if app["state"] not in ("FINISHED", "KILLED")]:
             assert time.monotonic() < deadline
             time.sleep(0.5)
 
@@ -223,6 +229,67 @@ def test_a_retry_submits_where_the_report_of_a_dead_worker_proves_nothing(surviv
     assert survivor.values() == list(range(100))
     assert result["records_written"] == 100
     assert [app["id"] for app in survivor.applications() if app["id"] != first["id"]] == [result["application_id"]]
+
+
+@pytest.fixture
+def deferred(survivor: Survivor, yarn_cluster: YarnCluster, connection: Callable[..., None]) -> Survivor:
+    extra = {"deploy-mode": "cluster", "yarn_resourcemanager_webapp_address": yarn_cluster.web_address}
+    connection("spark_default", conn_type="spark", host="yarn", extra=extra)
+    survivor.parameters["deferrable"] = True
+    return survivor
+
+
+def test_a_deferred_copy_holds_no_worker(deferred: Survivor) -> None:
+    """spark-submit leaves at once; a trigger sees the end, and the task takes the report of that job."""
+    with pytest.raises(TaskDeferred) as left:
+        deferred.run(TaskInstance())
+    trigger = left.value.trigger
+    (event,) = asyncio.run(_events(trigger))
+    result = deferred.run(TaskInstance(), resumes=event.payload)
+
+    assert left.value.method_name == "resume"
+    assert type(trigger)(**trigger.serialize()[1]).serialize() == trigger.serialize()
+    assert event.payload["status"] == "ended"
+    assert deferred.values() == list(range(100))
+    assert (result["records_written"], result["delivered_before"], result["duplicates"]) == (100, 0, 0)
+    assert [app["id"] for app in deferred.applications()] == [result["application_id"]]
+
+
+def test_a_deferred_copy_that_fails_says_why_and_a_retry_submits(deferred: Survivor) -> None:
+    """The driver died; what a resumed task finds is its own job's end, and only another try starts another one."""
+    with pytest.raises(TaskDeferred) as left:
+        deferred.run(TaskInstance())
+    asyncio.run(left.value.trigger.on_kill())
+    (event,) = asyncio.run(_events(left.value.trigger))
+    with pytest.raises(JobReportMissingError):
+        deferred.run(TaskInstance(), resumes=event.payload)
+    with pytest.raises(TaskDeferred) as again:
+        deferred.run(TaskInstance())
+    (event,) = asyncio.run(_events(again.value.trigger))
+    result = deferred.run(TaskInstance(), resumes=event.payload)
+
+    assert sorted(app["finalStatus"] for app in deferred.applications()) == ["KILLED", "SUCCEEDED"]
+    assert deferred.values() == list(range(100))
+    assert result["records_written"] == 100
+
+
+def test_a_deferred_copy_has_an_end_at_its_execution_timeout(deferred: Survivor) -> None:
+    """Airflow ends no task that is deferred: the trigger looks at the time, and the job is ended."""
+    ti = TaskInstance()
+    ti.start_date = datetime.now(timezone.utc)
+    with pytest.raises(TaskDeferred) as left:
+        deferred.run(ti, execution_timeout=timedelta(seconds=1))
+    (event,) = asyncio.run(_events(left.value.trigger))
+    with pytest.raises(AirflowTaskTimeout, match="was ordered to end"):
+        deferred.run(ti, resumes=event.payload, execution_timeout=timedelta(seconds=1))
+    deferred.wait_for_end()
+
+    assert event.payload["status"] == "timed_out"
+    assert [app["finalStatus"] for app in deferred.applications()] == ["KILLED"]
+
+
+async def _events(trigger: BaseTrigger) -> list[TriggerEvent]:
+    return [event async for event in trigger.run()]
 
 
 def test_a_stream_in_cluster_mode(

@@ -1,0 +1,86 @@
+"""Promises of ``deferrable``: where no trigger can follow a job, a task says so before anything is planned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+from requests.auth import HTTPBasicAuth
+
+from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
+from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
+from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
+from tests.airflow_fakes import task_context
+from tests.in_process_jobs import InProcessSpark
+
+pytestmark = [pytest.mark.broker]
+
+_MANAGER = {"yarn_resourcemanager_webapp_address": "http://rm.example.com:8088"}
+
+
+def run(**parameters: Any) -> dict[str, Any]:
+    given = {"target_topic": "copy", "offset_ranges": ["orders:0:0:10"], **parameters}
+    operator = ReplayOffsetRangesOperator(task_id="task", **given)
+    context: Any = task_context()
+    return operator.execute(context)
+
+
+@pytest.mark.parametrize(
+    ("host", "extra", "parameters", "says"),
+    [
+        pytest.param("local[2]", {}, {}, "needs a driver that does not end with the worker", id="local"),
+        pytest.param("yarn", {}, {}, "needs a driver that does not end with the worker", id="client-mode"),
+        pytest.param(
+            "yarn",
+            {"deploy-mode": "cluster", **_MANAGER},
+            {"use_delegation_token": True},
+            "leaves nobody to renew the job's own delegation token",
+            id="token",
+        ),
+        pytest.param(
+            "yarn",
+            {"deploy-mode": "cluster", **_MANAGER},
+            {"yarn_rm_auth": HTTPBasicAuth("user", "hunter2")},
+            "cannot hand yarn_rm_auth to the triggerer",
+            id="login-object",
+        ),
+        pytest.param("yarn", {"deploy-mode": "cluster"}, {}, "needs YARN's address for the triggerer", id="no-address"),
+        pytest.param(
+            "yarn",
+            {"deploy-mode": "cluster", "yarn_resourcemanager_webapp_address": "http://user:hunter2@rm:8088"},
+            {},
+            "must have no password",
+            id="password-in-the-address",
+        ),
+    ],
+)
+def test_what_cannot_be_deferred_is_refused(
+    connection: Callable[..., None],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    host: str,
+    extra: dict[str, str],
+    parameters: dict[str, Any],
+    says: str,
+) -> None:
+    """With what to do; nothing secret is shown."""
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
+    connection("spark_default", conn_type="spark", host=host, extra=extra)
+
+    with pytest.raises(AirflowFailException, match=f"^OptionError: deferrable=True .*{says}") as refused:
+        run(deferrable=True, report_location=tmp_path.as_uri(), **parameters)
+    assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.spark
+def test_airflows_default_defers_only_what_can_be_deferred(
+    kafka: KafkaBroker, topic: TopicFactory, in_process_spark: InProcessSpark, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW__OPERATORS__DEFAULT_DEFERRABLE", "True")
+    source, target = topic(suffix="source"), topic(suffix="target")
+    kafka.produce(source, [Record(value=b"v")])
+
+    assert run(offset_ranges=[f"{source}:0:0:1"], target_topic=target)["records_written"] == 1

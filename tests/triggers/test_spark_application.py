@@ -1,0 +1,167 @@
+"""Promises of ``SparkApplicationTrigger``: one request for all, an outage is no end, and a user's end is an end."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from airflow_provider_kafka_spark.submission.yarn_rest import COMMON_TAG
+from airflow_provider_kafka_spark.triggers import spark_application
+from airflow_provider_kafka_spark.triggers.spark_application import SparkApplicationTrigger, open_watches
+
+IDS = [f"application_1795447512433_{number:04}" for number in range(200)]
+
+
+class Manager:
+    """Answers as YARN's ResourceManager; ``tests/yarn`` has the real one."""
+
+    def __init__(self) -> None:
+        self.alive = dict.fromkeys(IDS, "RUNNING")
+        self.requests: list[str] = []
+        #: In place of an answer.
+        self.says: tuple[int, str] | None = None
+        manager = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                manager.requests.append(self.path)
+                # Those of others too, and an empty list as null.
+                found = [
+                    {"id": name, "state": state, "applicationTags": f"{COMMON_TAG},kafka-spark-x"}
+                    for name, state in manager.alive.items()
+                ]
+                self._answer(json.dumps({"apps": {"app": found} if found else None}))
+
+            def do_PUT(self) -> None:
+                manager.requests.append(f"PUT {self.path}")
+                self.rfile.read(int(self.headers["Content-Length"]))
+                manager.alive.pop(self.path.split("/")[-2], None)
+                self._answer("{}")
+
+            def _answer(self, text: str) -> None:
+                status, text = manager.says or (200, text)
+                self.send_response(status)
+                self.end_headers()
+                self.wfile.write(text.encode())
+
+            def log_message(self, *_: Any) -> None: ...
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.address = f"http://127.0.0.1:{self.server.server_port}"
+
+
+@pytest.fixture
+def manager(monkeypatch: pytest.MonkeyPatch) -> Iterator[Manager]:
+    monkeypatch.setattr(spark_application, "POLL_SECONDS", 0.2)
+    monkeypatch.setattr(spark_application, "_SETTLE_SECONDS", 0.0)
+    manager = Manager()
+    thread = threading.Thread(target=manager.server.serve_forever)
+    thread.start()
+    yield manager
+    manager.server.shutdown()
+    manager.server.server_close()
+    thread.join()
+
+
+async def fired(trigger: SparkApplicationTrigger) -> str:
+    (event,) = [event async for event in trigger.run()]
+    assert event.payload["application_id"] == trigger.application_id
+    return str(event.payload["status"])
+
+
+async def until(condition: Any) -> None:
+    deadline = time.monotonic() + 20.0
+    while not condition():
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.02)
+
+
+@pytest.mark.timeout(60)
+def test_all_triggers_of_a_cluster_share_one_request(manager: Manager) -> None:
+    """Each sees the end of its own application, and nothing is left open."""
+
+    async def follow() -> None:
+        waiting = [asyncio.ensure_future(fired(SparkApplicationTrigger(name, manager.address))) for name in IDS]
+        await until(lambda: len(manager.requests) >= 3)
+        (watch,) = open_watches().values()
+        assert not any(task.done() for task in waiting)
+        manager.alive = {IDS[0]: "RUNNING"}
+        assert await asyncio.gather(*waiting[1:]) == ["ended"] * 199
+        assert not waiting[0].done()
+        manager.alive = {}
+        assert await waiting[0] == "ended"
+        assert len(manager.requests) == watch.looks < 30
+        assert open_watches() == {}
+
+    asyncio.run(follow())
+    assert all("applicationTags=airflow-kafka-spark&states=NEW," in request for request in manager.requests)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("says", [(503, "busy"), (200, "<html>"), (200, "[]"), (200, '{"apps": {"app": [1]}}')])
+def test_an_outage_is_no_end(manager: Manager, says: tuple[int, str]) -> None:
+    """Also where a proxy answers in place of YARN."""
+
+    async def follow() -> None:
+        waiting = asyncio.ensure_future(fired(SparkApplicationTrigger(IDS[0], manager.address)))
+        await until(lambda: len(manager.requests) >= 1)
+        manager.says = says
+        seen = len(manager.requests)
+        await until(lambda: len(manager.requests) >= seen + 3)
+        assert not waiting.done()
+        manager.alive, manager.says = {}, None
+        assert await waiting == "ended"
+
+    asyncio.run(follow())
+
+
+@pytest.mark.timeout(60)
+def test_after_a_long_outage_a_worker_decides(manager: Manager, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spark_application, "MAX_OUTAGE_SECONDS", 0.5)
+    manager.says = (503, "")
+
+    assert asyncio.run(fired(SparkApplicationTrigger(IDS[0], manager.address))) == "unknown"
+
+
+@pytest.mark.timeout(60)
+def test_the_deadline_ends_the_wait_at_its_time(manager: Manager, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And not at the next request."""
+    monkeypatch.setattr(spark_application, "POLL_SECONDS", 3_600.0)
+    trigger = SparkApplicationTrigger(IDS[0], manager.address, deadline=time.time() + 0.3)
+
+    assert asyncio.run(fired(trigger)) == "timed_out"
+    assert manager.requests == []
+
+
+@pytest.mark.timeout(60)
+def test_a_triggerer_that_stops_ends_no_application(manager: Manager) -> None:
+    """Only the order of a person does."""
+    trigger = SparkApplicationTrigger(IDS[0], manager.address)
+
+    async def stop() -> None:
+        waiting = asyncio.ensure_future(fired(trigger))
+        await until(lambda: len(manager.requests) >= 1)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        await trigger.cleanup()
+        assert open_watches() == {}
+        assert IDS[0] in manager.alive
+        await trigger.on_kill()
+
+    asyncio.run(stop())
+    assert IDS[0] not in manager.alive
+    assert f"PUT /ws/v1/cluster/apps/{IDS[0]}/state" in manager.requests
+
+
+def test_an_order_that_yarn_does_not_take_is_only_logged(manager: Manager) -> None:
+    manager.says = (403, "")
+
+    asyncio.run(SparkApplicationTrigger(IDS[0], manager.address).on_kill())
