@@ -123,10 +123,7 @@ class SparkJobHook(BaseHook):
                 options=prepared.options,
             )
             failure = self._submit(submission, prepared)
-            report = self._collect(request, prepared.report_uri, submission, failure)
-            if prepared.archive is not None and failure is None:
-                prepared.archive.keep(folder)
-            return report
+            return self._collect(request, prepared.report_uri, submission, failure)
 
     def _submit(self, submission: SparkSubmission, prepared: PreparedJob) -> Exception | None:
         """Run ``spark-submit`` to its end, which is that of the job.

@@ -33,7 +33,7 @@ from airflow_provider_kafka_spark.submission.spark_properties import properties_
 from airflow_provider_kafka_spark.toolchain.class_archive import ClassArchive
 from airflow_provider_kafka_spark.toolchain.java import find_java
 
-_DEFAULT_CONF = {
+DEFAULT_CONF = {
     "spark.log.level": "WARN",
     "spark.ui.showConsoleProgress": "false",
     # A copy has no shuffle to adapt, and planning it takes some tenths of a second.
@@ -46,9 +46,9 @@ _WORKING_FOLDER = "/proc/self/cwd"
 #: folder of its own; on a standalone cluster it would use that of the machine.
 _EXECUTOR_TEMPORARY = "-Djava.io.tmpdir=."
 #: The first compiler alone starts a JVM in about 70 % of the time.
-_FIRST_COMPILER = "-XX:TieredStopAtLevel=1"
+FIRST_COMPILER = "-XX:TieredStopAtLevel=1"
 #: For a driver with a local master. Its UI follows SPARK_LOCAL_IP only.
-_LOCAL_ENVIRONMENT = {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+LOCAL_ENVIRONMENT = {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,6 @@ class PreparedJob:
     :param working_folder: where ``spark-submit`` runs: Spark's class path begins with a relative folder, which others
         must not fill.
     :param report_uri: where the job writes its report.
-    :param archive: class archive for the driver's JVM; stored if the job succeeds.
     """
 
     script: str
@@ -69,7 +68,6 @@ class PreparedJob:
     environment: Mapping[str, str]
     working_folder: str
     report_uri: str
-    archive: ClassArchive | None
 
 
 def prepare_job(
@@ -93,14 +91,12 @@ def prepare_job(
         for path in logins.files:
             copy_private(path, folder)
     options = submit_options(cluster, folder, request_file, logins, logins_file)
-    archive = _class_archive(cluster, options)
     return PreparedJob(
         script=str(job_script(job)),
         options=options,
-        environment=_jvm_environment(cluster, request, archive, folder, logins),
+        environment=_jvm_environment(cluster, request, _class_archive(cluster, options), folder, logins),
         working_folder=str(folder),
         report_uri=report_uri,
-        archive=archive,
     )
 
 
@@ -145,7 +141,7 @@ def submit_options(
     if travelling:
         options["files"] = _joined(options.get("files"), *travelling)
     if deployment.executors_on_worker:
-        inherited = {name: value for name, value in _LOCAL_ENVIRONMENT.items() if name not in os.environ}
+        inherited = {name: value for name, value in LOCAL_ENVIRONMENT.items() if name not in os.environ}
         options["env_vars"] = {**inherited, **(options.get("env_vars") or {})}
     return options
 
@@ -154,7 +150,7 @@ def _conf(cluster: SparkCluster, options: Mapping[str, Any], folder: Path, login
     """Spark's properties: this package's, then the author's."""
     is_local = cluster.deployment.executors_on_worker
     conf = {
-        **_DEFAULT_CONF,
+        **DEFAULT_CONF,
         **spark_defaults(),
         **(_local_defaults(cluster, options, folder) if is_local else {}),
         **REDACTION,
@@ -223,8 +219,8 @@ def _jvm_environment(
     options += map(java_option, java.crash_options(str(folder / CRASH_REPORT)))
     if not cluster.deployment.executors_on_worker:
         return {"SPARK_SUBMIT_OPTS": " ".join(options)}
-    options += [_FIRST_COMPILER] if is_small(request.planned_offsets) else []
+    options += [FIRST_COMPILER] if is_small(request.planned_offsets) else []
     if archive is not None:
-        options.append(archive.jvm_options(folder))
-    launcher = [_FIRST_COMPILER, *(java_option(f"-D{name}={value}") for name, value in temporary.items())]
+        options.append(archive.jvm_options())
+    launcher = [FIRST_COMPILER, *(java_option(f"-D{name}={value}") for name, value in temporary.items())]
     return {"SPARK_SUBMIT_OPTS": " ".join(filter(None, options)), "SPARK_LAUNCHER_OPTS": " ".join(launcher)}
