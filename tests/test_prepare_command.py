@@ -206,7 +206,7 @@ def no_folder_of_archives(cache: Cache, _: pytest.MonkeyPatch) -> None:
 
 
 def a_jvm_that_does_not_start(_: Cache, patch: pytest.MonkeyPatch) -> None:
-    patch.setenv("SPARK_SUBMIT_OPTS", "-XX:NoSuchOption")
+    patch.setenv("SPARK_SUBMIT_OPTS", "-Xmx1x")
 
 
 def a_relative_cache(_: Cache, patch: pytest.MonkeyPatch) -> None:
@@ -219,7 +219,9 @@ def a_relative_cache(_: Cache, patch: pytest.MonkeyPatch) -> None:
     [
         pytest.param(no_java, "JavaNotFoundError: The worker must have Java 17 or newer; got none", id="no-java"),
         pytest.param(no_spark, "SparkSubmitNotFoundError: 'spark-submit' must be on", id="no-spark"),
-        pytest.param(no_jars_and_no_network, "JarError: .* must be fetched from https://127.0.0.1:9", id="no-network"),
+        pytest.param(
+            no_jars_and_no_network, "JarError: A Maven repository must answer .*//127.0.0.1:9/", id="no-network"
+        ),
         pytest.param(a_cache_that_is_a_file, "JarError: The jar cache .* set .*cache_folder", id="unwritable-cache"),
         pytest.param(no_folder_of_archives, "ClassArchiveError: .*must be kept in .*classes", id="unwritable-classes"),
         pytest.param(a_jvm_that_does_not_start, "ClassArchiveError: The driver .* exit code 1", id="failing-driver"),
@@ -247,7 +249,7 @@ def test_what_another_program_said_is_shown(
     a_jvm_that_does_not_start(cache, monkeypatch)
 
     assert prepare.main([]) == 1
-    assert "Unrecognized VM option 'NoSuchOption'" in capsys.readouterr().out
+    assert "Invalid maximum heap size: -Xmx1x" in capsys.readouterr().out
 
 
 @pytest.mark.spark
