@@ -195,9 +195,8 @@ def _java_options(
 def _class_archive(cluster: SparkCluster, options: Mapping[str, Any]) -> ClassArchive | None:
     if not cluster.deployment.executors_on_worker:
         return None
-    class_path = _joined(
-        options.get("driver_class_path"), options["conf"].get("spark.driver.extraClassPath"), separator=":"
-    )
+    # Spark takes the property only without the option.
+    class_path = options.get("driver_class_path") or options["conf"].get("spark.driver.extraClassPath") or ""
     archive = ClassArchive(find_java(cluster.spark_home.minimum_java), cluster.spark_home, class_path)
     return archive if archive.is_wanted else None
 

@@ -2,7 +2,7 @@
 every start.
 
 It saves a fifth of the time of a small job on a local master, and two fifths with SQL. A JVM writes it when it ends
-(``-XX:ArchiveClassesAtExit``, since Java 13), which takes 10 to 25 s. No task waits for that: the command
+(``-XX:ArchiveClassesAtExit``, since Java 13), which takes 10 to 20 s. No task waits for that: the command
 ``python -m airflow_provider_kafka_spark.prepare`` makes it, and jobs only use it. The JVM ignores an archive of another
 JVM or class path, but a truncated one would crash it. So an archive is stored only complete, tested and with its size.
 """
