@@ -209,6 +209,10 @@ def a_jvm_that_does_not_start(_: Cache, patch: pytest.MonkeyPatch) -> None:
     patch.setenv("SPARK_SUBMIT_OPTS", "-Xmx1x")
 
 
+def no_archive_of_javas_own(_: Cache, patch: pytest.MonkeyPatch) -> None:
+    patch.setenv("SPARK_SUBMIT_OPTS", "-XX:SharedArchiveFile=/nowhere.jsa")
+
+
 def a_relative_cache(_: Cache, patch: pytest.MonkeyPatch) -> None:
     patch.setenv(CACHE_FOLDER.variable, "cache")
 
@@ -225,6 +229,7 @@ def a_relative_cache(_: Cache, patch: pytest.MonkeyPatch) -> None:
         pytest.param(a_cache_that_is_a_file, "JarError: The jar cache .* set .*cache_folder", id="unwritable-cache"),
         pytest.param(no_folder_of_archives, "ClassArchiveError: .*must be kept in .*classes", id="unwritable-classes"),
         pytest.param(a_jvm_that_does_not_start, "ClassArchiveError: The driver .* exit code 1", id="failing-driver"),
+        pytest.param(no_archive_of_javas_own, "ClassArchiveError: .*java -Xshare:dump` makes it", id="no-base-archive"),
         pytest.param(a_relative_cache, "OptionError: .*cache_folder .* absolute path", id="relative-cache"),
     ],
 )

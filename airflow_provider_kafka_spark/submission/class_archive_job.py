@@ -20,6 +20,8 @@ from airflow_provider_kafka_spark.toolchain.process_group import end_group
 from airflow_provider_kafka_spark.toolchain.temporary_folder import temporary_folder
 
 _MAX_SECONDS = 600.0
+#: What a JVM says that has no archive of Java's own classes, to which others only add.
+_NO_BASE = "base CDS archive is not loaded"
 _TAIL_LINES, _LONGEST_LINE = 30, 500
 
 
@@ -70,8 +72,11 @@ def _run_driver(archive: ClassArchive, folder: Path) -> None:
     if code != 0:
         said = shown_lines(output.read_text(errors="replace"), _TAIL_LINES, _LONGEST_LINE)
         got = f"it took more than {_MAX_SECONDS:.0f} s" if code is None else f"it ended with exit code {code}"
+        advice = "Its output has the cause."
+        if _NO_BASE in said:
+            advice = f"Java has no archive of its own: `{archive.java.executable} -Xshare:dump` makes it."
         raise ClassArchiveError(
-            f"The driver that makes the class archive must succeed; {got}. Its output has the cause. {WITHOUT}\n{said}"
+            f"The driver that makes the class archive must succeed; {got}. {advice} {WITHOUT}\n{said}"
         )
 
 

@@ -133,8 +133,8 @@ class ClassArchive:
         made = folder / _NEW
         if not made.is_file():
             raise ClassArchiveError(
-                f"{self.java.executable} must write a class archive when it ends; it wrote none. It needs Java's own "
-                f"archive: make that with `{self.java.executable} -Xshare:dump`. {WITHOUT}"
+                f"{self.java.executable} must write a class archive when it ends; it wrote none, as if it had been "
+                f"killed. Is there memory left? {WITHOUT}"
             )
         partial = self.path.with_name(f"{self.path.name}.{os.getpid()}.partial")
         try:

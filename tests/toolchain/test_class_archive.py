@@ -98,7 +98,7 @@ def test_what_no_jvm_starts_with_is_not_kept(archive: ClassArchive, made: Path, 
 
 
 def test_a_jvm_that_writes_none_is_named(archive: ClassArchive, tmp_path: Path) -> None:
-    with pytest.raises(ClassArchiveError, match=r"it wrote none.*-Xshare:dump"):
+    with pytest.raises(ClassArchiveError, match="it wrote none"):
         archive.keep(tmp_path)
 
 
