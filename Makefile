@@ -49,6 +49,7 @@ demo-ui: $(READY) java ## Open the Airflow UI on the demo's environment (make de
 	@$(BIN)/python -m $(PACKAGE).testing.demo --ui
 
 test: setup ## Run all tests, with a real broker, real Spark and real Airflow; PROCESSES=1 for a small machine
+	@$(BIN)/python -m $(PACKAGE).prepare
 	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) --durations=25
 
 test-fast: $(READY) java ## Run the tests that need no broker, no Spark and no Airflow database

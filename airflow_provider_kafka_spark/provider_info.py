@@ -68,6 +68,7 @@ def get_provider_info() -> dict[str, Any]:
             }
         ],
         "connection-types": [connection_type(f"{_PACKAGE}.hooks.kafka.KafkaHook")],
+        "cli": [f"{_PACKAGE}.cli.get_cli_commands"],
         "extra-links": [f"{_PACKAGE}.links.spark_application.SparkApplicationLink"],
         # Read by toolchain/settings.py, and compared with docs/reference/configuration.md by a test.
         "config": {
@@ -103,8 +104,8 @@ def get_provider_info() -> dict[str, Any]:
                     },
                     "class_archive": {
                         "description": (
-                            "Whether jobs with a local master make and use an archive of Spark's classes, with which "
-                            "later jobs start faster.\n"
+                            "Whether the command prepare makes an archive of Spark's classes, with which jobs with a "
+                            "local master start faster, and whether they use it.\n"
                         ),
                         "version_added": "0.1.0",
                         "type": "boolean",

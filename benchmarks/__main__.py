@@ -8,9 +8,11 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import redirect_stdout
 from pathlib import Path
 from types import FrameType
 
+from airflow_provider_kafka_spark import prepare
 from benchmarks.environment import own_environment
 from benchmarks.machine import machine_lines, version_line
 from benchmarks.rounds import emit
@@ -38,6 +40,10 @@ def main(argv: Sequence[str] | None = None) -> int:
                 )
                 return 2
             measurements = _measurements(options, folder)
+            # As on workers that were prepared: otherwise no job has a class archive.
+            with redirect_stdout(sys.stderr):
+                if code := prepare.main([]):
+                    return code
             for name in options.only:
                 sections.append(measurements[name]())
                 print(sections[-1].markdown(), flush=True)

@@ -46,7 +46,8 @@ for key in ("operators", "sensors", "hooks", "triggers"):
     for item in info.get(key, []):
         for module in item["python-modules"]:
             imported.append(importlib.import_module(module).__file__)
-for dotted in [*info.get("extra-links", []), *[c["hook-class-name"] for c in info.get("connection-types", [])]]:
+hooks = [c["hook-class-name"] for c in info.get("connection-types", [])]
+for dotted in [*info["cli"], *info.get("extra-links", []), *hooks]:
     module, name = dotted.rsplit(".", 1)
     getattr(importlib.import_module(module), name)()
     imported.append(dotted)
@@ -191,7 +192,8 @@ def test_everything_that_the_provider_names_is_there(fresh: Path) -> None:
     assert result["package"] == info["package-name"] == "airflow-provider-kafka-spark"
     assert result["info"] == info
     named = [m for key in _KINDS for item in info[key] for m in item["python-modules"]]
-    assert len(result["imported"]) == len(named) + len(info["extra-links"]) + len(info["connection-types"])
+    classes = [*info["cli"], *info["extra-links"], *info["connection-types"]]
+    assert len(result["imported"]) == len(named) + len(classes)
     assert all(str(fresh) in file for file in result["imported"] if file.endswith(".py"))
 
 

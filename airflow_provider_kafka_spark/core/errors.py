@@ -41,6 +41,7 @@
     │   ├── SparkSubmitNotFoundError no ``spark-submit``
     │   ├── SparkVersionError        pyspark and pyspark-client are of different versions
     │   ├── JarError                 jars of the Kafka connector are missing, unreadable or unavailable
+    │   ├── ClassArchiveError        the archive with which drivers start faster cannot be made
     │   ├── ReportLocationError      the job's report cannot reach the worker
     │   ├── JobFolderError           the worker cannot write the files of a job                       (retriable)
     │   └── StartNotRecordedError    Airflow did not record the start of the job, which was stopped   (retriable)
@@ -366,6 +367,14 @@ class JarError(SubmitError):
 
     Check the network or the Maven mirror, or pass ``kafka_connector`` a folder with the jars. Where a folder, a link or
     a file is refused, run the command of the message if you trust its content.
+    """
+
+
+class ClassArchiveError(SubmitError):
+    """The class archive, with which drivers on a local master start faster, cannot be made or kept.
+
+    Only ``prepare`` fails with it; jobs run without an archive. Do what the message says, or pass
+    ``--no-class-archive``.
     """
 
 

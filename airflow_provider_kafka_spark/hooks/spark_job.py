@@ -132,10 +132,7 @@ class SparkJobHook(BaseHook):
         with temporary_folder() as folder:
             request, prepared, submission = self._prepare(request, job, on_event, logins, folder, remote)
             failure = self._submit(submission, prepared)
-            report = self._collect(request, prepared.report_uri, submission, failure)
-            if prepared.archive is not None and failure is None:
-                prepared.archive.keep(folder)
-            return report
+            return self._collect(request, prepared.report_uri, submission, failure)
 
     def start(self, request: JobRequest, job: str, on_event: OnEvent, logins: JobCredentials, remote: RemoteJob) -> str:
         """As :meth:`run`, but return when YARN has the application; nobody waits for its end.

@@ -34,7 +34,7 @@ from airflow_provider_kafka_spark.submission.yarn_rest import COMMON_TAG
 from airflow_provider_kafka_spark.toolchain.class_archive import ClassArchive
 from airflow_provider_kafka_spark.toolchain.java import find_java
 
-_DEFAULT_CONF = {
+DEFAULT_CONF = {
     "spark.log.level": "WARN",
     "spark.ui.showConsoleProgress": "false",
     # A copy has no shuffle to adapt, and planning it takes some tenths of a second.
@@ -48,9 +48,9 @@ _WORKING_FOLDER = "/proc/self/cwd"
 _EXECUTOR_TEMPORARY = "-Djava.io.tmpdir=."
 _TAGS = "spark.yarn.tags"
 #: The first compiler alone starts a JVM in about 70 % of the time.
-_FIRST_COMPILER = "-XX:TieredStopAtLevel=1"
+FIRST_COMPILER = "-XX:TieredStopAtLevel=1"
 #: For a driver with a local master. Its UI follows SPARK_LOCAL_IP only.
-_LOCAL_ENVIRONMENT = {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+LOCAL_ENVIRONMENT = {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,6 @@ class PreparedJob:
     :param working_folder: where ``spark-submit`` runs: Spark's class path begins with a relative folder, which others
         must not fill.
     :param report_uri: where the job writes its report.
-    :param archive: class archive for the driver's JVM; stored if the job succeeds.
     """
 
     script: str
@@ -71,7 +70,6 @@ class PreparedJob:
     environment: Mapping[str, str]
     working_folder: str
     report_uri: str
-    archive: ClassArchive | None
 
 
 def prepare_job(
@@ -112,14 +110,12 @@ def prepare_job(
     if not waits and cluster.deployment.wait_property is not None:
         options["conf"][cluster.deployment.wait_property] = "false"
         options.pop(cluster.deployment.followed_by or "", None)
-    archive = _class_archive(cluster, options)
     return PreparedJob(
         script=str(job_script(job)),
         options=options,
-        environment=_jvm_environment(cluster, request, archive, folder, logins),
+        environment=_jvm_environment(cluster, request, _class_archive(cluster, options), folder, logins),
         working_folder=str(folder),
         report_uri=report_uri,
-        archive=archive,
     )
 
 
@@ -169,7 +165,7 @@ def submit_options(
     if travelling:
         options["files"] = _joined(options.get("files"), *travelling)
     if deployment.executors_on_worker:
-        inherited = {name: value for name, value in _LOCAL_ENVIRONMENT.items() if name not in os.environ}
+        inherited = {name: value for name, value in LOCAL_ENVIRONMENT.items() if name not in os.environ}
         options["env_vars"] = {**inherited, **(options.get("env_vars") or {})}
     return options
 
@@ -178,7 +174,7 @@ def _conf(cluster: SparkCluster, options: Mapping[str, Any], folder: Path, login
     """Spark's properties: this package's, then the author's."""
     is_local = cluster.deployment.executors_on_worker
     conf = {
-        **_DEFAULT_CONF,
+        **DEFAULT_CONF,
         **spark_defaults(),
         **(_local_defaults(cluster, options, folder) if is_local else {}),
         **REDACTION,
@@ -223,9 +219,8 @@ def _java_options(
 def _class_archive(cluster: SparkCluster, options: Mapping[str, Any]) -> ClassArchive | None:
     if not cluster.deployment.executors_on_worker:
         return None
-    class_path = _joined(
-        options.get("driver_class_path"), options["conf"].get("spark.driver.extraClassPath"), separator=":"
-    )
+    # Spark takes the property only without the option.
+    class_path = options.get("driver_class_path") or options["conf"].get("spark.driver.extraClassPath") or ""
     archive = ClassArchive(find_java(cluster.spark_home.minimum_java), cluster.spark_home, class_path)
     return archive if archive.is_wanted else None
 
@@ -247,8 +242,8 @@ def _jvm_environment(
     options += map(java_option, java.crash_options(str(folder / CRASH_REPORT)))
     if not cluster.deployment.executors_on_worker:
         return {"SPARK_SUBMIT_OPTS": " ".join(options)}
-    options += [_FIRST_COMPILER] if is_small(request.planned_offsets) else []
+    options += [FIRST_COMPILER] if is_small(request.planned_offsets) else []
     if archive is not None:
-        options.append(archive.jvm_options(folder))
-    launcher = [_FIRST_COMPILER, *(java_option(f"-D{name}={value}") for name, value in temporary.items())]
+        options.append(archive.jvm_options())
+    launcher = [FIRST_COMPILER, *(java_option(f"-D{name}={value}") for name, value in temporary.items())]
     return {"SPARK_SUBMIT_OPTS": " ".join(filter(None, options)), "SPARK_LAUNCHER_OPTS": " ".join(launcher)}

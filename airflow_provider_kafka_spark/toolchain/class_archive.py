@@ -1,10 +1,10 @@
 """A class data archive for the driver's JVM: parsed classes, mapped into memory instead of being read from 280 jars at
 every start.
 
-It saves about a fifth of the time of a small job on a local master. The JVM writes it when a job ends
-(``-XX:ArchiveClassesAtExit``, since Java 13), which takes some 10 s once. So the second job of a machine writes it, and
-every later one uses it; a worker with only one job does not write it. The JVM ignores an archive of another JVM or
-class path, but a truncated one would crash it. So an archive is stored only complete, tested and with its size.
+It saves a fifth of the time of a small job on a local master, and two fifths with SQL. A JVM writes it when it ends
+(``-XX:ArchiveClassesAtExit``, since Java 13), which takes 10 to 20 s. No task waits for that: the command
+``python -m airflow_provider_kafka_spark.prepare`` makes it, and jobs only use it. The JVM ignores an archive of another
+JVM or class path, but a truncated one would crash it. So an archive is stored only complete, tested and with its size.
 """
 
 from __future__ import annotations
@@ -14,15 +14,17 @@ import logging
 import os
 import shutil
 import subprocess
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from airflow_provider_kafka_spark.core.errors import ClassArchiveError
 from airflow_provider_kafka_spark.core.handoff.java_options import java_option
 from airflow_provider_kafka_spark.toolchain.child_environment import child_environment
 from airflow_provider_kafka_spark.toolchain.jars import cache_root
 from airflow_provider_kafka_spark.toolchain.java import Java
 from airflow_provider_kafka_spark.toolchain.private_folder import check_private, make_private
-from airflow_provider_kafka_spark.toolchain.settings import class_archive_enabled
+from airflow_provider_kafka_spark.toolchain.settings import CACHE_FOLDER, class_archive_enabled
 from airflow_provider_kafka_spark.toolchain.spark_home import SparkHome
 
 _OLDEST_JAVA = 13
@@ -30,6 +32,8 @@ _TRIAL_SECONDS = 60
 #: Suppresses the JVM's warnings about classes that cannot be archived.
 _QUIET = "-Xlog:cds*=off"
 _NEW = "classes.jsa"
+#: Ends the messages of errors.
+WITHOUT = "With --no-class-archive it is left out; jobs then start as fast as before."
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +56,8 @@ class ClassArchive:
         """The path of the archive, whether it exists or not."""
         identity = [
             str(self.java.executable.resolve()),
-            str(self.java.executable.resolve().stat().st_mtime_ns),
+            # In whole seconds, which are all that the layer of an image keeps.
+            str(int(self.java.executable.resolve().stat().st_mtime)),
             str(self.home.jars),
             self.home.spark_version,
             self.class_path,
@@ -74,10 +79,8 @@ class ClassArchive:
         except (OSError, ValueError):
             return False
 
-    def jvm_options(self, folder: Path) -> str:
-        """The options for a driver to use the archive, or to write it in ``folder``, as Spark's launcher splits them;
-        none for the first job of a machine.
-        """
+    def jvm_options(self) -> str:
+        """The options for a driver to use the archive, as Spark's launcher splits them; none without an archive."""
         try:
             check_private(cache_root(), self.path.parent)
         except OSError as error:
@@ -85,35 +88,57 @@ class ClassArchive:
             return ""
         if self.is_ready:
             return f"{java_option(f'-XX:SharedArchiveFile={self.path}')} {_QUIET}"
-        if not self._seen_before():
-            return ""
-        log.info("This job also makes a class archive when it ends, some 10 s once, so that later jobs start faster.")
+        log.info(
+            "This worker has no class archive for this job. `airflow kafka-spark prepare` makes it once, and then each "
+            "job starts one or two seconds faster."
+        )
+        return ""
+
+    def writing_options(self, folder: Path) -> str:
+        """The options for a driver to write a new archive in ``folder`` when it ends, as Spark's launcher splits
+        them.
+        """
         return f"{java_option(f'-XX:ArchiveClassesAtExit={folder / _NEW}')} {_QUIET}"
 
-    def _seen_before(self) -> bool:
-        """Whether this machine has run such a job before; the call records it."""
-        seen = self.path.with_suffix(".seen")
+    def is_usable(self, folder: Path) -> bool:
+        """Whether it is ready, and a JVM starts with it.
+
+        :param folder: for the temporary files of that JVM.
+        """
         try:
-            if seen.exists():
-                return True
-            self._make_folder()
-            seen.touch(mode=0o600)
+            self._try(self.path, folder)
+        except (OSError, subprocess.SubprocessError):
+            return False
+        return self.is_ready
+
+    def check_folder(self) -> None:
+        """Create its folder, before anything else is done.
+
+        :raises ClassArchiveError: if it cannot be written, or others may write it.
+        """
+        try:
+            make_private(cache_root())
+            make_private(self.path.parent)
+            descriptor, name = tempfile.mkstemp(dir=self.path.parent, prefix=".writable-")
+            os.close(descriptor)
+            Path(name).unlink()
         except OSError as error:
-            log.debug("No class archive: %s", error)
-        return False
+            raise self._cannot_be_kept(error) from error
 
     def keep(self, folder: Path) -> None:
-        """Store the archive that a successful driver has written in ``folder``, if a JVM starts with it.
+        """Store the archive that a driver has written in ``folder``, if a JVM starts with it.
 
-        A failure is only logged, since nothing depends on it.
+        :raises ClassArchiveError: if there is none, no JVM starts with it, or it cannot be stored.
         """
         made = folder / _NEW
         if not made.is_file():
-            return
+            raise ClassArchiveError(
+                f"{self.java.executable} must write a class archive when it ends; it wrote none, as if it had been "
+                f"killed. Is there memory left? {WITHOUT}"
+            )
         partial = self.path.with_name(f"{self.path.name}.{os.getpid()}.partial")
         try:
-            self._try(made)
-            self._make_folder()
+            self._try(made, folder)
             shutil.move(made, partial)
             # In this order a reader may see an archive without its size, which it ignores, but never a wrong one.
             partial.chmod(0o600)
@@ -121,19 +146,27 @@ class ClassArchive:
             partial.replace(self.path)
             self._size_file.touch(mode=0o600)
             self._size_file.write_text(str(self.path.stat().st_size))
-        except (OSError, subprocess.SubprocessError) as error:
-            log.info("The class archive that would make later jobs start faster could not be kept: %s", error)
+        except OSError as error:
+            raise self._cannot_be_kept(error) from error
+        except subprocess.SubprocessError as error:
+            raise ClassArchiveError(
+                f"A JVM must start with the class archive that was made; it did not, so the archive was thrown away: "
+                f"{error}. Free disk space in {folder.parent}, and try again. {WITHOUT}"
+            ) from error
+        finally:
             partial.unlink(missing_ok=True)
 
-    def _make_folder(self) -> None:
-        make_private(cache_root())
-        make_private(self.path.parent)
+    def _cannot_be_kept(self, error: OSError) -> ClassArchiveError:
+        return ClassArchiveError(
+            f"The class archive, some 200 MB, must be kept in {self.path.parent}; got {error}. Correct that, or set "
+            f"{CACHE_FOLDER} to another folder. {WITHOUT}"
+        )
 
     @property
     def _size_file(self) -> Path:
         return self.path.with_suffix(".size")
 
-    def _try(self, made: Path) -> None:
+    def _try(self, archive: Path, folder: Path) -> None:
         """:raises subprocess.SubprocessError: if a JVM does not start with it, as with one that was cut off by a full
         disk.
         """
@@ -142,13 +175,18 @@ class ClassArchive:
             env={
                 **child_environment(),
                 "SPARK_HOME": str(self.home.jars.parent),
-                "SPARK_SUBMIT_OPTS": (
-                    f"{java_option(f'-XX:SharedArchiveFile={made}')} {java_option(f'-Djava.io.tmpdir={made.parent}')} "
-                    f"{_QUIET}"
+                "SPARK_SUBMIT_OPTS": " ".join(
+                    [
+                        # By itself a JVM would ignore an archive that it cannot use.
+                        "-Xshare:on",
+                        java_option(f"-XX:SharedArchiveFile={archive}"),
+                        java_option(f"-Djava.io.tmpdir={folder}"),
+                        _QUIET,
+                    ]
                 ),
             },
             # A JVM that crashes writes its report to its working directory.
-            cwd=made.parent,
+            cwd=folder,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

@@ -38,6 +38,7 @@ from airflow_provider_kafka_spark.toolchain.spark_home import REQUIRED_SPARK
 
 _TAIL_LINES = 30
 _NOT_FOUND = re.compile(r"\s*:: (\S+)#(\S+);(\S+): not found")
+_NO_ANSWER = re.compile(r"\s*Server access error at url \S+ \((.*)\)")
 _USER = re.compile(r"://[^/\s]*@")
 _PART = re.compile(r"[A-Za-z0-9_.\-]+")
 
@@ -292,6 +293,13 @@ def _run(
             f"{_names(modules)} must be fetched {where} in time; Ivy was still busy and was ended. {_advice(store)}\n"
             f"{_tail(text)}"
         ) from error
+    if silent := next(filter(None, map(_NO_ANSWER.fullmatch, done.stdout.splitlines())), None):
+        # Ivy says that it has found none of the modules.
+        raise JarError(
+            f"A Maven repository must answer when jars are fetched; {where.removeprefix('from ')} did not "
+            f"({_USER.sub('://***@', silent[1])[:300]}), asked for {_names(modules)}. Check the network; with a mirror "
+            f"set {MAVEN_REPOSITORY} to its URL."
+        )
     missing = [":".join(match.groups()) for match in map(_NOT_FOUND.fullmatch, done.stdout.splitlines()) if match]
     if missing:
         raise JarError(

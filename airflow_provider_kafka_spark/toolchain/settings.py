@@ -111,7 +111,7 @@ def _http_hosts() -> set[str]:
 
 
 def class_archive_enabled() -> bool:
-    """Whether local drivers make and use a class archive.
+    """Whether local drivers use a class archive, and the command ``prepare`` makes it.
 
     :raises OptionError: if the value is not a boolean.
     """

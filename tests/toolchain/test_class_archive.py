@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import subprocess
@@ -7,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider_kafka_spark.core.errors import ClassArchiveError
 from airflow_provider_kafka_spark.toolchain.class_archive import ClassArchive
-from airflow_provider_kafka_spark.toolchain.java import find_java
+from airflow_provider_kafka_spark.toolchain.java import Java, find_java
 from airflow_provider_kafka_spark.toolchain.settings import CACHE_FOLDER, CLASS_ARCHIVE
 from airflow_provider_kafka_spark.toolchain.spark_home import find_spark_home
 
@@ -19,59 +21,70 @@ pytestmark = pytest.mark.spark
 def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ClassArchive:
     """One in a cache of its own, whose path has a space."""
     monkeypatch.setenv(CACHE_FOLDER.variable, str(tmp_path / "my cache"))
-    return ClassArchive(find_java(), find_spark_home(), "")
+    archive = ClassArchive(find_java(), find_spark_home(), "")
+    archive.check_folder()
+    return archive
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the second job of a machine makes."""
+    """What a JVM writes."""
     folder = tmp_path_factory.mktemp("made")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(CACHE_FOLDER.variable, str(folder / "cache"))
-        archive = ClassArchive(find_java(), find_spark_home(), "")
-        # The first job makes none.
-        archive.jvm_options(folder)
-        start_jvm(archive, folder)
+    archive = ClassArchive(find_java(), find_spark_home(), "")
+    start_jvm(archive, archive.writing_options(folder))
     return folder / "classes.jsa"
 
 
-def start_jvm(archive: ClassArchive, folder: Path, **more: str) -> subprocess.CompletedProcess[str]:
+@pytest.fixture
+def kept(archive: ClassArchive, made: Path, tmp_path: Path) -> ClassArchive:
+    shutil.copy(made, tmp_path)
+    archive.keep(tmp_path)
+    return archive
+
+
+def start_jvm(archive: ClassArchive, options: str) -> subprocess.CompletedProcess[str]:
     """What a job does, as far as the JVM is concerned: `spark-submit` with the archive's options."""
-    environment = {
-        **os.environ,
-        "SPARK_HOME": str(archive.home.jars.parent),
-        "SPARK_SUBMIT_OPTS": f"{archive.jvm_options(folder)} {more.get('options', '')}",
-    }
+    environment = {**os.environ, "SPARK_HOME": str(archive.home.jars.parent), "SPARK_SUBMIT_OPTS": options}
     command = [str(archive.home.submit), "--version"]
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=True)
 
 
-def test_the_second_job_makes_it_and_the_third_uses_it(archive: ClassArchive, tmp_path: Path) -> None:
-    """A worker that runs one job only pays nothing; later jobs load their classes from the archive."""
-    start_jvm(archive, tmp_path)
-    archive.keep(tmp_path)
-    assert not archive.is_ready
+def test_jobs_use_what_was_kept(kept: ClassArchive, tmp_path: Path) -> None:
+    """They load their classes from the archive, and nothing is left where it was made."""
+    assert kept.is_ready
+    assert kept.is_usable(tmp_path)
 
-    start_jvm(archive, tmp_path)
-    archive.keep(tmp_path)
-    assert archive.is_ready
-
-    third = start_jvm(archive, tmp_path, options="-Xlog:class+load")
-    assert "shared objects file (top)" in third.stdout
+    job = start_jvm(kept, f"{kept.jvm_options()} -Xlog:class+load")
+    assert "shared objects file (top)" in job.stdout
     assert list(tmp_path.glob("*.jsa")) == []
 
 
-@pytest.mark.parametrize("damage", [pytest.param(1_000, id="cut-off"), pytest.param(0, id="empty")])
-def test_a_damaged_archive_is_not_used(archive: ClassArchive, made: Path, tmp_path: Path, damage: int) -> None:
-    """A JVM would crash on a truncated one, so its size is compared with what was noted."""
-    shutil.copy(made, tmp_path)
-    archive.keep(tmp_path)
-    assert archive.is_ready
-    archive.path.chmod(0o600)
-    os.truncate(archive.path, damage)
+def test_no_job_writes_one(archive: ClassArchive, caplog: pytest.LogCaptureFixture) -> None:
+    """It would take longer by the time for that. Its log says how an archive is made."""
+    with caplog.at_level(logging.INFO):
+        assert [archive.jvm_options() for _ in range(3)] == ["", "", ""]
 
-    assert not archive.is_ready
-    assert "SharedArchiveFile" not in archive.jvm_options(tmp_path)
+    assert "`airflow kafka-spark prepare` makes it once" in caplog.messages[0]
+
+
+@pytest.mark.parametrize("damage", [pytest.param(1_000, id="cut-off"), pytest.param(0, id="empty")])
+def test_a_damaged_archive_is_not_used(kept: ClassArchive, tmp_path: Path, damage: int) -> None:
+    """A JVM would crash on a truncated one, so its size is compared with what was noted."""
+    os.truncate(kept.path, damage)
+
+    assert not kept.is_ready
+    assert not kept.is_usable(tmp_path)
+    assert kept.jvm_options() == ""
+
+
+def test_one_of_another_class_path_is_not_usable(kept: ClassArchive, tmp_path: Path) -> None:
+    """The JVM would ignore it without a word, and jobs would start as slowly as without."""
+    other = ClassArchive(kept.java, kept.home, str(next(kept.home.jars.glob("*.jar"))))
+    shutil.copy(kept.path, other.path)
+    other.path.with_suffix(".size").write_text(str(other.path.stat().st_size))
+
+    assert other.is_ready
+    assert not other.is_usable(tmp_path)
 
 
 def test_what_no_jvm_starts_with_is_not_kept(archive: ClassArchive, made: Path, tmp_path: Path) -> None:
@@ -79,33 +92,59 @@ def test_what_no_jvm_starts_with_is_not_kept(archive: ClassArchive, made: Path, 
     shutil.copy(made, tmp_path)
     os.truncate(tmp_path / "classes.jsa", made.stat().st_size // 2)
 
-    archive.keep(tmp_path)
-
+    with pytest.raises(ClassArchiveError, match="A JVM must start with"):
+        archive.keep(tmp_path)
     assert not archive.is_ready
 
 
-def test_only_this_user_reads_and_writes_its_folder(archive: ClassArchive, tmp_path: Path) -> None:
+def test_a_jvm_that_writes_none_is_named(archive: ClassArchive, tmp_path: Path) -> None:
+    with pytest.raises(ClassArchiveError, match="it wrote none"):
+        archive.keep(tmp_path)
+
+
+def test_only_this_user_reads_and_writes_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The driver's JVM runs what is in there."""
+    monkeypatch.setenv(CACHE_FOLDER.variable, str(tmp_path / "cache"))
+    archive = ClassArchive(find_java(), find_spark_home(), "")
     before = os.umask(0)
     try:
-        archive.jvm_options(tmp_path)
+        archive.check_folder()
     finally:
         os.umask(before)
 
     assert {folder.stat().st_mode & 0o777 for folder in (archive.path.parent, archive.path.parents[1])} == {0o700}
+    assert list(archive.path.parent.iterdir()) == []
 
 
 @pytest.mark.parametrize("part", [0, 1], ids=["classes", "cache"])
-def test_one_that_others_may_write_is_not_used(archive: ClassArchive, tmp_path: Path, part: int) -> None:
+def test_one_that_others_may_write_is_not_used(
+    archive: ClassArchive, caplog: pytest.LogCaptureFixture, part: int
+) -> None:
     """A job runs without, and the log says why."""
-    archive.jvm_options(tmp_path)
     archive.path.write_bytes(b"forged")
     archive.path.with_suffix(".size").write_text("6")
-    assert "SharedArchiveFile" in archive.jvm_options(tmp_path)
+    assert "SharedArchiveFile" in archive.jvm_options()
 
     archive.path.parents[part].chmod(0o777)
 
-    assert archive.jvm_options(tmp_path) == ""
+    assert archive.jvm_options() == ""
+    assert "chmod go-w" in caplog.text
+    with pytest.raises(ClassArchiveError, match="chmod go-w"):
+        archive.check_folder()
+
+
+def test_the_layer_of_an_image_keeps_it(archive: ClassArchive, tmp_path: Path) -> None:
+    """It has the times of files in whole seconds only. A newer Java gets an archive of its own."""
+    java = tmp_path / "java"
+    java.touch()
+
+    def path_at(ns: int) -> Path:
+        os.utime(java, ns=(ns, ns))
+        return ClassArchive(Java(java, 17), archive.home, "").path
+
+    second = 1_000_000_000
+    assert path_at(7 * second + 5) == path_at(7 * second)
+    assert path_at(8 * second) != path_at(7 * second)
 
 
 def test_can_be_switched_off(archive: ClassArchive, monkeypatch: pytest.MonkeyPatch) -> None:

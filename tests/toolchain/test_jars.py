@@ -212,6 +212,17 @@ def test_what_is_not_to_be_had_is_an_error(repository: Repository, root: Path, a
     assert [path.name for path in (root / "jars").iterdir() if path.name.startswith((".", artifact))] == []
 
 
+def test_a_repository_that_does_not_answer_is_not_one_without_the_jar(root: Path) -> None:
+    """As in an image that is built without a network."""
+    with pytest.raises(JarError) as raised:
+        jars.resolve(["org.example:app:1.0"], root=root, repository="https://ann:pa55@127.0.0.1:9/maven2")
+
+    message = str(raised.value)
+    assert "did not (java.net.ConnectException: Connection refused), asked for org.example:app:1.0" in message
+    assert "pa55" not in message
+    assert MAVEN_REPOSITORY.variable in message
+
+
 @pytest.mark.parametrize("coordinate", ["org.example:app", "app-1.0.jar", "a:b:c:d", "a::1", "a:b:1 <x/>"])
 def test_a_malformed_coordinate_is_refused(root: Path, coordinate: str) -> None:
     """Before anything is started, and with the form that was expected."""

@@ -1,0 +1,308 @@
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_kafka_spark import prepare
+from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
+from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
+from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
+from airflow_provider_kafka_spark.toolchain.connector import connector_jars
+from airflow_provider_kafka_spark.toolchain.settings import CACHE_FOLDER, CLASS_ARCHIVE, MAVEN_REPOSITORY
+from tests.airflow_fakes import task_context
+from tests.e2e.process_mark import ProcessMark
+
+_SECONDS = 300
+_NOWHERE = "https://127.0.0.1:9/maven2"
+
+
+@dataclass(frozen=True)
+class Cache:
+    """One with the connector's jars."""
+
+    folder: Path
+
+    def archives(self) -> dict[str, int]:
+        """Name and time of each class archive."""
+        return {path.name: path.stat().st_mtime_ns for path in self.folder.glob("classes/*.jsa")}
+
+
+def new_cache(folder: Path) -> Cache:
+    """With a copy of the jars, so that no repository is needed."""
+    fetched = connector_jars(None)[0].parent
+    shutil.copytree(fetched, folder / "jars" / fetched.name)
+    for private in (folder, folder / "jars"):
+        private.chmod(0o700)
+    return Cache(folder)
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cache:
+    found = new_cache(tmp_path / "cache")
+    monkeypatch.setenv(CACHE_FOLDER.variable, str(found.folder))
+    monkeypatch.setenv(MAVEN_REPOSITORY.variable, _NOWHERE)
+    return found
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cache, subprocess.CompletedProcess[str]]]:
+    """What the command makes, as a process of its own."""
+    cache = new_cache(tmp_path_factory.mktemp("prepared") / "cache")
+    yield cache, run(**{CACHE_FOLDER.variable: str(cache.folder), MAVEN_REPOSITORY.variable: _NOWHERE})
+    # Some hundred MB.
+    shutil.rmtree(cache.folder)
+
+
+@pytest.fixture
+def ready(prepared: tuple[Cache, object], monkeypatch: pytest.MonkeyPatch) -> Cache:
+    """A cache in which all is prepared."""
+    cache, _ = prepared
+    monkeypatch.setenv(CACHE_FOLDER.variable, str(cache.folder))
+    monkeypatch.setenv(MAVEN_REPOSITORY.variable, _NOWHERE)
+    return cache
+
+
+def run(*arguments: str, command: str = prepare.__name__, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", command, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=_SECONDS,
+        check=False,
+        env={**os.environ, **environment},
+    )
+
+
+@pytest.mark.spark
+def test_it_says_what_it_does(prepared: tuple[Cache, subprocess.CompletedProcess[str]]) -> None:
+    cache, done = prepared
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = done.stdout.splitlines()
+    assert [line.partition(":")[0] for line in lines] == [
+        "Spark 4.0.0",
+        *(line.partition(":")[0] for line in lines if re.match(r"Java \d+: /", line)),
+        "Kafka connector",
+        "Class archive",
+        "Class archive",
+        "Ready",
+    ]
+    assert re.fullmatch(r".*jsa, \d+ MB, made in \d+ s\.", lines[-2])
+    assert lines[-1].endswith(f"jars of the Kafka connector and a class archive, cached in {cache.folder}.")
+    assert len(cache.archives()) == 1
+
+
+@pytest.mark.broker
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    "where", [pytest.param(None, id="as-they-are"), pytest.param("value IS NOT NULL", id="with-sql")]
+)
+def test_a_task_uses_what_was_prepared(
+    ready: Cache,
+    kafka: KafkaBroker,
+    topic: TopicFactory,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    where: str | None,
+) -> None:
+    """Nearly every class comes out of the archive; a task fetches nothing, and writes none."""
+    source, target, loaded = topic(suffix="source"), topic(suffix="target"), tmp_path / "loaded"
+    kafka.produce(source, [Record(value=b"%d" % i, partition=0) for i in range(5)])
+    monkeypatch.setenv("SPARK_SUBMIT_OPTS", f"-Xlog:class+load:file={loaded}")
+    before = ready.archives()
+
+    operator = ReplayOffsetRangesOperator(
+        task_id="copy", offset_ranges=[f"{source}:0:0:5"], target_topic=target, where=where
+    )
+    result = operator.execute(task_context())  # type: ignore[arg-type]
+
+    assert result["records_written"] == 5
+    lines = loaded.read_text().splitlines()
+    sources = dict(found.groups() for line in lines if (found := re.search(r"(\S+) source: (.*)", line)))
+    by_name = {
+        name: "shared objects file" in text for name, text in sources.items() if "file:" in text or "shared" in text
+    }
+    assert by_name["org.apache.kafka.clients.producer.KafkaProducer"]
+    assert sum(by_name.values()) / len(by_name) > 0.9
+    assert ready.archives() == before
+
+
+@pytest.mark.spark
+def test_a_second_call_finds_all_there(ready: Cache, capsys: pytest.CaptureFixture[str]) -> None:
+    before = ready.archives()
+
+    assert prepare.main([]) == 0
+    printed = capsys.readouterr().out
+    assert re.search(r"Kafka connector: \d+ jars in \S+, checked\.\n", printed)
+    assert re.search(r"Class archive: \S+, \d+ MB, checked\.\n", printed)
+    assert "made in" not in printed
+    assert ready.archives() == before
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("way", ["argument", "setting"])
+def test_without_a_class_archive(
+    cache: Cache, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    if way == "setting":
+        monkeypatch.setenv(CLASS_ARCHIVE.variable, "False")
+
+    assert prepare.main(["--no-class-archive"] if way == "argument" else []) == 0
+    assert "jars of the Kafka connector and no class archive" in capsys.readouterr().out.splitlines()[-1]
+    assert cache.archives() == {}
+
+
+@pytest.mark.spark
+def test_jars_of_a_folder_and_of_the_cluster(cache: Cache, capsys: pytest.CaptureFixture[str]) -> None:
+    """The choices of ``kafka_connector`` are those of a task."""
+    folder = next(cache.folder.glob("jars/*"))
+
+    assert prepare.main(["--kafka-connector", str(folder), "--no-class-archive"]) == 0
+    assert f"jars in {folder}, checked." in capsys.readouterr().out
+    assert prepare.main(["--kafka-connector", "provided", "--no-class-archive"]) == 0
+    assert "Ready: 0 jars" in capsys.readouterr().out
+    assert prepare.main(["--kafka-connector", str(cache.folder), "--no-class-archive"]) == 1
+    assert capsys.readouterr().err.startswith("JarError: kafka_connector must be a folder")
+
+
+Fault = Callable[[Cache, pytest.MonkeyPatch], None]
+
+
+def no_java(_: Cache, patch: pytest.MonkeyPatch) -> None:
+    patch.setenv("JAVA_HOME", "/nowhere")
+
+
+def no_spark(_: Cache, patch: pytest.MonkeyPatch) -> None:
+    find_spec = importlib.util.find_spec
+    patch.setattr(
+        importlib.util, "find_spec", lambda name, *more: None if name == "pyspark" else find_spec(name, *more)
+    )
+    patch.setattr(sys, "executable", "/nowhere/bin/python")
+    patch.setenv("PATH", "/usr/bin:/bin")
+
+
+def no_jars_and_no_network(cache: Cache, _: pytest.MonkeyPatch) -> None:
+    shutil.rmtree(cache.folder)
+
+
+def a_cache_that_is_a_file(cache: Cache, _: pytest.MonkeyPatch) -> None:
+    shutil.rmtree(cache.folder)
+    cache.folder.touch()
+
+
+def no_folder_of_archives(cache: Cache, _: pytest.MonkeyPatch) -> None:
+    (cache.folder / "classes").touch()
+
+
+def a_jvm_that_does_not_start(_: Cache, patch: pytest.MonkeyPatch) -> None:
+    patch.setenv("SPARK_SUBMIT_OPTS", "-Xmx1x")
+
+
+def no_archive_of_javas_own(_: Cache, patch: pytest.MonkeyPatch) -> None:
+    patch.setenv("SPARK_SUBMIT_OPTS", "-XX:SharedArchiveFile=/nowhere.jsa")
+
+
+def a_relative_cache(_: Cache, patch: pytest.MonkeyPatch) -> None:
+    patch.setenv(CACHE_FOLDER.variable, "cache")
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("fault", "says"),
+    [
+        pytest.param(no_java, "JavaNotFoundError: The worker must have Java 17 or newer; got none", id="no-java"),
+        pytest.param(no_spark, "SparkSubmitNotFoundError: 'spark-submit' must be on", id="no-spark"),
+        pytest.param(
+            no_jars_and_no_network, "JarError: A Maven repository must answer .*//127.0.0.1:9/", id="no-network"
+        ),
+        pytest.param(a_cache_that_is_a_file, "JarError: The jar cache .* set .*cache_folder", id="unwritable-cache"),
+        pytest.param(no_folder_of_archives, "ClassArchiveError: .*must be kept in .*classes", id="unwritable-classes"),
+        pytest.param(a_jvm_that_does_not_start, "ClassArchiveError: The driver .* exit code 1", id="failing-driver"),
+        pytest.param(no_archive_of_javas_own, "ClassArchiveError: .*java -Xshare:dump` makes it", id="no-base-archive"),
+        pytest.param(a_relative_cache, "OptionError: .*cache_folder .* absolute path", id="relative-cache"),
+    ],
+)
+def test_a_failure_is_one_line_with_a_name(
+    fault: Fault, says: str, cache: Cache, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fault(cache, monkeypatch)
+
+    assert prepare.main([]) == 1
+    captured = capsys.readouterr()
+    (line,) = captured.err.splitlines()
+    assert re.match(says, line), line
+    assert "Traceback" not in captured.out
+    assert "Ready" not in captured.out
+    assert cache.folder.is_file() or cache.archives() == {}
+
+
+@pytest.mark.spark
+def test_what_another_program_said_is_shown(
+    cache: Cache, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    a_jvm_that_does_not_start(cache, monkeypatch)
+
+    assert prepare.main([]) == 1
+    assert "Invalid maximum heap size: -Xmx1x" in capsys.readouterr().out
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+def test_a_stop_leaves_no_process_and_no_file(cache: Cache, tmp_path: Path, number: signal.Signals) -> None:
+    mark, temporary = ProcessMark(), tmp_path / "tmp"
+    temporary.mkdir()
+    process = subprocess.Popen(
+        [sys.executable, "-m", prepare.__name__],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **mark.environment, "TMPDIR": str(temporary)},
+    )
+    deadline = time.monotonic() + _SECONDS
+    while not any("class_loading.py" in command for command in mark.alive()):
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=60)
+
+    assert process.returncode == 130
+    assert errors.startswith("Interrupted;")
+    assert mark.alive() == []
+    assert cache.archives() == {}
+    assert list(temporary.iterdir()) == []
+
+
+def test_help() -> None:
+    done = run("--help")
+
+    assert done.returncode == 0
+    assert "Exit code: 0 if all is ready, 1 if not." in " ".join(done.stdout.split())
+    assert run("--no-such-option").returncode == 2
+
+
+@pytest.mark.spark
+def test_as_a_command_of_airflow(cache: Cache) -> None:
+    """``airflow kafka-spark prepare``, by the provider's entry point."""
+    arguments = ("kafka-spark", "prepare", "--no-class-archive")
+
+    done = run(*arguments, command="airflow")
+    failed = run(*arguments, command="airflow", JAVA_HOME="/nowhere")
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1].endswith(f"no class archive, cached in {cache.folder}.")
+    assert failed.returncode == 1
+    assert failed.stderr.splitlines()[-1].startswith("JavaNotFoundError: ")
+    assert "Traceback" not in failed.stderr
