@@ -69,7 +69,7 @@ with DAG("replay_incident", schedule=None, params=FORM, doc_md=__doc__, tags=["k
     approve = ApprovalOperator(
         task_id="approve",
         subject="Replay {{ params.topic }} to {{ params.target_topic }}?",
-        body="```\n{{ (" + PLAN + ").text }}\n```",
+        body="{{ (" + PLAN + ").markdown }}",
         response_timeout=timedelta(hours=8),
         trigger_rule="none_failed_min_one_success",
     )

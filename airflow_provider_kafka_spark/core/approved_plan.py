@@ -21,7 +21,7 @@ from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRa
 from airflow_provider_kafka_spark.core.plan import ReplayPlan, shortened
 from airflow_provider_kafka_spark.core.planned_copy import PlannedCopy
 from airflow_provider_kafka_spark.core.resolve import MissingRange
-from airflow_provider_kafka_spark.core.shown_text import item
+from airflow_provider_kafka_spark.core.shown_text import item, markdown_item
 
 ORIGIN_VERSION = 1
 #: Of the operator that plans, beside those of ``CopyParameters``: they too decide what is done, or how.
@@ -85,20 +85,26 @@ class PlanOrigin:
 
     def describe(self) -> str:
         """What is done with the records, for the one who approves."""
+        return "\n".join(item(name, text) for name, text in self._items())
+
+    def markdown(self) -> str:
+        """The same for Airflow's pages."""
+        return "\n".join(markdown_item(name, text) for name, text in self._items())
+
+    def _items(self) -> list[tuple[str, str]]:
         given, keys = self.parameters, self.parameters["keys"]
         source, target = given["source_conn_id"], given["target_conn_id"] or given["source_conn_id"]
-        lines = [item("Connections", f"from {source!r} to {target!r}, {given['delivery']}")]
-        lines += [item("Only records with", given["where"])] if given["where"] else []
-        lines += [item(f"Only records with one of {len(keys):,} keys", _listed(keys))] if keys else []
-        lines += [
-            item("Only records with the header", f"{name}: {_listed(of)}") for name, of in given["headers"].items()
-        ]
+        items = [("Connections", f"from {source!r} to {target!r}, {given['delivery']}")]
+        items += [("Only records with", given["where"])] if given["where"] else []
+        items += [(f"Only records with one of {len(keys):,} keys", _listed(keys))] if keys else []
+        items += [("Only records with a header", f"{name}: {_listed(of)}") for name, of in given["headers"].items()]
         rejected = f"Rejected, to {given['dead_letter_topic']}"
-        lines += [item(rejected, given["reject_when"])] if given["reject_when"] else []
-        lines += [item("Changed", f"{name} = {sql}") for name, sql in given["columns"].items()]
+        items += [(rejected, given["reject_when"])] if given["reject_when"] else []
+        items += [("Changed", f"{name} = {sql}") for name, sql in given["columns"].items()]
         for side, ids in given["schema_id_map"].items():
-            lines.append(f"Schema ids of {side}: {shortened([f'{old} becomes {new}' for old, new in ids.items()])}")
-        return "\n".join(lines)
+            changes = shortened([f"{old} becomes {new}" for old, new in ids.items()])
+            items.append((f"Schema ids of {side}", changes))
+        return items
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,12 +14,13 @@ from airflow_provider_kafka_spark.core.errors import DataLossError, PlanError, T
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.pieces import MAX_PIECES
 from airflow_provider_kafka_spark.core.resolve import PERMIT_LOSS, MissingRange, ReadRules, ResolvedRanges
-from airflow_provider_kafka_spark.core.shown_text import item
+from airflow_provider_kafka_spark.core.shown_text import item, markdown_item
 from airflow_provider_kafka_spark.core.spans import plan_spans, tasks_of
 from airflow_provider_kafka_spark.core.topic_map import mapped
 
 PLAN_VERSION = 2
 _MAX_TABLE_ROWS = 40
+_HEADINGS = ("topic[partition]", "from", "until", "records at most")
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,8 +218,23 @@ class ReplayPlan:
 
     def table(self) -> str:
         """The plan as a person reads it in the task's log."""
-        headings = ("topic[partition]", "from", "until", "records at most")
-        rows = [
+        rows = self._rows()
+        widths = [max(len(row[i]) for row in [_HEADINGS, *rows]) for i in range(4)]
+        lines = [_row(_HEADINGS, widths), _row(tuple("-" * width for width in widths), widths)]
+        lines += [_row(row, widths) for row in rows]
+        lines += [item(name, text) for name, text in self._items()]
+        return "\n".join(lines)
+
+    def markdown(self) -> str:
+        """The same for Airflow's pages."""
+        lines = [f"| {' | '.join(_HEADINGS)} |", "| --- | ---: | ---: | ---: |"]
+        # The name of a topic may begin and end with underscores.
+        lines += [f"| `{cells[0]}` | {' | '.join(cells[1:])} |" for cells in self._rows()]
+        lines += ["", *(markdown_item(name, text) for name, text in self._items())]
+        return "\n".join(lines)
+
+    def _rows(self) -> list[tuple[str, ...]]:
+        rows: list[tuple[str, ...]] = [
             (str(r.topic_partition), f"{r.from_offset:,}", f"{r.until_offset:,}", f"{r.size:,}") for r in self.ranges
         ]
         hidden = len(rows) - _MAX_TABLE_ROWS
@@ -226,14 +242,16 @@ class ReplayPlan:
             rest = sum(r.size for r in self.ranges[_MAX_TABLE_ROWS:])
             rows = [*rows[:_MAX_TABLE_ROWS], (f"... {hidden:,} more", "", "", f"{rest:,}")]
         rows.append(("total", "", f"{len(self.ranges):,} ranges", f"{self.planned_records:,}"))
-        widths = [max(len(row[i]) for row in [headings, *rows]) for i in range(4)]
-        lines = [_row(headings, widths), _row(tuple("-" * width for width in widths), widths)]
-        lines += [_row(row, widths) for row in rows]
-        lines.append(item("Target", str(self.target)))
-        lines.append(f"Spark partitions: {self.spark_partitions:,}. Digest: {self.digest}.")
-        lines += [f"Missing: {m.offset_range}: {m.reason}." for m in self.missing]
-        lines += [f"Warning: {warning}" for warning in self.warnings]
-        return "\n".join(lines)
+        return rows
+
+    def _items(self) -> list[tuple[str, str]]:
+        return [
+            ("Target", str(self.target)),
+            ("Spark partitions", f"{self.spark_partitions:,}"),
+            ("Digest", self.digest),
+            *(("Missing", f"{m.offset_range}: {m.reason}") for m in self.missing),
+            *(("Warning", warning) for warning in self.warnings),
+        ]
 
 
 def fingerprint_of_transform(transform: Mapping[str, Any]) -> dict[str, str]:

@@ -38,10 +38,21 @@ def item(name: str, text: str, width: int = 100) -> str:
         5678
         9abc
     """
-    line = f"{name}: {text}".translate({9: "\\t", 10: "\\n"})
-    line = _CONTROL.sub(_escaped, line)
+    line = _one_line(f"{name}: {text}")
     rest = [line[i : i + width - 4] for i in range(width, len(line), width - 4)]
     return "\n    ".join([line[:width], *rest])
+
+
+def markdown_item(name: str, text: str) -> str:
+    """The same for a list in Markdown: the text is code, which has no markup.
+
+    >>> markdown_item("Only records with", "a `b` **c**")
+    '- Only records with: ``a `b` **c**``'
+    """
+    line = _one_line(text)
+    ticks = "`" * (1 + max((len(run) for run in re.findall("`+", line)), default=0))
+    pad = " " if line[:1] == "`" or line[-1:] == "`" else ""
+    return f"- {name}: {ticks}{pad}{line}{pad}{ticks}"
 
 
 def shown_lines(text: str, most_lines: int, most: int) -> str:
@@ -55,6 +66,10 @@ def shown_lines(text: str, most_lines: int, most: int) -> str:
         head, tail = most_lines - most_lines // 2, most_lines // 2
         lines = [*lines[:head], f"... ({len(lines) - most_lines:,} lines) ...", *lines[len(lines) - tail :]]
     return "\n".join(shown(line, most) for line in lines)
+
+
+def _one_line(text: str) -> str:
+    return _CONTROL.sub(_escaped, text.translate({9: "\\t", 10: "\\n"}))
 
 
 def _escaped(found: re.Match[str]) -> str:

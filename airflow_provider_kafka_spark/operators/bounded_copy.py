@@ -44,6 +44,7 @@ from airflow_provider_kafka_spark.core.protocol import JobReport, Transform
 from airflow_provider_kafka_spark.core.record_filter import check_headers, check_keys
 from airflow_provider_kafka_spark.core.resolve import MissingRange, ReadRules, ResolvedRanges, resolve_replay
 from airflow_provider_kafka_spark.core.schema_ids import check_schema_id_map
+from airflow_provider_kafka_spark.core.shown_text import markdown_item
 from airflow_provider_kafka_spark.core.spans import plan_spans
 from airflow_provider_kafka_spark.core.verification import (
     check_delivery,
@@ -211,7 +212,14 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
     def _result_of_plan(self, planned: PlannedCopy) -> dict[str, Any]:
         origin = PlanOrigin.of(planned, {name: getattr(self, name) for name in LAYOUT})
         result = result_of_plan(planned.plan, planned.run_id, planned.transform, planned.pace)
-        return {**result, "text": f"{result['text']}\n{origin.describe()}", "plan": origin.to_json()}
+        pace = "none" if planned.pace is None else planned.pace.describe(planned.plan.planned_records)
+        parts = [planned.plan.markdown(), markdown_item("Pace", pace.removeprefix("Pace: ")), origin.markdown()]
+        return {
+            **result,
+            "text": f"{result['text']}\n{origin.describe()}",
+            "markdown": "\n".join(parts),
+            "plan": origin.to_json(),
+        }
 
     def _parameters(self, context: Context) -> CopyParameters:
         parameters = super()._parameters(context)

@@ -462,9 +462,29 @@ def test_shows_the_plan_as_a_table() -> None:
         "orders[1]            0  2,000,000        2,000,000",
         "total                    2 ranges        2,001,000",
         "Target: copy",
-        f"Spark partitions: 2. Digest: {plan.digest}.",
-        "Missing: orders[0] 0 to 5: aged out.",
+        "Spark partitions: 2",
+        f"Digest: {plan.digest}",
+        "Missing: orders[0] 0 to 5: aged out",
         "Warning: mind this",
+    ]
+
+
+def test_the_plan_in_markdown() -> None:
+    """A table and a list, in which nothing is markup that comes from outside."""
+    ranges = OffsetRanges([OffsetRange("__a__", 0, 0, 1_000)])
+    plan = _plan(ranges=ranges, target=Target(None, "concat('`', '**x**')"), warnings=("a\n- b",))
+
+    assert plan.markdown().splitlines() == [
+        "| topic[partition] | from | until | records at most |",
+        "| --- | ---: | ---: | ---: |",
+        "| `__a__[0]` | 0 | 1,000 | 1,000 |",
+        "| `total` |  | 1 ranges | 1,000 |",
+        "",
+        "- Target: ``concat('`', '**x**')``",
+        "- Spark partitions: `2`",
+        f"- Digest: `{plan.digest}`",
+        "- Missing: `orders[0] 0 to 5: aged out`",
+        r"- Warning: `a\n- b`",
     ]
 
 

@@ -96,9 +96,9 @@ def test_a_form_a_plan_an_approval_and_exactly_that_replay(shop: Shop, airflow_h
     records = shop.of_hours(start, 1)
     assert [result["once"] for result in audited] == [of_window["records_written"], 15]
     assert [result["state"] for result in audited] == ["complete"] * 2
-    assert plan["text"] in seen
+    assert plan["markdown"] in seen
     assert f"{len(records):,}" in seen
-    assert "Pace: at most 5,000 records/s" in seen
+    assert "- Pace: `at most 5,000 records/s" in seen
     assert "orders[0]" in seen_ranges
     assert of_window["records_read"] == len(records) == plan["planned_records"]
     assert of_window["records_written"] == sum(offset % 2 == 0 for _, _, offset in records)

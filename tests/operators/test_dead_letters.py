@@ -325,7 +325,7 @@ def test_an_approved_plan_has_filters_and_dead_letters(scene: Scene) -> None:
 
     assert f"Rejected, to {scene.dead}: {REJECT}" in plan["text"]
     assert 'Only records with one of 3 keys: "k3", "k4", "k6"' in plan["text"]
-    assert 'Only records with the header tenant: "other"' in plan["text"]
+    assert 'Only records with a header: tenant: "other"' in plan["text"]
     assert any("reject_when may still be refused" in warning for warning in plan["warnings"])
     assert (result["records_written"], result["dead_letters"]["records"]) == (1, 1)
     assert (scene.numbers(scene.target), scene.numbers(scene.dead)) == (Counter([4]), Counter([6]))

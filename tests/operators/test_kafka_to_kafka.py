@@ -160,6 +160,7 @@ def test_plan_only_starts_nothing(
         "target_topics": [target],
         "digest": result["digest"],
         "text": result["text"],
+        "markdown": result["markdown"],
         "plan": result["plan"],
         "warnings": ["PLAN ONLY: nothing was copied"],
     }  # fmt: skip

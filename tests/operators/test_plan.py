@@ -117,6 +117,8 @@ def test_what_somebody_enters_is_no_line_of_the_plan(topics: Topics) -> None:
     assert max(map(len, filter_lines)) <= 100
     assert r"'x\n```\ntotal 1 ranges 5\u202e\r'" in filter_lines[0]
     assert filter_lines[-1].endswith("or true")
+    (shown,) = (line for line in plan["markdown"].splitlines() if line.startswith("- Only records with: "))
+    assert shown == "- Only records with: ````" + where.translate({10: r"\n", 13: r"\r", 0x202E: r"\u202e"}) + "````"
 
 
 def test_parameters_that_are_those_of_the_plan_may_be_given(
