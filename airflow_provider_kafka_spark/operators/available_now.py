@@ -17,18 +17,23 @@ from airflow_provider_kafka_spark.clients.run_mark import judge_run
 from airflow_provider_kafka_spark.core.bounds import Bound
 from airflow_provider_kafka_spark.core.broker_state import ClusterState, Selection
 from airflow_provider_kafka_spark.core.copy_parameters import CopyParameters
-from airflow_provider_kafka_spark.core.errors import CheckpointError, KafkaSparkError, OptionError
+from airflow_provider_kafka_spark.core.errors import (
+    CheckpointError,
+    JobReportMissingError,
+    KafkaSparkError,
+    OptionError,
+)
 from airflow_provider_kafka_spark.core.handoff.job_events import JobEvent, JobStarted
 from airflow_provider_kafka_spark.core.new_topics import with_new_topics
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition
 from airflow_provider_kafka_spark.core.parameters import MISSING_ONLY, check_group_id, given_integer
 from airflow_provider_kafka_spark.core.plan import ReplayPlan, make_plan
 from airflow_provider_kafka_spark.core.planned_copy import PlannedCopy, SubmittedJob
-from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest
+from airflow_provider_kafka_spark.core.protocol import JobReport, StreamRequest
 from airflow_provider_kafka_spark.core.resolve import ReadRules, timestamps_in
 from airflow_provider_kafka_spark.core.spans import plan_spans
 from airflow_provider_kafka_spark.core.starts import GroupStart, parse_any_start
-from airflow_provider_kafka_spark.core.streams.checkpoint import Binding, Checkpoint
+from airflow_provider_kafka_spark.core.streams.checkpoint import Batch, Binding, Checkpoint
 from airflow_provider_kafka_spark.core.streams.spark_faults import faults_of
 from airflow_provider_kafka_spark.core.streams.stream_plan import Reset, StreamPlan, resolve_stream
 from airflow_provider_kafka_spark.core.streams.verification import (
@@ -40,12 +45,14 @@ from airflow_provider_kafka_spark.core.streams.verification import (
 )
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.operators.attempt import Attempt
+from airflow_provider_kafka_spark.operators.deferral import report_of_ended
 from airflow_provider_kafka_spark.operators.kafka_to_kafka import KafkaToKafkaOperator, no_retry_on_permanent_error
 from airflow_provider_kafka_spark.operators.new_targets import created, descriptions
 from airflow_provider_kafka_spark.operators.stream_log import log_stream_plan
 from airflow_provider_kafka_spark.operators.stream_request import stream_request
 from airflow_provider_kafka_spark.state.checkpoint import CheckpointFolder, finished_offsets
-from airflow_provider_kafka_spark.state.run_state import StreamRunStore, TaskState
+from airflow_provider_kafka_spark.state.run_state import DeferredStream, StreamRunStore, TaskState
+from airflow_provider_kafka_spark.submission.yarn_rest import ResourceManager
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -148,30 +155,46 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
             return self._return_stored_result(context, parameters, store.result)
         folder = CheckpointFolder(parameters.records["checkpoint_location"])
         spark = self._new_spark_hook(context, parameters.delivery)
-        stale_lock = None
+        stale_lock = manager = None
         self._check_submission(spark, folder)
-        if not self.plan_only:
+        if not self.plan_only and not self._follows_trigger:
+            manager = self._manager_for(spark)
             stale_lock = self._free_checkpoint(spark, folder, context)
         checkpoint = folder.read()
         with self._attempt(context, parameters, spark) as attempt:
             group = self._group(attempt)
+            if self._follows_trigger:
+                stream_plan, planned, submission, report = self._deferred(attempt, store)
+                collected = self._collect(attempt, store, folder, stream_plan, planned, submission, report)
+                return self._finish(attempt, store, group, stream_plan, planned, collected)
             stream_plan, planned = self._plan(attempt, folder, checkpoint, stale_lock)
             if self.plan_only:
                 return self._done_planning(
                     planned, result_of_stream_plan(planned.plan, stream_plan, planned.transform, planned.pace)
                 )
             if stream_plan.has_work:
-                request, report = self._submit(attempt, store, stream_plan, planned)
-                collected = self._collect(attempt, store, folder, stream_plan, planned, request, report)
+                submission, report = self._submit(attempt, store, stream_plan, planned, manager)
+                collected = self._collect(attempt, store, folder, stream_plan, planned, submission, report)
             else:
                 self.log.info("No new records: the stream is at the end of every partition; Spark is not started.")
                 nothing = report_of_nothing(planned.plan, stream_plan.manifest.stream_id)
                 collected = _Collected(nothing, {} if checkpoint is None else checkpoint.finished)
-            result = self._result(attempt, store, group, stream_plan, planned, collected)
+            return self._finish(attempt, store, group, stream_plan, planned, collected)
+
+    def _finish(
+        self,
+        attempt: Attempt,
+        store: StreamRunStore,
+        group: ConsumerGroup | None,
+        stream_plan: StreamPlan,
+        planned: PlannedCopy,
+        collected: _Collected,
+    ) -> dict[str, Any]:
+        result = self._result(attempt, store, group, stream_plan, planned, collected)
         store.finished(result)
         if not result["records_read"] and not result["finished_before"]:
             self._skip_if_empty(planned.plan)
-        return self._done(context, parameters, result)
+        return self._done(attempt.context, attempt.parameters, result)
 
     def _records(self) -> dict[str, Any]:
         starting, reset = (
@@ -264,18 +287,32 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
             owner=_owner(attempt.context),
             max_offsets_per_trigger=self.max_offsets_per_trigger,
         )
-        transform = parameters.transform().of_topics({r.topic for r in (*plan.ranges, *stream_plan.uncommitted)})
         batch, manifest = None, stream_plan.manifest
         if checkpoint is not None and stream_plan.uncommitted_batch is not None:
             # The records of the batch have the id of the stream that began it.
             batch, manifest = checkpoint.uncommitted, checkpoint.manifest or manifest
-        return stream_plan, PlannedCopy(
-            run_id=manifest.stream_id,
-            instance=manifest.stream_id,
+        return stream_plan, self._planned_copy(attempt, stream_plan, plan, stream, manifest.stream_id, batch)
+
+    def _planned_copy(
+        self,
+        attempt: Attempt,
+        stream_plan: StreamPlan,
+        plan: ReplayPlan,
+        stream: StreamRequest,
+        run_id: str,
+        batch: Batch | None = None,
+    ) -> PlannedCopy:
+        """
+        :param batch: that is finished first.
+        """
+        parameters = attempt.parameters
+        return PlannedCopy(
+            run_id=run_id,
+            instance=run_id,
             parameters=parameters,
             plan=plan,
-            transform=transform,
-            rules=rules,
+            transform=parameters.transform().of_topics({r.topic for r in (*plan.ranges, *stream_plan.uncommitted)}),
+            rules=self._rules(parameters),
             ranges=stream_plan.uncommitted,
             spans=plan_spans(stream_plan.uncommitted),
             allow_same_topic=self.allow_same_topic,
@@ -361,17 +398,53 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         new_id = uuid4().hex[:16]
         return resolve_stream(checkpoint, binding, selection, begin, reset, cluster, rules, new_id), cluster
 
+    def _application_of(self, context: Context) -> str | None:
+        found = TaskState(context, self.task_id).get(_APPLICATION_KEY)
+        return found if isinstance(found, str) else None
+
+    def _deferred(self, attempt: Attempt, store: StreamRunStore) -> tuple[StreamPlan, PlannedCopy, int, JobReport]:
+        """What was planned for the job that a trigger has followed, its number, and its report.
+
+        :raises KafkaSparkError: if it left none, or failed.
+        """
+        job = store.deferred
+        if job is None:
+            raise JobReportMissingError(
+                "Airflow must have what this task has planned; the task's state is gone. A retry goes on from the "
+                "checkpoint."
+            )
+        application_id = self._application_of(attempt.context)
+        if application_id is not None:
+            attempt.spark.wait_for_earlier(application_id)
+        report = report_of_ended(attempt.spark, job.remote)
+        planned = self._planned_copy(attempt, job.stream_plan, job.plan, job.stream, job.run_id)
+        return job.stream_plan, planned, job.submission, report
+
     def _submit(
-        self, attempt: Attempt, store: StreamRunStore, stream_plan: StreamPlan, planned: PlannedCopy
-    ) -> tuple[JobRequest, JobReport]:
-        """Submit the job and follow it to its end. Its handle is stored before it can write anything."""
+        self,
+        attempt: Attempt,
+        store: StreamRunStore,
+        stream_plan: StreamPlan,
+        planned: PlannedCopy,
+        manager: ResourceManager | None,
+    ) -> tuple[int, JobReport]:
+        """Submit the job and follow it to its end. Its handle is stored before it can write anything.
+
+        :return: the number of the submission, and the report.
+        """
         with self._logins(attempt) as logins:
             self._remember(attempt)
             stream_id, now_ms = stream_plan.manifest.stream_id, int(time.time() * 1000)
             number, untrusted = store.submitting(planned.plan, stream_id, now_ms, planned.parameters.delivery)
             request = planned.request(SubmittedJob(number, untrusted, now_ms), logins, self.progress_seconds)
             on_event = partial(self._on_event, attempt.context)
-            return request, attempt.spark.run(request, "available_now", on_event, logins)
+            remote = None if manager is None else attempt.spark.remote_job(stream_id, planned.instance, "")
+            if manager is not None and remote is not None and planned.stream is not None:
+                job = DeferredStream(remote, number, planned.run_id, stream_plan, planned.plan, planned.stream)
+                store.deferring(job)
+                started = attempt.spark.start(request, "available_now", on_event, logins, remote)
+                self._defer(attempt.context, started, manager)
+            return number, attempt.spark.run(request, "available_now", on_event, logins)
 
     def _collect(
         self,
@@ -380,7 +453,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         folder: CheckpointFolder,
         stream_plan: StreamPlan,
         planned: PlannedCopy,
-        request: JobRequest,
+        submission: int,
         report: JobReport,
     ) -> _Collected:
         """What the report proves, together with the checkpoint.
@@ -393,9 +466,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
             warnings = self._check_counts(attempt, planned, report)
         except KafkaSparkError:
             store.distrusted()
-            judge_run(
-                attempt.sink, request.instance, request.submission, report.run_id, report.target_topics, proved=False
-            )
+            judge_run(attempt.sink, planned.instance, submission, report.run_id, report.target_topics, proved=False)
             raise
         return _Collected(report, finished, tuple(warnings))
 

@@ -9,8 +9,6 @@ from dataclasses import replace
 from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from airflow.sdk.exceptions import AirflowTaskTimeout
-
 from airflow_provider_kafka_spark.clients.permissions import check_topics
 from airflow_provider_kafka_spark.clients.run_mark import judge_run, remove_progress
 from airflow_provider_kafka_spark.core.approved_plan import LAYOUT, ApprovedPlan, PlanOrigin
@@ -19,18 +17,14 @@ from airflow_provider_kafka_spark.core.copy_parameters import CopyParameters
 from airflow_provider_kafka_spark.core.errors import (
     DeliveryError,
     InvalidInputError,
-    JobFailedError,
-    JobReportMissingError,
     KafkaSparkError,
     OptionError,
     TargetRecreatedError,
-    error_named,
 )
 from airflow_provider_kafka_spark.core.handoff.job_events import JobEvent, JobStarted
 from airflow_provider_kafka_spark.core.new_topics import with_new_topics
 from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
 from airflow_provider_kafka_spark.core.parameters import (
-    EXACTLY_ONCE,
     flag,
     given_flag,
     given_integer,
@@ -53,12 +47,11 @@ from airflow_provider_kafka_spark.core.verification import (
     result_of_run,
 )
 from airflow_provider_kafka_spark.operators.attempt import Attempt
-from airflow_provider_kafka_spark.operators.deferral import defer, manager_for
+from airflow_provider_kafka_spark.operators.deferral import report_of_ended
 from airflow_provider_kafka_spark.operators.kafka_to_kafka import KafkaToKafkaOperator, no_retry_on_permanent_error
 from airflow_provider_kafka_spark.operators.new_targets import created, descriptions
 from airflow_provider_kafka_spark.state.run_state import RunState, RunStateStore
 from airflow_provider_kafka_spark.submission.yarn_rest import ResourceManager
-from airflow_provider_kafka_spark.triggers.spark_application import TIMED_OUT
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -86,8 +79,6 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
     :param max_records_per_partition: cut ranges into Spark partitions of at most this many offsets; needs
         ``preserve_order=False``. (templated)
     :param preserve_order: keep the order of each Kafka partition: one Spark task reads all of its ranges. (templated)
-    :param deferrable: on YARN in cluster mode: a trigger waits for the end of the job, and no worker slot is held. None
-        for Airflow's ``default_deferrable``, where it is possible.
 
     Further parameters: :class:`~airflow_provider_kafka_spark.operators.kafka_to_kafka.KafkaToKafkaOperator`.
     """
@@ -110,14 +101,11 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         plan: dict[str, Any] | str | None = None,
         max_records_per_partition: int | None = None,
         preserve_order: bool = True,
-        deferrable: bool | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.plan = plan
         self._approved: ApprovedPlan | None = None
-        self._follows_trigger = False
-        self.deferrable = None if deferrable is None else given_flag(deferrable, "deferrable")
         self.max_records_per_partition = given_integer(max_records_per_partition, "max_records_per_partition")
         self.preserve_order = given_flag(preserve_order, "preserve_order")
 
@@ -152,7 +140,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
             return self._return_stored_result(context, parameters, state.result, earlier)
         spark = self._new_spark_hook(context, parameters.delivery)
         spark.check()
-        manager = None if self.plan_only else manager_for(self, spark)
+        manager = None if self.plan_only else self._manager_for(spark)
         earlier = None
         with self._attempt(context, parameters, spark) as attempt:
             state, planned = self._plan(attempt, store, state)
@@ -348,27 +336,11 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
             job = SubmittedJob(submitted.submission, submitted.untrusted_until, submitted.submitted_at_ms)
             request = planned.request(job, logins, self.progress_seconds)
             if remote is not None and manager is not None:
-                defer(self, attempt.context, attempt.spark.start(request, "batch", on_event, logins, remote), manager)
+                self._defer(attempt.context, attempt.spark.start(request, "batch", on_event, logins, remote), manager)
             return submitted, attempt.spark.run(request, "batch", on_event, logins, remote)
 
-    @no_retry_on_permanent_error
-    def resume(self, context: Context, event: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Collect the report of the job that a trigger has followed to its end.
-
-        :param event: of the trigger.
-        :raises AirflowTaskTimeout: if the task's ``execution_timeout`` is over; the job is then ended.
-        """
-        if event is not None and event.get("status") == TIMED_OUT:
-            state = RunStateStore(context, self.task_id).load(self.on_rerun)
-            hook = self._new_spark_hook(context, EXACTLY_ONCE)
-            if state.application_id is not None:
-                hook.end_application(state.application_id)
-            raise AirflowTaskTimeout(
-                f"execution_timeout={self.execution_timeout} is over; Spark application {state.application_id} was "
-                "ordered to end. A retry writes only what is missing."
-            )
-        self._follows_trigger = True
-        return self.execute(context)
+    def _application_of(self, context: Context) -> str | None:
+        return RunStateStore(context, self.task_id).load(self.on_rerun).application_id
 
     def _report_of_earlier(self, attempt: Attempt, state: RunState, planned: PlannedCopy) -> JobReport | None:
         """Wait for the end of a job that was submitted before, if one runs.
@@ -395,16 +367,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
 
     def _useful_report(self, attempt: Attempt, remote: RemoteJob, planned: PlannedCopy) -> JobReport:
         """:raises KafkaSparkError: if there is none."""
-        report = attempt.spark.report_of(remote)
-        if report is None:
-            raise JobReportMissingError(
-                "The Spark job ended without leaving its report, so nothing proves that records arrived (report "
-                f"{remote.report_uri}). Look at the logs of its application on the cluster."
-            )
-        if report.failure is not None:
-            raise error_named(report.failure.error, JobFailedError)(
-                f"The Spark job failed (application {report.application_id}): {report.failure.message}"
-            )
+        report = report_of_ended(attempt.spark, remote)
         if remote.asked != planned.asked:
             raise DeliveryError(
                 f"The report must be of the copy that is planned now; application {report.application_id} was asked "

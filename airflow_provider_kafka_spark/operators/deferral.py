@@ -2,57 +2,112 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow.sdk.configuration import conf
+from airflow.sdk.exceptions import AirflowTaskTimeout
 
-from airflow_provider_kafka_spark.core.errors import OptionError
-from airflow_provider_kafka_spark.triggers.spark_application import SparkApplicationTrigger
+from airflow_provider_kafka_spark.core.errors import JobFailedError, JobReportMissingError, OptionError, error_named
+from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE, given_flag
+from airflow_provider_kafka_spark.failure import no_retry_on_permanent_error
+from airflow_provider_kafka_spark.operators.spark_job import SparkJobOperator
+from airflow_provider_kafka_spark.triggers.spark_application import TIMED_OUT, SparkApplicationTrigger
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+    from airflow_provider_kafka_spark.core.planned_copy import RemoteJob
+    from airflow_provider_kafka_spark.core.protocol import JobReport
     from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
-    from airflow_provider_kafka_spark.operators.bounded_copy import BoundedCopyOperator
     from airflow_provider_kafka_spark.submission.yarn_rest import ResourceManager
 
 
-def manager_for(operator: BoundedCopyOperator, spark: SparkJobHook) -> ResourceManager | None:
-    """Whom the trigger asks for the end of the job; None if this worker follows it.
+class DeferrableOperator(SparkJobOperator):
+    """The base of operators whose job a trigger can follow.
 
-    :raises OptionError: if the task is to be deferred and cannot be.
+    :param deferrable: on YARN in cluster mode: a trigger waits for the end of the job, and no worker slot is held. None
+        for Airflow's ``default_deferrable``, where it is possible.
     """
-    wanted = operator.deferrable
-    if wanted is False or (wanted is None and not conf.getboolean("operators", "default_deferrable", fallback=False)):
+
+    def __init__(self, *, deferrable: bool | None = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.deferrable = None if deferrable is None else given_flag(deferrable, "deferrable")
+        #: Whether a trigger has followed this try's job to its end.
+        self._follows_trigger = False
+
+    @abstractmethod
+    def _application_of(self, context: Context) -> str | None:
+        """The id of this task's latest application, if it was stored."""
+
+    @no_retry_on_permanent_error
+    def resume(self, context: Context, event: dict[str, Any] | None = None) -> Any:
+        """Collect the report of the job that a trigger has followed.
+
+        :param event: of the trigger.
+        :raises AirflowTaskTimeout: if the task's ``execution_timeout`` is over; the job is then ended.
+        """
+        if event is not None and event.get("status") == TIMED_OUT:
+            application_id = self._application_of(context)
+            if application_id is not None:
+                self._new_spark_hook(context, EXACTLY_ONCE).end_application(application_id)
+            raise AirflowTaskTimeout(
+                f"execution_timeout={self.execution_timeout} is over; Spark application {application_id} was ordered "
+                "to end. A retry writes only what is missing."
+            )
+        self._follows_trigger = True
+        return self.execute(context)
+
+    def _manager_for(self, spark: SparkJobHook) -> ResourceManager | None:
+        """Whom the trigger asks for the end of the job; None if this worker follows it.
+
+        :raises OptionError: if the task is to be deferred and cannot be.
+        """
+        wanted = self.deferrable
+        if wanted is None and not conf.getboolean("operators", "default_deferrable", fallback=False):
+            return None
+        hindrance = None if wanted is False else self._hindrance(spark)
+        if wanted and hindrance is not None:
+            raise OptionError(f"deferrable=True {hindrance}. Pass deferrable=False, or leave it out.")
+        return None if wanted is False or hindrance is not None else spark.resource_manager()
+
+    def _defer(self, context: Context, application_id: str, manager: ResourceManager) -> NoReturn:
+        """Free the worker's slot until the application has ended; then Airflow calls :meth:`resume`."""
+        deadline, began = None, getattr(context["ti"], "start_date", None)
+        if self.execution_timeout is not None and began is not None:
+            deadline = (began + self.execution_timeout).timestamp()
+        self.log.info("A trigger waits for the end of Spark application %s; no worker slot is held.", application_id)
+        trigger = SparkApplicationTrigger(application_id, manager.address, manager.auth is not None, deadline)
+        self.defer(trigger=trigger, method_name="resume")
+        raise AssertionError("defer() must raise")
+
+    def _hindrance(self, spark: SparkJobHook) -> str | None:
+        """Why no trigger can follow the job."""
+        deployment = spark.cluster.deployment
+        if deployment.driver_on_worker:
+            return "needs a driver that does not end with the worker: deploy_mode='cluster' on YARN"
+        if deployment.manager != "YARN":
+            return "is for YARN only"
+        if getattr(self, "use_delegation_token", False) not in (None, False, "spark"):
+            return "leaves nobody to renew the job's own delegation token, for which use_delegation_token asks"
+        if self.yarn_rm_auth is not None:
+            return "cannot hand yarn_rm_auth to the triggerer, to which only plain values go"
         return None
-    hindrance = _hindrance(operator, spark)
-    if hindrance is None:
-        return spark.resource_manager()
-    if wanted:
-        raise OptionError(f"deferrable=True {hindrance}. Pass deferrable=False, or leave it out.")
-    return None
 
 
-def defer(operator: BoundedCopyOperator, context: Context, application_id: str, manager: ResourceManager) -> NoReturn:
-    """Free the worker's slot until the application has ended; then Airflow calls ``resume``."""
-    deadline, began = None, getattr(context["ti"], "start_date", None)
-    if operator.execution_timeout is not None and began is not None:
-        deadline = (began + operator.execution_timeout).timestamp()
-    operator.log.info("A trigger waits for the end of Spark application %s; no worker slot is held.", application_id)
-    trigger = SparkApplicationTrigger(application_id, manager.address, manager.auth is not None, deadline)
-    operator.defer(trigger=trigger, method_name="resume")
-    raise AssertionError("defer() must raise")
+def report_of_ended(spark: SparkJobHook, remote: RemoteJob) -> JobReport:
+    """The report of a job that has ended.
 
-
-def _hindrance(operator: BoundedCopyOperator, spark: SparkJobHook) -> str | None:
-    """Why no trigger can follow the job."""
-    deployment = spark.cluster.deployment
-    if deployment.driver_on_worker:
-        return "needs a driver that does not end with the worker: deploy_mode='cluster' on YARN"
-    if deployment.manager != "YARN":
-        return "is for YARN only"
-    if operator.use_delegation_token not in (None, False, "spark"):
-        return "leaves nobody to renew the job's own delegation token, for which use_delegation_token asks"
-    if operator.yarn_rm_auth is not None:
-        return "cannot hand yarn_rm_auth to the triggerer, to which only plain values go"
-    return None
+    :raises KafkaSparkError: if there is none, or it says that the job failed.
+    """
+    report = spark.report_of(remote)
+    if report is None:
+        raise JobReportMissingError(
+            "The Spark job ended without leaving its report, so nothing proves that records arrived (report "
+            f"{remote.report_uri}). Look at the logs of its application on the cluster."
+        )
+    if report.failure is not None:
+        raise error_named(report.failure.error, JobFailedError)(
+            f"The Spark job failed (application {report.application_id}): {report.failure.message}"
+        )
+    return report

@@ -54,8 +54,8 @@ from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.operators.asset_events import set_asset_event_extra
 from airflow_provider_kafka_spark.operators.attempt import Attempt
+from airflow_provider_kafka_spark.operators.deferral import DeferrableOperator
 from airflow_provider_kafka_spark.operators.new_targets import NewTargets
-from airflow_provider_kafka_spark.operators.spark_job import SparkJobOperator
 from airflow_provider_kafka_spark.operators.token_policy import DelegationTokenPolicy
 from airflow_provider_kafka_spark.state.request_store import RequestStore
 from airflow_provider_kafka_spark.state.run_state import remember_success
@@ -72,7 +72,7 @@ _SECONDS = ("kafka_timeout", "progress_seconds")
 _MAX_RECOUNTED_OFFSETS = 1_000_000
 
 
-class KafkaToKafkaOperator(SparkJobOperator):
+class KafkaToKafkaOperator(DeferrableOperator):
     """Copy records from Kafka to Kafka through Spark. Use one of the subclasses, which define the records to read.
 
     If the task succeeds, every planned record that exists was read, and every record that passed ``where`` was written
@@ -147,7 +147,7 @@ class KafkaToKafkaOperator(SparkJobOperator):
     :param kafka_timeout: seconds for each request to a broker. (templated)
     :param progress_seconds: seconds between two lines of progress in the log. (templated)
 
-    Further parameters: :class:`~airflow_provider_kafka_spark.operators.spark_job.SparkJobOperator`.
+    Further parameters: :class:`~airflow_provider_kafka_spark.operators.spark_job.DeferrableOperator`.
     """
 
     template_fields: Sequence[str] = (
@@ -181,7 +181,7 @@ class KafkaToKafkaOperator(SparkJobOperator):
         *_FLAGS,
         *_STORED_FLAGS,
         *_SECONDS,
-        *SparkJobOperator.template_fields,
+        *DeferrableOperator.template_fields,
     )
     template_fields_renderers = {  # noqa: RUF012 - Airflow's
         "where": "sql",

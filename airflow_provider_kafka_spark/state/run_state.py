@@ -26,14 +26,16 @@ from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRa
 from airflow_provider_kafka_spark.core.parameters import COPY_AGAIN, EXACTLY_ONCE, FAIL, MISSING_ONLY
 from airflow_provider_kafka_spark.core.plan import ReplayPlan, fingerprint_changes, shortened
 from airflow_provider_kafka_spark.core.planned_copy import EarlierDelivery, RemoteJob
-from airflow_provider_kafka_spark.core.protocol import Transform
+from airflow_provider_kafka_spark.core.protocol import StreamRequest, Transform
 from airflow_provider_kafka_spark.core.run_protocol import next_number
+from airflow_provider_kafka_spark.core.streams.stream_plan import StreamPlan
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
 _RUN_KEY = "kafka_spark_run"
 _STREAM_KEY = "kafka_spark_stream"
+_DEFERRED_KEY = "kafka_spark_deferred_stream"
 _STATE_VERSION = 4
 
 T = TypeVar("T")
@@ -339,6 +341,22 @@ class _StoredStream:
     succeeded: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class DeferredStream:
+    """The job of a stream that a trigger follows: what was planned, for the worker that collects its report.
+
+    :param submission: its number.
+    :param run_id: of what it finishes first; as ``PlannedCopy`` has it.
+    """
+
+    remote: RemoteJob
+    submission: int
+    run_id: str
+    stream_plan: StreamPlan
+    plan: ReplayPlan
+    stream: StreamRequest
+
+
 class StreamRunStore:
     """Where this task instance began in a stream; the checkpoint has only where the stream stands now.
 
@@ -405,6 +423,15 @@ class StreamRunStore:
         """Remember that the report did not prove the delivery, so that the next try looks at the target itself."""
         if self._stored is not None:
             self._save(replace(self._stored, untrusted_until=self._stored.submission))
+
+    @property
+    def deferred(self) -> DeferredStream | None:
+        """What :meth:`deferring` stored."""
+        return self._store.load(_DEFERRED_KEY, DeferredStream)
+
+    def deferring(self, job: DeferredStream) -> None:
+        """Remember a job that is about to be submitted, and that a trigger will follow."""
+        self._store.save(_DEFERRED_KEY, job)
 
     def finished(self, result: dict[str, Any]) -> None:
         """Remember that all was delivered, and the result for a retry that has nothing else to do."""

@@ -21,6 +21,7 @@ from airflow_provider_kafka_spark.core.planned_copy import EarlierDelivery
 from airflow_provider_kafka_spark.core.protocol import Transform
 from airflow_provider_kafka_spark.state.request_store import RequestStore
 from airflow_provider_kafka_spark.state.run_state import (
+    DeferredStream,
     RunState,
     RunStateStore,
     StreamRunStore,
@@ -207,6 +208,15 @@ def test_an_adopted_run_has_its_id_when_it_is_finished() -> None:
     _, cleared = load(store, clear_number=1, ti=Try(try_number=3))
 
     assert (cleared.run_id, cleared.adopts_run, cleared.has_submitted) == ("of the mark", False, True)
+
+
+@given(values_of(DeferredStream))
+def test_the_job_of_a_deferred_stream_reads_back(job: DeferredStream) -> None:
+    """The worker that collects its report knows all that was planned."""
+    store = TaskStateStore()
+    StreamRunStore(task_context(store), "task").deferring(job)
+
+    assert StreamRunStore(task_context(store), "task").deferred == job
 
 
 @given(

@@ -330,6 +330,46 @@ def test_a_stream_in_cluster_mode(
         operator.execute(task_context())  # type: ignore[arg-type]
 
 
+def test_a_deferred_stream_reports_its_own_batches(
+    deferred: Survivor, yarn_cluster: YarnCluster, tmp_path: Path
+) -> None:
+    """The resumed task collects what its job has done; records that came meanwhile are for the next run."""
+    kafka, store = deferred.kafka, TaskStateStore()
+
+    def stream(resumes: dict[str, Any] | None = None, run_id: str = "monday") -> dict[str, Any]:
+        operator = KafkaToKafkaAvailableNowOperator(
+            task_id="stream",
+            topics=[deferred.source],
+            starting_offsets="earliest",
+            checkpoint_location=(tmp_path / "checkpoint").as_uri(),
+            target_topic=deferred.target,
+            **deferred.parameters,
+        )
+        operator.name = deferred.name
+        context: Any = task_context(store if run_id == "monday" else TaskStateStore(), ti=TaskInstance(run_id=run_id))
+        return operator.execute(context) if resumes is None else operator.resume(context, resumes)
+
+    with pytest.raises(TaskDeferred) as left:
+        stream()
+    (event,) = asyncio.run(_events(left.value.trigger))
+    kafka.produce(deferred.source, [Record(value=b"%d" % i) for i in range(100, 120)])
+    first = stream(event.payload)
+    assert (first["records_written"], first["records_behind"], first["finished_before"]) == (100, 20, [])
+    assert first["evidence"]["target_ends"] == {deferred.target: {"0": 0}}
+
+    with pytest.raises(TaskDeferred) as left:
+        stream(run_id="tuesday")
+    asyncio.run(left.value.trigger.on_kill())
+    (event,) = asyncio.run(_events(left.value.trigger))
+    with pytest.raises(JobReportMissingError):
+        stream(event.payload, run_id="tuesday")
+    deferred.parameters["deferrable"] = False
+    last = stream(run_id="tuesday")
+
+    assert deferred.values() == list(range(120))
+    assert (last["records_behind"], len(deferred.applications())) == (0, 3)
+
+
 def test_an_application_that_yarn_does_not_know_has_ended(on_yarn: dict[str, Any]) -> None:
     """As one of a cluster that was set up anew; nothing can run of it."""
     assert on_yarn
