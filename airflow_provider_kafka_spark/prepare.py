@@ -75,7 +75,7 @@ def prepare(options: argparse.Namespace) -> int:
     :return: the exit code.
     """
     try:
-        with _interrupted_by_sigterm():
+        with _interrupted_by_signals():
             _prepare(options)
     except KafkaSparkError as error:
         # The error is one line; what another program said is not part of it.
@@ -169,13 +169,15 @@ def _timed(work: Callable[[], _Result]) -> tuple[_Result, float]:
 
 
 @contextmanager
-def _interrupted_by_sigterm() -> Iterator[None]:
-    """SIGTERM ends it as Ctrl-C does, with all its processes."""
-    earlier = signal.signal(signal.SIGTERM, signal.default_int_handler)
+def _interrupted_by_signals() -> Iterator[None]:
+    """SIGTERM ends it as Ctrl-C does, with all its processes. SIGINT is ignored in the background of some shells."""
+    numbers = (signal.SIGTERM, signal.SIGINT)
+    earlier = [signal.signal(number, signal.default_int_handler) for number in numbers]
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, earlier)
+        for number, handler in zip(numbers, earlier, strict=True):
+            signal.signal(number, handler)
 
 
 def _emit(text: str) -> None:

@@ -30,11 +30,11 @@ with DAG(
     start_date=datetime(2026, 1, 1, tzinfo=timezone.utc),
     catchup=False,
     doc_md=__doc__,
-    default_args={"topics": ["orders"], "deferrable": True, "target_topic": "orders_copy", "retries": 2},
+    default_args={"topics": ["orders"], "target_topic": "orders_copy", "retries": 2},
 ):
     copy = KafkaToKafkaBatchOperator(task_id="copy", exact_window=True, **HOUR)
-    half_past = "{{ data_interval_end + macros.timedelta(minutes=30) }}"
-    grace = KafkaTimestampReachedSensor(task_id="grace", timestamp=half_past, idle_after=timedelta(minutes=10))
-    arrived = KafkaNewRecordsSensor(task_id="arrived", since=copy.output, soft_fail=True, timeout=60)
+    end, idle = "{{ data_interval_end + macros.timedelta(minutes=30) }}", timedelta(minutes=10)
+    grace = KafkaTimestampReachedSensor(task_id="grace", timestamp=end, idle_after=idle, deferrable=True)
+    arrived = KafkaNewRecordsSensor(task_id="arrived", since=copy.output, soft_fail=True, timeout=60, deferrable=True)
     late = ReplayOffsetRangesOperator(task_id="late", offset_ranges=arrived.output, where=IN_HOUR)
     copy >> grace >> arrived
