@@ -7,7 +7,7 @@ Why: nothing runs while nothing arrives, and each record is in the ranges of exa
 cleared.
 
 Prerequisites: the connections ``kafka_default`` and ``spark_default``, and both topics. To start again, delete the
-variable ``kafka_spark_last_run.replay_new_records.new``.
+variable ``kafka_spark_last_run:replay_new_records:new``.
 """
 
 from __future__ import annotations

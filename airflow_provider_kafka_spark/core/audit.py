@@ -186,7 +186,9 @@ def _aged(past: PastCopy, target: ClusterState) -> tuple[tuple[TopicPartition, .
         f"The log of {', '.join(map(str, sorted(set(gone))[:5]))} now starts after the place where the run wrote: what "
         "the target does not have of it is unknown, and not missing."
     )
-    if past.evidence.transform.preserve_partition and past.evidence.transform.topic is not None:
+    of = past.evidence.transform
+    # Dead letters are in any partition.
+    if of.preserve_partition and of.topic is not None and of.dead_letter_topic is None:
         numbers = {p.partition for p in gone}
         return tuple(p for p in partitions if p.partition in numbers), warnings
     return partitions, warnings

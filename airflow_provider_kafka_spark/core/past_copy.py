@@ -132,7 +132,9 @@ def _checked(result: Mapping[str, Any]) -> PastCopy:
     others = finished_before.subtract(ranges)
     ranges_written = [*result["target_ranges"], *dead_letters_of(result)]
     targets = OffsetRanges.parse(ranges_written, merge_overlaps=True).merge(written_before)
-    topics = {TopicPartition(name, 0).topic for name in result["target_topics"]}
+    # What an earlier try rejected may be in a topic that this one did not write to.
+    dead = [] if result.get("dead_letters") is None else [result["dead_letters"]["topic"]]
+    topics = {TopicPartition(name, 0).topic for name in (*result["target_topics"], *dead)}
     return PastCopy(
         run_ids=run_ids,
         ranges=OffsetRanges((*ranges, *others)),

@@ -262,8 +262,16 @@ def fingerprint_of_transform(transform: Mapping[str, Any]) -> dict[str, str]:
     """
     # Of another topic that is mapped nothing was delivered before.
     routes = {f"the target of {source!r}": name for source, name in transform.get("topic_map", {}).items()}
+    # Nor was a record with another id: an id that the map lacks is an error.
+    ids = {
+        f"schema id {old} of {side}": str(new)
+        for side, of_side in transform.get("schema_id_map", {}).items()
+        for old, new in of_side.items()
+    }
     single = {name: value for name, value in transform.items() if name != "topic_map"}
-    return {name: _digest(value) for name, value in {**single, **routes}.items()}
+    if "schema_id_map" in single:
+        single["schema_id_map"] = sorted(single["schema_id_map"])
+    return {name: _digest(value) for name, value in {**single, **routes, **ids}.items()}
 
 
 def fingerprint_changes(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:

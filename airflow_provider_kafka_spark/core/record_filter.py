@@ -5,6 +5,7 @@ Each wanted key or header value has one plain form: text, ``{"hex": "00ff"}`` fo
 
 from __future__ import annotations
 
+import json
 import reprlib
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -19,7 +20,7 @@ def check_keys(value: object) -> tuple[Any, ...] | None:
     """The keys of the records that are copied, each in its plain form; None for no filter.
 
     >>> check_keys(["a", b"b", b"\\xff", None])
-    ('a', 'b', {'hex': 'ff'}, None)
+    ('a', 'b', None, {'hex': 'ff'})
 
     :raises InvalidInputError: if it is no list of 1 to 10,000 keys.
     """
@@ -32,7 +33,7 @@ def check_headers(value: object) -> dict[str, tuple[Any, ...]]:
     """The headers of the records that are copied: name to wanted values; empty for no filter.
 
     >>> check_headers({"tenant": "acme", "type": ["created", b"changed"]})
-    {'tenant': ('acme',), 'type': ('created', 'changed')}
+    {'tenant': ('acme',), 'type': ('changed', 'created')}
 
     :raises InvalidInputError: if it is no mapping of 1 to 100 names to values, or to lists of values.
     """
@@ -67,7 +68,9 @@ def _checked(value: object, name: str, example: str, limit: int) -> tuple[Any, .
             f"{name} must be a list of 1 to {limit:,} values, such as {example}; got {reprlib.repr(value)}. To copy "
             "all records, leave it out."
         )
-    return tuple(_plain(item, name) for item in value)
+    # In one order, and each once: what is selected is the same, and so is the run.
+    found = {json.dumps(plain := _plain(item, name)): plain for item in value}
+    return tuple(found[text] for text in sorted(found))
 
 
 def _plain(item: object, name: str) -> Any:

@@ -140,12 +140,18 @@ class SparkJobHook(BaseHook):
         :return: its id.
         """
         with temporary_folder() as folder:
-            request, prepared, submission = self._prepare(request, job, on_event, logins, folder, remote, waits=False)
+            _, prepared, submission = self._prepare(request, job, on_event, logins, folder, remote, waits=False)
             failure = self._submit(submission, prepared)
-            if failure is not None or submission.application_id is None:
-                # It raises.
-                self._collect(request, prepared.report_uri, submission, failure)
-            return str(submission.application_id)
+            application_id = submission.application_id
+        if application_id is None and failure is None:
+            # The worker's logging settings of Spark may hide it.
+            application_id = self.find(remote)
+        if failure is not None or application_id is None:
+            raise JobReportMissingError(
+                "spark-submit must hand the job to YARN; no trigger can follow it (application "
+                f"{application_id or 'unknown'}). {_cause(submission, failure)}"
+            ) from failure
+        return application_id
 
     def resource_manager(self) -> ResourceManager:
         """That of the cluster.
@@ -264,9 +270,11 @@ class SparkJobHook(BaseHook):
         text = read_report(remote.report_uri)
         if text is None:
             return None
-        report = JobReport.from_json(verified(text, remote.report_key))
+        return JobReport.from_json(verified(text, remote.report_key))
+
+    def remove_report(self, remote: RemoteJob) -> None:
+        """Remove the report of a job that was judged."""
         remove_shared_report(remote.report_uri)
-        return report
 
     @property
     def _is_on_yarn(self) -> bool:
@@ -298,27 +306,35 @@ class SparkJobHook(BaseHook):
     def _wait_for(self, application_id: str, manager: str) -> None:
         with temporary_folder() as folder:
             submission = self._new_submission(lambda _: None, folder, options=self.cluster.submit_options)
-            answered = time.monotonic()
-            while not self._killed:
-                try:
-                    status = submission.status_of(application_id)
-                except (RuntimeError, ValueError) as error:
-                    # An unknown address stays unknown.
-                    if isinstance(error, ValueError) or time.monotonic() - answered >= _MAX_OUTAGE_SECONDS:
-                        raise self._unknown(manager, application_id, error) from error
-                    self.log.warning("%s does not answer about application %s: %s", manager, application_id, error)
-                else:
-                    answered = time.monotonic()
-                    if status in (None, "SUCCEEDED", "FAILED"):
-                        how = status or f"{manager} does not know it"
-                        self.log.info("Application %s of an earlier try has ended: %s.", application_id, how)
-                        return
-                    self.log.info(
-                        "Application %s of an earlier try is %s; waiting for its end.", application_id, status
-                    )
-                time.sleep(_QUERY_SECONDS)
-            submission.kill_application(application_id)
-            raise JobKilledError(f"The task was killed, and with it application {application_id} of an earlier try.")
+            try:
+                self._follow(submission, application_id, manager)
+            except Exception:
+                raise
+            except BaseException:
+                # A task whose time is over has no other way to end it.
+                submission.kill_application(application_id)
+                raise
+
+    def _follow(self, submission: SparkSubmission, application_id: str, manager: str) -> None:
+        answered = time.monotonic()
+        while not self._killed:
+            try:
+                status = submission.status_of(application_id)
+            except (RuntimeError, ValueError) as error:
+                # An unknown address stays unknown.
+                if isinstance(error, ValueError) or time.monotonic() - answered >= _MAX_OUTAGE_SECONDS:
+                    raise self._unknown(manager, application_id, error) from error
+                self.log.warning("%s does not answer about application %s: %s", manager, application_id, error)
+            else:
+                answered = time.monotonic()
+                if status in (None, "SUCCEEDED", "FAILED"):
+                    how = status or f"{manager} does not know it"
+                    self.log.info("Application %s of an earlier try has ended: %s.", application_id, how)
+                    return
+                self.log.info("Application %s of an earlier try is %s; waiting for its end.", application_id, status)
+            time.sleep(_QUERY_SECONDS)
+        submission.kill_application(application_id)
+        raise JobKilledError(f"The task was killed, and with it application {application_id} of an earlier try.")
 
     def end_application(self, application_id: str) -> None:
         """Order the end of an application on YARN; a failure is only logged."""
@@ -455,6 +471,8 @@ def remove_shared_report(uri: str) -> None:
     """Remove a report that was read; a failure is only logged."""
     try:
         shared_path(uri).unlink()
+    except FileNotFoundError:
+        return
     except OSError as error:
         log.warning("The report has been read and could not be removed: %s (%r).", uri, error)
 

@@ -41,7 +41,14 @@ from airflow_provider_kafka_spark.jobs.remaining import (
 from airflow_provider_kafka_spark.jobs.run_ownership import RunOwnership, run_ownership
 from airflow_provider_kafka_spark.jobs.spark_application import SparkApplication
 from airflow_provider_kafka_spark.jobs.targets import find_targets
-from airflow_provider_kafka_spark.jobs.transform import SELECTED, check_expressions, mark_selected, needs_sql
+from airflow_provider_kafka_spark.jobs.transform import (
+    REJECTED,
+    SELECTED,
+    check_expressions,
+    mark_rejected,
+    mark_selected,
+    needs_sql,
+)
 from airflow_provider_kafka_spark.jobs.write import write_records
 
 if TYPE_CHECKING:
@@ -192,7 +199,9 @@ def _written_to(
 
 def _selected_records(spark: SparkApplication, request: JobRequest, planned: OffsetRanges) -> DataFrame:
     source = open_planned(spark, request, planned)
-    return mark_selected(source.rows(spark.session), request.transform).where(SELECTED)
+    transform = request.transform
+    marked = mark_rejected(mark_selected(source.rows(spark.session), transform), transform).where(SELECTED)
+    return marked if transform.reject_when is None else marked.where(f"{REJECTED} is null")
 
 
 def _write(
@@ -236,7 +245,7 @@ def _kept_pace(
     tasks, slots = len(remaining.source.pieces), spark.sparkContext.defaultParallelism
     topic, admin, lag = min(remaining.target_ids), remaining.run.admin, None
     if request.pace.pause is not None:
-        topics = [name for name in request.transform.targets if name != request.transform.dead_letter_topic]
+        topics = sorted(set(remaining.target_ids) - {request.transform.dead_letter_topic})
         lag = LagWatch(request.pace.pause, admin, topics, request.progress_seconds)
     stop = partial(spark.sparkContext.cancelJobGroup, group)
     return PaceKeeper(request.pace, request.instance, admin, topic, monitor, tasks, slots, lag, stop)

@@ -77,6 +77,9 @@ class PaceKeeper:
         self.shared = SharedPace(self._group, pace.records_per_second, pace.bytes_per_second, first)
 
     def __enter__(self) -> PaceKeeper:
+        # What an earlier driver has said may be for another topic, and tasks read whatever is there.
+        with suppress(Exception):
+            self._admin.remove_groups([self._group])
         self._is_paused = self._lag is not None and self._lag.is_paused()
         self._say(self.shared.tasks)
         self._thread.start()
@@ -95,7 +98,8 @@ class PaceKeeper:
         seen, since = (0, 0), time.monotonic()
         while not self._stop.wait(_LOOK_SECONDS):
             if not self._look_at_lag():
-                return
+                # Spark's job may not have begun yet.
+                continue
             with suppress(Exception):
                 now = self._monitor.tasks
                 if now != seen:
@@ -109,6 +113,9 @@ class PaceKeeper:
 
     def _look_at_lag(self) -> bool:
         """Whether the job may go on."""
+        if self.failure is not None:
+            self._stop_job()
+            return False
         try:
             self._is_paused = self._lag is not None and self._lag.is_paused()
         except KafkaSparkError as error:

@@ -158,7 +158,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         stale_lock = manager = None
         self._check_submission(spark, folder)
         if not self.plan_only and not self._follows_trigger:
-            manager = self._manager_for(spark)
+            manager = self._manager_for(spark, context)
             stale_lock = self._free_checkpoint(spark, folder, context)
         checkpoint = folder.read()
         with self._attempt(context, parameters, spark) as attempt:
@@ -251,8 +251,10 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
 
         :return: the stale lock of a run that is gone, or None.
         """
-        earlier = TaskState(context, self.task_id).get(_APPLICATION_KEY)
-        if isinstance(earlier, str):
+        earlier, job = self._application_of(context), StreamRunStore(context, self.task_id).deferred
+        if earlier is None and job is not None:
+            earlier = spark.find(job.remote)
+        if earlier is not None:
             spark.wait_for_earlier(earlier)
         return folder.stale_lock()
 
@@ -417,6 +419,9 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         if application_id is not None:
             attempt.spark.wait_for_earlier(application_id)
         report = report_of_ended(attempt.spark, job.remote)
+        attempt.spark.remove_report(job.remote)
+        if isinstance(report, KafkaSparkError):
+            raise report
         planned = self._planned_copy(attempt, job.stream_plan, job.plan, job.stream, job.run_id)
         return job.stream_plan, planned, job.submission, report
 
@@ -442,6 +447,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
             if manager is not None and remote is not None and planned.stream is not None:
                 job = DeferredStream(remote, number, planned.run_id, stream_plan, planned.plan, planned.stream)
                 store.deferring(job)
+                TaskState(attempt.context, self.task_id).set(_APPLICATION_KEY, None)
                 started = attempt.spark.start(request, "available_now", on_event, logins, remote)
                 self._defer(attempt.context, started, manager)
             return number, attempt.spark.run(request, "available_now", on_event, logins)

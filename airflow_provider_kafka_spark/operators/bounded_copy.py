@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from airflow_provider_kafka_spark.clients.permissions import check_topics
 from airflow_provider_kafka_spark.clients.run_mark import judge_run, remove_progress
 from airflow_provider_kafka_spark.core.approved_plan import LAYOUT, ApprovedPlan, PlanOrigin
-from airflow_provider_kafka_spark.core.broker_state import ClusterState
+from airflow_provider_kafka_spark.core.broker_state import ClusterState, TopicState
 from airflow_provider_kafka_spark.core.copy_parameters import CopyParameters
 from airflow_provider_kafka_spark.core.errors import (
     DeliveryError,
@@ -134,13 +134,13 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         """
         parameters = self._parameters(context)
         store = RunStateStore(context, self.task_id)
-        state = store.load(self.on_rerun)
+        state = store.load(self.on_rerun, as_stored=self._follows_trigger)
         if state.result is not None and not self.plan_only:
             earlier = None if state.earlier is None else state.earlier.still_there(state.proved_ids)
             return self._return_stored_result(context, parameters, state.result, earlier)
         spark = self._new_spark_hook(context, parameters.delivery)
         spark.check()
-        manager = None if self.plan_only else self._manager_for(spark)
+        manager = None if self.plan_only else self._manager_for(spark, context)
         earlier = None
         with self._attempt(context, parameters, spark) as attempt:
             state, planned = self._plan(attempt, store, state)
@@ -340,7 +340,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
             return submitted, attempt.spark.run(request, "batch", on_event, logins, remote)
 
     def _application_of(self, context: Context) -> str | None:
-        return RunStateStore(context, self.task_id).load(self.on_rerun).application_id
+        return RunStateStore(context, self.task_id).load(self.on_rerun, as_stored=True).application_id
 
     def _report_of_earlier(self, attempt: Attempt, state: RunState, planned: PlannedCopy) -> JobReport | None:
         """Wait for the end of a job that was submitted before, if one runs.
@@ -355,28 +355,34 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
             attempt.spark.wait_for_earlier(application_id)
         if remote is None:
             return None
-        try:
-            report = self._useful_report(attempt, remote, planned)
-        except KafkaSparkError as error:
+        # A storage or a broker that does not answer is no answer: another try asks again.
+        found = report_of_ended(attempt.spark, remote)
+        now = {} if isinstance(found, KafkaSparkError) else attempt.sink.state(found.target_topics).topics
+        report = found if isinstance(found, KafkaSparkError) else self._judged(found, remote, planned, now)
+        if isinstance(report, KafkaSparkError):
+            attempt.spark.remove_report(remote)
             if self._follows_trigger:
-                raise
-            self.log.warning("The job of an earlier try proves nothing: %s", error)
+                raise report
+            self.log.warning("The job of an earlier try proves nothing: %s", report)
             return None
         self.log.info("Application %s has delivered everything; no other one is started.", report.application_id)
         return report
 
-    def _useful_report(self, attempt: Attempt, remote: RemoteJob, planned: PlannedCopy) -> JobReport:
-        """:raises KafkaSparkError: if there is none."""
-        report = report_of_ended(attempt.spark, remote)
+    def _judged(
+        self, report: JobReport, remote: RemoteJob, planned: PlannedCopy, now: Mapping[str, TopicState]
+    ) -> JobReport | KafkaSparkError:
+        """The report, or why it does not count for this plan.
+
+        :param now: the targets, as far as they exist.
+        """
         if remote.asked != planned.asked:
-            raise DeliveryError(
+            return DeliveryError(
                 f"The report must be of the copy that is planned now; application {report.application_id} was asked "
                 "for another one. A retry looks at what it has delivered."
             )
-        now = attempt.sink.state(report.target_topics).topics
         for name, topic_id in report.target_ids.items():
             if name not in now or now[name].topic_id != standard_id(topic_id):
-                raise TargetRecreatedError(
+                return TargetRecreatedError(
                     f"The target topic {name!r} was deleted or recreated after application {report.application_id} had "
                     "written to it. A retry copies again what is gone."
                 )
@@ -399,9 +405,13 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
             result = self._proved(attempt, planned, report)
         except KafkaSparkError:
             store.distrusted(submitted)
+            if submitted.remote is not None:
+                attempt.spark.remove_report(submitted.remote)
             judge_run(attempt.sink, *of_run, proved=False)
             raise
         store.finished(submitted, result, report.delivery_key, report.target_ids)
+        if submitted.remote is not None:
+            attempt.spark.remove_report(submitted.remote)
         judge_run(attempt.sink, *of_run, proved=True)
         remove_progress(attempt.sink, report.progress_groups)
         return result

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowTaskTimeout
 
-from airflow_provider_kafka_spark.core.errors import JobFailedError, JobReportMissingError, OptionError, error_named
+from airflow_provider_kafka_spark.core.errors import (
+    JobFailedError,
+    JobReportForgedError,
+    JobReportMissingError,
+    KafkaSparkError,
+    OptionError,
+    ProtocolError,
+    error_named,
+)
 from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE, given_flag
 from airflow_provider_kafka_spark.failure import no_retry_on_permanent_error
 from airflow_provider_kafka_spark.operators.spark_job import SparkJobOperator
@@ -58,7 +66,7 @@ class DeferrableOperator(SparkJobOperator):
         self._follows_trigger = True
         return self.execute(context)
 
-    def _manager_for(self, spark: SparkJobHook) -> ResourceManager | None:
+    def _manager_for(self, spark: SparkJobHook, context: Context) -> ResourceManager | None:
         """Whom the trigger asks for the end of the job; None if this worker follows it.
 
         :raises OptionError: if the task is to be deferred and cannot be.
@@ -66,7 +74,7 @@ class DeferrableOperator(SparkJobOperator):
         wanted = self.deferrable
         if wanted is None and not conf.getboolean("operators", "default_deferrable", fallback=False):
             return None
-        hindrance = None if wanted is False else self._hindrance(spark)
+        hindrance = None if wanted is False else self._hindrance(spark, context)
         if wanted and hindrance is not None:
             raise OptionError(f"deferrable=True {hindrance}. Pass deferrable=False, or leave it out.")
         return None if wanted is False or hindrance is not None else spark.resource_manager()
@@ -81,9 +89,11 @@ class DeferrableOperator(SparkJobOperator):
         self.defer(trigger=trigger, method_name="resume")
         raise AssertionError("defer() must raise")
 
-    def _hindrance(self, spark: SparkJobHook) -> str | None:
+    def _hindrance(self, spark: SparkJobHook, context: Context) -> str | None:
         """Why no trigger can follow the job."""
         deployment = spark.cluster.deployment
+        if self.task_id != context["ti"].task_id:
+            return "is for the task's own operator: one that is called within another task cannot be resumed"
         if deployment.driver_on_worker:
             return "needs a driver that does not end with the worker: deploy_mode='cluster' on YARN"
         if deployment.manager != "YARN":
@@ -95,19 +105,22 @@ class DeferrableOperator(SparkJobOperator):
         return None
 
 
-def report_of_ended(spark: SparkJobHook, remote: RemoteJob) -> JobReport:
-    """The report of a job that has ended.
+def report_of_ended(spark: SparkJobHook, remote: RemoteJob) -> JobReport | KafkaSparkError:
+    """The report of a job that has ended, or why it proves nothing.
 
-    :raises KafkaSparkError: if there is none, or it says that the job failed.
+    :raises KafkaSparkError: if the storage does not answer.
     """
-    report = spark.report_of(remote)
+    try:
+        report = spark.report_of(remote)
+    except (JobReportForgedError, ProtocolError) as error:
+        return error
     if report is None:
-        raise JobReportMissingError(
+        return JobReportMissingError(
             "The Spark job ended without leaving its report, so nothing proves that records arrived (report "
             f"{remote.report_uri}). Look at the logs of its application on the cluster."
         )
     if report.failure is not None:
-        raise error_named(report.failure.error, JobFailedError)(
+        return error_named(report.failure.error, JobFailedError)(
             f"The Spark job failed (application {report.application_id}): {report.failure.message}"
         )
     return report

@@ -342,7 +342,9 @@ class KafkaToKafkaOperator(DeferrableOperator):
         self._read_rendered()
         min_lifetime = text_or_none(self.min_token_lifetime)
         self._tokens = DelegationTokenPolicy(self.use_delegation_token, min_lifetime, self.kafka_timeout)
-        first = RequestStore(context, self.task_id).resume(lambda: self._parsed().by_name(), self.log)
+        first = RequestStore(context, self.task_id).resume(
+            lambda: self._parsed().by_name(), self.log, as_stored=self._follows_trigger
+        )
         self._is_resumed = bool(first)
         parameters = CopyParameters.from_names(first) if first else self._parsed()
         self._new_targets.check(parameters.target_topic_expr)

@@ -229,7 +229,7 @@ class KafkaNewRecordsSensor(KafkaOffsetsSensor):
             selection = Selection(self.topics, self.topic_pattern, None)
             if first == LATEST:
                 first = "earliest"
-                if not before.offsets:
+                if store.is_new:
                     try:
                         before = before.at_end(self._identified(), selection, self._rules)
                     except BrokerUnavailableError as error:

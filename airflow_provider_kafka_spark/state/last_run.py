@@ -25,15 +25,19 @@ class LastRunStore:
     def __init__(self, context: Mapping[str, Any]) -> None:
         ti = context["ti"]
         mapped = [] if ti.map_index is None or ti.map_index < 0 else [str(ti.map_index)]
-        name = ".".join(["kafka_spark_last_run", ti.dag_id, ti.task_id, *mapped])
+        # Ids may have dots, and no colon.
+        name = ":".join(["kafka_spark_last_run", ti.dag_id, ti.task_id, *mapped])
         digest = sha256(name.encode()).hexdigest()[:16]
         #: Name of the variable.
         self.name = name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 17]}.{digest}"
         self.run_id: str = ti.run_id
+        #: Whether nothing was stored when it was last loaded.
+        self.is_new = False
 
     def load(self) -> LastRun:
         """:raises ProtocolError: if somebody has changed the variable to what it cannot be."""
         text = Variable.get(self.name, default=None)
+        self.is_new = text is None
         if text is None:
             return LastRun()
         try:

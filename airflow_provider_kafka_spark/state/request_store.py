@@ -43,15 +43,21 @@ class RequestStore:
         """
         self._store.save(_KEY, _Request(self._try_numbers, requested))
 
-    def resume(self, requested: Callable[[], Mapping[str, Any]], log: Any) -> dict[str, Any]:
+    def resume(
+        self, requested: Callable[[], Mapping[str, Any]], log: Any, *, as_stored: bool = False
+    ) -> dict[str, Any]:
         """Parameters by name; empty if nothing was submitted before, or the task was cleared since. Those that have
         changed since then are logged.
 
         :param requested: gives the parameters of this try.
         :param log: a logger of :mod:`logging`, or Airflow's.
+        :param as_stored: this try itself has stored them, before a trigger followed its job.
         :raises InvalidInputError: if this try has called another operator with the same ``task_id``.
         """
         first = self._store.load(_KEY, _Request)
+        if first is not None and as_stored:
+            # Templates are rendered anew, and a clear of another task counts for the whole DAG run.
+            return dict(first.requested)
         if first is None or self._try_numbers.is_cleared_since(first.try_numbers):
             return {}
         try:

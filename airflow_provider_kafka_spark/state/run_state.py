@@ -202,10 +202,11 @@ class RunStateStore:
         self._store = TaskState(context, task_id)
         self._try_numbers = TryNumbers.of(context)
 
-    def load(self, on_rerun: str = MISSING_ONLY) -> RunState:
+    def load(self, on_rerun: str = MISSING_ONLY, *, as_stored: bool = False) -> RunState:
         """The state to start this try from.
 
         :param on_rerun: what to do if the task has succeeded.
+        :param as_stored: this try itself has stored it, before a trigger followed its job: no clear has come between.
         :raises AlreadyDeliveredError: if it has, and ``on_rerun`` forbids another run.
         """
         stored = self._store.get(_RUN_KEY)
@@ -229,7 +230,7 @@ class RunStateStore:
             return state if is_retry else state.after_delivery()
         # Records that were delivered before a clear stay delivered.
         plan = stored["plan"]
-        if plan is None or self._try_numbers.is_cleared_since(state.try_numbers):
+        if plan is None or (not as_stored and self._try_numbers.is_cleared_since(state.try_numbers)):
             return state
         return replace(state, plan=ReplayPlan.from_dict(plan))
 

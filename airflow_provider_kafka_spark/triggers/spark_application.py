@@ -60,7 +60,11 @@ class SparkApplicationTrigger(BaseTrigger):
         )
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        status = await self._wait()
+        try:
+            status = await self._wait()
+        except ImportError as error:
+            self.log.warning("A worker follows Spark application %s: %s", self.application_id, error)
+            status = UNKNOWN
         yield TriggerEvent({"status": status, "application_id": self.application_id})  # type: ignore[no-untyped-call]
 
     async def on_kill(self) -> None:
@@ -77,6 +81,8 @@ class SparkApplicationTrigger(BaseTrigger):
                 if self.deadline is not None and time.time() >= self.deadline:
                     return TIMED_OUT
                 alive = await watch.next_look(self.deadline)
+                if alive is None:
+                    continue
                 if isinstance(alive, RuntimeError):
                     if time.monotonic() - answered >= MAX_OUTAGE_SECONDS:
                         return UNKNOWN
@@ -105,8 +111,8 @@ class _Watch:
         self._manager = manager
         self._next: asyncio.Future[Mapping[str, str] | RuntimeError] | None = None
 
-    async def next_look(self, deadline: float | None) -> Mapping[str, str] | RuntimeError:
-        """The next answer, which all triggers get; before it, nothing but the deadline ends the wait."""
+    async def next_look(self, deadline: float | None) -> Mapping[str, str] | RuntimeError | None:
+        """The next answer, which all triggers get; None if the deadline comes before it."""
         if self._next is None:
             # In a context of its own; otherwise its log lines would go to the log of the first trigger's task.
             self._next = contextvars.Context().run(asyncio.ensure_future, self._look())
@@ -114,7 +120,7 @@ class _Watch:
         try:
             return await asyncio.wait_for(asyncio.shield(self._next), rest)
         except asyncio.TimeoutError:
-            return RuntimeError("the task's time is over")
+            return None
 
     def close(self) -> None:
         if self._next is not None:

@@ -17,7 +17,14 @@ from airflow_provider_kafka_spark.core.errors import (
 )
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.pieces import MAX_PIECES
-from airflow_provider_kafka_spark.core.plan import PLAN_VERSION, ReplayPlan, Target, make_plan
+from airflow_provider_kafka_spark.core.plan import (
+    PLAN_VERSION,
+    ReplayPlan,
+    Target,
+    fingerprint_changes,
+    fingerprint_of_transform,
+    make_plan,
+)
 from airflow_provider_kafka_spark.core.resolve import MissingRange, ReadRules, ResolvedRanges
 from tests.dataclass_values import values_of
 
@@ -508,3 +515,15 @@ def test_a_long_table_is_cut_and_says_what_it_hides(count: int, hidden: list[str
 def test_an_empty_plan_has_a_table() -> None:
     """There is a log line also when there is nothing to do."""
     assert "0 ranges" in _plan(ranges=OffsetRanges(), missing=(), warnings=()).table()
+
+
+def test_another_schema_id_is_no_other_copy() -> None:
+    """No record with it was delivered before; a changed one, or keys beside values, is another copy."""
+    before = fingerprint_of_transform({"schema_id_map": {"values": {"3": 17}}})
+
+    def changes(**ids: Any) -> list[str]:
+        return fingerprint_changes(before, fingerprint_of_transform({"schema_id_map": ids}))
+
+    assert changes(values={"3": 17, "4": 18}) == []
+    assert changes(values={"3": 19, "4": 18}) == ["schema id 3 of values"]
+    assert changes(values={"3": 17}, keys={"3": 17}) == ["schema_id_map"]

@@ -16,6 +16,7 @@ from uuid import uuid4
 
 import pytest
 from airflow.sdk import DAG, BaseOperator
+from airflow.sdk.bases.sensor import PokeReturnValue
 from airflow.sdk.exceptions import (
     AirflowFailException,
     AirflowRescheduleException,
@@ -136,7 +137,7 @@ def test_each_record_is_found_by_one_run(
     assert (first, second) == ([(0, 0, 3)], [(0, 3, 5), (1, 0, 4)])
     assert (found("first"), found("second")) == (first, second)
     assert found("third") == [(1, 4, 5)]
-    assert list(variables.values) == ["kafka_spark_last_run.dag.wait"]
+    assert list(variables.values) == ["kafka_spark_last_run:dag:wait"]
     variables.values.clear()
     produce(1, 0)
     assert found("fourth", {"last_run": {"offsets": {name: {"0": 5, "1": 5}}}}) == [(0, 5, 6)]
@@ -165,6 +166,28 @@ def test_the_first_run_may_begin_now(
     assert found("first", since) == [(3, 5)]
     kafka.produce(name, [Record(value=b"v")])
     assert found("second", since) == [(5, 6)]
+
+
+@pytest.mark.broker
+def test_a_topic_that_is_created_after_the_first_look_is_all_new(
+    kafka: KafkaBroker, topic: TopicFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However often the sensor has looked before."""
+    monkeypatch.setattr(last_run, "Variable", Variables())
+    prefix = f"later-{uuid4().hex[:8]}"
+    waits: dict[str, Any] = {"since": {"last_run": "latest"}, "missing_topic": "wait"}
+    sensor = KafkaNewRecordsSensor(task_id="task", topic_pattern=f"{prefix}.*", **waits)
+    context: Any = task_context()
+    for _ in range(2):
+        assert sensor.poke(context) is False
+    name = f"{prefix}-orders"
+    kafka.create_topic(name, 1)
+    kafka.produce(name, [Record(value=b"v")] * 3)
+
+    found = sensor.poke(context)
+
+    assert isinstance(found, PokeReturnValue)
+    assert [(r["from_offset"], r["until_offset"]) for r in found.xcom_value] == [(0, 3)]
 
 
 @pytest.mark.broker

@@ -139,7 +139,7 @@ def first_of(since: object) -> object | None:
     if not isinstance(since, Mapping) or set(since) != {LAST_RUN}:
         return None
     first: object = since[LAST_RUN]
-    if isinstance(first, Mapping) and all(str(key).isdecimal() for key in first):
+    if isinstance(first, Mapping) and first and all(str(key).isdecimal() for key in first):
         # Offsets of a topic of this name.
         return None
     if first_of(first) is not None:

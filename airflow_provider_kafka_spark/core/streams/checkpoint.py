@@ -79,7 +79,20 @@ class Binding:
         common = self.topic_map.keys() & other.topic_map.keys()
         if common and all(self.topic_map[topic] == other.topic_map[topic] for topic in common):
             mine["topic_map"] = theirs["topic_map"]
+        if _agree(self.schema_id_map, other.schema_id_map):
+            mine["schema_id_map"] = theirs["schema_id_map"]
         return [f"{name} is {theirs[name]!r} and was {mine[name]!r}" for name in mine if mine[name] != theirs[name]]
+
+
+def _agree(mine: str, theirs: str) -> bool:
+    """Whether both maps of schema ids are of the same sides, and no id becomes two."""
+    try:
+        one, two = (decode_text(dict[str, dict[str, Any]], text) for text in (mine, theirs))
+    except ProtocolError:
+        return False
+    return one.keys() == two.keys() and all(
+        one[side][old] == two[side][old] for side in one for old in one[side].keys() & two[side].keys()
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -322,3 +322,12 @@ def test_an_owner_that_others_wrote_stays_on_one_line() -> None:
 def test_a_run_ends_before_its_lock_is_taken_over() -> None:
     """Several beats may fail; and a JVM takes some seconds to end."""
     assert 5 * BEAT_SECONDS <= LEASE_SECONDS <= STALE_SECONDS - 10
+
+
+def test_another_schema_id_is_the_same_job() -> None:
+    """No record with it was delivered before; a changed one is another job."""
+    binding = Binding("A", "o", "B", "copy", schema_id_map='{"values": {"3": 17}}')
+
+    more, changed = '{"values": {"3": 17, "4": 18}}', '{"values": {"3": 19}}'
+    assert binding.differences(replace(binding, schema_id_map=more)) == []
+    assert len(binding.differences(replace(binding, schema_id_map=changed))) == 1
