@@ -402,7 +402,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
 
     def _application_of(self, context: Context) -> str | None:
         found = TaskState(context, self.task_id).get(_APPLICATION_KEY)
-        return found if isinstance(found, str) else None
+        return found if isinstance(found, str) and found else None
 
     def _deferred(self, attempt: Attempt, store: StreamRunStore) -> tuple[StreamPlan, PlannedCopy, int, JobReport]:
         """What was planned for the job that a trigger has followed, its number, and its report.
@@ -447,7 +447,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
             if manager is not None and remote is not None and planned.stream is not None:
                 job = DeferredStream(remote, number, planned.run_id, stream_plan, planned.plan, planned.stream)
                 store.deferring(job)
-                TaskState(attempt.context, self.task_id).set(_APPLICATION_KEY, None)
+                TaskState(attempt.context, self.task_id).set(_APPLICATION_KEY, "")
                 started = attempt.spark.start(request, "available_now", on_event, logins, remote)
                 self._defer(attempt.context, started, manager)
             return number, attempt.spark.run(request, "available_now", on_event, logins)

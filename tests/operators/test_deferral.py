@@ -22,8 +22,8 @@ _MANAGER = {"yarn_resourcemanager_webapp_address": "http://rm.example.com:8088"}
 
 
 def run(**parameters: Any) -> dict[str, Any]:
-    given = {"target_topic": "copy", "offset_ranges": ["orders:0:0:10"], **parameters}
-    operator = ReplayOffsetRangesOperator(task_id="task", **given)
+    given = {"task_id": "task", "target_topic": "copy", "offset_ranges": ["orders:0:0:10"], **parameters}
+    operator = ReplayOffsetRangesOperator(**given)
     context: Any = task_context()
     return operator.execute(context)
 
@@ -73,6 +73,17 @@ def test_what_cannot_be_deferred_is_refused(
     with pytest.raises(AirflowFailException, match=f"^OptionError: deferrable=True .*{says}") as refused:
         run(deferrable=True, report_location=tmp_path.as_uri(), **parameters)
     assert "hunter2" not in str(refused.value)
+
+
+def test_an_operator_within_another_task_is_not_deferred(
+    connection: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Airflow would resume the other one."""
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
+    connection("spark_default", conn_type="spark", host="yarn", extra={"deploy-mode": "cluster", **_MANAGER})
+
+    with pytest.raises(AirflowFailException, match="one that is called within another task cannot be resumed"):
+        run(task_id="called", deferrable=True, report_location=tmp_path.as_uri())
 
 
 @pytest.mark.spark
