@@ -97,8 +97,13 @@ def _audit(options: argparse.Namespace) -> dict[str, Any]:
         is_same = target_conn_id == options.source_conn_id
         with source if is_same else KafkaHook(target_conn_id, timeout) as sink:
             plan = planned_audit(past, source, sink, read_to_end=not options.only_where_written)
-            by_name = not spark.cluster.deployment.executors_on_worker
-            logins = JobCredentials(source.config, sink.config, by_name=by_name)
+            deployment = spark.cluster.deployment
+            logins = JobCredentials(
+                source.config,
+                sink.config,
+                by_name=not deployment.executors_on_worker,
+                folder=deployment.login_folder,
+            )
             request = audit_request(plan, logins, {}, progress_seconds=5.0)
             report = spark.run(request, "audit", _write_event, logins)
             return proved_result(report, plan, source, sink)

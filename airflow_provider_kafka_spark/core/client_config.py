@@ -102,14 +102,14 @@ class KafkaClientConfig:
         """A message that names properties, with the names of the fields in this connection's form."""
         return with_field_names(message) if self.has_form else message
 
-    def spark_options(self, *, by_name: bool = False) -> dict[str, str]:
+    def spark_options(self, *, by_name: bool = False, folder: str = "") -> dict[str, str]:
         """The Java properties as options of Spark's Kafka source or sink.
 
-        :param by_name: name :attr:`files` by their base name, for drivers and executors into whose working directory
-            Spark has put them.
+        :param by_name: name :attr:`files` by their base name, for drivers and executors on other machines.
+        :param folder: where these have the files; empty for their working directory.
         :raises ConnectionConfigError: if the login cannot leave this machine.
         """
-        java = self._java_elsewhere() if by_name else self.java
+        java = self._java_elsewhere(folder) if by_name else self.java
         return {f"kafka.{name}": value for name, value in java.items()}
 
     def with_java(self, java: Mapping[str, str]) -> KafkaClientConfig:
@@ -125,8 +125,8 @@ class KafkaClientConfig:
         files = tuple(path for path in self.files if path in named)
         return replace(self, java=java, files=files, system_properties=system)
 
-    def _java_elsewhere(self) -> dict[str, str]:
-        names = {path: PurePath(path).name for path in self.files}
+    def _java_elsewhere(self, folder: str) -> dict[str, str]:
+        names = {path: str(PurePath(folder, PurePath(path).name)) for path in self.files}
         java = {name: names.get(value, value) for name, value in self.java.items()}
         if "sasl.jaas.config" in java:
             java["sasl.jaas.config"] = jaas_elsewhere(self.conn_id, java["sasl.jaas.config"], names)

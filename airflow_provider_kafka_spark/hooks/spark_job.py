@@ -33,6 +33,7 @@ from airflow_provider_kafka_spark.core.planned_copy import RemoteJob
 from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest
 from airflow_provider_kafka_spark.core.secrets import redact, secrets_in_url
 from airflow_provider_kafka_spark.submission.job_files import write_private
+from airflow_provider_kafka_spark.submission.kubernetes_api import KubernetesApi
 from airflow_provider_kafka_spark.submission.prepared_job import PreparedJob, prepare_job, report_uri_in
 from airflow_provider_kafka_spark.submission.remote_path import read_text, shared_path
 from airflow_provider_kafka_spark.submission.spark_cluster import SparkCluster
@@ -51,6 +52,10 @@ _READS = 3
 READ_AGAIN_SECONDS = 2.0
 #: Seconds for which YARN may not answer, as during a restart of its ResourceManager.
 _MAX_OUTAGE_SECONDS = 600.0
+_NOT_TO_BE_STORED = (
+    "deferrable=True stores {} address in Airflow's database, so it must have no password; that of the connection {!r} "
+    "has one. Take it out, or pass deferrable=False."
+)
 
 
 class SparkJobHook(BaseHook):
@@ -104,8 +109,7 @@ class SparkJobHook(BaseHook):
         reports = self.cluster.report_folder
         if reports is None or self.cluster.deployment.manager is None:
             return None
-        tag = f"kafka-spark-{instance}-{secrets.token_hex(4)}"
-        return RemoteJob(tag, report_uri_in(reports, run_id), secrets.token_hex(32), asked)
+        return RemoteJob(_new_tag(instance), report_uri_in(reports, run_id), secrets.token_hex(32), asked)
 
     def run(
         self,
@@ -132,10 +136,12 @@ class SparkJobHook(BaseHook):
         with temporary_folder() as folder:
             request, prepared, submission = self._prepare(request, job, on_event, logins, folder, remote)
             failure = self._submit(submission, prepared)
+            if prepared.pod and failure is None:
+                self._follow_pod(submission, prepared)
             return self._collect(request, prepared.report_uri, submission, failure)
 
     def start(self, request: JobRequest, job: str, on_event: OnEvent, logins: JobCredentials, remote: RemoteJob) -> str:
-        """As :meth:`run`, but return when YARN has the application; nobody waits for its end.
+        """As :meth:`run`, but return when the cluster has the application; nobody waits for its end.
 
         :return: its id.
         """
@@ -148,16 +154,31 @@ class SparkJobHook(BaseHook):
             application_id = self.find(remote)
         if failure is not None or application_id is None:
             raise JobReportMissingError(
-                "spark-submit must hand the job to YARN; no trigger can follow it (application "
+                f"spark-submit must hand the job to {self.cluster.deployment.manager}; no trigger can follow it "
+                "(application "
                 f"{application_id or 'unknown'}). {_cause(submission, failure)}"
             ) from failure
         return application_id
 
-    def resource_manager(self) -> ResourceManager:
-        """That of the cluster.
+    def manager(self) -> ResourceManager | KubernetesApi:
+        """Whom to ask about applications in cluster mode, for a trigger.
 
-        :raises OptionError: if the worker does not know its address.
+        :raises OptionError: if the worker does not know its address, or a trigger could not log in there.
         """
+        kubernetes = self.cluster.kubernetes
+        if kubernetes is None:
+            return self._resource_manager()
+        if kubernetes.access.token is not None:
+            raise OptionError(
+                "deferrable=True stores how to reach Kubernetes in Airflow's database, so it cannot be by "
+                "spark.kubernetes.authenticate.submission.oauthToken. Use oauthTokenFile, a kubeconfig or the pod's "
+                "service account on worker and triggerer, or pass deferrable=False."
+            )
+        if secrets_in_url(kubernetes.access.address):
+            raise OptionError(_NOT_TO_BE_STORED.format("Kubernetes'", self.spark_conn_id))
+        return kubernetes
+
+    def _resource_manager(self) -> ResourceManager:
         with temporary_folder() as folder:
             submission = self._new_submission(lambda _: None, folder, options=self.cluster.submit_options)
             try:
@@ -169,10 +190,7 @@ class SparkJobHook(BaseHook):
                     f"{self.spark_conn_id!r}, such as 'http://rm.example.com:8088', or pass deferrable=False."
                 ) from error
         if secrets_in_url(manager.address):
-            raise OptionError(
-                "deferrable=True stores YARN's address in Airflow's database, so it must have no password; that of "
-                f"the connection {self.spark_conn_id!r} has one. Take it out, or pass deferrable=False."
-            )
+            raise OptionError(_NOT_TO_BE_STORED.format("YARN's", self.spark_conn_id))
         return manager
 
     def _prepare(
@@ -191,7 +209,9 @@ class SparkJobHook(BaseHook):
         """
         key, uri, tag = secrets.token_hex(32), "", ""
         if remote is not None:
-            key, uri, tag = remote.report_key, remote.report_uri, remote.tag if self._is_on_yarn else ""
+            key, uri, tag = remote.report_key, remote.report_uri, remote.tag
+        elif self.cluster.deployment.in_pod:
+            tag = _new_tag(request.run_id)
         proceed = str(folder / PROCEED) if self.cluster.deployment.driver_on_worker else None
         request = replace(
             request, event_token=secrets.token_hex(16), report_key=key, report_uri=uri, proceed_file=proceed
@@ -202,6 +222,7 @@ class SparkJobHook(BaseHook):
             folder,
             event_token=request.event_token,
             environment=prepared.environment,
+            pod=prepared.pod,
             options=prepared.options,
         )
         return request, prepared, submission
@@ -217,8 +238,11 @@ class SparkJobHook(BaseHook):
                 submission.submit(
                     prepared.script, start_new_session=True, cwd=prepared.working_folder, umask=strict_umask()
                 )
+                submission.start_pod(prepared.secret)
             except (AirflowException, RuntimeError) as error:
                 failure = error
+                # Without its Secret the driver never starts.
+                submission.delete_pod()
             except StartNotRecordedError:
                 # In cluster mode it would continue, and a retry would not know about it.
                 submission.on_kill()
@@ -236,12 +260,13 @@ class SparkJobHook(BaseHook):
     def find(self, remote: RemoteJob) -> str | None:
         """The application of a job whose worker died before it could store the id; None if there is none.
 
-        Only YARN is asked. A worker that does not know its address finds none.
+        A worker that does not know YARN's address finds none.
 
-        :raises EarlierJobUnknownError: if YARN does not answer for ten minutes.
+        :raises EarlierJobUnknownError: if the cluster does not answer for ten minutes.
         :raises JobKilledError: if :meth:`kill` is called meanwhile.
         """
-        if not self._is_on_yarn:
+        manager = self.cluster.deployment.manager
+        if manager is None:
             return None
         with temporary_folder() as folder:
             submission = self._new_submission(lambda _: None, folder, options=self.cluster.submit_options)
@@ -255,10 +280,10 @@ class SparkJobHook(BaseHook):
                 except RuntimeError as error:
                     if time.monotonic() - began >= _MAX_OUTAGE_SECONDS:
                         raise EarlierJobUnknownError(
-                            f"YARN must answer whether an application of an earlier try runs, which has the tag "
+                            f"{manager} must answer whether an application of an earlier try runs, which has the tag "
                             f"{remote.tag!r}; it does not ({error}). A further try asks again."
                         ) from error
-                    self.log.warning("YARN does not answer: %s", error)
+                    self.log.warning("%s does not answer: %s", manager, error)
                 time.sleep(_QUERY_SECONDS)
         raise JobKilledError("The task was killed while it looked for the application of an earlier try.")
 
@@ -273,12 +298,17 @@ class SparkJobHook(BaseHook):
         return JobReport.from_json(verified(text, remote.report_key))
 
     def remove_report(self, remote: RemoteJob) -> None:
-        """Remove the report of a job that was judged."""
+        """Remove what a job has left that was judged: its report, and on Kubernetes its Secret."""
         remove_shared_report(remote.report_uri)
+        self._remove_secret(remote.tag)
 
-    @property
-    def _is_on_yarn(self) -> bool:
-        return self.cluster.deployment.manager == "YARN"
+    def _remove_secret(self, name: str) -> None:
+        if self.cluster.kubernetes is None:
+            return
+        try:
+            self.cluster.kubernetes.delete_secret(name)
+        except RuntimeError as error:
+            self.log.warning("The Secret %s goes only with its pod, to which it belongs: %s", name, error)
 
     def wait_for_earlier(self, application_id: str) -> None:
         """Wait for the end of the application of an earlier try, whose worker may have died before it.
@@ -303,11 +333,22 @@ class SparkJobHook(BaseHook):
                 self.cluster.master,
             )
 
+    def _follow_pod(self, submission: SparkSubmission, prepared: PreparedJob) -> None:
+        """Wait for the end of the driver that this try has started."""
+        try:
+            self._follow(submission, str(submission.application_id), "Kubernetes", "this try")
+        except BaseException:
+            # Another try finds it while it ends.
+            submission.delete_pod()
+            raise
+        finally:
+            self._remove_secret(prepared.pod)
+
     def _wait_for(self, application_id: str, manager: str) -> None:
         with temporary_folder() as folder:
             submission = self._new_submission(lambda _: None, folder, options=self.cluster.submit_options)
             try:
-                self._follow(submission, application_id, manager)
+                self._follow(submission, application_id, manager, "an earlier try")
             except Exception:
                 raise
             except BaseException:
@@ -315,8 +356,8 @@ class SparkJobHook(BaseHook):
                 submission.kill_application(application_id)
                 raise
 
-    def _follow(self, submission: SparkSubmission, application_id: str, manager: str) -> None:
-        answered = time.monotonic()
+    def _follow(self, submission: SparkSubmission, application_id: str, manager: str, whose: str) -> None:
+        answered, seen = time.monotonic(), ""
         while not self._killed:
             try:
                 status = submission.status_of(application_id)
@@ -329,17 +370,19 @@ class SparkJobHook(BaseHook):
                 answered = time.monotonic()
                 if status in (None, "SUCCEEDED", "FAILED"):
                     how = status or f"{manager} does not know it"
-                    self.log.info("Application %s of an earlier try has ended: %s.", application_id, how)
+                    self.log.info("Application %s of %s has ended: %s.", application_id, whose, how)
                     return
-                self.log.info("Application %s of an earlier try is %s; waiting for its end.", application_id, status)
+                if status != seen:
+                    self.log.info("Application %s of %s is %s; waiting for its end.", application_id, whose, status)
+                    seen = status
             time.sleep(_QUERY_SECONDS)
         submission.kill_application(application_id)
-        raise JobKilledError(f"The task was killed, and with it application {application_id} of an earlier try.")
+        raise JobKilledError(f"The task was killed, and with it application {application_id} of {whose}.")
 
     def end_application(self, application_id: str) -> None:
-        """Order the end of an application on YARN; a failure is only logged."""
+        """Order the end of an application in cluster mode; a failure is only logged."""
         try:
-            self.resource_manager().kill(application_id)
+            (self.cluster.kubernetes or self._resource_manager()).kill(application_id)
         except (OptionError, RuntimeError) as error:
             self.log.warning("Spark application %s may still run: %s", application_id, error)
 
@@ -366,8 +409,8 @@ class SparkJobHook(BaseHook):
                 f"ended ('yarn application -kill {application_id}' ends it) or that it knows of none."
             )
         return (
-            "Check the worker's access to Kubernetes (Airflow's section [kubernetes_executor], and the right to list "
-            "pods). A further try asks again, and goes on once the driver's pod has ended or is gone ('kubectl delete "
+            "Check the worker's access to Kubernetes (its kubeconfig or service account, and the right to list pods). "
+            "A further try asks again, and goes on once the driver's pod has ended or is gone ('kubectl delete "
             f"pod -l spark-app-selector={application_id}')."
         )
 
@@ -384,6 +427,7 @@ class SparkJobHook(BaseHook):
         *,
         event_token: str | None = None,
         environment: Mapping[str, str] | None = None,
+        pod: str = "",
         options: Mapping[str, Any],
     ) -> SparkSubmission:
         self._submission = SparkSubmission(
@@ -394,6 +438,8 @@ class SparkJobHook(BaseHook):
             is_killed=lambda: self._killed,
             event_token=event_token,
             environment=environment,
+            kubernetes=self.cluster.kubernetes,
+            pod=pod,
             **options,
         )
         return self._submission
@@ -417,6 +463,11 @@ class SparkJobHook(BaseHook):
                 f"The Spark job failed (application {report.application_id}): {message}"
             ) from failure
         return report
+
+
+def _new_tag(of: str) -> str:
+    """A name that an application on YARN and a pod may have."""
+    return f"kafka-spark-{of}-{secrets.token_hex(4)}"
 
 
 def _record(on_event: OnEvent, proceed: str | None, event: JobEvent) -> None:
@@ -479,6 +530,8 @@ def remove_shared_report(uri: str) -> None:
 
 def _cause(submission: SparkSubmission, failure: Exception | None) -> str:
     tail = submission.log_tail
+    if submission.pod_state is not None:
+        return f"Its pod is {submission.pod_state}; 'kubectl logs' shows what the driver said, while the pod is there."
     if "ClassNotFoundException: org.apache.hadoop" in tail or "HADOOP_CONF_DIR" in tail:
         return f"Spark could not reach its cluster: is HADOOP_CONF_DIR set for the worker?{tail}"
     return f"spark-submit ended with: {failure}" if failure else f"spark-submit ended well.{tail}"

@@ -45,14 +45,13 @@ from airflow_provider_kafka_spark.core.streams.verification import (
 )
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.operators.attempt import Attempt
-from airflow_provider_kafka_spark.operators.deferral import report_of_ended
+from airflow_provider_kafka_spark.operators.deferral import ClusterManager, report_of_ended
 from airflow_provider_kafka_spark.operators.kafka_to_kafka import KafkaToKafkaOperator, no_retry_on_permanent_error
 from airflow_provider_kafka_spark.operators.new_targets import created, descriptions
 from airflow_provider_kafka_spark.operators.stream_log import log_stream_plan
 from airflow_provider_kafka_spark.operators.stream_request import stream_request
 from airflow_provider_kafka_spark.state.checkpoint import CheckpointFolder, finished_offsets
 from airflow_provider_kafka_spark.state.run_state import DeferredStream, StreamRunStore, TaskState
-from airflow_provider_kafka_spark.submission.yarn_rest import ResourceManager
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -431,7 +430,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         store: StreamRunStore,
         stream_plan: StreamPlan,
         planned: PlannedCopy,
-        manager: ResourceManager | None,
+        manager: ClusterManager | None,
     ) -> tuple[int, JobReport]:
         """Submit the job and follow it to its end. Its handle is stored before it can write anything.
 

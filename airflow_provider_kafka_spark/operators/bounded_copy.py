@@ -47,11 +47,10 @@ from airflow_provider_kafka_spark.core.verification import (
     result_of_run,
 )
 from airflow_provider_kafka_spark.operators.attempt import Attempt
-from airflow_provider_kafka_spark.operators.deferral import report_of_ended
+from airflow_provider_kafka_spark.operators.deferral import ClusterManager, report_of_ended
 from airflow_provider_kafka_spark.operators.kafka_to_kafka import KafkaToKafkaOperator, no_retry_on_permanent_error
 from airflow_provider_kafka_spark.operators.new_targets import created, descriptions
 from airflow_provider_kafka_spark.state.run_state import RunState, RunStateStore
-from airflow_provider_kafka_spark.submission.yarn_rest import ResourceManager
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -314,7 +313,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         store: RunStateStore,
         state: RunState,
         planned: PlannedCopy,
-        manager: ResourceManager | None,
+        manager: ClusterManager | None,
     ) -> tuple[RunState, JobReport]:
         """Submit the job and follow it to its end. Plan and handle are stored before it can write anything."""
         report = self._report_of_earlier(attempt, state, planned)

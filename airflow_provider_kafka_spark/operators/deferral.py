@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowTaskTimeout
@@ -20,7 +20,13 @@ from airflow_provider_kafka_spark.core.errors import (
 from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE, given_flag
 from airflow_provider_kafka_spark.failure import no_retry_on_permanent_error
 from airflow_provider_kafka_spark.operators.spark_job import SparkJobOperator
-from airflow_provider_kafka_spark.triggers.spark_application import TIMED_OUT, SparkApplicationTrigger
+from airflow_provider_kafka_spark.submission.kubernetes_api import KubernetesApi
+from airflow_provider_kafka_spark.submission.yarn_rest import ResourceManager
+from airflow_provider_kafka_spark.triggers.spark_application import (
+    TIMED_OUT,
+    DriverPodTrigger,
+    SparkApplicationTrigger,
+)
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -28,14 +34,15 @@ if TYPE_CHECKING:
     from airflow_provider_kafka_spark.core.planned_copy import RemoteJob
     from airflow_provider_kafka_spark.core.protocol import JobReport
     from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
-    from airflow_provider_kafka_spark.submission.yarn_rest import ResourceManager
+
+ClusterManager: TypeAlias = ResourceManager | KubernetesApi
 
 
 class DeferrableOperator(SparkJobOperator):
     """The base of operators whose job a trigger can follow.
 
-    :param deferrable: on YARN in cluster mode: a trigger waits for the end of the job, and no worker slot is held. None
-        for Airflow's ``default_deferrable``, where it is possible.
+    :param deferrable: on YARN and Kubernetes in cluster mode: a trigger waits for the job's end, and no worker slot is
+        held. None for Airflow's ``default_deferrable``, where it is possible.
     """
 
     def __init__(self, *, deferrable: bool | None = None, **kwargs: Any) -> None:
@@ -66,7 +73,7 @@ class DeferrableOperator(SparkJobOperator):
         self._follows_trigger = True
         return self.execute(context)
 
-    def _manager_for(self, spark: SparkJobHook, context: Context) -> ResourceManager | None:
+    def _manager_for(self, spark: SparkJobHook, context: Context) -> ClusterManager | None:
         """Whom the trigger asks for the end of the job; None if this worker follows it.
 
         :raises OptionError: if the task is to be deferred and cannot be.
@@ -77,15 +84,19 @@ class DeferrableOperator(SparkJobOperator):
         hindrance = None if wanted is False else self._hindrance(spark, context)
         if wanted and hindrance is not None:
             raise OptionError(f"deferrable=True {hindrance}. Pass deferrable=False, or leave it out.")
-        return None if wanted is False or hindrance is not None else spark.resource_manager()
+        return None if wanted is False or hindrance is not None else spark.manager()
 
-    def _defer(self, context: Context, application_id: str, manager: ResourceManager) -> NoReturn:
+    def _defer(self, context: Context, application_id: str, manager: ClusterManager) -> NoReturn:
         """Free the worker's slot until the application has ended; then Airflow calls :meth:`resume`."""
         deadline, began = None, getattr(context["ti"], "start_date", None)
         if self.execution_timeout is not None and began is not None:
             deadline = (began + self.execution_timeout).timestamp()
         self.log.info("A trigger waits for the end of Spark application %s; no worker slot is held.", application_id)
-        trigger = SparkApplicationTrigger(application_id, manager.address, manager.auth is not None, deadline)
+        trigger: SparkApplicationTrigger | DriverPodTrigger
+        if isinstance(manager, ResourceManager):
+            trigger = SparkApplicationTrigger(application_id, manager.address, manager.auth is not None, deadline)
+        else:
+            trigger = DriverPodTrigger(application_id, manager.access.to_json(), deadline)
         self.defer(trigger=trigger, method_name="resume")
         raise AssertionError("defer() must raise")
 
@@ -95,9 +106,9 @@ class DeferrableOperator(SparkJobOperator):
         if self.task_id != context["ti"].task_id:
             return "is for the task's own operator: one that is called within another task cannot be resumed"
         if deployment.driver_on_worker:
-            return "needs a driver that does not end with the worker: deploy_mode='cluster' on YARN"
-        if deployment.manager != "YARN":
-            return "is for YARN only"
+            return "needs a driver that does not end with the worker: deploy_mode='cluster' on YARN or Kubernetes"
+        if deployment.manager is None:
+            return "is for YARN and Kubernetes"
         if getattr(self, "use_delegation_token", False) not in (None, False, "spark"):
             return "leaves nobody to renew the job's own delegation token, for which use_delegation_token asks"
         if self.yarn_rm_auth is not None:

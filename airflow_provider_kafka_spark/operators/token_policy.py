@@ -87,7 +87,7 @@ class DelegationTokenPolicy:
         :raises JobTokenEndedError: in place of the job's own failure, if a token ended before it.
         """
         if self._use == _BY_SPARK:
-            yield _obtained(source.config, sink.config)
+            yield _obtained(source.config, sink.config, cluster.deployment.login_folder)
             return
         configs = self._configs(source, sink)
         jars = cluster.client_jars if configs else None
@@ -96,8 +96,12 @@ class DelegationTokenPolicy:
         ) as tokens:
             self._made = tokens
             try:
-                by_name = not cluster.deployment.executors_on_worker
-                yield JobCredentials(tokens.login(source.config), tokens.login(sink.config), by_name=by_name)
+                yield JobCredentials(
+                    tokens.login(source.config),
+                    tokens.login(sink.config),
+                    by_name=not cluster.deployment.executors_on_worker,
+                    folder=cluster.deployment.login_folder,
+                )
             except KafkaSparkError as error:
                 # The error after a token's end depends on what Spark did at that moment.
                 if not isinstance(error, JobKilledError):
@@ -115,7 +119,7 @@ class DelegationTokenPolicy:
         return [hook.config for hook in hooks]
 
 
-def _obtained(source: KafkaClientConfig, target: KafkaClientConfig) -> JobCredentials:
+def _obtained(source: KafkaClientConfig, target: KafkaClientConfig, folder: str) -> JobCredentials:
     """Spark obtains the tokens, with its own Kerberos login."""
     found = obtained_by_spark((source, target))
     for config in found:
@@ -126,4 +130,4 @@ def _obtained(source: KafkaClientConfig, target: KafkaClientConfig) -> JobCreden
         )
     names = {config.conn_id for config in found}
     source, target = (without_login(c) if c.conn_id in names else c for c in (source, target))
-    return JobCredentials(source, target, by_name=True, spark_settings=cluster_settings(found))
+    return JobCredentials(source, target, by_name=True, folder=folder, spark_settings=cluster_settings(found))

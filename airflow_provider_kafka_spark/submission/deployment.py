@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from airflow_provider_kafka_spark.core.driver_pod import FOLDER
+
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
@@ -22,6 +24,8 @@ class Deployment:
     :param manager: what knows the application after the worker has died, or None.
     :param wait_property: with "true", ``spark-submit`` waits until the job has ended; None where it always does.
     :param followed_by: the submit option with which the Spark provider polls for the end instead.
+    :param folder: where driver and executors find the job's files.
+    :param in_pod: the driver runs in a pod, to which a Secret takes the job's files.
     """
 
     prefix: str = ""
@@ -33,6 +37,13 @@ class Deployment:
     manager: str | None = None
     wait_property: str | None = None
     followed_by: str | None = None
+    folder: str = "/proc/self/cwd"
+    in_pod: bool = False
+
+    @property
+    def login_folder(self) -> str:
+        """Where the Java client finds the files of a login on other machines; empty for its working directory."""
+        return self.folder if self.in_pod else ""
 
     def wait_conf(self, submit_options: Mapping[str, Any]) -> dict[str, str]:
         """Settings for ``spark-submit`` to wait until the job has ended, whatever a properties file says; none if the
@@ -62,11 +73,9 @@ KUBERNETES_CLUSTER = replace(
     KUBERNETES_CLIENT,
     driver_on_worker=False,
     manager="Kubernetes",
-    wait_property="spark.kubernetes.submission.waitAppCompletion",
-    followed_by="track_driver_via_k8s_api",
+    folder=FOLDER,
+    in_pod=True,
 )
-#: Those in which spark-submit may leave before the job has ended.
-LEAVE_EARLY = (YARN_CLUSTER, KUBERNETES_CLUSTER)
 
 _CLIENT_MODE = (STANDALONE, LOCAL_CLUSTER, YARN_CLIENT, KUBERNETES_CLIENT)
 _IN_CLUSTER_MODE = {

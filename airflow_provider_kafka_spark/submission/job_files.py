@@ -39,14 +39,20 @@ def copy_private(path: str, folder: Path) -> Path:
 
     :raises ConnectionConfigError: if it has been removed or replaced since the connection was read.
     """
+    return write_private(folder / Path(path).name, read_file_of_login(path))
+
+
+def read_file_of_login(path: str) -> bytes:
+    """
+    :raises ConnectionConfigError: if it has been removed or replaced since the connection was read.
+    """
     try:
-        content = read_login_file(path)
+        return read_login_file(path)
     except OSError as error:
         raise ConnectionConfigError(
             f"A file of a Kafka login must be a readable file of at most 1 MiB; {path}: {error.strerror or error}. "
             "Restore the file."
         ) from error
-    return write_private(folder / Path(path).name, content)
 
 
 def write_request(folder: Path, request: JobRequest) -> Path:

@@ -6,11 +6,12 @@ import os
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from airflow_provider_kafka_spark.clients.kafka_jvm import kerberos_properties
+from airflow_provider_kafka_spark.core.driver_pod import check_secret_size, in_pod_path, pod_conf
 from airflow_provider_kafka_spark.core.errors import OptionError
 from airflow_provider_kafka_spark.core.handoff.file_names import CRASH_REPORT, LOGINS, REPORT
 from airflow_provider_kafka_spark.core.handoff.java_options import java_option
@@ -24,6 +25,7 @@ from airflow_provider_kafka_spark.core.secrets import REDACTION
 from airflow_provider_kafka_spark.submission.job_files import (
     copy_private,
     job_script,
+    read_file_of_login,
     write_code,
     write_private,
     write_request,
@@ -40,9 +42,6 @@ DEFAULT_CONF = {
     # A copy has no shuffle to adapt, and planning it takes some tenths of a second.
     "spark.sql.adaptive.enabled": "false",
 }
-#: The working directory of the reading process: Kafka's client requires absolute paths, and those of driver and
-#: executors differ.
-_WORKING_FOLDER = "/proc/self/cwd"
 #: The working folder of an executor, which no other user can write. On YARN and Kubernetes an executor has a temporary
 #: folder of its own; on a standalone cluster it would use that of the machine.
 _EXECUTOR_TEMPORARY = "-Djava.io.tmpdir=."
@@ -63,6 +62,8 @@ class PreparedJob:
     :param working_folder: where ``spark-submit`` runs: Spark's class path begins with a relative folder, which others
         must not fill.
     :param report_uri: where the job writes its report.
+    :param pod: of the driver on Kubernetes, which waits for a Secret of its name; empty elsewhere.
+    :param secret: the contents of this Secret. **Secret.**
     """
 
     script: str
@@ -70,6 +71,8 @@ class PreparedJob:
     environment: Mapping[str, str]
     working_folder: str
     report_uri: str
+    pod: str = ""
+    secret: Mapping[str, bytes] = field(default_factory=dict, repr=False)
 
 
 def prepare_job(
@@ -88,7 +91,7 @@ def prepare_job(
     :param job: name of the module in ``jobs`` that runs.
     :param logins: the logins of the request's options, for the files and Java properties that they need.
     :param folder: readable by this user only, and removed after the job.
-    :param tag: of the application on YARN.
+    :param tag: of the application on YARN; on Kubernetes, the name of the driver's pod.
     :param waits: ``spark-submit`` ends with the job, and not with its submission.
     """
     reports = cluster.report_folder
@@ -102,7 +105,12 @@ def prepare_job(
         for path in logins.files:
             copy_private(path, folder)
     options = submit_options(cluster, folder, request_file, logins, logins_file)
-    if tag:
+    in_pod = cluster.deployment.in_pod
+    script, secret = job_script(job), dict[str, bytes]()
+    if in_pod:
+        secret = _to_secret(options, logins, script, logins_file, request_file)
+        options["conf"] |= pod_conf(tag)
+    elif tag:
         given = options["conf"].get(_TAGS) or properties_of(
             options.get("properties_file"), cluster.spark_home, os.environ
         ).get(_TAGS)
@@ -111,12 +119,34 @@ def prepare_job(
         options["conf"][cluster.deployment.wait_property] = "false"
         options.pop(cluster.deployment.followed_by or "", None)
     return PreparedJob(
-        script=str(job_script(job)),
+        script=f"local://{in_pod_path(script)}" if in_pod else str(script),
         options=options,
         environment=_jvm_environment(cluster, request, _class_archive(cluster, options), folder, logins),
         working_folder=str(folder),
         report_uri=report_uri,
+        pod=tag if in_pod else "",
+        secret=secret,
     )
+
+
+def _to_secret(
+    options: dict[str, Any], logins: JobCredentials, script: Path, logins_file: Path | None, request_file: Path
+) -> dict[str, bytes]:
+    """Take the job's own files out of the options, which would upload them, into a Secret.
+
+    :raises OptionError: if a Secret cannot hold them.
+    """
+    code = Path(options["py_files"].rpartition(",")[2])
+    own = [code, script, request_file, *([logins_file] if logins_file else [])]
+    files = {path.name: path.read_bytes() for path in own}
+    files |= {Path(path).name: read_file_of_login(path) for path in logins.files}
+    check_secret_size(files)
+    options["py_files"] = options["py_files"].removesuffix(str(code)) + f"local://{in_pod_path(code)}"
+    sent = {str(path) for path in (*own, *map(Path, logins.files))}
+    options["files"] = ",".join(path for path in options["files"].split(",") if path not in sent) or None
+    options["application_args"] = [in_pod_path(request_file)]
+    options.pop("track_driver_via_k8s_api", None)
+    return files
 
 
 def report_uri_in(reports: str, run_id: str) -> str:
@@ -127,7 +157,7 @@ def report_uri_in(reports: str, run_id: str) -> str:
 def _without_secrets(cluster: SparkCluster, request: JobRequest, folder: Path) -> tuple[JobRequest, Path | None]:
     """The request with references in place of secrets, and the file with the secrets, if there are any."""
     file = folder / LOGINS
-    path = str(file) if cluster.deployment.executors_on_worker else f"{_WORKING_FOLDER}/{file.name}"
+    path = str(file) if cluster.deployment.executors_on_worker else f"{cluster.deployment.folder}/{file.name}"
     source, of_source = by_reference(request.source_options, path, "source")
     sink, of_sink = by_reference(request.sink_options, path, "sink")
     secrets = {**of_source, **of_sink}

@@ -17,11 +17,13 @@ from airflow.providers.apache.spark.hooks.spark_submit import (
 from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 
+from airflow_provider_kafka_spark.core.driver_pod import POD_NAME, UPLOAD_PATH, ApiAccess
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError, OptionError, ReportLocationError
 from airflow_provider_kafka_spark.core.handoff.job_events import is_web_address
 from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE
 from airflow_provider_kafka_spark.core.secrets import without_user
-from airflow_provider_kafka_spark.submission.deployment import LEAVE_EARLY, Deployment, deployment_of
+from airflow_provider_kafka_spark.submission.deployment import YARN_CLUSTER, Deployment, deployment_of
+from airflow_provider_kafka_spark.submission.kubernetes_api import KubernetesApi
 from airflow_provider_kafka_spark.submission.spark_properties import properties_of
 from airflow_provider_kafka_spark.toolchain.connector import (
     PROVIDED,
@@ -44,6 +46,7 @@ _TEXT_EXTRAS = ("spark-binary", "deploy-mode", _CONNECTOR_EXTRA, _REPORT_LOCATIO
 #: Properties that would submit a job to another cluster than the one that is queried for its end, and what sets them.
 _OF_THE_CONNECTION = {
     "spark.master": "the host and port of the Spark connection",
+    POD_NAME: "the run, so that another try finds the driver",
     "spark.submit.deployMode": "deploy_mode, or 'deploy-mode' in the Extra of the Spark connection",
 }
 #: Two tasks with the same records would only fence each other; a second driver would not find the request.
@@ -101,17 +104,17 @@ class SparkCluster:
                 "deploy_mode='cluster' is not for a standalone cluster: Spark takes no Python application there. The "
                 f"master of connection {self.spark_conn_id!r} is {self.master!r}; use 'client'."
             )
-        if self.master.startswith("k8s") and not hasattr(spark_submit, "kube_client"):
-            # The provider itself fails with a NameError.
+        if self.master.startswith("k8s") and getattr(spark_submit, "kube_client", None) is None:
             raise ConnectionConfigError(
                 f"The master {self.master!r} of connection {self.spark_conn_id!r} needs "
-                "apache-airflow-providers-cncf-kubernetes on the worker, by which the Spark provider follows and "
-                "stops the driver. Install it."
+                "apache-airflow-providers-cncf-kubernetes on the worker. Install it with this package's extra, "
+                "airflow-provider-kafka-spark[kubernetes]."
             )
         home = self.spark_home
         find_java(home.minimum_java)
         self.connector_jars  # noqa: B018 - the jars are fetched here, before anything else happens
         self.report_folder  # noqa: B018
+        self._check_kubernetes()
         self.history_server  # noqa: B018
         if self.deployment.executors_on_worker:
             class_archive_enabled()
@@ -146,6 +149,42 @@ class SparkCluster:
         """Where driver and executors run, and what follows from that."""
         mode = self.submit_options.get("deploy_mode") or self._extra.get("deploy-mode")
         return deployment_of(self.master, is_cluster_mode=mode == "cluster")
+
+    @cached_property
+    def kubernetes(self) -> KubernetesApi | None:
+        """The API server, if drivers run in pods."""
+        if not self.deployment.in_pod:
+            return None
+        conf = {name: str(value) for name, value in (self.submit_options.get("conf") or {}).items()}
+        namespace = self._extra.get("namespace")
+        return KubernetesApi(ApiAccess.of(self.master, namespace, {**self._file_properties, **conf}))
+
+    def _check_kubernetes(self) -> None:
+        """
+        :raises OptionError: if the connector's jars cannot reach the pods.
+        :raises ConnectionConfigError: if the API server does not answer, or the login lacks a right.
+        """
+        if self.kubernetes is None:
+            return
+        if self.connector_jars and not self._spark_property(UPLOAD_PATH):
+            raise OptionError(
+                "On Kubernetes in cluster mode Spark's Kafka connector must be in the image: the worker's jars do not "
+                "reach the pods. Put it into the image's /opt/spark/jars and pass kafka_connector='provided', or "
+                f"let Spark upload the jars by {UPLOAD_PATH} in conf (it never removes them)."
+            )
+        try:
+            missing = self.kubernetes.missing_rights()
+        except RuntimeError as error:
+            raise ConnectionConfigError(
+                f"The API server of connection {self.spark_conn_id!r} ({self.master}) must answer the worker; got "
+                f"{error}. Check the kubeconfig of the worker, or the service account of its pod."
+            ) from error
+        if missing:
+            raise ConnectionConfigError(
+                f"The worker must have these rights in namespace {self.kubernetes.access.namespace!r} of connection "
+                f"{self.spark_conn_id!r}, and lacks: {', '.join(missing)}. Give them by a Role and a RoleBinding, as "
+                "the documentation has them."
+            )
 
     @cached_property
     def spark_home(self) -> SparkHome:
@@ -307,14 +346,13 @@ class SparkCluster:
                     f"0600, and set {key} to '@' and its path, such as '@/etc/spark/driver.options'."
                 )
         self._check_one_writer(conf)
-        for kind in LEAVE_EARLY:
-            key, follows = str(kind.wait_property), str(kind.followed_by)
-            if conf.get(key, "").strip().lower() == "false" and not self.submit_options.get(follows):
-                raise OptionError(
-                    f"conf must not set {key}=false: spark-submit would leave before the job ends, and without its "
-                    f"report the task cannot be green. Leave it out, or pass {follows}=True, by which the job is "
-                    "followed without spark-submit."
-                )
+        key, follows = str(YARN_CLUSTER.wait_property), str(YARN_CLUSTER.followed_by)
+        if conf.get(key, "").strip().lower() == "false" and not self.submit_options.get(follows):
+            raise OptionError(
+                f"conf must not set {key}=false: spark-submit would leave before the job ends, and without its "
+                f"report the task cannot be green. Leave it out, or pass {follows}=True, by which the job is "
+                "followed without spark-submit."
+            )
 
     def _check_one_writer(self, conf: Mapping[str, str]) -> None:
         """Check that Spark starts no task a second time that would write its records again."""

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from airflow.providers.apache.spark.hooks import spark_submit
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
 from airflow_provider_kafka_spark.core.connection.token_answer import without_token_answer
@@ -20,6 +19,7 @@ from airflow_provider_kafka_spark.core.handoff.file_names import KEYTAB
 from airflow_provider_kafka_spark.core.handoff.job_events import JobEvent, JobStarted, is_web_address, take_event
 from airflow_provider_kafka_spark.core.shown_text import shown
 from airflow_provider_kafka_spark.submission.job_files import write_private
+from airflow_provider_kafka_spark.submission.kubernetes_api import KubernetesApi
 from airflow_provider_kafka_spark.submission.spark_properties import secrets_by_file
 from airflow_provider_kafka_spark.submission.yarn_rest import ResourceManager
 from airflow_provider_kafka_spark.toolchain.child_environment import child_environment, unset_airflow_env
@@ -40,24 +40,6 @@ _JARS = re.compile(r"(--driver-class-path|--jars) ([^\s,:]*[,:])\S+")
 _LONGEST_LINE = 4_000
 
 
-class _FirstInClusterMode:
-    """An id that the provider parses from every line of output: only the first one counts, and none in client mode.
-
-    In cluster mode the first lines are those of ``spark-submit``. Later lines, and all lines of a driver in client
-    mode, may quote records.
-    """
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._slot = f"{name}_kept"
-
-    def __get__(self, submission: SparkSubmission, owner: type) -> str | None:
-        return getattr(submission, self._slot, None)
-
-    def __set__(self, submission: SparkSubmission, found: str | None) -> None:
-        if found is not None and submission.is_cluster_mode and getattr(submission, self._slot, None) is None:
-            setattr(submission, self._slot, found)
-
-
 class SparkSubmission(SparkSubmitHook):
     """The Spark provider's ``spark-submit`` in its own process group, with the job's events parsed from its output, and
     without secrets in its arguments and environment.
@@ -66,10 +48,9 @@ class SparkSubmission(SparkSubmitHook):
     :param is_killed: whether the task has been killed.
     :param event_token: of the request, which marks events in the output. None if no job is submitted.
     :param environment: variables of the process, each put in front of the worker's own value.
+    :param kubernetes: the API server, where the driver runs in a pod; otherwise None.
+    :param pod: the name of this pod.
     """
-
-    _kubernetes_driver_pod = _FirstInClusterMode()
-    _kubernetes_application_id = _FirstInClusterMode()
 
     def __init__(
         self,
@@ -81,12 +62,20 @@ class SparkSubmission(SparkSubmitHook):
         is_killed: Callable[[], bool],
         event_token: str | None = None,
         environment: Mapping[str, str] | None = None,
+        kubernetes: KubernetesApi | None = None,
+        pod: str = "",
         **options: Any,
     ) -> None:
         # Before the provider's constructor, which may write a keytab to the folder and sets the application's id.
         self._folder = folder
         self._submitted_id: str | None = None
+        self._kubernetes = kubernetes
+        self._pod = pod
+        #: How the driver's pod was when its state was last asked for.
+        self.pod_state: str | None = None
         super().__init__(conn_id=conn_id, **options)
+        # The provider's, of the driver's output, which spark-submit does not wait for.
+        self._spark_exit_code = 0
         self._home = home
         self._process_environment: dict[str, str] = {}
         self._environment = {
@@ -99,11 +88,7 @@ class SparkSubmission(SparkSubmitHook):
 
     @property
     def application_id(self) -> str | None:
-        return self._started_id or self._yarn_application_id or self._kubernetes_application_id
-
-    @property
-    def is_cluster_mode(self) -> bool:
-        return bool(self._connection["deploy_mode"] == "cluster")
+        return self._started_id or self._yarn_application_id
 
     @property
     def _yarn_application_id(self) -> str | None:
@@ -124,10 +109,9 @@ class SparkSubmission(SparkSubmitHook):
             if self._yarn_application_id:
                 self.kill_application(self._yarn_application_id)
             return
-        if self._kubernetes_driver_pod:
-            # The provider deletes it only while spark-submit runs, which a timed-out task has already ended.
+        if self._kubernetes is not None:
             self.end()
-            self._delete_driver_pod()
+            self.delete_pod()
             self._run_post_submit_commands()
             return
         super().on_kill()
@@ -135,13 +119,40 @@ class SparkSubmission(SparkSubmitHook):
 
     def kill_application(self, application_id: str) -> None:
         """Kill an application: on YARN by its ResourceManager's REST interface, on Kubernetes by deleting the driver's
-        pod, if a status was requested before.
+        pod. A failure is only logged.
         """
         if is_on_yarn(application_id):
             # Without the REST interface the provider uses the `yarn` command, which a worker seldom has.
             self._kill_yarn_application(application_id)
-        elif self._kubernetes_driver_pod:
-            self._delete_driver_pod()
+        elif self._kubernetes is not None:
+            try:
+                self._kubernetes.kill(application_id)
+            except RuntimeError as error:
+                self.log.warning("Spark application %s may still run: %s", application_id, error)
+
+    def delete_pod(self) -> None:
+        """Delete the driver's pod, if there is one. A failure is only logged."""
+        if self._kubernetes is None or not self._pod:
+            return
+        try:
+            self._kubernetes.delete_pod(self._pod)
+        except RuntimeError as error:
+            self.log.warning("The driver's pod %s may still run: %s", self._pod, error)
+
+    def start_pod(self, secret: Mapping[str, bytes]) -> None:
+        """Let the driver's pod start, which ``spark-submit`` has created, and announce it.
+
+        :param secret: the job's files. **Secret.**
+        :raises RuntimeError: if the API server does not answer, or has no such pod.
+        """
+        if self._kubernetes is None:
+            return
+        pod = self._kubernetes.pod(self._pod)
+        if pod is None:
+            raise RuntimeError(f"The driver's pod {self._pod} must exist after its submission; it does not")
+        self._kubernetes.create_secret(pod, secret)
+        self.log.info("The driver runs in pod %s, namespace %s.", pod.name, self._kubernetes.access.namespace)
+        self._announce(JobStarted(pod.application_id, None))
 
     def status_of(self, application_id: str) -> str | None:
         """The status of an application, by YARN's ResourceManager, or by the phase of its driver's pod on Kubernetes.
@@ -155,11 +166,20 @@ class SparkSubmission(SparkSubmitHook):
         return status(application_id)
 
     def application_with_tag(self, tag: str) -> str | None:
-        """The application that was submitted with a tag, or None if YARN knows none.
+        """The application that was submitted with a tag, or None if the cluster knows none.
+
+        A driver's pod that waits for its Secret has done nothing, and nobody else will start it: it is deleted.
 
         :raises ValueError: if the worker does not know YARN's address.
-        :raises RuntimeError: if YARN does not answer.
+        :raises RuntimeError: if the cluster does not answer.
         """
+        if self._kubernetes is not None:
+            pod = self._kubernetes.pod(tag)
+            if pod is None or pod.has_ended or self._kubernetes.has_secret(tag):
+                return None if pod is None else pod.application_id
+            self.log.info("The worker of an earlier try died before it let the driver's pod %s start.", tag)
+            self._kubernetes.delete_pod(tag)
+            return None
         return next(filter(is_on_yarn, self.resource_manager().applications(tag)), None)
 
     def resource_manager(self) -> ResourceManager:
@@ -177,17 +197,13 @@ class SparkSubmission(SparkSubmitHook):
             raise
 
     def _status_on_kubernetes(self, application_id: str) -> str | None:
-        selector = f"spark-app-selector={application_id},spark-role=driver"
-        try:
-            client = spark_submit.kube_client.get_kube_client()
-            found = client.list_namespaced_pod(self._connection["namespace"] or "default", label_selector=selector)
-        except Exception as error:
-            # Its client raises any error of its transport.
-            raise RuntimeError(f"{type(error).__name__}: {error}") from error
-        for pod in found.items:
-            self._kubernetes_driver_pod = pod.metadata.name
-            return str(pod.status.phase or "Pending").upper()
-        return None
+        if self._kubernetes is None:
+            return None
+        pod = self._kubernetes.driver_of(application_id)
+        if pod is None:
+            return None
+        self.pod_state = pod.describe()
+        return pod.phase.upper() if pod.has_ended else self.pod_state
 
     def end(self) -> None:
         """End all processes: driver and Python children share the group that ``spark-submit`` leads."""
@@ -200,8 +216,6 @@ class SparkSubmission(SparkSubmitHook):
         # If spark-submit exits before the job ends, the provider's operator follows the job.
         if self._should_track_yarn_application_via_rm_api() and self._yarn_application_id:
             self._start_yarn_application_status_tracking(self._yarn_application_id)
-        elif self._should_track_driver_via_k8s_api():
-            self._poll_k8s_driver_via_api()
         return driver_id
 
     def _get_spark_binary_path(self) -> list[str]:
@@ -267,8 +281,6 @@ class SparkSubmission(SparkSubmitHook):
                 self._submitted_id = self._submitted_id or submission[2]
                 if submission[1] == "ted":
                     self._announce_on_yarn(self._submitted_id)
-            elif self._kubernetes_application_id is not None:
-                self._announce(JobStarted(self._kubernetes_application_id, None))
 
     def _announce(self, started: JobStarted) -> None:
         """Only the first event counts: an application starts once."""

@@ -49,6 +49,13 @@ class ResourceManager:
         except (requests.RequestException, ValueError, KeyError, TypeError, AttributeError) as error:
             raise RuntimeError(f"The applications with the tag {tag!r}: {error!r}") from error
 
+    def alive(self) -> dict[str, str]:
+        """The applications of this package that have not ended, and their states, by id.
+
+        :raises RuntimeError: if YARN does not answer, or something else does.
+        """
+        return self.applications(COMMON_TAG, ALIVE)
+
     def kill(self, application_id: str) -> None:
         """Order the end of an application; YARN takes a moment.
 

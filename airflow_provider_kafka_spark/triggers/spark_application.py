@@ -1,25 +1,28 @@
-"""A trigger that waits for the end of a Spark application on YARN."""
+"""Triggers that wait for the end of a Spark application on YARN or Kubernetes."""
 
 from __future__ import annotations
 
 import asyncio
 import contextvars
 import time
-from collections.abc import AsyncIterator, Mapping
+from abc import abstractmethod
+from collections.abc import AsyncIterator, Callable, Hashable, Mapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakKeyDictionary
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from airflow_provider_kafka_spark.submission.yarn_rest import ALIVE, COMMON_TAG, ResourceManager
+from airflow_provider_kafka_spark.core.driver_pod import ApiAccess
+from airflow_provider_kafka_spark.submission.kubernetes_api import KubernetesApi
+from airflow_provider_kafka_spark.submission.yarn_rest import ResourceManager
 
 if TYPE_CHECKING:
     from requests.auth import AuthBase
 
-#: Seconds between two requests to one ResourceManager, however many triggers wait.
+#: Seconds between two requests to one cluster, however many triggers wait.
 POLL_SECONDS = 5.0
-#: Seconds for which YARN may not answer, as during a restart of its ResourceManager; then a worker decides.
+#: Seconds for which a cluster may not answer, as during a restart of YARN's ResourceManager; then a worker decides.
 MAX_OUTAGE_SECONDS = 600.0
 #: Airflow's scheduler fails a task that is resumed before the scheduler has recorded its deferral.
 _SETTLE_SECONDS = 2.0
@@ -27,37 +30,38 @@ _SETTLE_SECONDS = 2.0
 ENDED, TIMED_OUT, UNKNOWN = "ended", "timed_out", "unknown"
 
 
-class SparkApplicationTrigger(BaseTrigger):
+class _Manager(Protocol):
+    """What knows the applications of a cluster. Its methods raise RuntimeError if it does not answer."""
+
+    def alive(self) -> Mapping[str, str]: ...
+
+    def kill(self, application_id: str, /) -> None: ...
+
+
+class _ApplicationTrigger(BaseTrigger):
     """Fires one event when a Spark application has ended, or when its task may not wait any longer.
 
-    All triggers of a process with one ResourceManager share one request per interval. When a person ends the task,
-    Airflow calls :meth:`on_kill`, which ends the application; a triggerer that restarts does not.
+    All triggers of a process with one cluster share one request per interval. When a person ends the task, Airflow
+    calls :meth:`on_kill`, which ends the application; a triggerer that restarts does not.
 
-    :param application_id: of an application with the tag of this package.
-    :param resource_manager: address of YARN's web interface.
-    :param by_kerberos: log in there with the tickets of the triggerer's user.
+    :param application_id: of an application of this package.
     :param deadline: when the task's ``execution_timeout`` is over, in seconds since 1970; None without one.
     """
 
-    def __init__(
-        self, application_id: str, resource_manager: str, by_kerberos: bool = False, deadline: float | None = None
-    ) -> None:
+    def __init__(self, application_id: str, deadline: float | None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.application_id = application_id
-        self.resource_manager = resource_manager
-        self.by_kerberos = by_kerberos
         self.deadline = deadline
 
-    def serialize(self) -> tuple[str, dict[str, Any]]:
-        return (
-            f"{type(self).__module__}.{type(self).__qualname__}",
-            {
-                "application_id": self.application_id,
-                "resource_manager": self.resource_manager,
-                "by_kerberos": self.by_kerberos,
-                "deadline": self.deadline,
-            },
-        )
+    @abstractmethod
+    def _manager(self) -> _Manager:
+        """
+        :raises ImportError: if the triggerer lacks a library.
+        """
+
+    @abstractmethod
+    def _address(self) -> Hashable:
+        """What two triggers of one cluster have in common."""
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         try:
@@ -70,13 +74,13 @@ class SparkApplicationTrigger(BaseTrigger):
     async def on_kill(self) -> None:
         self.log.info("The task was ended: ending Spark application %s.", self.application_id)
         try:
-            await asyncio.to_thread(self._manager().kill, self.application_id)
+            await asyncio.to_thread(lambda: self._manager().kill(self.application_id))
         except RuntimeError as error:
             self.log.warning("Spark application %s may still run: %s", self.application_id, error)
 
     async def _wait(self) -> str:
         began, seen, answered = time.monotonic(), "", time.monotonic()
-        async with _shared_watch(self.resource_manager, self.by_kerberos) as watch:
+        async with _shared_watch(self._address(), self._manager) as watch:
             while True:
                 if self.deadline is not None and time.time() >= self.deadline:
                     return TIMED_OUT
@@ -86,7 +90,7 @@ class SparkApplicationTrigger(BaseTrigger):
                 if isinstance(alive, RuntimeError):
                     if time.monotonic() - answered >= MAX_OUTAGE_SECONDS:
                         return UNKNOWN
-                    self.log.warning("YARN does not answer, and is asked again: %s", alive)
+                    self.log.warning("The cluster does not answer, and is asked again: %s", alive)
                     continue
                 answered = time.monotonic()
                 state = alive.get(self.application_id)
@@ -97,14 +101,72 @@ class SparkApplicationTrigger(BaseTrigger):
                     self.log.info("Spark application %s is %s.", self.application_id, state)
                     seen = state
 
+
+class SparkApplicationTrigger(_ApplicationTrigger):
+    """Follows an application on YARN.
+
+    :param application_id: of an application with the tag of this package.
+    :param resource_manager: address of YARN's web interface.
+    :param by_kerberos: log in there with the tickets of the triggerer's user.
+    :param deadline: when the task's ``execution_timeout`` is over, in seconds since 1970; None without one.
+    """
+
+    def __init__(
+        self, application_id: str, resource_manager: str, by_kerberos: bool = False, deadline: float | None = None
+    ) -> None:
+        super().__init__(application_id, deadline)
+        self.resource_manager = resource_manager
+        self.by_kerberos = by_kerberos
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        return (
+            f"{type(self).__module__}.{type(self).__qualname__}",
+            {
+                "application_id": self.application_id,
+                "resource_manager": self.resource_manager,
+                "by_kerberos": self.by_kerberos,
+                "deadline": self.deadline,
+            },
+        )
+
     def _manager(self) -> ResourceManager:
         return ResourceManager(self.resource_manager, _kerberos() if self.by_kerberos else None)
 
+    def _address(self) -> Hashable:
+        return self.resource_manager, self.by_kerberos
+
+
+class DriverPodTrigger(_ApplicationTrigger):
+    """Follows an application on Kubernetes, by its driver's pod.
+
+    :param application_id: of an application with the label of this package.
+    :param access: how to reach the API server, as
+        :meth:`~airflow_provider_kafka_spark.core.driver_pod.ApiAccess.to_json` has it. The login is that of the
+        triggerer's kubeconfig or service account.
+    :param deadline: when the task's ``execution_timeout`` is over, in seconds since 1970; None without one.
+    """
+
+    def __init__(self, application_id: str, access: dict[str, str], deadline: float | None = None) -> None:
+        super().__init__(application_id, deadline)
+        self.access = access
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        return (
+            f"{type(self).__module__}.{type(self).__qualname__}",
+            {"application_id": self.application_id, "access": self.access, "deadline": self.deadline},
+        )
+
+    def _manager(self) -> KubernetesApi:
+        return KubernetesApi(ApiAccess.from_json(self.access))
+
+    def _address(self) -> Hashable:
+        return tuple(sorted(self.access.items()))
+
 
 class _Watch:
-    """Asks one ResourceManager for all applications of this package that have not ended."""
+    """Asks one cluster for all applications of this package that have not ended."""
 
-    def __init__(self, manager: ResourceManager) -> None:
+    def __init__(self, manager: _Manager) -> None:
         self.members = 0
         #: Number of requests, for tests.
         self.looks = 0
@@ -130,7 +192,7 @@ class _Watch:
         try:
             await asyncio.sleep(POLL_SECONDS - time.monotonic() % POLL_SECONDS)
             self.looks += 1
-            return await asyncio.to_thread(self._manager.applications, COMMON_TAG, ALIVE)
+            return await asyncio.to_thread(self._manager.alive)
         except RuntimeError as error:
             return error
         finally:
@@ -138,24 +200,23 @@ class _Watch:
 
 
 @asynccontextmanager
-async def _shared_watch(address: str, by_kerberos: bool) -> AsyncIterator[_Watch]:
+async def _shared_watch(address: Hashable, manager: Callable[[], _Manager]) -> AsyncIterator[_Watch]:
     watches = open_watches()
-    watch = watches.get((address, by_kerberos))
+    watch = watches.get(address)
     if watch is None:
-        manager = ResourceManager(address, _kerberos() if by_kerberos else None)
-        watch = watches[address, by_kerberos] = _Watch(manager)
+        watch = watches[address] = _Watch(manager())
     watch.members += 1
     try:
         yield watch
     finally:
         watch.members -= 1
         if not watch.members:
-            del watches[address, by_kerberos]
+            del watches[address]
             watch.close()
 
 
-def open_watches() -> dict[tuple[str, bool], _Watch]:
-    """Those of this event loop, by address and login."""
+def open_watches() -> dict[Hashable, _Watch]:
+    """Those of this event loop, by cluster and login."""
     return _WATCHES.setdefault(asyncio.get_running_loop(), {})
 
 
@@ -166,4 +227,4 @@ def _kerberos() -> AuthBase:
     return auth
 
 
-_WATCHES: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[tuple[str, bool], _Watch]] = WeakKeyDictionary()
+_WATCHES: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Hashable, _Watch]] = WeakKeyDictionary()

@@ -5,15 +5,16 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partialmethod
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import SimpleNamespace
 
 import pytest
-from airflow.providers.apache.spark.hooks import spark_submit
 
+from airflow_provider_kafka_spark.core.driver_pod import DriverPod
 from airflow_provider_kafka_spark.core.errors import EarlierJobUnknownError, JobKilledError
 from airflow_provider_kafka_spark.hooks import spark_job
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
+from airflow_provider_kafka_spark.submission.kubernetes_api import KubernetesApi
 
 ID = "application_1700000000000_0001"
 RUNNING = (200, '{"app": {"state": "RUNNING", "finalStatus": "UNDEFINED"}}')
@@ -177,29 +178,29 @@ POD = "spark-0123456789abcdef"
 
 @dataclass
 class Kubernetes:
-    """Its client, as the Spark provider has it where Kubernetes' own provider is installed: gives phases in order, and
-    the last one for ever.
+    """What the API server says about the driver's pod, in this order, and the last for ever; ``tests/kubernetes`` has a
+    real one.
     """
 
     phases: list[str | Exception | None] = field(default_factory=list)
     asked: list[tuple[str, str]] = field(default_factory=list)
 
-    def get_kube_client(self) -> Kubernetes:
-        return self
-
-    def list_namespaced_pod(self, namespace: str, label_selector: str) -> SimpleNamespace:
-        self.asked.append((namespace, label_selector))
+    def driver_of(self, api: KubernetesApi, application_id: str) -> DriverPod | None:
+        self.asked.append((api.access.namespace, application_id))
         phase = self.phases[min(len(self.asked), len(self.phases)) - 1]
         if isinstance(phase, Exception):
             raise phase
-        pod = SimpleNamespace(metadata=SimpleNamespace(name="copy-driver"), status=SimpleNamespace(phase=phase))
-        return SimpleNamespace(items=[] if phase is None else [pod])
+        return None if phase is None else DriverPod("copy", "uid", application_id, phase)
+
+
+def _asked(api: KubernetesApi, client: Kubernetes, application_id: str) -> DriverPod | None:
+    return client.driver_of(api, application_id)
 
 
 @pytest.fixture
 def kubernetes(connection: Callable[..., None], clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Kubernetes:
     client = Kubernetes()
-    monkeypatch.setattr(spark_submit, "kube_client", client, raising=False)
+    monkeypatch.setattr(KubernetesApi, "driver_of", partialmethod(_asked, client))
     extra = {"deploy-mode": "cluster", "namespace": "etl"}
     connection("spark_default", conn_type="spark", host="k8s://https://127.0.0.1:1", extra=extra)
     return client
@@ -211,11 +212,11 @@ def test_on_kubernetes_it_goes_on_after_the_end(kubernetes: Kubernetes, end: str
 
     SparkJobHook().wait_for_earlier(POD)
 
-    assert kubernetes.asked == [("etl", f"spark-app-selector={POD},spark-role=driver")] * 3
+    assert kubernetes.asked == [("etl", POD)] * 3
 
 
 def test_on_kubernetes_it_does_not_go_on_without_an_answer(kubernetes: Kubernetes) -> None:
-    kubernetes.phases = ["Running", OSError("connection refused")]
+    kubernetes.phases = ["Running", RuntimeError("connection refused")]
 
     with pytest.raises(EarlierJobUnknownError, match=rf"connection refused.*kubectl delete pod .*{POD}"):
         SparkJobHook().wait_for_earlier(POD)

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import resource
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from airflow.providers.apache.spark.hooks import spark_submit
@@ -26,6 +23,7 @@ from airflow_provider_kafka_spark.core.handoff.job_credentials import JobCredent
 from airflow_provider_kafka_spark.core.handoff.job_events import JobEvent, JobProgress, JobStarted
 from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest, Transform
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
+from airflow_provider_kafka_spark.submission.kubernetes_api import KubernetesApi
 from airflow_provider_kafka_spark.toolchain.spark_home import find_spark_home
 from tests.driver_program import Driver
 
@@ -190,39 +188,19 @@ def killed_at_progress(events: list[JobEvent], application: str | None = None) -
         run(kill, hook)
 
 
-@dataclass
-class Kubernetes:
-    """Its client, as the Spark provider has it where Kubernetes' own provider is installed."""
-
-    deleted: list[str] = field(default_factory=list)
-    ApiException: type[Exception] = RuntimeError
-
-    def get_kube_client(self) -> Kubernetes:
-        return self
-
-    def delete_namespaced_pod(self, name: str, namespace: str, **_: object) -> None:
-        self.deleted.append(f"{namespace}/{name}")
-
-
-@pytest.fixture
-def kubernetes(monkeypatch: pytest.MonkeyPatch) -> Kubernetes:
-    client = Kubernetes()
-    monkeypatch.setattr(spark_submit, "kube_client", client, raising=False)
-    monkeypatch.setitem(sys.modules, "kubernetes", SimpleNamespace(client=SimpleNamespace(V1DeleteOptions=dict)))
-    return client
-
-
-@pytest.mark.parametrize(("mode", "deleted"), [("cluster", ["etl/copy-0a-driver"]), ("client", [])])
+@pytest.mark.parametrize("mode", ["cluster", "client"])
 def test_on_kubernetes_a_kill_ends_no_foreign_pod(
-    driver: Driver, connection: Callable[..., None], kubernetes: Kubernetes, mode: str, deleted: list[str]
+    driver: Driver, connection: Callable[..., None], monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
-    """The pod is the one that spark-submit named first; in client mode all output is the driver's."""
+    """The pod has the name that it was given; in client mode all output is the driver's."""
+    deleted: list[str] = []
+    monkeypatch.setattr(KubernetesApi, "delete_pod", lambda _, name: deleted.append(name))
+    monkeypatch.setattr(KubernetesApi, "delete_secret", lambda *_: None)
+    monkeypatch.setattr(spark_submit, "kube_client", object())
     extra = {"deploy-mode": mode, "report-location": "file:///nowhere", "namespace": "etl"}
     connection("spark_default", conn_type="spark", host="k8s://https://127.0.0.1:1", extra=extra)
     driver(
-        f"""
-        if {mode == "cluster"}:
-            print("pod name: copy-0a-driver", "labels: spark-app-selector -> spark-0a, x", sep="\\n")
+        """
         print("pod name: foreign-6f-driver", "labels: spark-app-selector -> spark-6f, x", sep="\\n")
         emit(JobProgress(1, 2, 3.0))
         """
@@ -230,7 +208,8 @@ def test_on_kubernetes_a_kill_ends_no_foreign_pod(
 
     killed_at_progress([])
 
-    assert kubernetes.deleted == deleted
+    assert len(set(deleted)) == (mode == "cluster")
+    assert all(name.startswith(f"kafka-spark-{REQUEST.run_id}-") for name in deleted)
 
 
 @pytest.fixture(params=["local", "shared"])

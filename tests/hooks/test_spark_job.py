@@ -130,15 +130,9 @@ def test_conf_that_would_write_twice(key: str, value: Any) -> None:
     fails(hook, OptionError, f"conf must not set {key}={str(value)!r}", "again", "Leave it out")
 
 
-@pytest.mark.parametrize(
-    ("key", "follows"),
-    [
-        ("spark.yarn.submit.waitAppCompletion", "yarn_track_via_rm_api"),
-        ("spark.kubernetes.submission.waitAppCompletion", "track_driver_via_k8s_api"),
-    ],
-)
-def test_conf_by_which_spark_submit_leaves_early(key: str, follows: str) -> None:
+def test_conf_by_which_spark_submit_leaves_early() -> None:
     """The report would be looked for while the job still runs."""
+    key, follows = "spark.yarn.submit.waitAppCompletion", "yarn_track_via_rm_api"
     fails(
         SparkJobHook(submit_options={"conf": {key: False}}), OptionError, f"must not set {key}=false", f"{follows}=True"
     )
@@ -151,12 +145,7 @@ def test_conf_by_which_spark_submit_leaves_early(key: str, follows: str) -> None
         pytest.param("yarn", {}, {}, id="client-mode"),
         pytest.param("yarn", {"deploy_mode": "cluster"}, {"spark.yarn.submit.waitAppCompletion": "true"}, id="yarn"),
         pytest.param("yarn", {"deploy_mode": "cluster", "yarn_track_via_rm_api": True}, {}, id="yarn-by-rest"),
-        pytest.param(
-            "k8s://https://api:443",
-            {"deploy_mode": "cluster"},
-            {"spark.kubernetes.submission.waitAppCompletion": "true"},
-            id="kubernetes",
-        ),
+        pytest.param("k8s://https://api:443", {"deploy_mode": "cluster"}, {}, id="kubernetes"),
     ],
 )
 def test_spark_submit_stays_until_the_end(
@@ -175,7 +164,7 @@ def test_cluster_mode_on_a_standalone_cluster(connection: Connection) -> None:
 
 def test_kubernetes_without_its_provider(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
     """The Spark provider's own words would be: name 'kube_client' is not defined."""
-    monkeypatch.delattr(spark_submit, "kube_client", raising=False)
+    monkeypatch.setattr(spark_submit, "kube_client", None)
     connection("spark_default", conn_type="spark", host="k8s://https://api:443")
     fails(SparkJobHook(), ConnectionConfigError, "'k8s://https://api:443'", "apache-airflow-providers-cncf-kubernetes")
 

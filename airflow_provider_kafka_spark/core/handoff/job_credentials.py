@@ -16,22 +16,24 @@ from airflow_provider_kafka_spark.core.handoff.file_names import RESERVED
 class JobCredentials:
     """The logins of a job at source and target.
 
-    :param by_name: driver or executors run elsewhere, and find files by their base name in their working directory.
+    :param by_name: driver or executors run elsewhere, and find files by their base name.
+    :param folder: where they find them; empty for their working directory.
     :param spark_settings: settings with which Spark obtains tokens itself. **Secret.**
     """
 
     source: KafkaClientConfig = field(repr=False)
     target: KafkaClientConfig = field(repr=False)
     by_name: bool = False
+    folder: str = ""
     spark_settings: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def source_options(self) -> dict[str, str]:
         """Options of Spark's Kafka source. **Secret.**"""
-        return self.source.spark_options(by_name=self.by_name)
+        return self.source.spark_options(by_name=self.by_name, folder=self.folder)
 
     def sink_options(self) -> dict[str, str]:
         """Options of Spark's Kafka sink. **Secret.**"""
-        return self.target.spark_options(by_name=self.by_name)
+        return self.target.spark_options(by_name=self.by_name, folder=self.folder)
 
     @property
     def files(self) -> tuple[str, ...]:

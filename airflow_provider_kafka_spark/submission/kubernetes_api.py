@@ -1,0 +1,177 @@
+"""Requests to a Kubernetes API server about drivers' pods and their Secrets."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from airflow_provider_kafka_spark.core.driver_pod import APPLICATION_LABEL, LABEL, RIGHTS, ApiAccess, DriverPod
+
+if TYPE_CHECKING:
+    from kubernetes.client import ApiClient, AuthorizationV1Api, CoreV1Api
+
+_Answer = TypeVar("_Answer")
+#: To connect, and to read, in seconds.
+_TIMEOUTS = (5, 30)
+#: Seconds that a driver has to end, and its executors with it.
+_GRACE_SECONDS = 30
+_OF_DRIVERS = "spark-role=driver"
+_NOT_FOUND, _CONFLICT = 404, 409
+
+
+@dataclass(frozen=True)
+class KubernetesApi:
+    """One namespace of an API server.
+
+    Each method raises RuntimeError if the API server does not answer or refuses.
+    """
+
+    access: ApiAccess
+
+    def pod(self, name: str) -> DriverPod | None:
+        """The driver's pod of that name, or None."""
+        found = self._ask(lambda api: api.read_namespaced_pod(name, self.access.namespace, **_RAW), _NOT_FOUND)
+        return None if found is None else _driver(found)
+
+    def driver_of(self, application_id: str) -> DriverPod | None:
+        """The driver's pod of an application, or None."""
+        return next(iter(self._drivers(f"{_OF_DRIVERS},{APPLICATION_LABEL}={application_id}")), None)
+
+    def alive(self) -> dict[str, str]:
+        """The applications of this package that have not ended, and how each is, by id."""
+        pods = self._drivers(f"{_OF_DRIVERS},{LABEL}")
+        return {pod.application_id: pod.describe() for pod in pods if not pod.has_ended}
+
+    def kill(self, application_id: str) -> None:
+        """Delete the driver's pod of an application; what it owns goes with it."""
+        pod = self.driver_of(application_id)
+        if pod is not None:
+            self.delete_pod(pod.name)
+
+    def delete_pod(self, name: str) -> None:
+        """Delete a pod, if it is there."""
+        namespace = self.access.namespace
+        self._ask(
+            lambda api: api.delete_namespaced_pod(name, namespace, grace_period_seconds=_GRACE_SECONDS, **_RAW),
+            _NOT_FOUND,
+        )
+
+    def create_secret(self, owner: DriverPod, files: Mapping[str, bytes]) -> None:
+        """Create the Secret with the name of the pod that owns it; one that is there stays."""
+        body = {
+            "metadata": {
+                "name": owner.name,
+                "labels": {LABEL: owner.name},
+                "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": owner.name, "uid": owner.uid}],
+            },
+            "immutable": True,
+            "data": {name: base64.b64encode(content).decode() for name, content in files.items()},
+        }
+        self._ask(lambda api: api.create_namespaced_secret(self.access.namespace, body, **_RAW), _CONFLICT)
+
+    def has_secret(self, name: str) -> bool:
+        """Whether there is a Secret of that name."""
+        found = self._ask(lambda api: api.read_namespaced_secret(name, self.access.namespace, **_RAW), _NOT_FOUND)
+        return found is not None
+
+    def delete_secret(self, name: str) -> None:
+        """Delete a Secret, if it is there."""
+        self._ask(lambda api: api.delete_namespaced_secret(name, self.access.namespace, **_RAW), _NOT_FOUND)
+
+    def missing_rights(self, rights: Iterable[tuple[str, str]] = RIGHTS) -> list[str]:
+        """Those that this login lacks, such as ``create secrets``."""
+        from kubernetes.client import AuthorizationV1Api
+
+        lacking = []
+        for verb, resource in rights:
+            wanted = {"namespace": self.access.namespace, "verb": verb, "resource": resource}
+            review = self._ask_with(AuthorizationV1Api, partial(_review, {"spec": {"resourceAttributes": wanted}}))
+            if not (review.get("status") or {}).get("allowed"):
+                lacking.append(f"{verb} {resource}")
+        return lacking
+
+    def _drivers(self, selector: str) -> list[DriverPod]:
+        namespace = self.access.namespace
+        found = self._ask(lambda api: api.list_namespaced_pod(namespace, label_selector=selector, **_RAW))
+        return [_driver(pod) for pod in found["items"]]
+
+    def _ask(self, request: Callable[[CoreV1Api], Any], allowed: int | None = None) -> Any:
+        """
+        :param allowed: a status that is no failure, for which the answer is None.
+        """
+        from kubernetes.client import CoreV1Api
+
+        return self._ask_with(CoreV1Api, request, allowed)
+
+    def _ask_with(self, kind: Callable[[Any], Any], request: Callable[[Any], Any], allowed: int | None = None) -> Any:
+        from kubernetes.client.exceptions import ApiException
+
+        try:
+            return json.loads(request(kind(self._client)).data)
+        except ApiException as error:
+            if allowed is not None and error.status == allowed:
+                return None
+            raise RuntimeError(_refusal(error.status, error.body, error.reason)) from error
+        except Exception as error:
+            # Its client raises any error of its transport and of the login's plugin.
+            raise RuntimeError(f"{type(error).__name__}: {error}") from error
+
+    @cached_property
+    def _client(self) -> ApiClient:
+        from kubernetes.client import ApiClient, Configuration
+        from kubernetes.config import ConfigException, load_incluster_config, load_kube_config
+
+        found, access = Configuration(), self.access
+        try:
+            load_kube_config(context=access.context, client_configuration=found)
+        except ConfigException:
+            if access.context is not None:
+                raise
+            # Without it the files below must do.
+            with suppress(ConfigException):
+                load_incluster_config(client_configuration=found)
+        found.host = access.address
+        found.retries = False
+        if access.ca_file:
+            found.ssl_ca_cert = access.ca_file
+        if access.certificate_file:
+            found.cert_file, found.key_file = access.certificate_file, access.key_file
+        token = access.token
+        if token is None and access.token_file:
+            token = Path(access.token_file).read_text(encoding="utf-8").strip()
+        if token is not None:
+            found.api_key, found.api_key_prefix = {"authorization": f"Bearer {token}"}, {}
+            found.refresh_api_key_hook = None
+        return ApiClient(found)
+
+
+#: The answer as text: the client's classes take long to make, and refuse what a newer server says.
+_RAW: dict[str, Any] = {"_preload_content": False, "_request_timeout": _TIMEOUTS}
+
+
+def _review(body: Mapping[str, Any], api: AuthorizationV1Api) -> Any:
+    return api.create_self_subject_access_review(body, **_RAW)
+
+
+def _driver(pod: Mapping[str, Any]) -> DriverPod:
+    try:
+        return DriverPod.of(pod)
+    except KeyError as error:
+        raise RuntimeError(
+            f"A driver's pod must have {error}, which Spark gives it; the API server's has none"
+        ) from error
+
+
+def _refusal(status: int | None, body: Any, reason: str | None) -> str:
+    """What the API server said, which names the user, the right and the thing."""
+    try:
+        message = str(json.loads(body)["message"])
+    except (TypeError, ValueError, KeyError):
+        message = str(reason)
+    return f"HTTP {status}: {message[:1_000]}"
