@@ -99,6 +99,14 @@ class SparkSubmission(SparkSubmitHook):
         """Ignore the provider's id: it parses any line, also one that quotes a record."""
 
     @property
+    def _kubernetes_driver_pod(self) -> str | None:
+        return None
+
+    @_kubernetes_driver_pod.setter
+    def _kubernetes_driver_pod(self, found: str | None) -> None:
+        """Ignore the provider's name likewise: the pod has the one that it was given."""
+
+    @property
     def log_tail(self) -> str:
         return self._submit_log_tail
 
