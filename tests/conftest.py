@@ -36,6 +36,7 @@ from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker  # noq
 from airflow_provider_kafka_spark.testing.kafka_cluster import NODES, KafkaCluster  # noqa: E402
 from airflow_provider_kafka_spark.testing.owned_process import OwnedProcess  # noqa: E402
 from airflow_provider_kafka_spark.toolchain import jars  # noqa: E402
+from tests.services.kubernetes_cluster import KubernetesCluster  # noqa: E402
 from tests.services.yarn_cluster import COORDINATES, YarnCluster  # noqa: E402
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ pytest_plugins = ["airflow_provider_kafka_spark.testing.pytest_plugin", "tests.d
 #: Services that are slow to start, by their fixtures. The tests of one run in one process, so that it starts once.
 _SERVICES = {
     "yarn_cluster": "yarn",
+    "kubernetes_cluster": "kubernetes",
     "standalone_cluster": "standalone",
     "shop": "shop",
     "spark": "spark",
@@ -111,6 +113,13 @@ def connection(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 def yarn_cluster() -> Iterator[YarnCluster]:
     """The YARN cluster of this test session, with one node."""
     with YarnCluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def kubernetes_cluster() -> Iterator[KubernetesCluster]:
+    """The Kubernetes API of this test session, with one node."""
+    with KubernetesCluster() as cluster:
         yield cluster
 
 

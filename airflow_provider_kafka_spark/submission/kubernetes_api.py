@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -41,11 +42,11 @@ class KubernetesApi:
 
     def driver_of(self, application_id: str) -> DriverPod | None:
         """The driver's pod of an application, or None."""
-        return next(iter(self._drivers(f"{_OF_DRIVERS},{APPLICATION_LABEL}={application_id}")), None)
+        return next(iter(self.drivers(f"{_OF_DRIVERS},{APPLICATION_LABEL}={application_id}")), None)
 
     def alive(self) -> dict[str, str]:
         """The applications of this package that have not ended, and how each is, by id."""
-        pods = self._drivers(f"{_OF_DRIVERS},{LABEL}")
+        pods = self.drivers(f"{_OF_DRIVERS},{LABEL}")
         return {pod.application_id: pod.describe() for pod in pods if not pod.has_ended}
 
     def kill(self, application_id: str) -> None:
@@ -96,7 +97,8 @@ class KubernetesApi:
                 lacking.append(f"{verb} {resource}")
         return lacking
 
-    def _drivers(self, selector: str) -> list[DriverPod]:
+    def drivers(self, selector: str = _OF_DRIVERS) -> list[DriverPod]:
+        """The drivers' pods, of others too."""
         namespace = self.access.namespace
         found = self._ask(lambda api: api.list_namespaced_pod(namespace, label_selector=selector, **_RAW))
         return [_driver(pod) for pod in found["items"]]
@@ -119,8 +121,9 @@ class KubernetesApi:
                 return None
             raise RuntimeError(_refusal(error.status, error.body, error.reason)) from error
         except Exception as error:
-            # Its client raises any error of its transport and of the login's plugin.
-            raise RuntimeError(f"{type(error).__name__}: {error}") from error
+            # Its client raises any error of its transport and of the login's plugin, and hides those of TLS.
+            told = error.__context__ if isinstance(error.__context__, ApiException) else error
+            raise RuntimeError(f"{type(told).__name__}: {told}") from error
 
     @cached_property
     def _client(self) -> ApiClient:
@@ -129,7 +132,8 @@ class KubernetesApi:
 
         found, access = Configuration(), self.access
         try:
-            load_kube_config(context=access.context, client_configuration=found)
+            # Without the name the client takes what the variable was when it was imported.
+            load_kube_config(os.environ.get("KUBECONFIG"), context=access.context, client_configuration=found)
         except ConfigException:
             if access.context is not None:
                 raise

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import subprocess
 import threading
 import time
 from collections.abc import Callable
@@ -20,26 +18,31 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_provider_kafka_spark.core.driver_pod import DriverPod
 from airflow_provider_kafka_spark.core.errors import (
-    ConnectionConfigError,
     JobKilledError,
     JobReportMissingError,
-    OptionError,
 )
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.operators.available_now import KafkaToKafkaAvailableNowOperator
 from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
 from airflow_provider_kafka_spark.state.run_state import RunStateStore
 from airflow_provider_kafka_spark.submission.kubernetes_api import KubernetesApi
-from airflow_provider_kafka_spark.submission.spark_submission import SparkSubmission
 from airflow_provider_kafka_spark.testing.broker_client import Record
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from airflow_provider_kafka_spark.toolchain.connector import connector_jars
 from airflow_provider_kafka_spark.toolchain.spark_home import find_spark_home
 from tests.airflow_fakes import TaskInstance, TaskStateStore, Try, task_context
+from tests.required_tools import needs_go
 from tests.services.kubernetes_cluster import KubernetesCluster
 
-pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.kubernetes, pytest.mark.timeout(900)]
+pytestmark = [
+    needs_go,
+    pytest.mark.broker,
+    pytest.mark.spark,
+    pytest.mark.kubernetes,
+    # The control plane is built once.
+    pytest.mark.timeout(2_700),
+]
 
 _RECORDS = 100
 
@@ -78,7 +81,7 @@ class Copies:
         return api
 
     def drivers(self) -> list[DriverPod]:
-        return self.api()._drivers("spark-role=driver")
+        return self.api().drivers()
 
     def secrets(self) -> list[str]:
         """The names of all Secrets, as the cluster's administrator sees them."""
@@ -187,9 +190,7 @@ def _die(*_: object) -> NoReturn:
 
 
 @pytest.mark.parametrize("where", ["follows", "knows-no-id", "before-the-secret"])
-def test_a_retry_finds_the_driver_of_a_dead_worker(
-    copies: Copies, monkeypatch: pytest.MonkeyPatch, where: str
-) -> None:
+def test_a_retry_finds_the_driver_of_a_dead_worker(copies: Copies, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
     """It takes the report of the one that runs, and deletes the one that cannot start."""
     place = {
         "follows": (SparkJobHook, "_follow_pod"),
@@ -294,9 +295,8 @@ def test_an_api_server_that_is_away_for_a_while(copies: Copies) -> None:
 
     def away() -> None:
         copies.wait_for_driver()
-        copies.cluster.suspend_api_server()
-        time.sleep(20)
-        copies.cluster.resume_api_server()
+        with copies.cluster.api_server().suspended():
+            time.sleep(20)
 
     outage = threading.Thread(target=away)
     outage.start()
