@@ -17,10 +17,10 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java kdc demo demo-ui test test-fast faults check format bench errors-page constraints clean
+.PHONY: help setup java kdc demo demo-ui test test-fast test-kubernetes faults check format bench errors-page constraints clean
 
 help: ## Show the commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(READY) java kdc ## Make the Python environment and find Java 17 and Kerberos (the other commands do this themselves)
 
@@ -53,7 +53,10 @@ test: setup ## Run all tests, with a real broker, real Spark and real Airflow; P
 	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) --durations=25
 
 test-fast: $(READY) java ## Run the tests that need no broker, no Spark and no Airflow database
-	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not broker and not spark and not airflow and not packaging"
+	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not broker and not spark and not airflow and not packaging and not kubernetes"
+
+test-kubernetes: $(READY) java ## Run the tests on a real Kubernetes API, which Go builds the first time (minutes)
+	@$(BIN)/python -m pytest -m kubernetes --durations=10
 
 check: $(READY) ## Lint, format, types, layer rules: what CI runs before the tests
 	@$(BIN)/ruff check .

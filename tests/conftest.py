@@ -36,6 +36,7 @@ from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker  # noq
 from airflow_provider_kafka_spark.testing.kafka_cluster import NODES, KafkaCluster  # noqa: E402
 from airflow_provider_kafka_spark.testing.owned_process import OwnedProcess  # noqa: E402
 from airflow_provider_kafka_spark.toolchain import jars  # noqa: E402
+from tests.services import kubernetes_binaries  # noqa: E402
 from tests.services.kubernetes_cluster import KubernetesCluster  # noqa: E402
 from tests.services.yarn_cluster import COORDINATES, YarnCluster  # noqa: E402
 
@@ -61,14 +62,22 @@ _SLOWEST_FIRST = ("spark", "airflow", "packaging", "broker")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Fetch YARN's jars, which takes minutes the first time, while processes side by side run the other tests."""
+    """Fetch YARN's jars and build Kubernetes, which take minutes the first time, while processes side by side run the
+    other tests.
+    """
     is_controller = config.getoption("numprocesses", None) and "PYTEST_XDIST_WORKER" not in os.environ
     if is_controller and not config.getoption("markexpr") and config.args == config.getini("testpaths"):
         fetch = f"from {jars.__name__} import resolve; resolve({COORDINATES!r})"
-        log = Path(_HOME.name) / "fetch.log"
-        fetching = OwnedProcess([sys.executable, "-c", fetch], log, name="the fetch of YARN's jars")
-        fetching.start()
-        config.add_cleanup(fetching.stop)
+        _run_beside(config, [sys.executable, "-c", fetch], "fetch")
+        if kubernetes_binaries.has_go():
+            _run_beside(config, ["nice", sys.executable, "-m", kubernetes_binaries.__name__], "build")
+
+
+def _run_beside(config: pytest.Config, command: list[str], name: str) -> None:
+    """Start a command that ends at the latest with the tests."""
+    process = OwnedProcess(command, Path(_HOME.name) / f"{name}.log", name=name, cwd=Path(__file__).parents[1])
+    process.start()
+    config.add_cleanup(process.stop)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -430,6 +430,8 @@ class SparkJobHook(BaseHook):
         pod: str = "",
         options: Mapping[str, Any],
     ) -> SparkSubmission:
+        # The provider's way to follow a driver's pod is not used.
+        options = {name: value for name, value in options.items() if name != "track_driver_via_k8s_api"}
         self._submission = SparkSubmission(
             self.spark_conn_id,
             self.cluster.spark_home,

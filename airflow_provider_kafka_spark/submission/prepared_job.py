@@ -145,7 +145,6 @@ def _to_secret(
     sent = {str(path) for path in (*own, *map(Path, logins.files))}
     options["files"] = ",".join(path for path in options["files"].split(",") if path not in sent) or None
     options["application_args"] = [in_pod_path(request_file)]
-    options.pop("track_driver_via_k8s_api", None)
     return files
 
 

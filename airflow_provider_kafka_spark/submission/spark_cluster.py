@@ -6,10 +6,10 @@ import os
 import re
 from collections.abc import Mapping
 from functools import cached_property
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from airflow.providers.apache.spark.hooks import spark_submit
 from airflow.providers.apache.spark.hooks.spark_submit import (
     ALLOWED_SPARK_BINARIES,
     DEFAULT_SPARK_BINARY,
@@ -104,10 +104,10 @@ class SparkCluster:
                 "deploy_mode='cluster' is not for a standalone cluster: Spark takes no Python application there. The "
                 f"master of connection {self.spark_conn_id!r} is {self.master!r}; use 'client'."
             )
-        if self.master.startswith("k8s") and getattr(spark_submit, "kube_client", None) is None:
+        if self.deployment.in_pod and find_spec("kubernetes") is None:
             raise ConnectionConfigError(
-                f"The master {self.master!r} of connection {self.spark_conn_id!r} needs "
-                "apache-airflow-providers-cncf-kubernetes on the worker. Install it with this package's extra, "
+                f"The master {self.master!r} of connection {self.spark_conn_id!r} needs the Python package "
+                "'kubernetes' on the worker. Install it with this package's extra, "
                 "airflow-provider-kafka-spark[kubernetes]."
             )
         home = self.spark_home

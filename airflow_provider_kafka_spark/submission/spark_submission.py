@@ -73,7 +73,9 @@ class SparkSubmission(SparkSubmitHook):
         self._pod = pod
         #: How the driver's pod was when its state was last asked for.
         self.pod_state: str | None = None
+        self._is_constructed = False
         super().__init__(conn_id=conn_id, **options)
+        self._is_constructed = True
         # The provider's, of the driver's output, which spark-submit does not wait for.
         self._spark_exit_code = 0
         self._home = home
@@ -97,6 +99,15 @@ class SparkSubmission(SparkSubmitHook):
     @_yarn_application_id.setter
     def _yarn_application_id(self, found: str | None) -> None:
         """Ignore the provider's id: it parses any line, also one that quotes a record."""
+
+    @property
+    def _is_kubernetes(self) -> bool:
+        """Not yet in the provider's constructor, which demands its own client of Kubernetes."""
+        return self._is_constructed and self._is_for_kubernetes
+
+    @_is_kubernetes.setter
+    def _is_kubernetes(self, found: bool) -> None:
+        self._is_for_kubernetes = found
 
     @property
     def _kubernetes_driver_pod(self) -> str | None:

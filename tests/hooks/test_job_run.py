@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from airflow.providers.apache.spark.hooks import spark_submit
 
 from airflow_provider_kafka_spark.core.client_config import translate
 from airflow_provider_kafka_spark.core.errors import (
@@ -196,7 +195,6 @@ def test_on_kubernetes_a_kill_ends_no_foreign_pod(
     deleted: list[str] = []
     monkeypatch.setattr(KubernetesApi, "delete_pod", lambda _, name: deleted.append(name))
     monkeypatch.setattr(KubernetesApi, "delete_secret", lambda *_: None)
-    monkeypatch.setattr(spark_submit, "kube_client", object())
     extra = {"deploy-mode": mode, "report-location": "file:///nowhere", "namespace": "etl"}
     connection("spark_default", conn_type="spark", host="k8s://https://127.0.0.1:1", extra=extra)
     driver(

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow.providers.apache.spark.hooks import spark_submit
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
 from airflow_provider_kafka_spark.core.errors import (
@@ -25,6 +24,7 @@ from airflow_provider_kafka_spark.core.errors import (
 )
 from airflow_provider_kafka_spark.hooks import spark_job
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
+from airflow_provider_kafka_spark.submission import spark_cluster
 from airflow_provider_kafka_spark.toolchain.settings import CACHE_FOLDER, MAVEN_REPOSITORY
 
 Connection = Callable[..., None]
@@ -162,11 +162,11 @@ def test_cluster_mode_on_a_standalone_cluster(connection: Connection) -> None:
     fails(SparkJobHook(), OptionError, "not for a standalone cluster", "'spark://master:7077'", "use 'client'")
 
 
-def test_kubernetes_without_its_provider(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The Spark provider's own words would be: name 'kube_client' is not defined."""
-    monkeypatch.setattr(spark_submit, "kube_client", None)
-    connection("spark_default", conn_type="spark", host="k8s://https://api:443")
-    fails(SparkJobHook(), ConnectionConfigError, "'k8s://https://api:443'", "apache-airflow-providers-cncf-kubernetes")
+def test_kubernetes_without_its_client(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kubernetes' own provider is not needed; the Spark provider alone would demand it."""
+    monkeypatch.setattr(spark_cluster, "find_spec", lambda _: None)
+    connection("spark_default", conn_type="spark", host="k8s://https://api:443", extra={"deploy-mode": "cluster"})
+    fails(SparkJobHook(), ConnectionConfigError, "'k8s://https://api:443'", r"airflow-provider-kafka-spark[kubernetes]")
 
 
 @pytest.mark.parametrize("name", ["spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions"])

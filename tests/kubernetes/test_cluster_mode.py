@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 from urllib.parse import urlparse
 from uuid import uuid4
 
+import psutil
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 from airflow.triggers.base import BaseTrigger, TriggerEvent
@@ -149,6 +153,49 @@ def test_a_copy_on_two_executors(copies: Copies) -> None:
     assert copies.values() == sorted(int(f"1{i}") for i in range(_RECORDS))
     assert (result["records_written"], result["duplicates"]) == (_RECORDS, 0)
     assert copies.secrets() == []
+
+
+@pytest.fixture
+def password() -> str:
+    return f"hunter2-{uuid4().hex}"
+
+
+@pytest.fixture
+def with_login(password: str, connection: Callable[..., None]) -> Iterator[KafkaBroker]:
+    """A broker that asks for a login."""
+    with KafkaBroker(sasl_users={"copier": password}) as broker:
+        connection("source", extra=broker.sasl_client_config("copier", "SCRAM-SHA-512"))
+        yield broker
+
+
+def test_a_login_goes_by_the_secret_only(copies: Copies, with_login: KafkaBroker, password: str) -> None:
+    """Neither pods nor ConfigMaps nor events have it, nor arguments and environments; the Secret is the pod's."""
+    with_login.create_topic(copies.source)
+    with_login.produce(copies.source, [Record(value=b"%d" % i) for i in range(_RECORDS)])
+    ranges = [f"{copies.source}:0:0:{_RECORDS}"]
+    seen: list[tuple[str, list[Any]]] = []
+
+    def look() -> None:
+        copies.wait_for_driver()
+        kinds = ("pods", "configmaps", "services", "events")
+        texts = [json.dumps(copies.cluster.get(f"/api/v1/namespaces/{copies.namespace}/{kind}")) for kind in kinds]
+        for process in psutil.process_iter():
+            with suppress(psutil.Error):
+                texts.append(f"{process.cmdline()} {process.environ()}")
+        found = copies.cluster.get(f"/api/v1/namespaces/{copies.namespace}/secrets")["items"]
+        seen.append(("\n".join(texts), found))
+
+    watcher = threading.Thread(target=look)
+    watcher.start()
+    copies.run(source_conn_id="source", target_conn_id="kafka_default", offset_ranges=ranges, max_records_per_second=10)
+    watcher.join(60)
+
+    ((text, (secret,)),) = seen
+    assert "airflow_provider_kafka_spark" in text
+    assert password not in text
+    assert password in base64.b64decode(secret["data"]["kafka-logins.properties"]).decode()
+    assert [owner["kind"] for owner in secret["metadata"]["ownerReferences"]] == ["Pod"]
+    assert copies.values() == list(range(_RECORDS))
 
 
 def test_a_job_that_fails_says_why(copies: Copies) -> None:

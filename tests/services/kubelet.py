@@ -1,6 +1,6 @@
-"""A small kubelet: it runs the pods of Spark as processes of this machine, each in a mount namespace and with an address.
+"""A small kubelet: it runs the pods of Spark as processes of this machine. A real one needs containers and an image.
 
-A real one needs cgroups, containerd and an image.
+Each has a mount namespace and an address of its own.
 """
 
 from __future__ import annotations

@@ -64,3 +64,7 @@ def _build(name: str, folder: Path) -> None:
         ) from error
     partial.rename(folder / name)
     log.warning("Built %s in %.0f s.", name, time.monotonic() - began)
+
+
+if __name__ == "__main__":
+    binaries()
