@@ -23,9 +23,9 @@ from airflow_provider_kafka_spark.core.handoff.file_names import REPORT
 from airflow_provider_kafka_spark.core.handoff.job_events import JobEvent, JobStarted, take_event
 from airflow_provider_kafka_spark.core.handoff.report_mac import verified
 from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest
-from airflow_provider_kafka_spark.hooks import spark_job
 from airflow_provider_kafka_spark.jobs import audit, available_now, batch
 from airflow_provider_kafka_spark.jobs.driver import run_job
+from airflow_provider_kafka_spark.submission import spark_submission
 from airflow_provider_kafka_spark.submission.job_files import write_request
 from airflow_provider_kafka_spark.toolchain.temporary_folder import temporary_folder
 
@@ -116,7 +116,7 @@ def jobs_in_process(spark: SparkSession) -> Iterator[InProcessSpark]:
     """Whatever operators submit inside ``with`` runs in this session."""
     found = InProcessSpark(spark)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(spark_job, "SparkSubmission", partial(_Submission, found))
+        patch.setattr(spark_submission, "SparkSubmission", partial(_Submission, found))
         yield found
 
 
@@ -131,6 +131,7 @@ class _Submission:
     """What a hook asks of ``spark-submit``, as far as it concerns a driver on this machine."""
 
     log_tail = ""
+    pod_state = None
 
     def __init__(self, target: InProcessSpark, *arguments: Any, application_args: list[str], **_: Any) -> None:
         self.application_id: str | None = None

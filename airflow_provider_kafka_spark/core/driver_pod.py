@@ -44,7 +44,10 @@ RIGHTS = (
     ("list", "pods"),
     ("delete", "pods"),
     ("create", "services"),
+    # Spark applies them.
+    ("patch", "services"),
     ("create", "configmaps"),
+    ("patch", "configmaps"),
     ("create", "secrets"),
     ("get", "secrets"),
     ("delete", "secrets"),

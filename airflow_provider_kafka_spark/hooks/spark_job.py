@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowException
@@ -37,10 +37,12 @@ from airflow_provider_kafka_spark.submission.kubernetes_api import KubernetesApi
 from airflow_provider_kafka_spark.submission.prepared_job import PreparedJob, prepare_job, report_uri_in
 from airflow_provider_kafka_spark.submission.remote_path import read_text, shared_path
 from airflow_provider_kafka_spark.submission.spark_cluster import SparkCluster
-from airflow_provider_kafka_spark.submission.spark_submission import OnEvent, SparkSubmission, is_on_yarn
-from airflow_provider_kafka_spark.submission.yarn_rest import ResourceManager
+from airflow_provider_kafka_spark.submission.yarn_rest import ResourceManager, is_on_yarn
 from airflow_provider_kafka_spark.toolchain.private_folder import strict_umask
 from airflow_provider_kafka_spark.toolchain.temporary_folder import temporary_folder
+
+if TYPE_CHECKING:
+    from airflow_provider_kafka_spark.submission.spark_submission import OnEvent, SparkSubmission
 
 log = logging.getLogger(__name__)
 
@@ -238,11 +240,13 @@ class SparkJobHook(BaseHook):
                 submission.submit(
                     prepared.script, start_new_session=True, cwd=prepared.working_folder, umask=strict_umask()
                 )
-                submission.start_pod(prepared.secret)
+                if prepared.pod:
+                    submission.start_pod(prepared.secret)
             except (AirflowException, RuntimeError) as error:
                 failure = error
-                # Without its Secret the driver never starts.
-                submission.delete_pod()
+                if prepared.pod:
+                    # Without its Secret the driver never starts.
+                    submission.delete_pod()
             except StartNotRecordedError:
                 # In cluster mode it would continue, and a retry would not know about it.
                 submission.on_kill()
@@ -430,6 +434,9 @@ class SparkJobHook(BaseHook):
         pod: str = "",
         options: Mapping[str, Any],
     ) -> SparkSubmission:
+        # A DAG file must not pay for the Spark provider, which imports Kubernetes' clients where they are installed.
+        from airflow_provider_kafka_spark.submission.spark_submission import SparkSubmission
+
         # The provider's way to follow a driver's pod is not used.
         options = {name: value for name, value in options.items() if name != "track_driver_via_k8s_api"}
         self._submission = SparkSubmission(

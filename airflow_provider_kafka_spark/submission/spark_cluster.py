@@ -10,10 +10,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from airflow.providers.apache.spark.hooks.spark_submit import (
-    ALLOWED_SPARK_BINARIES,
-    DEFAULT_SPARK_BINARY,
-)
 from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 
@@ -188,6 +184,8 @@ class SparkCluster:
 
     @cached_property
     def spark_home(self) -> SparkHome:
+        from airflow.providers.apache.spark.hooks.spark_submit import ALLOWED_SPARK_BINARIES, DEFAULT_SPARK_BINARY
+
         binary = self.submit_options.get("spark_binary") or self._extra.get("spark-binary") or DEFAULT_SPARK_BINARY
         if binary not in ALLOWED_SPARK_BINARIES:
             raise OptionError(

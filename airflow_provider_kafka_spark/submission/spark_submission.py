@@ -21,7 +21,7 @@ from airflow_provider_kafka_spark.core.shown_text import shown
 from airflow_provider_kafka_spark.submission.job_files import write_private
 from airflow_provider_kafka_spark.submission.kubernetes_api import KubernetesApi
 from airflow_provider_kafka_spark.submission.spark_properties import secrets_by_file
-from airflow_provider_kafka_spark.submission.yarn_rest import ResourceManager
+from airflow_provider_kafka_spark.submission.yarn_rest import YARN_ID, ResourceManager, is_on_yarn
 from airflow_provider_kafka_spark.toolchain.child_environment import child_environment, unset_airflow_env
 from airflow_provider_kafka_spark.toolchain.process_group import end_group
 from airflow_provider_kafka_spark.toolchain.spark_home import SparkHome
@@ -30,9 +30,8 @@ OnEvent = Callable[[JobEvent], None]
 
 #: YARN's own 404, by the name of its exception; proxies and wrong addresses answer 404 too.
 _NOT_KNOWN = re.compile(r"returned HTTP 404\b.*NotFoundException", re.DOTALL)
-_YARN_ID = re.compile(r"application_\d+_\d+")
 #: Log lines of Spark and of YARN's client about the submission, both before the driver runs.
-_SUBMISSION = re.compile(rf"Submit(ting|ted) application ({_YARN_ID.pattern})\b")
+_SUBMISSION = re.compile(rf"Submit(ting|ted) application ({YARN_ID.pattern})\b")
 #: The first of a list of jars, and the rest.
 _JARS = re.compile(r"(--driver-class-path|--jars) ([^\s,:]*[,:])\S+")
 
@@ -325,11 +324,6 @@ class SparkSubmission(SparkSubmitHook):
         except ValueError:
             return None
         return page if is_web_address(page) else None
-
-
-def is_on_yarn(application_id: str) -> bool:
-    """Whether an application id is one of YARN."""
-    return _YARN_ID.fullmatch(application_id) is not None
 
 
 def resource_manager_address(environ: Mapping[str, str]) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -16,8 +17,14 @@ if TYPE_CHECKING:
 COMMON_TAG = "airflow-kafka-spark"
 #: Of applications that have not ended.
 ALIVE = ("NEW", "NEW_SAVING", "SUBMITTED", "ACCEPTED", "RUNNING")
+YARN_ID = re.compile(r"application_\d+_\d+")
 #: To connect, and to read, in seconds: those of the Spark provider.
 _TIMEOUTS = (5, 30)
+
+
+def is_on_yarn(application_id: str) -> bool:
+    """Whether an application id is one of YARN."""
+    return YARN_ID.fullmatch(application_id) is not None
 
 
 @dataclass(frozen=True, slots=True)
