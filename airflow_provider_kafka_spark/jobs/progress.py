@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from airflow_provider_kafka_spark.core.handoff.job_events import JobEvent, JobProgress, format_event
+from airflow_provider_kafka_spark.core.handoff.job_events import JobEvent, JobProgress, RecentRate, format_event
 
 if TYPE_CHECKING:
     from airflow_provider_kafka_spark.jobs.record_writer import TaskMonitor
@@ -59,6 +59,7 @@ class ProgressLog:
 
     def __enter__(self) -> ProgressLog:
         self._started = time.monotonic()
+        self._recent = RecentRate(self._started)
         self._thread.start()
         return self
 
@@ -68,7 +69,8 @@ class ProgressLog:
         self._stop.set()
         self._thread.join(timeout=10)
         if error is None:
-            self._emit(self._planned)
+            seconds = time.monotonic() - self._started
+            self._emit(self._planned, self._planned / seconds if seconds > 0 else None)
 
     def _run(self) -> None:
         said = 0
@@ -81,9 +83,9 @@ class ProgressLog:
             # Executors report with their heartbeats, which may be slower than we are.
             if records > said:
                 said = records
-                self._emit(min(records, self._planned))
+                self._emit(min(records, self._planned), self._recent.at(time.monotonic(), records))
 
-    def _emit(self, records: int) -> None:
+    def _emit(self, records: int, rate: float | None) -> None:
         done = self._overall.done + records
-        progress = JobProgress(done, max(done, self._overall.planned), time.monotonic() - self._started)
+        progress = JobProgress(done, max(done, self._overall.planned), time.monotonic() - self._started, rate)
         emit(progress, self._token)

@@ -37,18 +37,48 @@ class JobProgress:
     :param records: read until now.
     :param planned: to be read at most.
     :param seconds: since reading began.
+    :param rate: records/s of late; None while that says nothing yet.
     """
 
     records: int
     planned: int
     seconds: float
+    rate: float | None = None
 
     def __str__(self) -> str:
         # Rounded down: 100% means all.
         percent = min(100, self.records * 100 // self.planned) if self.planned else 100
-        rate = self.records / self.seconds if self.seconds > 0 else 0.0
-        left = f", about {(self.planned - self.records) / rate:,.0f} s left" if rate and percent < 100 else ""
-        return f"{percent}%: {self.records:,} of at most {self.planned:,} records, {rate:,.0f} records/s{left}"
+        parts = [f"{percent}%: {self.records:,} of at most {self.planned:,} records"]
+        if self.rate is not None:
+            parts.append(f"{self.rate:,.0f} records/s")
+            if self.rate > 0 and percent < 100:
+                parts.append(f"about {(self.planned - self.records) / self.rate:,.0f} s left")
+        return ", ".join(parts)
+
+
+class RecentRate:
+    """How many records are read per second of late: since the start says little about a copy that was paused, or whose
+    first seconds went by without a record.
+
+    :param window: in seconds; a look may reach back further, to the one before.
+    :param warm_up: seconds for which nothing is said.
+    """
+
+    def __init__(self, began: float, window: float = 30.0, warm_up: float = 10.0) -> None:
+        self._window = window
+        self._speaks_from = began + warm_up
+        self._looks = [(began, 0)]
+
+    def at(self, now: float, records: int) -> float | None:
+        """
+        :param now: in seconds, on the clock of the start, and later than that of the last look.
+        :param records: until now.
+        """
+        while len(self._looks) > 1 and self._looks[1][0] <= now - self._window:
+            del self._looks[0]
+        then, before = self._looks[0]
+        self._looks.append((now, records))
+        return (records - before) / (now - then) if now >= self._speaks_from and now > then else None
 
 
 JobEvent = JobStarted | JobProgress

@@ -10,6 +10,7 @@ from airflow_provider_kafka_spark.core.handoff.job_events import (
     JobEvent,
     JobProgress,
     JobStarted,
+    RecentRate,
     format_event,
     is_web_address,
     take_event,
@@ -145,27 +146,37 @@ def test_every_event_can_be_shown(event: JobEvent) -> None:
     ("progress", "shown"),
     [
         pytest.param(
-            JobProgress(250_000, 1_000_000, 10.0),
+            JobProgress(250_000, 1_000_000, 10.0, 25_000.0),
             "25%: 250,000 of at most 1,000,000 records, 25,000 records/s, about 30 s left",
             id="underway",
         ),
-        pytest.param(JobProgress(10, 10, 2.0), "100%: 10 of at most 10 records, 5 records/s", id="done"),
-        pytest.param(JobProgress(0, 10, 2.0), "0%: 0 of at most 10 records, 0 records/s", id="nothing-yet"),
-        pytest.param(JobProgress(5, 10, 0.0), "50%: 5 of at most 10 records, 0 records/s", id="no-time-passed"),
-        pytest.param(JobProgress(0, 0, 0.0), "100%: 0 of at most 0 records, 0 records/s", id="nothing-planned"),
+        pytest.param(JobProgress(10, 10, 2.0, 5.0), "100%: 10 of at most 10 records, 5 records/s", id="done"),
+        pytest.param(JobProgress(3, 10, 20.0, 0.0), "30%: 3 of at most 10 records, 0 records/s", id="stands-still"),
+        pytest.param(JobProgress(5, 10, 2.0), "50%: 5 of at most 10 records", id="too-early-for-a-rate"),
+        pytest.param(JobProgress(0, 0, 0.0), "100%: 0 of at most 0 records", id="nothing-planned"),
         pytest.param(
-            JobProgress(999_999, 1_000_000, 1.0),
+            JobProgress(999_999, 1_000_000, 1.0, 999_999.0),
             "99%: 999,999 of at most 1,000,000 records, 999,999 records/s, about 0 s left",
             id="one-short-of-all-is-not-100",
         ),
         pytest.param(
-            JobProgress(29, 100, 1.0),
+            JobProgress(29, 100, 1.0, 29.0),
             "29%: 29 of at most 100 records, 29 records/s, about 2 s left",
             id="no-percent-lost-to-floating-point",
         ),
-        pytest.param(JobProgress(12, 10, 2.0), "100%: 12 of at most 10 records, 6 records/s", id="counted-twice"),
+        pytest.param(JobProgress(12, 10, 2.0, 6.0), "100%: 12 of at most 10 records, 6 records/s", id="counted-twice"),
     ],
 )
 def test_shows_progress_to_a_person(progress: JobProgress, shown: str) -> None:
     """Share, counts, rate, and time left while there is some; no division by zero."""
     assert str(progress) == shown
+
+
+def test_the_rate_is_that_of_late() -> None:
+    """Nothing is said of the first seconds, a pause is seen, and slow lines reach back to the one before."""
+    rate = RecentRate(100.0, window=30.0, warm_up=10.0)
+
+    assert [rate.at(100.0 + second, 50 * second) for second in (5, 10, 20)] == [None, 50.0, 50.0]
+    assert rate.at(150.0, 1_000) == 0.0
+    assert rate.at(250.0, 2_000) == 10.0
+    assert RecentRate(0.0, warm_up=0.0).at(0.0, 5) is None
