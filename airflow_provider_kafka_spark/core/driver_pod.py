@@ -128,7 +128,7 @@ class DriverPod:
             uid=metadata["uid"],
             application_id=(metadata.get("labels") or {})[APPLICATION_LABEL],
             phase=status.get("phase") or "Pending",
-            reason=_reason(status),
+            reason=_reason(status, is_ending="deletionTimestamp" in metadata),
         )
 
     @property
@@ -140,8 +140,9 @@ class DriverPod:
         return f"{self.phase} ({self.reason})" if self.reason else self.phase
 
 
-def _reason(status: Mapping[str, Any]) -> str:
-    parts = [status.get("reason"), status.get("message")]
+def _reason(status: Mapping[str, Any], *, is_ending: bool) -> str:
+    # On a node that is gone, this may last.
+    parts = ["it is being deleted" if is_ending else None, status.get("reason"), status.get("message")]
     for container in status.get("containerStatuses") or []:
         state = container.get("state") or {}
         waiting, terminated = state.get("waiting") or {}, state.get("terminated") or {}

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from airflow_provider_kafka_spark.core.driver_pod import APPLICATION_LABEL, LABEL, RIGHTS, ApiAccess, DriverPod
 
 if TYPE_CHECKING:
-    from kubernetes.client import ApiClient, AuthorizationV1Api, CoreV1Api
+    from kubernetes.client import ApiClient, AuthorizationV1Api, Configuration, CoreV1Api
 
 _Answer = TypeVar("_Answer")
 #: To connect, and to read, in seconds.
@@ -46,8 +46,8 @@ class KubernetesApi:
 
     def alive(self) -> dict[str, str]:
         """The applications of this package that have not ended, and how each is, by id."""
-        pods = self.drivers(f"{_OF_DRIVERS},{LABEL}")
-        return {pod.application_id: pod.describe() for pod in pods if not pod.has_ended}
+        pods = self.drivers(f"{_OF_DRIVERS},{LABEL}", "status.phase!=Succeeded,status.phase!=Failed")
+        return {pod.application_id: pod.describe() for pod in pods}
 
     def kill(self, application_id: str) -> None:
         """Delete the driver's pod of an application; what it owns goes with it."""
@@ -97,10 +97,14 @@ class KubernetesApi:
                 lacking.append(f"{verb} {resource}")
         return lacking
 
-    def drivers(self, selector: str = _OF_DRIVERS) -> list[DriverPod]:
-        """The drivers' pods, of others too."""
-        namespace = self.access.namespace
-        found = self._ask(lambda api: api.list_namespaced_pod(namespace, label_selector=selector, **_RAW))
+    def drivers(self, labels: str = _OF_DRIVERS, fields: str = "") -> list[DriverPod]:
+        """The drivers' pods, of others too.
+
+        :param labels: a selector.
+        :param fields: likewise.
+        """
+        given = {"label_selector": labels, "field_selector": fields, **_RAW}
+        found = self._ask(lambda api: api.list_namespaced_pod(self.access.namespace, **given))
         return [_driver(pod) for pod in found["items"]]
 
     def _ask(self, request: Callable[[CoreV1Api], Any], allowed: int | None = None) -> Any:
@@ -146,13 +150,15 @@ class KubernetesApi:
             found.ssl_ca_cert = access.ca_file
         if access.certificate_file:
             found.cert_file, found.key_file = access.certificate_file, access.key_file
-        token = access.token
-        if token is None and access.token_file:
-            token = Path(access.token_file).read_text(encoding="utf-8").strip()
-        if token is not None:
-            found.api_key, found.api_key_prefix = {"authorization": f"Bearer {token}"}, {}
-            found.refresh_api_key_hook = None
+        if access.token is not None or access.token_file:
+            found.api_key_prefix = {}
+            # Called before each request: a token in a file is soon replaced by a newer one.
+            found.refresh_api_key_hook = self._log_in
         return ApiClient(found)
+
+    def _log_in(self, configuration: Configuration) -> None:
+        token = self.access.token or Path(str(self.access.token_file)).read_text(encoding="utf-8").strip()
+        configuration.api_key = {"authorization": f"Bearer {token}"}
 
 
 #: The answer as text: the client's classes take long to make, and refuse what a newer server says.

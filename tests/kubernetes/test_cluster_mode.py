@@ -20,7 +20,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from airflow_provider_kafka_spark.core.driver_pod import DriverPod
+from airflow_provider_kafka_spark.core.driver_pod import ApiAccess, DriverPod
 from airflow_provider_kafka_spark.core.errors import (
     JobKilledError,
     JobReportMissingError,
@@ -391,3 +391,49 @@ def test_a_stream(copies: Copies, tmp_path: Path) -> None:
 
     assert copies.values() == list(range(_RECORDS))
     assert (result["records_written"], result["records_behind"]) == (_RECORDS, 0)
+
+
+def test_a_token_in_a_file_is_read_anew(copies: Copies, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """That of a pod's service account is soon replaced by a newer one."""
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    file = tmp_path / "token"
+    access = ApiAccess(
+        copies.cluster.api_url, copies.namespace, token_file=str(file), ca_file=str(copies.cluster.ca_file)
+    )
+    api = KubernetesApi(access)
+    file.write_text("expired\n")
+    with pytest.raises(RuntimeError, match="HTTP 401"):
+        api.alive()
+
+    file.write_text(copies.cluster.token_of("airflow") + "\n")
+
+    assert api.alive() == {}
+
+
+def test_client_mode(
+    copies: Copies, with_login: KafkaBroker, connection: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The driver runs on the worker, with the rights of a driver, and sends the login to its executors itself."""
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "spark-driver"}
+    user = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "airflow"}
+    path = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{copies.namespace}/rolebindings"
+    copies.cluster.post(path, {"metadata": {"name": "client-mode"}, "roleRef": role, "subjects": [user]})
+    connection(
+        "spark_default",
+        conn_type="spark",
+        host=f"k8s://{copies.cluster.api_url}",
+        extra={"namespace": copies.namespace},
+    )
+    with_login.create_topic(copies.source, 2)
+    with_login.produce(copies.source, [Record(value=b"%d" % i, partition=i % 2) for i in range(_RECORDS)])
+    given = with_executors(copies)
+    given["conf"] |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    result = copies.run(**given, source_conn_id="source", target_conn_id="kafka_default", report_location=None)
+
+    assert copies.values() == list(range(_RECORDS))
+    assert result["records_written"] == _RECORDS
+    deadline = time.monotonic() + 60
+    while copies.cluster.get(f"/api/v1/namespaces/{copies.namespace}/pods")["items"] and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert copies.cluster.get(f"/api/v1/namespaces/{copies.namespace}/pods")["items"] == []
+    assert copies.secrets() == []
