@@ -124,5 +124,7 @@ def _offset_ranges(jvm: Any, spans: Iterable[OffsetRange]) -> Any:
     buffer = jvm.scala.collection.mutable.ArrayBuffer()
     for span in spans:
         partition = jvm.org.apache.kafka.common.TopicPartition(span.topic, span.partition)
-        buffer.addOne(kafka010.KafkaOffsetRange(partition, span.from_offset, span.until_offset, nowhere))
+        offsets = kafka010.KafkaOffsetRange(partition, span.from_offset, span.until_offset, nowhere)
+        # The name that it has in every version of Scala.
+        getattr(buffer, "$plus$eq")(offsets)
     return buffer.toSeq()

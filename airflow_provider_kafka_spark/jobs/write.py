@@ -153,9 +153,10 @@ def _fitting_batches(options: Mapping[str, str], largest: Mapping[str, int]) -> 
 def plain_rows(spark: SparkSession, rows: Any) -> Any:
     """A ``JavaRDD`` of what a DataFrame computes, with the session's own settings of SQL on the executors."""
     session: Any = spark._jsparkSession
-    settings = session.sessionState().conf().getAllConfs()
-    jvm: Any = spark.sparkContext._jvm
-    for name, value in dict(jvm.scala.jdk.javaapi.CollectionConverters.asJava(settings)).items():
+    # One text, since each version of Scala has converters of its own.
+    settings: str = session.sessionState().conf().getAllConfs().mkString("\0")
+    for setting in settings.split("\0"):
+        name, _, value = setting.partition(" -> ")
         if name.startswith("spark.sql."):
             spark.sparkContext.setLocalProperty(name, value)
     return rows._jdf.queryExecution().toRdd().toJavaRDD()

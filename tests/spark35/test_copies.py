@@ -1,0 +1,64 @@
+"""Copies on a Spark 3.5 with Scala 2.12, as SPARK_HOME names it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_provider_kafka_spark.operators.available_now import KafkaToKafkaAvailableNowOperator
+from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
+from airflow_provider_kafka_spark.testing.broker_client import Record
+from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
+from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
+from tests.airflow_fakes import TaskStateStore, task_context
+
+pytestmark = [pytest.mark.broker, pytest.mark.spark]
+
+
+@pytest.fixture(autouse=True)
+def _spark35(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARK_HOME", os.environ["SPARK35"])
+
+
+@pytest.mark.parametrize("delivery", ["exactly_once", "at_least_once"])
+@pytest.mark.parametrize("sql", [False, True], ids=["records", "sql"])
+def test_a_replay(kafka: KafkaBroker, topic: TopicFactory, delivery: str, *, sql: bool) -> None:
+    source, target = topic(2, suffix="source"), topic(suffix="target")
+    headers = [("h", b"1")]
+    kafka.produce(source, [Record(b"k", b"%d" % i, partition=i % 2, headers=headers) for i in range(100)])
+    operator = ReplayOffsetRangesOperator(
+        task_id="replay",
+        offset_ranges=[f"{source}:0:10:20", f"{source}:1:0:5"],
+        target_topic=target,
+        delivery=delivery,
+        where="offset >= 3" if sql else None,
+        columns={"value": "concat('1', string(value))"} if sql else {},
+    )
+    result = operator.execute(task_context())  # type: ignore[arg-type]
+
+    assert result["spark_version"] == "3.5.7"
+    assert result["warnings"] == []
+    expected = [20 + 2 * i for i in range(10)] + [1 + 2 * i for i in range(3 if sql else 0, 5)]
+    written = kafka.consume(target)
+    assert sorted(int((r.value or b"")[sql:]) for r in written) == sorted(expected)
+    assert all(r.headers[0] == ("h", b"1") for r in written)
+
+
+def test_a_stream(kafka: KafkaBroker, topic: TopicFactory, tmp_path: Path) -> None:
+    source, target = topic(2, suffix="source"), topic(suffix="target")
+    kafka.produce(source, [Record(b"k", b"%d" % i, partition=i % 2) for i in range(100)])
+    given: dict[str, Any] = {
+        "topics": [source],
+        "starting_offsets": "earliest",
+        "checkpoint_location": str(tmp_path / "checkpoint"),
+        "target_topic": target,
+    }
+    first = KafkaToKafkaAvailableNowOperator(task_id="stream", **given)
+    assert first.execute(task_context(TaskStateStore()))["records_written"] == 100  # type: ignore[arg-type]
+    kafka.produce(source, [Record(b"k", b"%d" % i, partition=i % 2) for i in range(100, 150)])
+    second = KafkaToKafkaAvailableNowOperator(task_id="stream", **given)
+    assert second.execute(task_context(TaskStateStore()))["records_written"] == 50  # type: ignore[arg-type]
+    assert sorted(int(r.value or b"") for r in kafka.consume(target)) == list(range(150))
