@@ -83,7 +83,7 @@ def fresh(tmp_path_factory: pytest.TempPathFactory, wheel: Path) -> Iterator[Pat
     folder = tmp_path_factory.mktemp("fresh")
     uv("venv", "--quiet", "--python", sys.executable, folder / "venv")
     python = folder / "venv/bin/python"
-    uv("pip", "install", "--quiet", "--python", python, wheel)
+    uv("pip", "install", "--quiet", "--python", python, f"{wheel}[spark4]")
     yield folder
     # Some hundred MB, of which pytest would keep three.
     shutil.rmtree(folder)
@@ -155,7 +155,7 @@ with DAG("replay", schedule=None):
 @pytest.mark.broker
 @pytest.mark.spark
 def test_a_fresh_installation_replays(fresh: Path, kafka_broker: KafkaBroker, topic: TopicFactory) -> None:
-    """``pip install`` alone brings a Spark of one version whose connector is found, and a replay is delivered."""
+    """The extra brings a Spark of one version whose connector is found, and a replay is delivered."""
     source, target = topic(suffix="source"), topic(suffix="target")
     kafka_broker.produce(source, [Record(value=b"%d" % i) for i in range(100)])
     dags = fresh / "dags"

@@ -6,6 +6,20 @@ from collections.abc import Mapping
 
 #: By Spark's version with that of Scala, and by the file's name.
 CONNECTOR_HASHES: Mapping[tuple[str, str], Mapping[str, str]] = {
+    ("3.5.7", "2.12"): {
+        "commons-pool2-2.11.1.jar": "ea0505ee7515e58b1ac0e686e4d1a5d9f7d808e251a61bc371aa0595b9963f83",
+        "jsr305-3.0.0.jar": "bec0b24dcb23f9670172724826584802b80ae6cbdaba03bdebdef9327b962f6a",
+        "kafka-clients-3.4.1.jar": "9d0a9058c8ede79db6e54ae378ed16fe8d1bead2894635a4aa6aa0b7981668c6",
+        "lz4-java-1.8.0.jar": "d74a3334fb35195009b338a951f918203d6bbca3d1d359033dc33edd1cadc9ef",
+        "scala-library-2.12.18.jar": "e51e6636c003359e106bea4ad99def70e613c290190c8c84f10f9560dd5b00ae",
+        "slf4j-api-2.0.7.jar": "5d6298b93a1905c32cda6478808ac14c2d4a47e91535e53c41f7feeb85d946f4",
+        "snappy-java-1.1.10.5.jar": "0f3f1857ed33116583f480b4df5c0218836c47bfbc9c6221c0d73f356decf37b",
+        "spark-sql-kafka-0-10_2.12-3.5.7.jar": "184f8bd4a3cd22299c49090d88b894f81fd7546b4ee64879519a0d76a685dbb8",
+        "spark-tags_2.12-3.5.7.jar": "db5f4b99d69cbe3a098ec6c2e9e50ad1ebf2ba4ae182471ef40ebf37fe48315b",
+        "spark-token-provider-kafka-0-10_2.12-3.5.7.jar": (
+            "9701914db5c6d09628b58d2d2c1ccd2c9ea28f32f83dd6cb21f98b8237531ff4"
+        ),
+    },
     ("4.0.0", "2.13"): {
         "commons-pool2-2.12.0.jar": "6d3bd18df8410f3e31b031aca582cc109342358a62a2759ebd0c4cdf30d06f8b",
         "jsr305-3.0.0.jar": "bec0b24dcb23f9670172724826584802b80ae6cbdaba03bdebdef9327b962f6a",
@@ -20,5 +34,5 @@ CONNECTOR_HASHES: Mapping[tuple[str, str], Mapping[str, str]] = {
         "spark-token-provider-kafka-0-10_2.13-4.0.0.jar": (
             "f2be3b76f9e6cbe63379d4e4e0dc14f59dbf056ae2ad16ff15ac108004c86767"
         ),
-    }
+    },
 }

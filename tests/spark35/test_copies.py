@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +13,14 @@ from airflow_provider_kafka_spark.testing.broker_client import Record
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from tests.airflow_fakes import TaskStateStore, task_context
+from tests.services.spark35 import VERSION, spark35_home
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
 
 @pytest.fixture(autouse=True)
 def _spark35(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SPARK_HOME", os.environ["SPARK35"])
+    monkeypatch.setenv("SPARK_HOME", str(spark35_home()))
 
 
 @pytest.mark.parametrize("delivery", ["exactly_once", "at_least_once"])
@@ -39,7 +39,7 @@ def test_a_replay(kafka: KafkaBroker, topic: TopicFactory, delivery: str, *, sql
     )
     result = operator.execute(task_context())  # type: ignore[arg-type]
 
-    assert result["spark_version"] == "3.5.7"
+    assert result["spark_version"] == VERSION
     assert result["warnings"] == []
     expected = [20 + 2 * i for i in range(10)] + [1 + 2 * i for i in range(3 if sql else 0, 5)]
     written = kafka.consume(target)
