@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from airflow_provider_kafka_spark.core.errors import JarError
@@ -16,6 +16,7 @@ from airflow_provider_kafka_spark.toolchain.spark_home import CONNECTOR_EXCLUDES
 #: The connector is on the cluster's class path already.
 PROVIDED = "provided"
 _SPARKS_MODULE = re.compile(r"org\.apache\.spark:spark-sql-kafka-0-10_[0-9.]+:[\w.-]+", re.ASCII)
+_SCALA = re.compile(r"spark-sql-kafka-0-10_(\d+\.\d+)\b")
 _COORDINATE = re.compile(r"[^:/\s]+:[^:/\s]+:[^:/\s]+")
 
 
@@ -36,16 +37,19 @@ def connector_jars(wanted: str | None, home: Callable[[], SparkHome] = find_spar
         Maven coordinate.
     :param home: finds the Spark in use; called only if its version matters.
     :raises SparkSubmitNotFoundError: if there is no Spark with a version.
-    :raises JarError: if they are unavailable or unreadable, others than those that are known for this Spark, or if
-        other users may replace them.
+    :raises JarError: if they are unavailable or unreadable, for another Scala, others than those that are known for
+        this Spark, or if other users may replace them.
     """
     if wanted is None:
         spark = home()
         expected = CONNECTOR_HASHES.get((spark.spark_version, spark.scala_version))
         return resolve(spark.connector_coordinates, excludes=CONNECTOR_EXCLUDES, expected=expected)
     if is_coordinate(wanted):
+        _check_scala(wanted, [wanted], home)
         return resolve([wanted], excludes=CONNECTOR_EXCLUDES)
-    return _readable_jars(wanted)
+    jars = _readable_jars(wanted)
+    _check_scala(wanted, [jar.name for jar in jars], home)
+    return jars
 
 
 def client_jars(wanted: str | None, home: Callable[[], SparkHome] = find_spark_home) -> list[Path]:
@@ -62,6 +66,22 @@ def client_jars(wanted: str | None, home: Callable[[], SparkHome] = find_spark_h
         *connector_jars(None if wanted == PROVIDED else wanted, home),
         *(jar for name in ("core", "databind", "annotations") for jar in jars.glob(f"jackson-{name}-2*.jar")),
     ]
+
+
+def _check_scala(wanted: str, names: Iterable[str], home: Callable[[], SparkHome]) -> None:
+    """Check that the connector is for the Scala of the Spark in use: another one fails in the middle of a job.
+
+    :raises JarError: if it is not.
+    """
+    for name in names:
+        found = _SCALA.search(name)
+        if found is not None and found[1] != home().scala_version:
+            spark = home()
+            raise JarError(
+                f"kafka_connector must be for Scala {spark.scala_version}, as Spark {spark.spark_version} in "
+                f"{spark.jars.parent} is; {wanted!r} has {name}, which is for Scala {found[1]}. Name that of this Spark, "
+                f"{spark.connector_coordinates[0]}, or leave kafka_connector out."
+            )
 
 
 def _readable_jars(wanted: str) -> list[Path]:

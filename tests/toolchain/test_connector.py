@@ -86,3 +86,14 @@ def test_a_connector_by_another_users_link_is_refused(folder: Path, part: str) -
 
     with pytest.raises(JarError, match=f"kafka_connector: {link} must belong.*run: chown -h 0 {link}"):
         connector_jars(str(link if part == "folder" else folder))
+
+
+@pytest.mark.parametrize("kind", ["folder", "coordinate"])
+def test_a_connector_of_another_scala_is_named(tmp_path: Path, kind: str) -> None:
+    """Before anything runs; its classes would fail in the middle of a job."""
+    tmp_path.chmod(0o755)
+    (tmp_path / "spark-sql-kafka-0-10_2.12-3.5.7.jar").touch(mode=0o644)
+    wanted = str(tmp_path) if kind == "folder" else "org.apache.spark:spark-sql-kafka-0-10_2.12:3.5.7"
+
+    with pytest.raises(JarError, match=r"for Scala 2.13, as Spark 4.0.0 .* for Scala 2.12.*kafka-0-10_2.13:4.0.0"):
+        connector_jars(wanted)
