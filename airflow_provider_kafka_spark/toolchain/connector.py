@@ -79,7 +79,7 @@ def _check_scala(wanted: str, names: Iterable[str], home: Callable[[], SparkHome
             spark = home()
             raise JarError(
                 f"kafka_connector must be for Scala {spark.scala_version}, as Spark {spark.spark_version} in "
-                f"{spark.jars.parent} is; {wanted!r} has {name}, which is for Scala {found[1]}. Name that of this Spark, "
+                f"{spark.jars.parent} is; {wanted!r} has {name}, which is for Scala {found[1]}. Name "
                 f"{spark.connector_coordinates[0]}, or leave kafka_connector out."
             )
 

@@ -108,7 +108,7 @@ def test_no_spark_submit_is_named(tmp_path: Path) -> None:
     message = str(raised.value)
     assert "'spark2-submit'" in message
     assert str(tmp_path / "gone/bin") in message
-    assert "Install pyspark" in message
+    assert "[spark4]" in message
 
 
 def test_a_file_that_cannot_be_run_is_no_spark_submit(tmp_path: Path) -> None:
