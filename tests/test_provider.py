@@ -231,9 +231,10 @@ def _distribution(module: str, brought_by: Mapping[str, list[str]]) -> str:
     return "apache-airflow" if top == "airflow" else brought_by[top][0].lower()
 
 
-def _is_for(requirement: str, extra: str) -> bool:
+def _is_for(requirement: str, folder: str) -> bool:
+    """The package may use what its extras bring, but those for tests; its folder testing has an extra of its own."""
     named = re.search(r"""extra == ['"](\w+)['"]""", requirement)
-    return named is None or named[1] == extra
+    return named is None or (named[1] == folder if folder else named[1] not in ("testing", "dev"))
 
 
 #: What Airflow calls the modules of each kind, and the class that all of the kind come from.

@@ -151,8 +151,8 @@ class KubernetesApi:
         if access.certificate_file:
             found.cert_file, found.key_file = access.certificate_file, access.key_file
         if access.token is not None or access.token_file:
-            found.api_key_prefix = {}
-            # Called before each request: a token in a file is soon replaced by a newer one.
+            # Called before each request, if there is a key: a token in a file is soon replaced by a newer one.
+            found.api_key, found.api_key_prefix = {"authorization": ""}, {}
             found.refresh_api_key_hook = self._log_in
         return ApiClient(found)
 
