@@ -11,7 +11,7 @@ from datetime import datetime, timezone
 from importlib.metadata import version
 from pathlib import Path
 
-from airflow_provider_kafka_spark.testing.broker_process import COORDINATES
+from airflow_provider_kafka_spark.testing.broker_process import KAFKA_VERSION
 from airflow_provider_kafka_spark.toolchain.java import find_java
 from benchmarks.mirror_maker import COORDINATE as MIRROR_MAKER
 
@@ -35,7 +35,6 @@ def machine_lines() -> list[str]:
 
 def version_line() -> str:
     """Versions of everything that takes part, as Markdown."""
-    kafka = COORDINATES[0].rpartition(":")[2]
     parts = [
         f"airflow-provider-kafka-spark {version('airflow-provider-kafka-spark')}",
         (
@@ -43,7 +42,7 @@ def version_line() -> str:
             f"{version('apache-airflow-providers-apache-spark')}"
         ),
         f"Spark {version('pyspark')}",
-        f"Kafka broker {kafka}",
+        f"Kafka broker {KAFKA_VERSION}",
         f"MirrorMaker {MIRROR_MAKER.rpartition(':')[2]}",
         f"confluent-kafka {version('confluent-kafka')}",
         f"kcat {_kcat_version()}",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -21,6 +22,8 @@ _BACKOFF_MS = 20
 _CLOSE_SECONDS = 5
 #: Brokers' answers about a topic that does not exist, or that the login may not see.
 _NOT_SEEN = ("UnknownTopicOrPartitionException", "TopicAuthorizationException")
+#: Brokers' answer about a transactional id while they end its transaction.
+_IS_ENDING = "ConcurrentTransactionsException"
 #: Secrets are references to a file, which a provider resolves.
 _LOGIN = ("kafka.bootstrap.", "kafka.security.", "kafka.sasl.", "kafka.ssl.", "kafka.config.providers")
 
@@ -171,7 +174,22 @@ class KafkaAdmin:
         # One takes 3 ms. The client has one request to a broker in flight, and lets the others of a call wait for times
         # that double: 20 in one call take 14 s.
         for transactional_id in transactional_ids:
-            self._get(self._client.fenceProducers(self._list([transactional_id]), options).all())
+            self._fence(transactional_id, options)
+
+    def _fence(self, transactional_id: str, options: Any) -> None:
+        from py4j.protocol import Py4JJavaError
+
+        deadline = time.monotonic() + _TIMEOUT_MS / 1000
+        while True:
+            try:
+                self._get(self._client.fenceProducers(self._list([transactional_id]), options).all())
+            except Py4JJavaError as error:
+                # While brokers end what they abort. The client of Spark 3.5 does not wait for it itself.
+                if _IS_ENDING not in str(error.java_exception) or time.monotonic() >= deadline:
+                    raise
+                time.sleep(_BACKOFF_MS / 1000)
+            else:
+                return
 
     def _list(self, items: Any) -> Any:
         java_list = self.jvm.java.util.ArrayList()

@@ -23,7 +23,8 @@ from airflow_provider_kafka_spark.toolchain.java import find_java
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
-COORDINATES = ("org.apache.kafka:kafka_2.13:4.2.0", "org.slf4j:slf4j-reload4j:1.7.36")
+#: Kafka's, unless another one is wanted.
+KAFKA_VERSION = "4.2.0"
 
 
 def new_cluster_id() -> str:
@@ -37,22 +38,23 @@ class BrokerProcess:
 
     :param node: its node id
     :param jvm_options: of the broker
+    :param version: Kafka's
     :raises JavaNotFoundError: there is no Java 17
     :raises JarError: Kafka's jars are unavailable
     """
 
-    def __init__(self, node: int, jvm_options: Sequence[str]) -> None:
+    def __init__(self, node: int, jvm_options: Sequence[str], version: str = KAFKA_VERSION) -> None:
         self.node = node
         self._java = str(find_java(minimum=17).executable)
-        self._classpath = os.pathsep.join(map(str, self.jars()))
+        self._classpath = os.pathsep.join(map(str, self.jars(version)))
         self._jvm_options = tuple(jvm_options)
         self.folder = Path(tempfile.mkdtemp(prefix="kafka-broker-"))
         self._process: OwnedProcess | None = None
 
     @staticmethod
-    def jars() -> list[Path]:
+    def jars(version: str = KAFKA_VERSION) -> list[Path]:
         """Return the broker's jars, with those of Kafka's Java client."""
-        return jars.resolve(COORDINATES)
+        return jars.resolve([f"org.apache.kafka:kafka_2.13:{version}", "org.slf4j:slf4j-reload4j:1.7.36"])
 
     @property
     def running(self) -> bool:

@@ -16,7 +16,7 @@ from typing import Any
 
 from airflow_provider_kafka_spark.core.errors import LocalServiceError, OptionError
 from airflow_provider_kafka_spark.testing.broker_client import BrokerClient
-from airflow_provider_kafka_spark.testing.broker_process import BrokerProcess, new_cluster_id
+from airflow_provider_kafka_spark.testing.broker_process import KAFKA_VERSION, BrokerProcess, new_cluster_id
 from airflow_provider_kafka_spark.testing.broker_properties import (
     KERBEROS_SERVICE,
     BrokerSecurity,
@@ -62,6 +62,7 @@ class KafkaBroker(BrokerClient, ManagedServer):
     :param super_users: principals that need none, such as ``"User:admin"``
     :param jvm_options: such as ``["-Xmx2g"]``, instead of a small heap
     :param port: the port of the plain listener; by default any free one
+    :param version: Kafka's, 3.9 or newer
     :param start_timeout: seconds until the broker has to answer
     :raises LocalServiceError: on entering, if it does not answer in time
     :raises JavaNotFoundError: on entering, if there is no Java 17
@@ -80,6 +81,7 @@ class KafkaBroker(BrokerClient, ManagedServer):
         super_users: Sequence[str] = (),
         jvm_options: Sequence[str] = DEFAULT_JVM_OPTIONS,
         port: int | None = None,
+        version: str = KAFKA_VERSION,
         start_timeout: float = 60.0,
     ) -> None:
         super().__init__("")
@@ -92,6 +94,7 @@ class KafkaBroker(BrokerClient, ManagedServer):
         self.super_users = tuple(super_users)
         self.jvm_options = tuple(jvm_options)
         self.port = port
+        self.version = version
         self.start_timeout = start_timeout
         self.sasl_bootstrap_servers = ""
         self.ssl_bootstrap_servers = ""
@@ -227,7 +230,7 @@ class KafkaBroker(BrokerClient, ManagedServer):
 
     def _start_once(self) -> None:
         security = self._security()
-        self._process = process = BrokerProcess(_NODE, [*self.jvm_options, *security.jvm_options()])
+        self._process = process = BrokerProcess(_NODE, [*self.jvm_options, *security.jvm_options()], self.version)
         listeners = ("PLAINTEXT", "CONTROLLER", *security.listeners())
         ports = dict(zip(listeners, free_ports(len(listeners)), strict=True))
         ports["PLAINTEXT"] = self.port or ports["PLAINTEXT"]

@@ -35,4 +35,19 @@ CONNECTOR_HASHES: Mapping[tuple[str, str], Mapping[str, str]] = {
             "f2be3b76f9e6cbe63379d4e4e0dc14f59dbf056ae2ad16ff15ac108004c86767"
         ),
     },
+    ("4.2.0", "2.13"): {
+        "commons-pool2-2.13.1.jar": "f77a5060d6936a9144023584232f9de3f2248f1abfe156e9d31795f18770674f",
+        "jsr305-3.0.0.jar": "bec0b24dcb23f9670172724826584802b80ae6cbdaba03bdebdef9327b962f6a",
+        "kafka-clients-3.9.2.jar": "014b4ef36884478a932641818b080c36a8f8e2e92dc771e800c9d2694f4f83d8",
+        "lz4-java-1.11.0.jar": "535c5578cab5dcd0a438e202df80091632b873c0370c25d9b1c1ad1d73577207",
+        "scala-library-2.13.18.jar": "4e85d96ff7bc7dc627985523c3541b9917aaa08e956391380c42db21a2c4e5a0",
+        "scala-parallel-collections_2.13-1.2.0.jar": "4eae6e68cf44e9f709970355590ae981883edf6484608d747376a56cbb285432",
+        "slf4j-api-2.0.17.jar": "7b751d952061954d5abfed7181c1f645d336091b679891591d63329c622eb832",
+        "snappy-java-1.1.10.8.jar": "50485d06037fea3d6e40c968386feeca6338cc9872e25549593ff3eb352cefcc",
+        "spark-sql-kafka-0-10_2.13-4.2.0.jar": "64539c45e5d39f7ddb747312c239f38f5208d08c1a0ddf7d70beb2fbd9373705",
+        "spark-tags_2.13-4.2.0.jar": "496b66fcd75a892fce1f3c776729a006cdd3e5ce610a7d257735610b8bdc5339",
+        "spark-token-provider-kafka-0-10_2.13-4.2.0.jar": (
+            "641c7947afc8aa1189e433b7c2d305293993c8691bc1c2062d6d4f513b12518c"
+        ),
+    },
 }

@@ -75,7 +75,7 @@ def find_spark_home(binary: str = "spark-submit", environ: Mapping[str, str] | N
     if submit is None:
         raise SparkSubmitNotFoundError(
             f"{binary!r} must be on the worker's PATH, in SPARK_HOME/bin, or come with the Python package pyspark; "
-            f"looked in {[str(folder) for folder in folders]}. Set SPARK_HOME to a Spark of 3.5 or 4.0, or install one "
+            f"looked in {[str(folder) for folder in folders]}. Set SPARK_HOME to a Spark 3.5 or 4, or install one "
             "into Airflow's environment: pip install 'airflow-provider-kafka-spark[spark4]'."
         )
     candidates = [Path(home)] if home else [submit.resolve().parent.parent, *_pyspark_folders()]

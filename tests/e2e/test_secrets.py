@@ -296,6 +296,8 @@ def _follow(world: World, watch: ProcessWatch, airflow: AirflowStandalone) -> No
     while True:
         states = world.states()
         if len(states) == len(_EXPECTED) and not set(states.values()) - {"success", "failed", "upstream_failed"}:
+            for looker in lookers.values():
+                looker.join(60)
             return
         assert time.monotonic() < deadline, f"{states}\n{airflow.tail()}"
         jvms = {task: process for process in watch.running if (task := _spark_task(process))}

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_kafka_spark.core.protocol import JobRequest
+from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from tests.faults.cases import Fault
 from tests.faults.drivers import Driver, Start
 
@@ -18,6 +19,14 @@ _FAULTS = [fault.value for fault in Fault]
 
 #: What one draw has told.
 Draw = dict[str, str]
+
+
+@pytest.fixture(scope="module")
+def frail_broker() -> Iterator[KafkaBroker]:
+    """One that may be killed."""
+    # It comes back when its earlier session has ended.
+    with KafkaBroker(properties={"broker.session.timeout.ms": "2000", "broker.heartbeat.interval.ms": "500"}) as broker:
+        yield broker
 
 
 @pytest.fixture

@@ -46,7 +46,7 @@ class Driver:
         report = self.folder / "report.json"
         file = self.folder / "request.json"
         file.write_text(replace(self.request, report_uri=str(report)).to_json())
-        home = find_spark_home(environ={})
+        home = find_spark_home()
         class_path = ":".join(map(str, resolve(home.connector_coordinates, excludes=CONNECTOR_EXCLUDES)))
         checkout = Path(__file__).resolve().parents[2]
         conf = {

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -26,14 +26,6 @@ SEED = int(os.environ.get("FAULT_SEED", "7"))
 #: By default draws of the faults that no other test tries; `make faults` tries all.
 _SHORT = (0, 5, 7, 9, 10, 12, 13, 15)
 NUMBERS = range(int(os.environ["FAULT_ROUNDS"])) if "FAULT_ROUNDS" in os.environ else _SHORT
-
-
-@pytest.fixture(scope="module")
-def frail_broker() -> Iterator[KafkaBroker]:
-    """One that may be killed."""
-    # It comes back when its earlier session has ended.
-    with KafkaBroker(properties={"broker.session.timeout.ms": "2000", "broker.heartbeat.interval.ms": "500"}) as broker:
-        yield broker
 
 
 @pytest.mark.parametrize("number", NUMBERS, ids=lambda number: f"{number}-{draw(SEED, number).fault.name}")

@@ -1,4 +1,4 @@
-"""Copies on a Spark 3.5 with Scala 2.12, as SPARK_HOME names it."""
+"""Copies on other Sparks than that of the tests, as SPARK_HOME names them."""
 
 from __future__ import annotations
 
@@ -13,19 +13,21 @@ from airflow_provider_kafka_spark.testing.broker_client import Record
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from tests.airflow_fakes import TaskStateStore, task_context
-from tests.services.spark35 import VERSION, spark35_home
+from tests.services.other_spark import OTHER_SPARKS, spark_home_of
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
 
-@pytest.fixture(autouse=True)
-def _spark35(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SPARK_HOME", str(spark35_home()))
+@pytest.fixture(autouse=True, params=OTHER_SPARKS)
+def spark_version(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    version: str = request.param
+    monkeypatch.setenv("SPARK_HOME", str(spark_home_of(version)))
+    return version
 
 
 @pytest.mark.parametrize("delivery", ["exactly_once", "at_least_once"])
 @pytest.mark.parametrize("sql", [False, True], ids=["records", "sql"])
-def test_a_replay(kafka: KafkaBroker, topic: TopicFactory, delivery: str, *, sql: bool) -> None:
+def test_a_replay(spark_version: str, kafka: KafkaBroker, topic: TopicFactory, delivery: str, *, sql: bool) -> None:
     source, target = topic(2, suffix="source"), topic(suffix="target")
     headers = [("h", b"1")]
     kafka.produce(source, [Record(b"k", b"%d" % i, partition=i % 2, headers=headers) for i in range(100)])
@@ -39,7 +41,7 @@ def test_a_replay(kafka: KafkaBroker, topic: TopicFactory, delivery: str, *, sql
     )
     result = operator.execute(task_context())  # type: ignore[arg-type]
 
-    assert result["spark_version"] == VERSION
+    assert result["spark_version"] == spark_version
     assert result["warnings"] == []
     expected = [20 + 2 * i for i in range(10)] + [1 + 2 * i for i in range(3 if sql else 0, 5)]
     written = kafka.consume(target)

@@ -1,4 +1,4 @@
-"""A Spark 3.5 with Scala 2.12, which cannot be in the tests' own environment: it shares files with Spark 4."""
+"""Sparks of other versions, which cannot be in the tests' own environment: they share files with its Spark."""
 
 from __future__ import annotations
 
@@ -11,31 +11,34 @@ from pathlib import Path
 from airflow_provider_kafka_spark.core.errors import LocalServiceError
 from airflow_provider_kafka_spark.toolchain.settings import cache_folder
 
-VERSION = "3.5.7"
-#: Of the source distribution, which has all jars, in the Python package index.
-_SHA256 = "80e36514e0c5c126d35a26adf4f405cd4a69de96a8ea8a3c1e9a65fce2fb4eaa"
+#: SHA-256 of the source distributions, which have all jars, in the Python package index: the oldest Spark that is
+#: tested, with Scala 2.12, and the newest one.
+OTHER_SPARKS = {
+    "3.5.7": "80e36514e0c5c126d35a26adf4f405cd4a69de96a8ea8a3c1e9a65fce2fb4eaa",
+    "4.2.0": "5ad689d53570ee1674193fd4f9bda065f0db3be9363a27d2a3406cc457b70b61",
+}
 _INSTALL_SECONDS = 900
 
 
-def spark35_home() -> Path:
+def spark_home_of(version: str) -> Path:
     """The folder for ``SPARK_HOME``; it is installed once.
 
     :raises LocalServiceError: if it cannot be installed
     """
-    folder = (cache_folder() or Path(tempfile.gettempdir())) / f"spark-{VERSION}"
+    folder = (cache_folder() or Path(tempfile.gettempdir())) / f"spark-{version}"
     folder.mkdir(parents=True, exist_ok=True)
     done, home = folder / "done", folder / "pyspark"
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not done.exists():
-            _install(folder)
+            _install(folder, version)
             done.touch()
     return home
 
 
-def _install(folder: Path) -> None:
+def _install(folder: Path, version: str) -> None:
     wanted = folder / "requirements.txt"
-    wanted.write_text(f"pyspark=={VERSION} --hash=sha256:{_SHA256}\n")
+    wanted.write_text(f"pyspark=={version} --hash=sha256:{OTHER_SPARKS[version]}\n")
     command = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--no-deps", "--require-hashes"]
     try:
         subprocess.run(
@@ -48,9 +51,5 @@ def _install(folder: Path) -> None:
     except (OSError, subprocess.SubprocessError) as error:
         output = str(getattr(error, "stderr", "") or "")[-2_000:]
         raise LocalServiceError(
-            f"Spark {VERSION} must come from the Python package index; got {error}. Check the network.\n{output}"
+            f"Spark {version} must come from the Python package index; got {error}. Check the network.\n{output}"
         ) from error
-
-
-if __name__ == "__main__":
-    spark35_home()
