@@ -1,4 +1,4 @@
-"""Executors and drivers that are killed on other Sparks than that of the tests: nothing is lost, and nothing doubled."""
+"""Executors and drivers that are killed, on other Sparks than that of the tests: nothing is lost or doubled."""
 
 from __future__ import annotations
 
