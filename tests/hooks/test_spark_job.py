@@ -87,7 +87,7 @@ def test_no_spark_submit(connection: Connection, by: str) -> None:
         connection("spark_default", conn_type="spark", host="local", extra={"spark-binary": "spark3-submit"})
     hook = SparkJobHook(submit_options={"spark_binary": "spark3-submit"} if by == "argument" else {})
 
-    fails(hook, SparkSubmitNotFoundError, "'spark3-submit'", "SPARK_HOME", "Install pyspark")
+    fails(hook, SparkSubmitNotFoundError, "'spark3-submit'", "SPARK_HOME", "kafka-spark[spark4]")
 
 
 def test_a_missing_spark_connection() -> None:

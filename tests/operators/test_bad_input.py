@@ -789,7 +789,7 @@ ROWS = [
     # Spark
     row(JavaNotFoundError, no_java, "Java 17 or newer", "JAVA_HOME='{folder}'", "Install one", id="no-java"),
     row(
-        SparkSubmitNotFoundError, no_spark_submit, "'spark3-submit'", "SPARK_HOME", "Install pyspark",
+        SparkSubmitNotFoundError, no_spark_submit, "'spark3-submit'", "SPARK_HOME", "kafka-spark[spark4]",
         id="no-spark-submit",
     ),
     row(
