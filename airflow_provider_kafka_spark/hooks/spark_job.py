@@ -6,6 +6,7 @@ import logging
 import secrets
 import time
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -24,7 +25,7 @@ from airflow_provider_kafka_spark.core.errors import (
     StartNotRecordedError,
     error_named,
 )
-from airflow_provider_kafka_spark.core.handoff.file_names import PROCEED
+from airflow_provider_kafka_spark.core.handoff.file_names import PROCEED, progress_uri
 from airflow_provider_kafka_spark.core.handoff.job_credentials import JobCredentials
 from airflow_provider_kafka_spark.core.handoff.job_events import JobEvent, JobStarted
 from airflow_provider_kafka_spark.core.handoff.report_mac import verified
@@ -35,6 +36,7 @@ from airflow_provider_kafka_spark.core.secrets import redact, secrets_in_url
 from airflow_provider_kafka_spark.submission.job_files import write_private
 from airflow_provider_kafka_spark.submission.kubernetes_api import KubernetesApi
 from airflow_provider_kafka_spark.submission.prepared_job import PreparedJob, prepare_job, report_uri_in
+from airflow_provider_kafka_spark.submission.progress_file import followed_progress
 from airflow_provider_kafka_spark.submission.remote_path import read_text, shared_path
 from airflow_provider_kafka_spark.submission.spark_cluster import SparkCluster
 from airflow_provider_kafka_spark.submission.yarn_rest import ResourceManager, is_on_yarn
@@ -137,9 +139,11 @@ class SparkJobHook(BaseHook):
         """
         with temporary_folder() as folder:
             request, prepared, submission = self._prepare(request, job, on_event, logins, folder, remote)
-            failure = self._submit(submission, prepared)
-            if prepared.pod and failure is None:
-                self._follow_pod(submission, prepared)
+            in_cluster = not self.cluster.deployment.driver_on_worker
+            with followed_progress(prepared.report_uri, on_event) if in_cluster else nullcontext():
+                failure = self._submit(submission, prepared)
+                if prepared.pod and failure is None:
+                    self._follow_pod(submission, prepared)
             return self._collect(request, prepared.report_uri, submission, failure)
 
     def start(self, request: JobRequest, job: str, on_event: OnEvent, logins: JobCredentials, remote: RemoteJob) -> str:
@@ -528,13 +532,14 @@ def read_report(uri: str) -> str | None:
 
 
 def remove_shared_report(uri: str) -> None:
-    """Remove a report that was read; a failure is only logged."""
-    try:
-        shared_path(uri).unlink()
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        log.warning("The report has been read and could not be removed: %s (%r).", uri, error)
+    """Remove a report that was read, and what its job said of its progress; a failure is only logged."""
+    for file in (uri, progress_uri(uri)):
+        try:
+            shared_path(file).unlink()
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            log.warning("The job has ended, and its file could not be removed: %s (%r).", file, error)
 
 
 def _cause(submission: SparkSubmission, failure: Exception | None) -> str:

@@ -24,7 +24,7 @@ from airflow_provider_kafka_spark.jobs.driver import run_job
 from airflow_provider_kafka_spark.jobs.kafka_admin import login_options, without_login
 from airflow_provider_kafka_spark.jobs.kafka_rdd import poll_timeout_ms
 from airflow_provider_kafka_spark.jobs.kafka_source import Source, open_source
-from airflow_provider_kafka_spark.jobs.progress import ProgressLog
+from airflow_provider_kafka_spark.jobs.progress import ProgressLog, ProgressTeller
 from airflow_provider_kafka_spark.jobs.record_writer import AuditFunctions, TaskMonitor
 from airflow_provider_kafka_spark.jobs.spark_application import SparkApplication
 from airflow_provider_kafka_spark.jobs.transform import SELECTED, check_expressions, mark_selected, names_headers
@@ -73,7 +73,7 @@ def _audit(spark: SparkApplication, request: JobRequest, wanted: AuditRequest) -
     context.setJobGroup(group, f"Audit of run {request.run_id}")
     with (
         TaskMonitor(context, group) as monitor,
-        ProgressLog(monitor, offsets, request.progress_seconds, request.event_token),
+        ProgressLog(monitor, offsets, request.progress_seconds, ProgressTeller(spark, request)),
     ):
         functions = AuditFunctions(context, ranges_text(ranges, _partitions(wanted.may_have_aged)), monitor)
         sides = [_source_side(spark, request, wanted, source, functions)] if source else []

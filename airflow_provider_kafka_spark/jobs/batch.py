@@ -29,7 +29,7 @@ from airflow_provider_kafka_spark.jobs.driver import run_job
 from airflow_provider_kafka_spark.jobs.kafka_admin import KafkaAdmin
 from airflow_provider_kafka_spark.jobs.lag_watch import LagWatch
 from airflow_provider_kafka_spark.jobs.pace import PaceKeeper
-from airflow_provider_kafka_spark.jobs.progress import OverallProgress, ProgressLog
+from airflow_provider_kafka_spark.jobs.progress import OverallProgress, ProgressLog, ProgressTeller
 from airflow_provider_kafka_spark.jobs.record_writer import TaskMonitor, WriteResult, merged
 from airflow_provider_kafka_spark.jobs.remaining import (
     Remaining,
@@ -219,9 +219,10 @@ def _write(
         return WriteResult(), 0
     group = f"copy-{uuid4()}"
     spark.sparkContext.setJobGroup(group, f"Copy of run {remaining.run.run_id}")
+    planned, teller = remaining.source.offsets, ProgressTeller(spark, request)
     with (
         TaskMonitor(spark.sparkContext, group) as monitor,
-        ProgressLog(monitor, remaining.source.offsets, request.progress_seconds, request.event_token, overall),
+        ProgressLog(monitor, planned, request.progress_seconds, teller, overall),
         _kept_pace(spark, request, remaining, monitor, group) as keeper,
     ):
         pace = None if keeper is None else keeper.shared

@@ -19,7 +19,7 @@ from airflow_provider_kafka_spark.core.handoff.secret_references import derefere
 from airflow_provider_kafka_spark.core.protocol import JobFailure, JobReport, JobRequest
 from airflow_provider_kafka_spark.core.secrets import redact
 from airflow_provider_kafka_spark.core.shown_text import shown_lines
-from airflow_provider_kafka_spark.jobs.progress import emit
+from airflow_provider_kafka_spark.jobs.progress import emit, remove_progress
 from airflow_provider_kafka_spark.jobs.report_file import write_report
 from airflow_provider_kafka_spark.jobs.spark_application import SparkApplication
 from airflow_provider_kafka_spark.jobs.worker_watchdog import end_with_owner, wait_for_owner
@@ -69,6 +69,7 @@ def run_job(
     except Exception as error:  # noqa: BLE001 - whatever it was, the worker must learn of it
         report = _report_failure(request, error, logins, application, time.monotonic() - started)
     write_report(report, request.report_uri, request.report_key, spark, Path(request_file).parent)
+    remove_progress(request, spark)
     if spark is not None:
         # The report is there; a JVM that is gone need not be stopped.
         with suppress(Exception):

@@ -5,14 +5,22 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from airflow_provider_kafka_spark.core.handoff.file_names import progress_uri
 from airflow_provider_kafka_spark.core.handoff.job_events import JobEvent, JobProgress, RecentRate, format_event
+from airflow_provider_kafka_spark.jobs.report_file import remove_file, write_file
 
 if TYPE_CHECKING:
+    from airflow_provider_kafka_spark.core.protocol import JobRequest
     from airflow_provider_kafka_spark.jobs.record_writer import TaskMonitor
+    from airflow_provider_kafka_spark.jobs.spark_application import HasContext
+
+#: Seconds between two versions of the file of progress.
+_FILE_SECONDS = 15.0
 
 
 def emit(event: JobEvent, token: str) -> None:
@@ -22,6 +30,47 @@ def emit(event: JobEvent, token: str) -> None:
     """
     sys.stdout.write(format_event(event, token) + "\n")
     sys.stdout.flush()
+
+
+class ProgressTeller:
+    """Tells the worker how far a job is: by its output; and in cluster mode by a file beside its report as well, since
+    the output stays on the cluster.
+    """
+
+    def __init__(self, spark: HasContext, request: JobRequest) -> None:
+        self._spark = spark
+        self._token = request.event_token
+        self._uri = progress_uri(request.report_uri) if is_in_cluster(request) else None
+        self._next_file = 0.0
+
+    def say(self, progress: JobProgress) -> None:
+        """By the output."""
+        emit(progress, self._token)
+
+    def keep(self, progress: JobProgress) -> None:
+        """By the file, if there is one and its time has come."""
+        now = time.monotonic()
+        if self._uri is None or now < self._next_file:
+            return
+        self._next_file = now + _FILE_SECONDS
+        try:
+            write_file(progress.to_json(), self._uri, self._spark)
+        except OSError as error:
+            sys.stderr.write(f"Progress is not in Airflow's log: {error}\n")
+            self._uri = None
+
+
+def is_in_cluster(request: JobRequest) -> bool:
+    """Whether the driver has no worker beside it, which it would watch."""
+    return request.owner_pid is None and bool(request.report_uri)
+
+
+def remove_progress(request: JobRequest, spark: HasContext | None) -> None:
+    """Remove the file of progress at the end of a job. The worker does so for a driver that was killed."""
+    if is_in_cluster(request):
+        # It is small, and nobody takes it for a report.
+        with suppress(Exception):
+            remove_file(progress_uri(request.report_uri), spark)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,18 +91,23 @@ class ProgressLog:
     :param monitor: of the writer.
     :param planned: records to be read at most.
     :param seconds: between two lines.
-    :param token: of the request, for the events.
+    :param teller: tells the worker.
     :param overall: if this is one of several parts; progress is then that of the whole.
     """
 
     def __init__(
-        self, monitor: TaskMonitor, planned: int, seconds: float, token: str, overall: OverallProgress | None = None
+        self,
+        monitor: TaskMonitor,
+        planned: int,
+        seconds: float,
+        teller: ProgressTeller,
+        overall: OverallProgress | None = None,
     ) -> None:
         self._monitor = monitor
         self._planned = planned
         self._overall = overall or OverallProgress(0, planned)
         self._seconds = seconds
-        self._token = token
+        self._teller = teller
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="progress", daemon=True)
 
@@ -70,7 +124,7 @@ class ProgressLog:
         self._thread.join(timeout=10)
         if error is None:
             seconds = time.monotonic() - self._started
-            self._emit(self._planned, self._planned / seconds if seconds > 0 else None)
+            self._teller.say(self._progress(self._planned, self._planned / seconds if seconds > 0 else None))
 
     def _run(self) -> None:
         said = 0
@@ -83,9 +137,10 @@ class ProgressLog:
             # Executors report with their heartbeats, which may be slower than we are.
             if records > said:
                 said = records
-                self._emit(min(records, self._planned), self._recent.at(time.monotonic(), records))
+                progress = self._progress(min(records, self._planned), self._recent.at(time.monotonic(), records))
+                self._teller.say(progress)
+                self._teller.keep(progress)
 
-    def _emit(self, records: int, rate: float | None) -> None:
+    def _progress(self, records: int, rate: float | None) -> JobProgress:
         done = self._overall.done + records
-        progress = JobProgress(done, max(done, self._overall.planned), time.monotonic() - self._started, rate)
-        emit(progress, self._token)
+        return JobProgress(done, max(done, self._overall.planned), time.monotonic() - self._started, rate)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from airflow_provider_kafka_spark.core.handoff.report_mac import sign
 from airflow_provider_kafka_spark.core.protocol import JobReport
 from airflow_provider_kafka_spark.jobs import local_files
-from airflow_provider_kafka_spark.jobs.hadoop_files import write_whole
+from airflow_provider_kafka_spark.jobs.hadoop_files import delete, write_whole
 
 if TYPE_CHECKING:
     from airflow_provider_kafka_spark.jobs.spark_application import HasContext
@@ -30,3 +30,25 @@ def write_report(report: JobReport, uri: str, key: str, spark: HasContext | None
     if spark is None:
         raise RuntimeError(f"No Spark, so the report cannot be written to {uri}.")
     write_whole(spark, uri, text)
+
+
+def write_file(text: str, uri: str, spark: HasContext) -> None:
+    """Write another small file beside the report, or replace it.
+
+    :raises OSError: if it cannot be written.
+    """
+    if "://" not in uri:
+        local_files.write_whole(Path(uri), text, replace=True)
+    else:
+        write_whole(spark, uri, text)
+
+
+def remove_file(uri: str, spark: HasContext | None) -> None:
+    """Remove a file beside the report, if it is there.
+
+    :raises OSError: if it is there and cannot be removed.
+    """
+    if "://" not in uri:
+        Path(uri).unlink(missing_ok=True)
+    elif spark is not None:
+        delete(spark, uri)

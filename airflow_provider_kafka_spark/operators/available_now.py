@@ -448,7 +448,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
                 store.deferring(job)
                 TaskState(attempt.context, self.task_id).set(_APPLICATION_KEY, "")
                 started = attempt.spark.start(request, "available_now", on_event, logins, remote)
-                self._defer(attempt.context, started, manager)
+                self._defer(attempt.context, started, manager, remote.report_uri)
             return number, attempt.spark.run(request, "available_now", on_event, logins)
 
     def _collect(

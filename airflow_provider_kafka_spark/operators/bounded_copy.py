@@ -335,7 +335,8 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
             job = SubmittedJob(submitted.submission, submitted.untrusted_until, submitted.submitted_at_ms)
             request = planned.request(job, logins, self.progress_seconds)
             if remote is not None and manager is not None:
-                self._defer(attempt.context, attempt.spark.start(request, "batch", on_event, logins, remote), manager)
+                started = attempt.spark.start(request, "batch", on_event, logins, remote)
+                self._defer(attempt.context, started, manager, remote.report_uri)
             return submitted, attempt.spark.run(request, "batch", on_event, logins, remote)
 
     def _application_of(self, context: Context) -> str | None:

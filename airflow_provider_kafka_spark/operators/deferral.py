@@ -86,7 +86,9 @@ class DeferrableOperator(SparkJobOperator):
             raise OptionError(f"deferrable=True {hindrance}. Pass deferrable=False, or leave it out.")
         return None if wanted is False or hindrance is not None else spark.manager()
 
-    def _defer(self, context: Context, application_id: str, manager: ClusterManager) -> NoReturn:
+    def _defer(
+        self, context: Context, application_id: str, manager: ClusterManager, report_uri: str | None
+    ) -> NoReturn:
         """Free the worker's slot until the application has ended; then Airflow calls :meth:`resume`."""
         deadline, began = None, getattr(context["ti"], "start_date", None)
         if self.execution_timeout is not None and began is not None:
@@ -94,9 +96,10 @@ class DeferrableOperator(SparkJobOperator):
         self.log.info("A trigger waits for the end of Spark application %s; no worker slot is held.", application_id)
         trigger: SparkApplicationTrigger | DriverPodTrigger
         if isinstance(manager, ResourceManager):
-            trigger = SparkApplicationTrigger(application_id, manager.address, manager.auth is not None, deadline)
+            by_kerberos = manager.auth is not None
+            trigger = SparkApplicationTrigger(application_id, manager.address, by_kerberos, deadline, report_uri)
         else:
-            trigger = DriverPodTrigger(application_id, manager.access.to_json(), deadline)
+            trigger = DriverPodTrigger(application_id, manager.access.to_json(), deadline, report_uri)
         self.defer(trigger=trigger, method_name="resume")
         raise AssertionError("defer() must raise")
 

@@ -7,6 +7,7 @@ import contextvars
 import time
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable, Hashable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakKeyDictionary
@@ -14,7 +15,9 @@ from weakref import WeakKeyDictionary
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_provider_kafka_spark.core.driver_pod import ApiAccess
+from airflow_provider_kafka_spark.core.handoff.job_events import JobProgress
 from airflow_provider_kafka_spark.submission.kubernetes_api import KubernetesApi
+from airflow_provider_kafka_spark.submission.progress_file import LOOK_SECONDS, read_progress
 from airflow_provider_kafka_spark.submission.yarn_rest import ResourceManager
 
 if TYPE_CHECKING:
@@ -46,12 +49,14 @@ class _ApplicationTrigger(BaseTrigger):
 
     :param application_id: of an application of this package.
     :param deadline: when the task's ``execution_timeout`` is over, in seconds since 1970; None without one.
+    :param report_uri: of its report, beside which it says how far it is.
     """
 
-    def __init__(self, application_id: str, deadline: float | None) -> None:
+    def __init__(self, application_id: str, deadline: float | None, report_uri: str | None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.application_id = application_id
         self.deadline = deadline
+        self.report_uri = report_uri
 
     @abstractmethod
     def _manager(self) -> _Manager:
@@ -80,6 +85,7 @@ class _ApplicationTrigger(BaseTrigger):
 
     async def _wait(self) -> str:
         began, seen, answered = time.monotonic(), "", time.monotonic()
+        progress = None if self.report_uri is None else _ProgressLook(self.report_uri)
         async with _shared_watch(self._address(), self._manager) as watch:
             while True:
                 if self.deadline is not None and time.time() >= self.deadline:
@@ -100,6 +106,8 @@ class _ApplicationTrigger(BaseTrigger):
                 if state != seen:
                     self.log.info("Spark application %s is %s.", self.application_id, state)
                     seen = state
+                if progress is not None and (new := progress.next()) is not None:
+                    self.log.info("Progress: %s", new)
 
 
 class SparkApplicationTrigger(_ApplicationTrigger):
@@ -109,12 +117,18 @@ class SparkApplicationTrigger(_ApplicationTrigger):
     :param resource_manager: address of YARN's web interface.
     :param by_kerberos: log in there with the tickets of the triggerer's user.
     :param deadline: when the task's ``execution_timeout`` is over, in seconds since 1970; None without one.
+    :param report_uri: of its report, beside which it says how far it is; None to say nothing of it.
     """
 
     def __init__(
-        self, application_id: str, resource_manager: str, by_kerberos: bool = False, deadline: float | None = None
+        self,
+        application_id: str,
+        resource_manager: str,
+        by_kerberos: bool = False,
+        deadline: float | None = None,
+        report_uri: str | None = None,
     ) -> None:
-        super().__init__(application_id, deadline)
+        super().__init__(application_id, deadline, report_uri)
         self.resource_manager = resource_manager
         self.by_kerberos = by_kerberos
 
@@ -126,6 +140,7 @@ class SparkApplicationTrigger(_ApplicationTrigger):
                 "resource_manager": self.resource_manager,
                 "by_kerberos": self.by_kerberos,
                 "deadline": self.deadline,
+                "report_uri": self.report_uri,
             },
         )
 
@@ -144,16 +159,28 @@ class DriverPodTrigger(_ApplicationTrigger):
         :meth:`~airflow_provider_kafka_spark.core.driver_pod.ApiAccess.to_json` has it. The login is that of the
         triggerer's kubeconfig or service account.
     :param deadline: when the task's ``execution_timeout`` is over, in seconds since 1970; None without one.
+    :param report_uri: of its report, beside which it says how far it is; None to say nothing of it.
     """
 
-    def __init__(self, application_id: str, access: dict[str, str], deadline: float | None = None) -> None:
-        super().__init__(application_id, deadline)
+    def __init__(
+        self,
+        application_id: str,
+        access: dict[str, str],
+        deadline: float | None = None,
+        report_uri: str | None = None,
+    ) -> None:
+        super().__init__(application_id, deadline, report_uri)
         self.access = access
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         return (
             f"{type(self).__module__}.{type(self).__qualname__}",
-            {"application_id": self.application_id, "access": self.access, "deadline": self.deadline},
+            {
+                "application_id": self.application_id,
+                "access": self.access,
+                "deadline": self.deadline,
+                "report_uri": self.report_uri,
+            },
         )
 
     def _manager(self) -> KubernetesApi:
@@ -161,6 +188,28 @@ class DriverPodTrigger(_ApplicationTrigger):
 
     def _address(self) -> Hashable:
         return tuple(sorted(self.access.items()))
+
+
+class _ProgressLook:
+    """Looks at the progress of a job now and then, and never waits for it: a storage may not answer."""
+
+    def __init__(self, report_uri: str) -> None:
+        self._report_uri = report_uri
+        self._said, self._next = 0, 0.0
+        self._look: Future[JobProgress | None] | None = None
+
+    def next(self) -> JobProgress | None:
+        """What is new since the last call, if anything."""
+        found = None
+        if self._look is not None and self._look.done():
+            found, self._look = self._look.result(), None
+        if self._look is None and time.monotonic() >= self._next:
+            self._next = time.monotonic() + LOOK_SECONDS
+            self._look = _READERS.submit(read_progress, self._report_uri)
+        if found is None or found.records <= self._said:
+            return None
+        self._said = found.records
+        return found
 
 
 class _Watch:
@@ -227,4 +276,6 @@ def _kerberos() -> AuthBase:
     return auth
 
 
+#: Few, so that the storage is not asked by all triggers at once, and apart from what asks clusters.
+_READERS = ThreadPoolExecutor(2, "progress")
 _WATCHES: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Hashable, _Watch]] = WeakKeyDictionary()

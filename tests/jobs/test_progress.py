@@ -1,13 +1,38 @@
 from __future__ import annotations
 
+import os
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from airflow_provider_kafka_spark.core.handoff.job_events import JobProgress, take_event
+from airflow_provider_kafka_spark.core.protocol import JobRequest, Transform
+from airflow_provider_kafka_spark.jobs import progress
+from airflow_provider_kafka_spark.jobs.progress import ProgressTeller, remove_progress
+from airflow_provider_kafka_spark.submission import progress_file
+from airflow_provider_kafka_spark.submission.progress_file import followed_progress, read_progress
 from airflow_provider_kafka_spark.testing.broker_client import Record
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from tests.jobs.conftest import Copy
 
+_REQUEST = JobRequest(
+    run_id="0123456789abcdef",
+    instance="instance",
+    submission=1,
+    plan_digest="digest",
+    ranges=(),
+    spans=(),
+    transform=Transform(topic="copy"),
+    source_options={},
+    sink_options={},
+    report_uri="",
+)
+#: A path without a scheme needs none.
+_NO_SPARK: Any = None
 RECORDS = 400
 #: The broker waits so long for more, then hands out one batch of a partition: a copy that takes seconds on any machine.
 SLOW = {"kafka.fetch.min.bytes": "1000000", "kafka.fetch.max.wait.ms": "300", "kafka.max.partition.fetch.bytes": "1"}
@@ -36,3 +61,55 @@ def test_says_how_far_the_copy_is(
     assert reported == sorted(reported)
     assert reported[-1] == RECORDS
     assert any(0 < records < RECORDS for records in reported)
+
+
+def _progress(records: int) -> JobProgress:
+    return JobProgress(records, 10, 5.0)
+
+
+def test_in_cluster_mode_a_file_says_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At a bounded rate. It is gone when the job has ended."""
+    monkeypatch.setattr(progress, "_FILE_SECONDS", 0.2)
+    request = replace(_REQUEST, report_uri=str(tmp_path / "report.json"))
+    teller = ProgressTeller(_NO_SPARK, request)
+
+    teller.keep(_progress(1))
+    teller.keep(_progress(2))
+    assert read_progress(request.report_uri) == _progress(1)
+    time.sleep(0.2)
+    teller.keep(_progress(3))
+    assert read_progress(request.report_uri) == _progress(3)
+
+    remove_progress(request, None)
+    assert list(tmp_path.iterdir()) == []
+    assert read_progress(request.report_uri) is None
+
+
+def test_a_worker_that_watches_needs_no_file(tmp_path: Path) -> None:
+    request = replace(_REQUEST, report_uri=str(tmp_path / "report.json"), owner_pid=os.getpid())
+
+    ProgressTeller(_NO_SPARK, request).keep(_progress(1))
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_storage_that_refuses_the_file_is_said_once(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").write_text("")
+    teller = ProgressTeller(_NO_SPARK, replace(_REQUEST, report_uri=str(tmp_path / "file" / "report.json")))
+
+    for records in range(3):
+        teller.keep(_progress(records))
+
+    assert capfd.readouterr().err.count("Progress is not in Airflow's log") == 1
+
+
+def test_a_worker_follows_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is no progress is passed over."""
+    monkeypatch.setattr(progress_file, "LOOK_SECONDS", 0.01)
+    uri, said = str(tmp_path / "report.json"), list[JobProgress]()
+    with followed_progress(uri, said.append):
+        for text in ("", "[" * 5_000, '{"records": "1"}', _progress(1).to_json(), _progress(1).to_json()):
+            (tmp_path / "report.json.progress").write_text(text)
+            time.sleep(0.1)
+
+    assert said == [_progress(1)]

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import threading
 import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from airflow_provider_kafka_spark.core.handoff.job_events import JobProgress
 from airflow_provider_kafka_spark.submission.yarn_rest import COMMON_TAG
 from airflow_provider_kafka_spark.triggers import spark_application
 from airflow_provider_kafka_spark.triggers.spark_application import SparkApplicationTrigger, open_watches
@@ -102,6 +105,32 @@ def test_all_triggers_of_a_cluster_share_one_request(manager: Manager) -> None:
 
     asyncio.run(follow())
     assert all("applicationTags=airflow-kafka-spark&states=NEW," in request for request in manager.requests)
+
+
+@pytest.mark.timeout(60)
+def test_progress_is_in_the_log(
+    manager: Manager, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each state of it once, and a file that says nothing of it does no harm."""
+    monkeypatch.setattr(spark_application, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(SparkApplicationTrigger, "log", logging.getLogger("trigger"))
+    file = tmp_path / "report.json.progress"
+
+    async def follow() -> None:
+        trigger = SparkApplicationTrigger(IDS[0], manager.address, report_uri=str(tmp_path / "report.json"))
+        waiting = asyncio.ensure_future(fired(trigger))
+        for content in ("", "{", "[1]", JobProgress(1, 4, 9.0).to_json(), JobProgress(2, 4, 12.0, 2.0).to_json()):
+            file.write_text(content)
+            seen = len(manager.requests)
+            await until(lambda: len(manager.requests) >= seen + 4)  # noqa: B023 - called at once
+        manager.alive = {}
+        assert await waiting == "ended"
+
+    with caplog.at_level("INFO"):
+        asyncio.run(follow())
+
+    said = [message.removeprefix("Progress: ") for message in caplog.messages if message.startswith("Progress: ")]
+    assert said == ["25%: 1 of at most 4 records", "50%: 2 of at most 4 records, 2 records/s, about 1 s left"]
 
 
 @pytest.mark.timeout(60)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from collections.abc import Callable
@@ -82,8 +83,8 @@ def test_a_copy_waits_without_a_worker_and_ends_with_its_task(
         bad = airflow.post("dags/deferred/dagRuns", {"logical_date": None, "conf": {"pace": 1}})["dag_run_id"]
         _until(airflow, lambda: _yarn_states(yarn_cluster, bad) == ["RUNNING"])
         _until(airflow, lambda: _state(airflow, bad, seen) == "deferred")
-        # The scheduler must have seen that the worker's process has ended.
-        time.sleep(5.0)
+        # Only the cluster has the driver's output.
+        _until(airflow, lambda: "Progress: " in _log(airflow, bad))
         airflow.patch(f"dags/deferred/dagRuns/{bad}/taskInstances/replay", {"new_state": "failed"})
         _until(airflow, lambda: _yarn_states(yarn_cluster, bad) == ["KILLED"])
 
@@ -93,6 +94,10 @@ def _state(airflow: AirflowStandalone, run: str, seen: set[str]) -> str:
     assert ti["state"] != "failed", airflow.tail(150)
     seen.add(str(ti["state"]))
     return str(ti["state"])
+
+
+def _log(airflow: AirflowStandalone, run: str) -> str:
+    return json.dumps(airflow.get(f"dags/deferred/dagRuns/{run}/taskInstances/replay/logs/1?full_content=true"))
 
 
 def _yarn_states(yarn: YarnCluster, name: str) -> list[str]:

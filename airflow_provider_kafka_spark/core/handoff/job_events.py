@@ -55,6 +55,17 @@ class JobProgress:
                 parts.append(f"about {(self.planned - self.records) / self.rate:,.0f} s left")
         return ", ".join(parts)
 
+    def to_json(self) -> str:
+        return json.dumps(encode(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> JobProgress | None:
+        """None for what :meth:`to_json` has not given."""
+        try:
+            return decode(cls, json.loads(text))
+        except (ValueError, RecursionError, ProtocolError):
+            return None
+
 
 class RecentRate:
     """How many records are read per second of late: since the start says little about a copy that was paused, or whose
