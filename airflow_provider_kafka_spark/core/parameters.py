@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 import reprlib
+from collections.abc import Collection, Iterable
 from datetime import timedelta
 from typing import Any
 
@@ -20,6 +21,20 @@ EXACTLY_ONCE, AT_LEAST_ONCE = DELIVERIES = ("exactly_once", "at_least_once")
 _FLAGS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 _LONGEST_NUMBER = 20
 _NUMBER = re.compile(r"\d{1,15}(\.\d{1,9})?")
+
+
+def unknown_parameters(given: Iterable[str], known: Collection[str]) -> str | None:
+    """What to say of parameters that do not exist; None if all do.
+
+    >>> unknown_parameters(["topic"], ["topics", "target_topic"])
+    "There is no parameter 'topic'. Did you mean 'topics'?"
+    """
+    texts = []
+    for name in given:
+        if name not in known:
+            close = difflib.get_close_matches(name, known, n=1)
+            texts.append(f"There is no parameter {name!r}." + (f" Did you mean {close[0]!r}?" if close else ""))
+    return " ".join(texts) or None
 
 
 def is_template(value: object) -> bool:

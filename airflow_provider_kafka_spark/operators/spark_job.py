@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.openlineage.utils.spark import (
@@ -14,6 +15,7 @@ from airflow.sdk.configuration import conf
 
 from airflow_provider_kafka_spark.core.errors import OptionError
 from airflow_provider_kafka_spark.core.handoff.job_events import JobStarted
+from airflow_provider_kafka_spark.core.parameters import unknown_parameters
 from airflow_provider_kafka_spark.core.secrets import secrets_in_url
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.links.spark_application import SparkApplicationLink
@@ -110,7 +112,11 @@ class SparkJobOperator(BaseOperator):
         openlineage_inject_transport_info: bool | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
+        try:
+            super().__init__(**kwargs)
+        except TypeError as error:
+            known = {name for each in type(self).__mro__[:-1] for name in signature(each).parameters}
+            raise TypeError(unknown_parameters(kwargs, known) or str(error)) from None
         self.spark_conn_id = spark_conn_id
         self.kafka_connector = kafka_connector
         self.report_location = report_location

@@ -7,6 +7,7 @@ import base64
 import json
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -436,4 +437,24 @@ def test_client_mode(
     while copies.cluster.get(f"/api/v1/namespaces/{copies.namespace}/pods")["items"] and time.monotonic() < deadline:
         time.sleep(0.2)
     assert copies.cluster.get(f"/api/v1/namespaces/{copies.namespace}/pods")["items"] == []
+    assert copies.secrets() == []
+
+
+def test_pod_templates(copies: Copies, tmp_path: Path) -> None:
+    """What they say holds beside what the job needs."""
+    given = with_executors(copies)
+    for role in ("driver", "executor"):
+        template = {"apiVersion": "v1", "kind": "Pod", "metadata": {"labels": {"team": f"{role}-of-etl"}}}
+        (tmp_path / f"{role}.yaml").write_text(json.dumps(template))
+        given["conf"][f"spark.kubernetes.{role}.podTemplateFile"] = str(tmp_path / f"{role}.yaml")
+    # Otherwise they are gone with the application.
+    given["conf"]["spark.kubernetes.executor.deleteOnTermination"] = "false"
+
+    result = copies.run(**given)
+
+    assert result["records_written"] == _RECORDS
+    assert copies.values() == list(range(_RECORDS))
+    pods = copies.cluster.get(f"/api/v1/namespaces/{copies.namespace}/pods")["items"]
+    assert Counter(pod["metadata"]["labels"].get("team") for pod in pods)["driver-of-etl"] == 1
+    assert {pod["metadata"]["labels"].get("team") for pod in pods} == {"driver-of-etl", "executor-of-etl"}
     assert copies.secrets() == []

@@ -427,7 +427,7 @@ def test_expands_over_its_parameters(
 @pytest.mark.parametrize(("operator", "arguments"), OPERATORS)
 def test_unknown_parameters_are_refused(operator: type[KafkaToKafkaOperator], arguments: dict[str, Any]) -> None:
     """A misspelt parameter is an error when the DAG is parsed."""
-    with pytest.raises(TypeError, match="target_topik"):
+    with pytest.raises(TypeError, match="Did you mean 'target_topic'"):
         operator(task_id="task", target_topik="t", **arguments)
 
 
