@@ -107,28 +107,28 @@ def check_gaps(report: JobReport, counted: Mapping[OffsetRange, int]) -> None:
 
 
 def result_of_run(report: JobReport, plan: ReplayPlan, warnings: tuple[str, ...] = ()) -> dict[str, Any]:
-    """What the task returns: plain JSON, as the documentation gives it."""
+    """What the task returns: plain JSON, as the documentation gives it. A reader sees the totals first."""
     dead = plan.target.dead_letters
     targets, dead_letters = split_ranges(report.target_ranges, dead)
     return {
         "version": RESULT_VERSION,
         "run_id": report.run_id,
-        "ranges": [range_result(r, dead) for r in _with_empty(report, plan)],
-        "source_topic_ids": dict(plan.topic_ids),
         "records_read": report.records_read,
         "records_written": report.records_written,
         "gaps": sum(r.gaps for r in report.ranges),
         "duplicates": report.duplicates,
         "missing": sum(m.offset_range.size for m in plan.missing),
-        "missing_ranges": _missing_ranges(plan),
         "delivered_before": report.delivered_before,
+        "warnings": [*plan.warnings, *report.warnings, *warnings],
         "target_topics": [name for name in report.target_topics if name != dead],
-        "target_ranges": [r.to_dict() for r in targets],
-        **_dead_letters(report, dead, dead_letters),
+        "seconds": round(report.seconds, 3),
         "application_id": report.application_id,
         "spark_version": report.spark_version,
-        "seconds": round(report.seconds, 3),
-        "warnings": [*plan.warnings, *report.warnings, *warnings],
+        **_dead_letters(report, dead, dead_letters),
+        "missing_ranges": _missing_ranges(plan),
+        "ranges": [range_result(r, dead) for r in _with_empty(report, plan)],
+        "target_ranges": [r.to_dict() for r in targets],
+        "source_topic_ids": dict(plan.topic_ids),
     }
 
 
@@ -157,15 +157,15 @@ def result_of_plan(plan: ReplayPlan, run_id: str, transform: Transform, pace: Pa
         "version": RESULT_VERSION,
         "state": "planned",
         "run_id": run_id,
-        "ranges": [{**r.to_dict(), "planned_records": r.size} for r in plan.ranges],
         "planned_records": plan.planned_records,
         "missing": sum(m.offset_range.size for m in plan.missing),
-        "missing_ranges": _missing_ranges(plan),
-        "spark_partitions": plan.spark_partitions,
+        "warnings": [*plan.warnings, *_not_checked(transform), PLAN_ONLY],
         "target_topics": [name for name in plan.target_topics if name != plan.target.dead_letters],
+        "spark_partitions": plan.spark_partitions,
         "digest": plan.digest,
         "text": text,
-        "warnings": [*plan.warnings, *_not_checked(transform), PLAN_ONLY],
+        "missing_ranges": _missing_ranges(plan),
+        "ranges": [{**r.to_dict(), "planned_records": r.size} for r in plan.ranges],
     }
 
 
