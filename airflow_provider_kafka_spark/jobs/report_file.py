@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from airflow_provider_kafka_spark.core.handoff.report_mac import sign
 from airflow_provider_kafka_spark.core.protocol import JobReport
 from airflow_provider_kafka_spark.jobs import local_files
-from airflow_provider_kafka_spark.jobs.hadoop_files import delete, write_whole
+from airflow_provider_kafka_spark.jobs.hadoop_files import delete, overwrite, write_whole
 
 if TYPE_CHECKING:
     from airflow_provider_kafka_spark.jobs.spark_application import HasContext
@@ -18,18 +18,19 @@ def write_report(report: JobReport, uri: str, key: str, spark: HasContext | None
     """Write the report whole or not at all: the worker must never read half of it.
 
     :param key: of the request, for the report's MAC.
-    :param spark: needed where ``uri`` has a scheme.
+    :param spark: None if it did not start; only a local disk can then be written to.
     :param job_folder: of the request. If it is gone, so is the worker, and it must not come back.
     :raises OSError: if it cannot be written.
     """
     text = sign(report.to_json(), key)
-    if "://" not in uri:
-        path = Path(uri)
-        local_files.write_whole(path, text, replace=True, makes_folder=path.parent != job_folder)
+    if spark is not None and "://" in uri:
+        write_whole(spark, uri, text)
         return
-    if spark is None:
+    local = uri.removeprefix("file://")
+    if "://" in local:
         raise RuntimeError(f"No Spark, so the report cannot be written to {uri}.")
-    write_whole(spark, uri, text)
+    path = Path(local)
+    local_files.write_whole(path, text, replace=True, makes_folder=path.parent != job_folder)
 
 
 def write_file(text: str, uri: str, spark: HasContext) -> None:
@@ -40,7 +41,7 @@ def write_file(text: str, uri: str, spark: HasContext) -> None:
     if "://" not in uri:
         local_files.write_whole(Path(uri), text, replace=True)
     else:
-        write_whole(spark, uri, text)
+        overwrite(spark, uri, text)
 
 
 def remove_file(uri: str, spark: HasContext | None) -> None:

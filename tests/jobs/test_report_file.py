@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from airflow_provider_kafka_spark.core.handoff.report_mac import verified
 from airflow_provider_kafka_spark.core.protocol import JobReport
-from airflow_provider_kafka_spark.jobs.report_file import write_report
+from airflow_provider_kafka_spark.jobs.report_file import remove_file, write_file, write_report
 
 _KEY = "5ea1" * 16
 _REPORT = JobReport("run", "digest", (), (), "application", "4.0.0", 1.0)
@@ -31,3 +32,24 @@ def test_a_folder_that_the_author_named_is_made(tmp_path: Path) -> None:
 
     assert JobReport.from_json(verified(file.read_text(), _KEY)) == _REPORT
     assert file.stat().st_mode & 0o777 == 0o600
+
+
+def test_without_spark_a_local_disk_still_gets_it(tmp_path: Path) -> None:
+    """The worker must learn why Spark did not start."""
+    write_report(_REPORT, (tmp_path / "report.json").as_uri(), _KEY, None, tmp_path / "job")
+
+    assert JobReport.from_json(verified((tmp_path / "report.json").read_text(), _KEY)) == _REPORT
+    with pytest.raises(RuntimeError, match="No Spark"):
+        write_report(_REPORT, "s3a://bucket/report.json", _KEY, None, tmp_path / "job")
+
+
+@pytest.mark.spark
+def test_a_file_beside_it_is_replaced_and_removed(spark: SparkSession, tmp_path: Path) -> None:
+    file = tmp_path / "report.json.progress"
+    for text in ("1", "2"):
+        write_file(text, file.as_uri(), spark)
+        assert file.read_text() == text
+
+    for _ in range(2):
+        remove_file(file.as_uri(), spark)
+    assert list(tmp_path.iterdir()) == []

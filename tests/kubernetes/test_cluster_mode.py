@@ -444,7 +444,8 @@ def test_pod_templates(copies: Copies, tmp_path: Path) -> None:
     """What they say holds beside what the job needs."""
     given = with_executors(copies)
     for role in ("driver", "executor"):
-        template = {"apiVersion": "v1", "kind": "Pod", "metadata": {"labels": {"team": f"{role}-of-etl"}}}
+        of_team = {"labels": {"team": f"{role}-of-etl"}}
+        template = {"apiVersion": "v1", "kind": "Pod", "metadata": of_team, "spec": {"containers": [{"name": "spark"}]}}
         (tmp_path / f"{role}.yaml").write_text(json.dumps(template))
         given["conf"][f"spark.kubernetes.{role}.podTemplateFile"] = str(tmp_path / f"{role}.yaml")
     # Otherwise they are gone with the application.

@@ -192,6 +192,10 @@ class Kubelet:
             folder.chmod(0o777)
         if files is None:
             return None
+        # Of a Secret or a ConfigMap some entries may be wanted, by other names.
+        wanted = (volume.get("secret") or volume.get("configMap") or {}).get("items")
+        if wanted:
+            files = {item["path"]: files[item["key"]] for item in wanted}
         for name, content in files.items():
             # As the kubelet does: files are links to links.
             data = folder / "..data"
