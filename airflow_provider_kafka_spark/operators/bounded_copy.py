@@ -5,7 +5,9 @@ from __future__ import annotations
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -51,6 +53,7 @@ from airflow_provider_kafka_spark.operators.deferral import ClusterManager, repo
 from airflow_provider_kafka_spark.operators.kafka_to_kafka import KafkaToKafkaOperator, no_retry_on_permanent_error
 from airflow_provider_kafka_spark.operators.new_targets import created, descriptions
 from airflow_provider_kafka_spark.state.run_state import RunState, RunStateStore
+from airflow_provider_kafka_spark.submission.progress_file import followed_progress
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -352,7 +355,9 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         if remote is not None and application_id is None:
             application_id = attempt.spark.find(remote)
         if application_id is not None:
-            attempt.spark.wait_for_earlier(application_id)
+            said = partial(self._on_event, attempt.context)
+            with nullcontext() if remote is None else followed_progress(remote.report_uri, said):
+                attempt.spark.wait_for_earlier(application_id)
         if remote is None:
             return None
         # A storage or a broker that does not answer is no answer: another try asks again.
