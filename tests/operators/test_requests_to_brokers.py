@@ -1,0 +1,88 @@
+"""What the documentation says of the requests that brokers must know, compared with what a broker gets."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
+from airflow_provider_kafka_spark.testing import broker_process
+from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
+from tests.airflow_fakes import TaskStateStore, Try, task_context
+from tests.in_process_jobs import InProcessSpark
+
+pytestmark = [pytest.mark.broker, pytest.mark.spark]
+
+_PAGE = Path(__file__).parents[2] / "docs/reference/versions.md"
+_REQUEST_LOG = """\
+log4j.logger.kafka.request.logger=DEBUG, requests
+log4j.additivity.kafka.request.logger=false
+log4j.appender.requests=org.apache.log4j.FileAppender
+log4j.appender.requests.File={file}
+log4j.appender.requests.layout=org.apache.log4j.PatternLayout
+log4j.appender.requests.layout.ConversionPattern=%m%n
+"""
+
+
+@pytest.fixture(scope="module")
+def requests(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("broker") / "requests.log"
+
+
+@pytest.fixture(scope="module")
+def broker(requests: Path) -> Iterator[KafkaBroker]:
+    """It logs every request. Those of the tests come by another listener than those of copies."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(broker_process, "LOG4J", broker_process.LOG4J + _REQUEST_LOG.format(file=requests))
+        with KafkaBroker(sasl_users={"alice": "password-of-alice"}) as running:
+            running.create_topic("orders", 2)
+            running.produce("orders", [Record(b"k", b"%d" % i, partition=i % 2) for i in range(50)])
+            yield running
+
+
+def _documented(*rows: str) -> set[str]:
+    """The requests of the rows of the page that have these words."""
+    section = _PAGE.read_text().partition("## Brokers")[2].partition("\n## ")[0]
+    found = [line.split("|")[1:3] for line in section.splitlines() if line.startswith("| `")]
+    assert len(found) == 3
+    return {name for names, needed_by in found if any(row in needed_by for row in rows) for name in _names(names)}
+
+
+def _names(text: str) -> list[str]:
+    return re.findall(r"`(\w+)`", text)
+
+
+@pytest.mark.parametrize("use_token", [False, True], ids=["login", "token"])
+@pytest.mark.parametrize("delivery", ["exactly_once", "at_least_once"])
+def test_brokers_get_what_is_documented(
+    broker: KafkaBroker,
+    requests: Path,
+    in_process_spark: InProcessSpark,
+    monkeypatch: pytest.MonkeyPatch,
+    delivery: str,
+    use_token: bool,
+) -> None:
+    """By a copy and its clear."""
+    extra = broker.sasl_client_config("alice")
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps({"conn_type": "kafka", "extra": extra}))
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps({"conn_type": "spark", "host": "local[2]"}))
+    target, store = f"copy-{delivery}-{use_token}", TaskStateStore()
+    broker.create_topic(target, 2)
+    seen = len(requests.read_text())
+    for number in range(2):
+        operator = KafkaToKafkaBatchOperator(
+            task_id="copy", topics=["orders"], target_topic=target, delivery=delivery, use_delegation_token=use_token
+        )
+        ti = Try(try_number=number + 1, max_tries=number)
+        operator.execute(task_context(store, clear_number=number, ti=ti))  # type: ignore[arg-type]
+
+    lines = [line for line in requests.read_text()[seen:].splitlines() if '"listener":"SASL_PLAINTEXT"' in line]
+    asked = {name.replace("_", "").lower() for name in re.findall(r'"requestApiKeyName":"(\w+)"', "".join(lines))}
+    rows = ["every copy", *([delivery] if delivery == "exactly_once" else []), *(["use_delegation_token"] * use_token)]
+    documented = {name.lower() for name in _documented(*rows)}
+    # Only a long copy renews its token. Without transactions, no answer about earlier ones is needed.
+    assert asked - {"listtransactions"} == documented - {"listtransactions", "renewdelegationtoken"}
