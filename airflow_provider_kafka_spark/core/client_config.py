@@ -20,6 +20,7 @@ from airflow_provider_kafka_spark.core.connection.connection_extra import Connec
 from airflow_provider_kafka_spark.core.connection.connection_form import with_field_names
 from airflow_provider_kafka_spark.core.connection.jaas import parse_jaas
 from airflow_provider_kafka_spark.core.connection.kerberos import jaas_elsewhere
+from airflow_provider_kafka_spark.core.connection.managed import login_handler
 from airflow_provider_kafka_spark.core.connection.sasl import Login, parse_sasl
 from airflow_provider_kafka_spark.core.connection.tls import Tls, parse_tls
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError
@@ -99,6 +100,11 @@ class KafkaClientConfig:
     token_service: TokenService | None = None
     certificate_expires_at: datetime | None = None
     has_form: bool = False
+
+    @property
+    def login_handler(self) -> str | None:
+        """The class of a cloud's that the Java client needs on its class path; None for Kafka's own logins."""
+        return login_handler(self.java)
 
     def with_field_names(self, message: str) -> str:
         """A message that names properties, with the names of the fields in this connection's form."""

@@ -61,13 +61,22 @@ class DelegationTokenPolicy:
 
         :raises OptionError: if Spark is to obtain tokens and cannot.
         :raises ConnectionConfigError: if two connections lead to the same brokers, or a connection has no login.
-        :raises JarError: if the worker creates a token, and Kafka's Java client is unavailable.
+        :raises JarError: if the worker creates a token, and Kafka's Java client is unavailable; or if a connection
+            needs a cloud's login handler, and no jar has it.
         """
         if self._use == _BY_SPARK:
             cluster.check_obtains_tokens()
             obtained_by_spark((source.config, sink.config))
             return
-        for config in self._configs(source, sink):
+        by_token = self._configs(source, sink)
+        cluster.handler_jars(config for config in (source.config, sink.config) if config not in by_token)
+        for config in by_token:
+            if config.token_service is not None:
+                raise ConnectionConfigError(
+                    "use_delegation_token is for brokers that issue delegation tokens; those of connection "
+                    f"{config.conn_id!r} are a managed service's, which issues none. Leave it out: the job logs in by "
+                    "the identity of its own machines."
+                )
             if not config.protocol.startswith("SASL_"):
                 raise ConnectionConfigError(
                     "use_delegation_token is for connections with a login: a delegation token logs in by SASL/SCRAM. "

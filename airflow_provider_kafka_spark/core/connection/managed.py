@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from airflow_provider_kafka_spark.core.connection.client_properties import ClientProperties, LoginFiles, TokenService
@@ -11,6 +12,7 @@ from airflow_provider_kafka_spark.core.connection.jaas import JaasLine
 AWS_MSK_IAM, GOOGLE = "aws-msk-iam", "google"
 _MSK_SERVER = re.compile(r"\.kafka(?:-serverless)?\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?:\d+", re.IGNORECASE)
 _GOOGLE_SERVER = re.compile(r"\.managedkafka\.[a-z0-9.:-]+\.cloud\.goog:\d+", re.IGNORECASE)
+_HANDLER_PROPERTIES = ("sasl.client.callback.handler.class", "sasl.login.callback.handler.class")
 #: Java's properties by the service. A connection cannot name a class.
 _JAVA = {
     AWS_MSK_IAM: {
@@ -61,3 +63,12 @@ def managed_login(servers: str) -> ManagedLogin | None:
     if len(regions) == 1 and (region := regions.pop()):
         return ManagedLogin(TokenService(AWS_MSK_IAM, region))
     return ManagedLogin(TokenService(GOOGLE)) if all(map(_GOOGLE_SERVER.search, each)) else None
+
+
+def login_handler(java: Mapping[str, str]) -> str | None:
+    """The class of a cloud's that a Java client's properties name, which is not part of Kafka; or None.
+
+    :param java: made by this package: a connection cannot name a class.
+    """
+    classes = (java.get(name, "") for name in _HANDLER_PROPERTIES)
+    return next((name for name in classes if name and not name.startswith("org.apache.kafka.")), None)
