@@ -12,6 +12,7 @@ from airflow_provider_kafka_spark.core.errors import ConnectionConfigError, JobK
 from airflow_provider_kafka_spark.core.handoff.job_credentials import JobCredentials
 from airflow_provider_kafka_spark.core.parameters import flag, milliseconds
 from airflow_provider_kafka_spark.core.tokens.spark_tokens import cluster_settings, obtained_by_spark, without_login
+from airflow_provider_kafka_spark.hooks.delegation_token import check_issues_tokens
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.operators.job_tokens import JobTokens, TaskStateStore
 from airflow_provider_kafka_spark.submission.spark_cluster import SparkCluster
@@ -71,12 +72,7 @@ class DelegationTokenPolicy:
         by_token = self._configs(source, sink)
         cluster.handler_jars(config for config in (source.config, sink.config) if config not in by_token)
         for config in by_token:
-            if config.token_service is not None:
-                raise ConnectionConfigError(
-                    "use_delegation_token is for brokers that issue delegation tokens; those of connection "
-                    f"{config.conn_id!r} are a managed service's, which issues none. Leave it out: the job logs in by "
-                    "the identity of its own machines."
-                )
+            check_issues_tokens(config)
             if not config.protocol.startswith("SASL_"):
                 raise ConnectionConfigError(
                     "use_delegation_token is for connections with a login: a delegation token logs in by SASL/SCRAM. "

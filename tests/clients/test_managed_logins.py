@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +18,7 @@ from airflow_provider_kafka_spark.core.errors import (
     ConnectionConfigError,
     KafkaSparkError,
 )
+from airflow_provider_kafka_spark.hooks.delegation_token import DelegationTokenHook
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from airflow_provider_kafka_spark.toolchain.connector import client_jars
@@ -144,19 +146,38 @@ def test_a_token_that_the_broker_refuses(signer: Signer, hook: KafkaHook, provid
     assert signer.token not in str(raised.value)
 
 
-@pytest.mark.parametrize("is_there", [True, False])
-def test_java_s_handler_comes_from_its_jar(secured_broker: KafkaBroker, *, is_there: bool) -> None:
-    """It is loaded, and the broker, which is not MSK's, says that it does not have the mechanism."""
-    handler = fetched_handler(str(_CONFIG.login_handler)) if is_there else []
+@pytest.mark.parametrize("place", ["class path", "context class loader", "nowhere"])
+def test_java_s_handler_comes_from_its_jar(secured_broker: KafkaBroker, place: str) -> None:
+    """It is loaded, and the broker, which is not MSK's, says that it does not have the mechanism. A thread's class
+    loader has what Spark is given by --jars, while Kafka's client is on the class path.
+    """
+    [handler] = fetched_handler(str(_CONFIG.login_handler))
     java = {
         **_CONFIG.java,
         "bootstrap.servers": secured_broker.sasl_bootstrap_servers,
         "security.protocol": "SASL_PLAINTEXT",
     }
-    with (
-        KafkaJvm({}, "the test's broker", timeout=10.0, jars=[*client_jars(None), *handler]) as jvm,
-        pytest.raises(KafkaSparkError) as raised,
-    ):
-        jvm.get(jvm.admin(java).describeCluster().clusterId(), "reading the cluster's id")
+    jars = [*client_jars(None), *([handler] if place == "class path" else [])]
+    with KafkaJvm({}, "the test's broker", timeout=10.0, jars=jars) as jvm:
+        if place == "context class loader":
+            _load_in_this_thread(jvm, handler)
+        with pytest.raises(KafkaSparkError) as raised:
+            jvm.get(jvm.admin(java).describeCluster().clusterId(), "reading the cluster's id")
 
-    assert ("UnsupportedSaslMechanismException" if is_there else "could not be found") in str(raised.value)
+    assert ("could not be found" if place == "nowhere" else "UnsupportedSaslMechanismException") in str(raised.value)
+
+
+def _load_in_this_thread(jvm: KafkaJvm, jar: Path) -> None:
+    lang, net = jvm.java.java.lang, jvm.java.java.net
+    urls = lang.reflect.Array.newInstance(lang.Class.forName("java.net.URL"), 1)
+    urls[0] = net.URL(jar.as_uri())
+    thread = lang.Thread.currentThread()
+    thread.setContextClassLoader(net.URLClassLoader(urls, thread.getContextClassLoader()))
+
+
+def test_a_managed_service_issues_no_delegation_tokens() -> None:
+    with (
+        pytest.raises(ConnectionConfigError, match=r"connection 'msk' .*issues none"),
+        DelegationTokenHook("msk", config=_CONFIG),
+    ):
+        pass
