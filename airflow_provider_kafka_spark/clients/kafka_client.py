@@ -20,6 +20,7 @@ from airflow_provider_kafka_spark.clients.connection.broker_failures import (
     code_of,
     text_of,
 )
+from airflow_provider_kafka_spark.clients.connection.cloud_tokens import token_callback
 from airflow_provider_kafka_spark.clients.managed_resource import ManagedResource
 from airflow_provider_kafka_spark.core.client_config import KafkaClientConfig
 from airflow_provider_kafka_spark.core.connection.faults import find_login_fault
@@ -127,9 +128,12 @@ class KafkaClient(ManagedResource, BaseHook):
 
     def _client_settings(self) -> dict[str, Any]:
         # Without a logger librdkafka writes to the process's stderr, which Airflow shows as errors of the task.
+        service = self.config.token_service
+        tokens = {"oauth_cb": token_callback(self.conn_id, service)} if service else {}
         return {
             "socket.timeout.ms": int(self.timeout * 1000),
             **self.config.librdkafka,
+            **tokens,
             "error_cb": self.failures.add,
             "logger": self.log,
             "log_level": 2,

@@ -20,6 +20,7 @@ _NO_TRANSACTIONS = frozenset(
         KafkaError._TIMED_OUT,
         KafkaError._UNSUPPORTED_FEATURE,
         KafkaError.UNSUPPORTED_VERSION,
+        KafkaError.INVALID_REQUEST,
         KafkaError.COORDINATOR_NOT_AVAILABLE,
         KafkaError.INVALID_REPLICATION_FACTOR,
     }
@@ -63,7 +64,8 @@ def check_transactions(client: KafkaClient, timeout_ms: int, topic: str | None =
         if code in _NO_TRANSACTIONS:
             raise BrokerError(
                 f"The brokers must have transactions, to write exactly once; {where} began none: {text_of(error)}. "
-                f"Check transaction.state.log.* of the brokers. {_OTHERWISE}"
+                "Check transaction.state.log.* of the brokers; some managed services, such as the lower tiers of Azure "
+                f"Event Hubs, have none. {_OTHERWISE}"
             ) from error
         raise client.to_error(error, "beginning a transaction", f"WRITE on transactional ids {PREFIX}*") from error
     try:

@@ -15,11 +15,12 @@ from pathlib import PurePath
 from typing import Any
 
 from airflow_provider_kafka_spark.core.connection import sasl, tls
-from airflow_provider_kafka_spark.core.connection.client_properties import LoginFiles, parse_servers
+from airflow_provider_kafka_spark.core.connection.client_properties import LoginFiles, TokenService, parse_servers
 from airflow_provider_kafka_spark.core.connection.connection_extra import ConnectionExtra
 from airflow_provider_kafka_spark.core.connection.connection_form import with_field_names
 from airflow_provider_kafka_spark.core.connection.jaas import parse_jaas
 from airflow_provider_kafka_spark.core.connection.kerberos import jaas_elsewhere
+from airflow_provider_kafka_spark.core.connection.managed import login_handler
 from airflow_provider_kafka_spark.core.connection.sasl import Login, parse_sasl
 from airflow_provider_kafka_spark.core.connection.tls import Tls, parse_tls
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError
@@ -78,6 +79,7 @@ class KafkaClientConfig:
     :param token_mechanism: SASL mechanism for a job that logs in with a delegation token.
     :param token_max_lifetime_ms: how long renewals can prolong such a token, in ms; the broker's own maximum if None.
     :param unsupported_by_librdkafka: why librdkafka cannot log in, or None.
+    :param token_service: what makes librdkafka's tokens from the worker's own identity, or None.
     :param certificate_expires_at: when the client's own certificate expires, if it has one.
     :param has_form: whether the connection has fields in a form in place of properties.
     """
@@ -95,8 +97,14 @@ class KafkaClientConfig:
     token_mechanism: str = "SCRAM-SHA-512"  # noqa: S105 - the name of a mechanism
     token_max_lifetime_ms: int | None = None
     unsupported_by_librdkafka: str | None = None
+    token_service: TokenService | None = None
     certificate_expires_at: datetime | None = None
     has_form: bool = False
+
+    @property
+    def login_handler(self) -> str | None:
+        """The class of a cloud's that the Java client needs on its class path; None for Kafka's own logins."""
+        return login_handler(self.java)
 
     def with_field_names(self, message: str) -> str:
         """A message that names properties, with the names of the fields in this connection's form."""
@@ -156,7 +164,7 @@ def translate(
         )
     token_mechanism, token_lifetime = _token_settings(extra)
     java = {"bootstrap.servers": servers, "security.protocol": protocol}
-    login = parse_sasl(extra) if protocol.startswith("SASL_") else None
+    login = parse_sasl(extra, servers) if protocol.startswith("SASL_") else None
     connection_tls = parse_tls(extra) if protocol.endswith("SSL") else None
     further = _taken(extra, (*(sasl.JAVA_ONLY if login else ()), *(tls.JAVA_ONLY if connection_tls else ())))
     both, worker = _taken(extra, sorted(SAME_FOR_BOTH)), _taken(extra, sorted(WORKER_ONLY))
@@ -180,6 +188,7 @@ def translate(
         token_mechanism=token_mechanism,
         token_max_lifetime_ms=token_lifetime,
         unsupported_by_librdkafka=next(filter(None, (part.unsupported_by_librdkafka for part in parts)), None),
+        token_service=next(filter(None, (part.token_service for part in parts)), None),
         certificate_expires_at=files.certificate_expires_at,
     )
 

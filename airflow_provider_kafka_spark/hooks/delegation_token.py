@@ -23,6 +23,7 @@ from airflow_provider_kafka_spark.core.errors import (
     BrokerAuthorizationError,
     BrokerError,
     BrokerTlsError,
+    ConnectionConfigError,
     DelegationTokenError,
     DelegationTokenNotUsableError,
 )
@@ -86,6 +87,7 @@ class DelegationTokenHook(ManagedResource, BaseHook):
         :raises KafkaSparkError: if it cannot be started, or Kafka's client refuses the connection.
         """
         config = self.config
+        check_issues_tokens(config)
         self._jvm = KafkaJvm(
             config.java,
             f"connection {self.conn_id!r}, {config.bootstrap_servers}",
@@ -398,3 +400,13 @@ class DelegationTokenHook(ManagedResource, BaseHook):
         if self._jvm is None:
             raise BrokerError("Use a DelegationTokenHook inside `with`: its JVM runs only there.")
         return self._jvm
+
+
+def check_issues_tokens(config: KafkaClientConfig) -> None:
+    """:raises ConnectionConfigError: if the brokers of a connection are known to issue no delegation tokens."""
+    if config.token_service is not None:
+        raise ConnectionConfigError(
+            f"A delegation token needs brokers that issue them; those of connection {config.conn_id!r} are a managed "
+            "service's, which issues none. Leave use_delegation_token out: the job logs in by the identity of its own "
+            "machines."
+        )

@@ -12,6 +12,7 @@ from airflow_provider_kafka_spark.core.errors import ConnectionConfigError, JobK
 from airflow_provider_kafka_spark.core.handoff.job_credentials import JobCredentials
 from airflow_provider_kafka_spark.core.parameters import flag, milliseconds
 from airflow_provider_kafka_spark.core.tokens.spark_tokens import cluster_settings, obtained_by_spark, without_login
+from airflow_provider_kafka_spark.hooks.delegation_token import check_issues_tokens
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.operators.job_tokens import JobTokens, TaskStateStore
 from airflow_provider_kafka_spark.submission.spark_cluster import SparkCluster
@@ -61,13 +62,17 @@ class DelegationTokenPolicy:
 
         :raises OptionError: if Spark is to obtain tokens and cannot.
         :raises ConnectionConfigError: if two connections lead to the same brokers, or a connection has no login.
-        :raises JarError: if the worker creates a token, and Kafka's Java client is unavailable.
+        :raises JarError: if the worker creates a token, and Kafka's Java client is unavailable; or if a connection
+            needs a cloud's login handler, and no jar has it.
         """
         if self._use == _BY_SPARK:
             cluster.check_obtains_tokens()
             obtained_by_spark((source.config, sink.config))
             return
-        for config in self._configs(source, sink):
+        by_token = self._configs(source, sink)
+        cluster.handler_jars(config for config in (source.config, sink.config) if config not in by_token)
+        for config in by_token:
+            check_issues_tokens(config)
             if not config.protocol.startswith("SASL_"):
                 raise ConnectionConfigError(
                     "use_delegation_token is for connections with a login: a delegation token logs in by SASL/SCRAM. "

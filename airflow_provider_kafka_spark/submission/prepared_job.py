@@ -180,7 +180,7 @@ def submit_options(
     of_cluster = {} if deployment.driver_on_worker else {"driver_class_path": options.get("driver_class_path")}
     options = {**absolute_paths(options, Path.cwd()), **of_cluster}
     options["conf"] = _conf(cluster, options, folder, logins)
-    for name, value in cluster.connector_options.items():
+    for name, value in cluster.connector_options((logins.source, logins.target)).items():
         options[name] = _joined(options.get(name), value, separator=":" if name == "driver_class_path" else ",")
     options["py_files"] = _joined(options.get("py_files"), str(write_code(folder)))
     travelling = list(logins.files)

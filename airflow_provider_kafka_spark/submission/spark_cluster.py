@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,8 +13,9 @@ from typing import Any
 from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 
+from airflow_provider_kafka_spark.core.client_config import KafkaClientConfig
 from airflow_provider_kafka_spark.core.driver_pod import POD_NAME, UPLOAD_PATH, ApiAccess
-from airflow_provider_kafka_spark.core.errors import ConnectionConfigError, OptionError, ReportLocationError
+from airflow_provider_kafka_spark.core.errors import ConnectionConfigError, JarError, OptionError, ReportLocationError
 from airflow_provider_kafka_spark.core.handoff.job_events import is_web_address
 from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE
 from airflow_provider_kafka_spark.core.secrets import without_user
@@ -29,6 +30,12 @@ from airflow_provider_kafka_spark.toolchain.connector import (
     is_sparks_module,
 )
 from airflow_provider_kafka_spark.toolchain.java import find_java
+from airflow_provider_kafka_spark.toolchain.login_handlers import (
+    fetched_handler,
+    has_class,
+    how_to_give,
+    missing_handler,
+)
 from airflow_provider_kafka_spark.toolchain.settings import class_archive_enabled
 from airflow_provider_kafka_spark.toolchain.spark_home import SparkHome, find_spark_home
 
@@ -49,6 +56,8 @@ _OF_THE_CONNECTION = {
 _ONE_WRITER = {"spark.speculation": "false", "spark.yarn.maxAppAttempts": "1"}
 #: Without transactions, a repeated task writes its records again.
 _ONE_ATTEMPT = {"spark.task.maxFailures": "1"}
+#: Properties that name jars, which Spark may fetch itself.
+_JAR_PROPERTIES = ("spark.jars", "spark.jars.packages", "spark.driver.extraClassPath", "spark.executor.extraClassPath")
 #: Properties whose values become arguments of the driver's JVM.
 _DRIVER_JAVA_OPTIONS = ("spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions")
 _SECRET_JAVA_OPTION = re.compile(
@@ -273,16 +282,51 @@ class SparkCluster:
             "module as kafka_connector to the operator."
         )
 
-    @property
-    def connector_options(self) -> dict[str, str]:
-        """The submit options that put the connector on the class path."""
-        paths = [str(jar) for jar in self.connector_jars]
-        if not paths:
-            return {}
-        # On one machine jars need not be sent, and --jars would copy each of them at every start.
+    def handler_jars(self, configs: Iterable[KafkaClientConfig]) -> list[Path]:
+        """The jars of the login handlers that connections to managed clusters need in Spark, beyond the jars that the
+        job is given anyhow. They are fetched here.
+
+        :raises JarError: if a handler is neither fetched nor given. With ``kafka_connector="provided"``, and where the
+            author's ``jars`` cannot be looked into, this is not known before the job.
+        """
+        needed = dict.fromkeys(config.login_handler for config in configs)
+        found: list[Path] = []
+        for name in filter(None, needed):
+            wanted = self._wanted_connector
+            is_folder = wanted is not None and not is_coordinate(wanted)
+            if wanted == PROVIDED or self._author_gives(name):
+                continue
+            if not is_folder:
+                found += fetched_handler(name)
+            elif not has_class(self.connector_jars, name):
+                raise JarError(f"{missing_handler(name)}; kafka_connector is {wanted!r}. {how_to_give(name)}")
+        return found
+
+    def _author_gives(self, class_name: str) -> bool:
+        """Whether the author's own jars have a class, or may have it."""
+        options = self.submit_options
+        if options.get("packages") or any(self._spark_property(name) for name in _JAR_PROPERTIES):
+            return True
+        named = [*str(options.get("jars") or "").split(","), *str(options.get("driver_class_path") or "").split(":")]
+        local = [name.strip().removeprefix("file://") for name in named if name.strip()]
+        if any(":/" in name for name in local):
+            return True
+        files = [path for name in local for path in Path(name).parent.glob(Path(name).name)]
+        return has_class(files, class_name)
+
+    def connector_options(self, configs: Iterable[KafkaClientConfig] = ()) -> dict[str, str]:
+        """The submit options that put the connector on the class path, and what the logins of a job need.
+
+        :param configs: the job's connections.
+        """
+        connector, handlers = list(map(str, self.connector_jars)), list(map(str, self.handler_jars(configs)))
+        # On one machine jars need not be sent, and --jars would copy each of them at every start. A handler's jar has
+        # classes that Spark has too, such as Netty's: only after Spark's own by --jars.
         if self.deployment.executors_on_worker:
-            return {"driver_class_path": ":".join(paths)}
-        return {"jars": ",".join(paths)}
+            paths = {"driver_class_path": ":".join(connector), "jars": ",".join(handlers)}
+        else:
+            paths = {"jars": ",".join((*connector, *handlers))}
+        return {name: value for name, value in paths.items() if value}
 
     @cached_property
     def _connection(self) -> Any:

@@ -15,7 +15,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
@@ -59,7 +59,8 @@ def resolve(
     folder is created atomically, and two processes that need it at once fetch it once. ``~/.ivy2`` and ``~/.m2`` are
     neither read nor written: an incomplete one of another tool breaks a resolution.
 
-    :param coordinates: such as ``["org.apache.kafka:kafka_2.13:4.2.0"]``
+    :param coordinates: such as ``["org.apache.kafka:kafka_2.13:4.2.0"]``; with a fourth part, a classifier, this one
+        jar without its dependencies
     :param excludes: modules to leave out with their own dependencies, such as
         ``["org.apache.hadoop:hadoop-client-api"]``
     :param expected: SHA-256 of each jar, by the name of its file, if they are known
@@ -73,8 +74,8 @@ def resolve(
     :raises OptionError: an option of ``[kafka_spark]`` is malformed
     :raises JavaNotFoundError: a set has to be fetched, and there is no Java to run Ivy
     """
-    modules = [_split(coordinate, 3, "group:artifact:version") for coordinate in coordinates]
-    excluded = [_split(exclude, 2, "group:artifact") for exclude in excludes]
+    modules = [_split(coordinate, (3, 4), "group:artifact:version") for coordinate in coordinates]
+    excluded = [_split(exclude, (2,), "group:artifact") for exclude in excludes]
     if not modules:
         raise JarError("There must be at least one coordinate, such as 'org.apache.kafka:kafka_2.13:4.2.0'; got none.")
     root = cache_root() if root is None else root
@@ -130,16 +131,16 @@ def find_ivy() -> Path:
     )
 
 
-def _split(coordinate: str, parts: int, form: str) -> tuple[str, ...]:
+def _split(coordinate: str, parts: Container[int], form: str) -> tuple[str, ...]:
     found = tuple(coordinate.strip().split(":"))
-    if len(found) != parts or not all(_PART.fullmatch(part) for part in found):
+    if len(found) not in parts or not all(_PART.fullmatch(part) for part in found):
         raise JarError(f"A Maven coordinate must have the form {form!r}; got {coordinate!r}. Correct the coordinate.")
     return found
 
 
 def _folder_name(modules: Sequence[tuple[str, ...]], excluded: Sequence[tuple[str, ...]]) -> str:
     key = "\n".join([*sorted(":".join(m) for m in modules), "without", *sorted(":".join(e) for e in excluded)])
-    _, artifact, version = modules[0]
+    _, artifact, version = modules[0][:3]
     return f"{artifact}-{version}-{hashlib.sha256(key.encode()).hexdigest()[:12]}"
 
 
@@ -238,14 +239,25 @@ def _ivy_module(modules: Sequence[tuple[str, ...]], excluded: Sequence[tuple[str
     # ivy.xml.
     wanted = [
         f"<dependency org={quoteattr(group)} name={quoteattr(artifact)} rev={quoteattr(version)} "
-        'conf="default->default" />'
-        for group, artifact, version in modules
+        f'conf="default->default"{_ivy_artifact(artifact, *classifier)}'
+        for group, artifact, version, *classifier in modules
     ]
     unwanted = [f"<exclude org={quoteattr(group)} module={quoteattr(artifact)} />" for group, artifact in excluded]
     return (
-        '<ivy-module version="2.0"><info organisation="airflow-provider-kafka-spark" module="jars" revision="1" />'
+        '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">'
+        '<info organisation="airflow-provider-kafka-spark" module="jars" revision="1" />'
         '<configurations><conf name="default" /></configurations>'
         f"<dependencies>{''.join(wanted)}{''.join(unwanted)}</dependencies></ivy-module>"
+    )
+
+
+def _ivy_artifact(artifact: str, classifier: str | None = None) -> str:
+    """The end of a dependency: all of the module, or its one jar with a classifier."""
+    if classifier is None:
+        return " />"
+    return (
+        f' transitive="false"><artifact name={quoteattr(artifact)} type="jar" ext="jar" '
+        f"m:classifier={quoteattr(classifier)} /></dependency>"
     )
 
 

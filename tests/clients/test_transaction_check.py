@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 from airflow_provider_kafka_spark.clients.transaction_check import check_transactions
 from airflow_provider_kafka_spark.core.errors import BrokerError, OptionError
@@ -40,6 +41,26 @@ def test_a_timeout_that_is_longer_than_a_transaction(
 
     with KafkaHook(timeout=90) as hook:
         check_transactions(hook, 15_000)
+
+
+@pytest.mark.parametrize("code", [KafkaError.UNSUPPORTED_VERSION, KafkaError.INVALID_REQUEST])
+def test_a_managed_service_that_knows_no_transactions(
+    connection: Callable[..., None], monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    """As the lower tiers of Azure Event Hubs: their brokers refuse the request itself."""
+
+    class Refused:
+        def init_transactions(self, _timeout: float) -> None:
+            raise KafkaException(KafkaError(code))
+
+    connection("kafka_default", extra={"bootstrap.servers": "hub.servicebus.windows.net:9093"})
+    monkeypatch.setattr(KafkaHook, "producer", lambda *_arguments: Refused())
+
+    with KafkaHook() as hook, pytest.raises(BrokerError, match="must have transactions") as raised:
+        check_transactions(hook, 60_000)
+
+    assert "Event Hubs" in str(raised.value)
+    assert "delivery='at_least_once'" in str(raised.value)
 
 
 def test_brokers_without_transactions(connection: Callable[..., None]) -> None:

@@ -76,6 +76,16 @@ def test_dependencies_come_along(repository: Repository, root: Path) -> None:
     assert all(jar.read_text().startswith("jar of") for jar in found)
 
 
+def test_a_jar_with_a_classifier_comes_alone(repository: Repository, root: Path, tmp_path: Path) -> None:
+    """Such a jar has what it needs in itself."""
+    folder = tmp_path / "repository" / "org" / "example" / "app" / "1.0"
+    (folder / "app-1.0-all.jar").write_text("jar of everything")
+
+    [found] = jars.resolve(["org.example:app:1.0:all"], root=root, repository=repository.url)
+
+    assert (found.name, found.read_text()) == ("app-1.0-all.jar", "jar of everything")
+
+
 def test_an_excluded_module_stays_away(repository: Repository, root: Path) -> None:
     """Exclusions are by group and artifact, and another set than the one without them."""
     found = jars.resolve(
@@ -223,7 +233,7 @@ def test_a_repository_that_does_not_answer_is_not_one_without_the_jar(root: Path
     assert MAVEN_REPOSITORY.variable in message
 
 
-@pytest.mark.parametrize("coordinate", ["org.example:app", "app-1.0.jar", "a:b:c:d", "a::1", "a:b:1 <x/>"])
+@pytest.mark.parametrize("coordinate", ["org.example:app", "app-1.0.jar", "a:b:c:d:e", "a::1", "a:b:1 <x/>"])
 def test_a_malformed_coordinate_is_refused(root: Path, coordinate: str) -> None:
     """Before anything is started, and with the form that was expected."""
     with pytest.raises(JarError, match="group:artifact:version"):

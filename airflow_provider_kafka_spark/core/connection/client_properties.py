@@ -54,6 +54,14 @@ def parse_servers(text: str, default_port: int = DEFAULT_PORT) -> list[Server]:
 
 
 @dataclass(frozen=True, slots=True)
+class TokenService:
+    """What makes the worker's access tokens from its own identity: ``aws-msk-iam`` in a region, or ``google``."""
+
+    provider: str
+    region: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ClientProperties:
     """Properties of the same meaning for both clients.
 
@@ -63,6 +71,7 @@ class ClientProperties:
     :param files: paths that the Java client must find where it runs.
     :param system_properties: of the JVM in which the Java client runs. Not secret.
     :param unsupported_by_librdkafka: why librdkafka cannot use the login, or None.
+    :param token_service: what makes librdkafka's tokens, or None.
     """
 
     librdkafka: Mapping[str, Any] = field(default_factory=dict, repr=False)
@@ -71,6 +80,7 @@ class ClientProperties:
     files: tuple[str, ...] = ()
     system_properties: Mapping[str, str] = field(default_factory=dict)
     unsupported_by_librdkafka: str | None = None
+    token_service: TokenService | None = None
 
 
 @dataclass(frozen=True, slots=True)

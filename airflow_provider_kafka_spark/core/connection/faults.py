@@ -85,6 +85,14 @@ _NO_TICKET = LoginFault(
 #: The first match is the cause. For one cause, the messages of OpenSSL and librdkafka come before those of Java.
 _FAULTS = (
     LoginFault(
+        IDENTITY_PROVIDER,
+        "The cloud's library on the worker made no new token.",
+        "The task's log names the failure. Check the role or service account of the worker, and that it reaches the "
+        "cloud.",
+        pattern=r"OAuth callback raised exception",
+        transient=True,
+    ),
+    LoginFault(
         TCP,
         "A web server (HTTP) answers where a Kafka broker is expected.",
         "Name host and port of the brokers' listener in bootstrap.servers.",

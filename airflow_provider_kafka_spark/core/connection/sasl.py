@@ -9,6 +9,7 @@ from airflow_provider_kafka_spark.core.connection import kerberos, oidc
 from airflow_provider_kafka_spark.core.connection.client_properties import ClientProperties, LoginFiles
 from airflow_provider_kafka_spark.core.connection.connection_extra import CODE_OF_ONE_CLIENT, ConnectionExtra
 from airflow_provider_kafka_spark.core.connection.jaas import JaasLine, parse_jaas, quote
+from airflow_provider_kafka_spark.core.connection.managed import managed_login
 from airflow_provider_kafka_spark.core.connection.text_rules import PRINTABLE, SECRET
 
 _SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
@@ -31,6 +32,8 @@ JAVA_ONLY = (
     "sasl.login.retry.backoff.max.ms",
     "sasl.login.retry.backoff.ms",
 )
+#: A connection with any of these says itself how to get tokens.
+_OWN_TOKENS = ("sasl.oauthbearer.", "sasl.jaas.config", "sasl.login.callback.handler.class")
 _OAUTH_CODE = f"{CODE_OF_ONE_CLIENT}; give sasl.oauthbearer.method=oidc with the endpoint, id and secret"
 _WITHOUT_COUNTERPART = {
     "sasl.login.class": CODE_OF_ONE_CLIENT,
@@ -83,7 +86,7 @@ class PasswordLogin:
         return ClientProperties(librdkafka, java, secrets)
 
 
-def parse_sasl(extra: ConnectionExtra) -> Login:
+def parse_sasl(extra: ConnectionExtra, servers: str = "") -> Login:
     """Read the login of a connection, whichever client's properties it is written in.
 
     :raises ConnectionConfigError: if it is incomplete, contradicts itself, or only one of the two clients supports it.
@@ -92,8 +95,12 @@ def parse_sasl(extra: ConnectionExtra) -> Login:
     mechanism = (extra.take("sasl.mechanism", "sasl.mechanisms") or "GSSAPI").upper()
     if mechanism not in MODULES:
         raise extra.error(f"must have one of {', '.join(MODULES)} as sasl.mechanism; got {mechanism!r}.")
+    login: Login | None
+    if mechanism == "OAUTHBEARER" and not any(name.startswith(_OWN_TOKENS) for name in extra.left):
+        login = managed_login(servers)
+        if login is not None:
+            return login
     options = _jaas_options(extra, mechanism)
-    login: Login
     if mechanism == "GSSAPI":
         login = kerberos.parse_kerberos(extra, options)
     elif mechanism == "OAUTHBEARER":

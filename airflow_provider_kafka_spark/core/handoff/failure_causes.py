@@ -82,6 +82,20 @@ _CAUSES = (
         "The target refuses a record; a compacted topic takes none without a key.",
     ),
     (
+        # Kafka's Java client: "Invalid value <class> for configuration ...: Class <class> could not be found."
+        r"(Class (software\.amazon\.msk|com\.google\.cloud\.hosted\.kafka)\.\S+ could not be found"
+        r"|ClassNotFoundException: (software\.amazon\.msk|com\.google\.cloud\.hosted\.kafka)\.)",
+        "JarError",
+        "Spark does not have the login handler of the managed Kafka: add its jar to the image or the class path of the "
+        "cluster (kafka_connector='provided'), or to jars; docs/how-to/connect-to-managed-kafka.md has the names.",
+    ),
+    (
+        r"common\.errors\.UnsupportedVersionException",
+        "BrokerError",
+        "The brokers do not know a request of the job, such as those of transactions, which some managed services "
+        "lack: pass delivery='at_least_once', which needs none.",
+    ),
+    (
         r"SaslAuthenticationException|SslAuthenticationException|Authentication failed|SSL handshake failed",
         "BrokerAuthenticationError",
         "The brokers refused the job's login, although the worker could log in: check that the driver and executors "

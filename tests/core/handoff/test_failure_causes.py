@@ -11,6 +11,21 @@ from airflow_provider_kafka_spark.core.protocol import JobRequest, StreamRequest
 
 _KNOWN = [
     pytest.param(
+        "org.apache.kafka.common.config.ConfigException: Invalid value software.amazon.msk.auth.iam."
+        "IAMClientCallbackHandler for configuration sasl.client.callback.handler.class: Class software.amazon.msk.auth."
+        "iam.IAMClientCallbackHandler could not be found.",
+        "JarError",
+        "connect-to-managed-kafka.md",
+        id="login-handler-missing",
+    ),
+    pytest.param(
+        "org.apache.kafka.common.errors.UnsupportedVersionException: Attempting to use transactions with a broker "
+        "which does not support them",
+        "BrokerError",
+        "delivery='at_least_once'",
+        id="no-transactions",
+    ),
+    pytest.param(
         "org.apache.spark.SparkNumberFormatException: [CAST_INVALID_INPUT] The value 'x' of the type \"STRING\" "
         "cannot be cast",
         "ExpressionError",
