@@ -186,6 +186,9 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         self._check_bundled(parameters)
         store = RunStateStore(context, self.task_id)
         state = store.load(self.on_rerun)
+        if state.result is not None:
+            # This task has executed the operator before.
+            state = state.after_delivery()
         with self._attempt(context, parameters, self._new_spark_hook(context, parameters.delivery)) as attempt:
             # What can fail comes before the submission is stored.
             bundle_properties(self.conf or {}, place.logins(attempt))

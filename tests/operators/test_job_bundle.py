@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+from hypothesis import given
 
+from airflow_provider_kafka_spark.core.codec import decode, encode
 from airflow_provider_kafka_spark.core.errors import (
     ExpressionError,
     InvalidInputError,
@@ -27,6 +29,7 @@ from airflow_provider_kafka_spark.core.errors import (
     TargetRecreatedError,
 )
 from airflow_provider_kafka_spark.core.handoff.file_names import CODE, LOGINS, REQUEST
+from airflow_provider_kafka_spark.core.planned_copy import PlannedCopy
 from airflow_provider_kafka_spark.core.protocol import JobRequest
 from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
 from airflow_provider_kafka_spark.operators.job_bundle import JobBundle
@@ -34,6 +37,7 @@ from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOper
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from tests.airflow_fakes import TaskStateStore, Try, task_context
+from tests.dataclass_values import values_of
 from tests.in_process_jobs import InProcessSpark
 
 pytestmark = pytest.mark.broker
@@ -275,6 +279,19 @@ def test_files_may_be_sent_by_spark(planner: Planner) -> None:
     assert bundle.arguments == (REQUEST,)
     assert bundle.report_uri == request.report_uri
     assert bundle.report_uri.startswith(f"s3a://bucket/reports/{request.run_id}-")
+
+
+def test_a_folder_in_pods(planner: Planner) -> None:
+    bundle = planner.bundle(folder="local:///etc/kafka-spark")
+
+    assert bundle.script == "local:///etc/kafka-spark/batch.py"
+    assert bundle.py_files == (f"local:///etc/kafka-spark/{CODE}",)
+    assert (bundle.arguments, bundle.attached) == ((f"/etc/kafka-spark/{REQUEST}",), ())
+
+
+@given(values_of(PlannedCopy))
+def test_every_plan_survives_json(planned: PlannedCopy) -> None:
+    assert decode(PlannedCopy, json.loads(json.dumps(encode(planned)))) == planned
 
 
 def test_a_bundle_survives_json(planner: Planner) -> None:
