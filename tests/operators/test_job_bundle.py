@@ -17,8 +17,10 @@ from hypothesis import given
 
 from airflow_provider_kafka_spark.core.codec import decode, encode
 from airflow_provider_kafka_spark.core.errors import (
+    DeliveryError,
     ExpressionError,
     InvalidInputError,
+    JobFailedError,
     JobFolderError,
     JobReportForgedError,
     JobReportMissingError,
@@ -29,8 +31,9 @@ from airflow_provider_kafka_spark.core.errors import (
     TargetRecreatedError,
 )
 from airflow_provider_kafka_spark.core.handoff.file_names import CODE, LOGINS, REQUEST
+from airflow_provider_kafka_spark.core.handoff.report_mac import sign
 from airflow_provider_kafka_spark.core.planned_copy import PlannedCopy
-from airflow_provider_kafka_spark.core.protocol import JobRequest
+from airflow_provider_kafka_spark.core.protocol import JobFailure, JobReport, JobRequest, RangeReport
 from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
 from airflow_provider_kafka_spark.operators.job_bundle import JobBundle
 from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
@@ -303,6 +306,46 @@ def test_a_bundle_survives_json(planner: Planner) -> None:
         JobBundle.from_json({**bundle.to_json(), "version": 0}, planner.folder)
     with pytest.raises(InvalidInputError, match=REQUEST):
         JobBundle.from_json(bundle.to_json(), str(planner.home))
+
+
+def signed(bundle: JobBundle, **changes: Any) -> str:
+    """A report of the bundle's job, of which everything was delivered but for the changes."""
+    request = JobRequest.from_json(bundle.secrets[REQUEST].decode())
+    report = JobReport(
+        run_id=request.run_id,
+        plan_digest=request.plan_digest,
+        ranges=tuple(RangeReport(r, r.size, r.size) for r in request.offset_ranges),
+        target_topics=tuple(bundle.planned.plan.target_topics),
+        application_id="local-1",
+        spark_version="4.0.0",
+        seconds=1.0,
+    )
+    return sign(replace(report, **changes).to_json(), request.report_key)
+
+
+def test_a_report_is_judged_in_another_task(planner: Planner) -> None:
+    bundle = planner.read(planner.bundle())
+    ranges = bundle.planned.ranges
+    short = tuple(RangeReport(r, r.size, r.size - 1) for r in ranges)
+    failure = JobFailure("ExpressionError", "no_such_column")
+
+    result = bundle.prove(signed(bundle))
+    assert (result["records_read"], result["records_written"]) == (10, 10)
+    assert (result["run_id"], result["application_id"]) == (bundle.planned.run_id, "local-1")
+    assert result["evidence"]["transform"]["topic"] == planner.target
+    for changes, error in (
+        ({"ranges": short}, DeliveryError),
+        ({"ranges": short[:1]}, DeliveryError),
+        ({"plan_digest": "another"}, DeliveryError),
+        ({"run_id": "another"}, DeliveryError),
+        ({"failure": failure}, ExpressionError),
+        ({"failure": JobFailure("NoSuchError", "what")}, JobFailedError),
+        ({"target_ids": {planner.target: "another"}}, TargetRecreatedError),
+    ):
+        with pytest.raises(error):
+            bundle.prove(signed(bundle, **changes))
+    with pytest.raises(JobReportForgedError):
+        bundle.prove(signed(bundle).replace("local-1", "local-2"))
 
 
 def test_without_a_report_nothing_is_proved(planner: Planner) -> None:
