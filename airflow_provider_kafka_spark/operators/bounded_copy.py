@@ -9,6 +9,8 @@ from dataclasses import replace
 from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from airflow.sdk.exceptions import AirflowSkipException
+
 from airflow_provider_kafka_spark.clients.permissions import check_topics
 from airflow_provider_kafka_spark.clients.run_mark import judge_run, remove_progress
 from airflow_provider_kafka_spark.core.approved_plan import LAYOUT, ApprovedPlan, PlanOrigin
@@ -177,7 +179,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         :param report_location: folder, as path or URI, that the driver and Airflow's workers reach; the operator's own
             if None.
         :raises AirflowFailException: for non-retriable errors.
-        :raises AirflowSkipException: if there is nothing to copy, and ``on_empty="skip"``.
+        :raises AirflowSkipException: if there is nothing to copy, whatever ``on_empty`` says.
         :raises KafkaSparkError: for retriable errors.
         """
         location = self.report_location if report_location is None else report_location
@@ -193,7 +195,12 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
             # What can fail comes before the submission is stored.
             bundle_properties(self.conf or {}, place.logins(attempt))
             state, planned = self._plan(attempt, store, state)
-            self._skip_if_empty(planned.plan)
+            if planned.plan.is_empty:
+                gone = sum(m.offset_range.size for m in planned.plan.missing)
+                raise AirflowSkipException(
+                    "No records in the requested ranges, so there is no job for another operator"
+                    + (f"; {gone:,} requested offsets are no longer there." if gone else ".")
+                )
             if planned.is_retry:
                 self._announce_retry(planned)
             self._remember(attempt)

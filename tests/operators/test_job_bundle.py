@@ -211,14 +211,12 @@ def test_a_recreated_target_proves_nothing(planner: Planner, in_process_spark: I
         bundle.prove(bundle.read_report())
 
 
-@pytest.mark.spark
-def test_nothing_to_copy(planner: Planner, in_process_spark: InProcessSpark) -> None:
-    bundle = planner.bundle(starting_offsets="latest")
-    run(in_process_spark, bundle)
+@pytest.mark.parametrize("on_empty", ["succeed", "skip"])
+def test_nothing_to_copy_is_no_job(planner: Planner, on_empty: str) -> None:
+    with pytest.raises(AirflowSkipException, match="No records"):
+        planner.bundle(starting_offsets={planner.source: {"0": 5, "1": 5}}, on_empty=on_empty)
 
-    assert bundle.prove(bundle.read_report())["records_written"] == 0
-    with pytest.raises(AirflowSkipException):
-        planner.bundle(2, clear_number=1, starting_offsets="latest", on_empty="skip")
+    assert planner.store.values == {}
 
 
 @pytest.mark.spark
