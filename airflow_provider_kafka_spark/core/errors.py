@@ -387,9 +387,10 @@ class ReportLocationError(SubmitError):
 
 
 class JobFolderError(SubmitError):
-    """The worker's temporary folder cannot take the files of a job. Nothing was written to Kafka.
+    """The worker's temporary folder, or that of a ``JobBundle``, cannot take the files of a job. Nothing was written to
+    Kafka.
 
-    Free space there, or set ``TMPDIR`` to another folder.
+    Free space there, or set ``TMPDIR`` to another folder; correct the permissions of the bundle's folder.
     """
 
     retriable = True

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -22,6 +24,18 @@ from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+
+
+@contextmanager
+def connected(parameters: CopyParameters, timeout: float) -> Iterator[tuple[KafkaHook, KafkaHook]]:
+    """The clusters of source and target; the same hook twice if both have one connection.
+
+    :param timeout: seconds for each request to a broker.
+    """
+    with KafkaHook(parameters.source_conn_id, timeout) as source:
+        is_same = parameters.target_connection == parameters.source_conn_id
+        with source if is_same else KafkaHook(parameters.target_connection, timeout) as sink:
+            yield source, sink
 
 
 @dataclass(frozen=True)

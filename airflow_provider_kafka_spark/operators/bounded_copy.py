@@ -11,6 +11,8 @@ from functools import partial
 from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from airflow.sdk.exceptions import AirflowSkipException
+
 from airflow_provider_kafka_spark.clients.permissions import check_topics
 from airflow_provider_kafka_spark.clients.run_mark import judge_run, remove_progress
 from airflow_provider_kafka_spark.core.approved_plan import LAYOUT, ApprovedPlan, PlanOrigin
@@ -21,12 +23,12 @@ from airflow_provider_kafka_spark.core.errors import (
     InvalidInputError,
     KafkaSparkError,
     OptionError,
-    TargetRecreatedError,
 )
 from airflow_provider_kafka_spark.core.handoff.job_events import JobEvent, JobStarted
 from airflow_provider_kafka_spark.core.new_topics import with_new_topics
 from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
 from airflow_provider_kafka_spark.core.parameters import (
+    MISSING_ONLY,
     flag,
     given_flag,
     given_integer,
@@ -35,7 +37,7 @@ from airflow_provider_kafka_spark.core.parameters import (
     text_or_none,
 )
 from airflow_provider_kafka_spark.core.plan import ReplayPlan, make_plan
-from airflow_provider_kafka_spark.core.planned_copy import PlannedCopy, RemoteJob, SubmittedJob, standard_id
+from airflow_provider_kafka_spark.core.planned_copy import PlannedCopy, RemoteJob, SubmittedJob
 from airflow_provider_kafka_spark.core.protocol import JobReport, Transform
 from airflow_provider_kafka_spark.core.record_filter import check_headers, check_keys
 from airflow_provider_kafka_spark.core.resolve import MissingRange, ReadRules, ResolvedRanges, resolve_replay
@@ -43,16 +45,17 @@ from airflow_provider_kafka_spark.core.schema_ids import check_schema_id_map
 from airflow_provider_kafka_spark.core.shown_text import markdown_item
 from airflow_provider_kafka_spark.core.spans import plan_spans
 from airflow_provider_kafka_spark.core.verification import (
-    check_delivery,
     result_of_empty_plan,
     result_of_plan,
-    result_of_run,
 )
 from airflow_provider_kafka_spark.operators.attempt import Attempt
 from airflow_provider_kafka_spark.operators.deferral import ClusterManager, report_of_ended
+from airflow_provider_kafka_spark.operators.job_bundle import BundlePlace, JobBundle
 from airflow_provider_kafka_spark.operators.kafka_to_kafka import KafkaToKafkaOperator, no_retry_on_permanent_error
 from airflow_provider_kafka_spark.operators.new_targets import created, descriptions
+from airflow_provider_kafka_spark.operators.proof import LOST_STATE, proved_result, recreated_target
 from airflow_provider_kafka_spark.state.run_state import RunState, RunStateStore
+from airflow_provider_kafka_spark.submission.bundle_files import bundle_properties
 from airflow_provider_kafka_spark.submission.progress_file import followed_progress
 
 if TYPE_CHECKING:
@@ -65,11 +68,6 @@ _RERUN = (
 _COPIES_AGAIN = (
     "This task has succeeded before. on_rerun='copy_again': everything is written again, under a new run_id, and the "
     "target keeps what it has."
-)
-_LOST_STATE = (
-    "This task has had an earlier try, and Airflow has stored nothing of that. If its run has left a mark at the "
-    "target's brokers, that run is continued, and what it delivered is not written again; brokers keep the mark for "
-    "offsets.retention.minutes, a week by default."
 )
 
 
@@ -160,6 +158,81 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
                 if planned.earlier is not None:
                     earlier = planned.earlier.still_there(report.target_ids)
         return self._done(context, parameters, result, earlier)
+
+    @no_retry_on_permanent_error
+    def bundle(
+        self,
+        context: Context,
+        *,
+        folder: str,
+        spark_version: str,
+        scala_version: str,
+        report_location: str | None = None,
+    ) -> JobBundle:
+        """Plan as :meth:`execute` does, and return the job for another operator to submit.
+
+        Of the parameters of the submission only ``conf`` counts. Nothing is submitted, and no Spark is needed here. A
+        later bundle of the same task instance, after a retry or a clear, is of the same run: its job writes only what
+        the target lacks. A second job of the same bundle writes nothing, and fails.
+
+        :param folder: where the driver finds the files of the job: a path that driver and executors have, or a URI
+            whose files Spark sends them.
+        :param spark_version: of the cluster, such as ``"4.0.0"``.
+        :param scala_version: of this Spark, such as ``"2.13"``.
+        :param report_location: folder, as path or URI, that the driver and Airflow's workers reach; the operator's own
+            if None.
+        :raises AirflowFailException: for non-retriable errors.
+        :raises AirflowSkipException: if there is nothing to copy, whatever ``on_empty`` says.
+        :raises KafkaSparkError: for retriable errors.
+        """
+        location = self.report_location if report_location is None else report_location
+        place = BundlePlace.parse(folder, location, spark_version, scala_version)
+        parameters = self._parameters(context)
+        self._check_bundled(parameters)
+        store = RunStateStore(context, self.task_id)
+        state = store.load(self.on_rerun)
+        if state.result is not None:
+            # This task has executed the operator before.
+            state = state.after_delivery()
+        with self._attempt(context, parameters, self._new_spark_hook(context, parameters.delivery)) as attempt:
+            # What can fail comes before the submission is stored.
+            bundle_properties(self.conf or {}, place.logins(attempt))
+            state, planned = self._plan(attempt, store, state)
+            if planned.plan.is_empty:
+                gone = sum(m.offset_range.size for m in planned.plan.missing)
+                raise AirflowSkipException(
+                    "No records in the requested ranges, so there is no job for another operator"
+                    + (f"; {gone:,} requested offsets are no longer there." if gone else ".")
+                )
+            if planned.is_retry:
+                self._announce_retry(planned)
+            self._remember(attempt)
+            submitted = store.submitting(state, planned.plan, int(time.time() * 1000), parameters.delivery)
+            job = SubmittedJob(submitted.submission, submitted.untrusted_until, submitted.submitted_at_ms)
+            return place.bundle(attempt, planned, job, self.conf or {}, self.progress_seconds)
+
+    def _check_bundled(self, parameters: CopyParameters) -> None:
+        """Check that another operator may submit the job.
+
+        :raises OptionError: if a parameter needs a worker that follows the job, or that knows its end.
+        """
+        if not parameters.is_exactly_once:
+            raise OptionError(
+                "delivery must be 'exactly_once' where another operator submits the job: without transactions nothing "
+                f"keeps two jobs from writing the same records; got {parameters.delivery!r}. Leave it out."
+            )
+        if self.use_delegation_token not in (None, False):
+            raise OptionError(
+                "use_delegation_token must be False where another operator submits the job: no worker would renew the "
+                "token while the job runs. Leave it out; the job logs in as the connections do."
+            )
+        if self.on_rerun != MISSING_ONLY:
+            raise OptionError(
+                f"on_rerun must be 'missing_only' where another operator submits the job, since this task does not "
+                f"learn of the delivery; got {self.on_rerun!r}. Leave it out."
+            )
+        if self.plan_only:
+            raise OptionError("plan_only=True makes no job, and bundle() makes one. Leave one of the two out.")
 
     def _parsed(self) -> CopyParameters:
         if text_or_none(self.plan) is not None:
@@ -385,13 +458,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
                 f"The report must be of the copy that is planned now; application {report.application_id} was asked "
                 "for another one. A retry looks at what it has delivered."
             )
-        for name, topic_id in report.target_ids.items():
-            if name not in now or now[name].topic_id != standard_id(topic_id):
-                return TargetRecreatedError(
-                    f"The target topic {name!r} was deleted or recreated after application {report.application_id} had "
-                    "written to it. A retry copies again what is gone."
-                )
-        return report
+        return recreated_target(report, now) or report
 
     def _collect(
         self,
@@ -407,7 +474,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         """
         of_run = (planned.instance, submitted.submission, report.run_id, report.target_topics)
         try:
-            result = self._proved(attempt, planned, report)
+            result = proved_result(attempt.source, planned, report, allow_duplicates=self.allow_duplicates)
         except KafkaSparkError:
             store.distrusted(submitted)
             if submitted.remote is not None:
@@ -421,25 +488,9 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         remove_progress(attempt.sink, report.progress_groups)
         return result
 
-    def _proved(self, attempt: Attempt, planned: PlannedCopy, report: JobReport) -> dict[str, Any]:
-        run_id = report.run_id if planned.adopts_run else planned.run_id
-        check_delivery(report, planned.plan, run_id, planned.transform)
-        after = attempt.source.state(planned.plan.partition_counts)
-        plan = planned.plan.after_job(after, planned.rules)
-        warnings = [*plan.partitions_added(after), *self._check_counts(attempt, planned, report)]
-        if planned.adopts_run:
-            warnings.append(_LOST_STATE)
-        for warning in (*report.warnings, *warnings):
-            self.log.warning("%s", warning)
-        if planned.earlier is not None:
-            earlier = planned.earlier.still_there(report.target_ids)
-            report = replace(report, target_ranges=tuple(earlier.all_targets(report.target_ranges)))
-        result = result_of_run(report, plan, tuple(warnings))
-        return {**result, "evidence": planned.evidence(report.target_ids, run_id)}
-
     def _announce_retry(self, planned: PlannedCopy) -> None:
         if planned.adopts_run:
-            self.log.warning("%s", _LOST_STATE)
+            self.log.warning("%s", LOST_STATE)
         elif planned.earlier is not None:
             self.log.info("The target is searched for what this task has delivered before.")
         elif planned.parameters.is_exactly_once:

@@ -47,15 +47,15 @@ from airflow_provider_kafka_spark.core.resolve import ReadRules
 from airflow_provider_kafka_spark.core.run_identity import instance_id
 from airflow_provider_kafka_spark.core.schema_ids import check_schema_id_map
 from airflow_provider_kafka_spark.core.topic_map import check_topic_map
-from airflow_provider_kafka_spark.core.verification import check_duplicates, check_gaps, ranges_with_gaps
 from airflow_provider_kafka_spark.failure import no_retry_on_permanent_error as no_retry_on_permanent_error
 from airflow_provider_kafka_spark.failure import undated_run_explained
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.operators.asset_events import set_asset_event_extra
-from airflow_provider_kafka_spark.operators.attempt import Attempt
+from airflow_provider_kafka_spark.operators.attempt import Attempt, connected
 from airflow_provider_kafka_spark.operators.deferral import DeferrableOperator
 from airflow_provider_kafka_spark.operators.new_targets import NewTargets
+from airflow_provider_kafka_spark.operators.proof import check_counts
 from airflow_provider_kafka_spark.operators.token_policy import DelegationTokenPolicy
 from airflow_provider_kafka_spark.state.request_store import RequestStore
 from airflow_provider_kafka_spark.state.run_state import remember_success
@@ -65,11 +65,9 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 _COLUMNS = ("key", "value", "headers", "partition")
-#: Maximum number of offsets in ranges with gaps that a second client counts.
 _FLAGS = ("allow_same_topic", "allow_duplicates", "create_target_topics", "fail_on_data_loss", "plan_only")
 _STORED_FLAGS = ("preserve_partition", "preserve_timestamps", "include_headers", "provenance_headers")
 _SECONDS = ("kafka_timeout", "progress_seconds")
-_MAX_RECOUNTED_OFFSETS = 1_000_000
 
 
 class KafkaToKafkaOperator(DeferrableOperator):
@@ -496,11 +494,9 @@ class KafkaToKafkaOperator(DeferrableOperator):
     @contextmanager
     def _attempt(self, context: Context, parameters: CopyParameters, spark: SparkJobHook) -> Iterator[Attempt]:
         """Connect to both clusters, for all steps of this try."""
-        with KafkaHook(parameters.source_conn_id, self.kafka_timeout) as source:
-            is_same = parameters.target_connection == parameters.source_conn_id
-            with source if is_same else KafkaHook(parameters.target_connection, self.kafka_timeout) as sink:
-                self._tokens.check(spark.cluster, source, sink)
-                yield Attempt(context, parameters, spark, source, sink)
+        with connected(parameters, self.kafka_timeout) as (source, sink):
+            self._tokens.check(spark.cluster, source, sink)
+            yield Attempt(context, parameters, spark, source, sink)
 
     def _logins(self, attempt: Attempt) -> AbstractContextManager[JobCredentials]:
         """The logins of the job while it runs."""
@@ -518,26 +514,8 @@ class KafkaToKafkaOperator(DeferrableOperator):
             self.log.info("Progress: %s", event)
 
     def _check_counts(self, attempt: Attempt, planned: PlannedCopy, report: JobReport) -> list[str]:
-        """Check a report for duplicates, and count the records of ranges with gaps again, by a second client.
-
-        :return: a warning if there are too many offsets to count.
-        :raises DeliveryError: if the broker has records that the job did not read.
-        :raises DuplicateRecordsError: if records are in the target more than once.
-        """
-        if not self.allow_duplicates:
-            check_duplicates(report, planned.transform)
-        gaps = ranges_with_gaps(report)
-        if gaps.total > _MAX_RECOUNTED_OFFSETS:
-            return [
-                (
-                    f"{len(gaps)} ranges have offsets without a record (compacted, aborted, or transaction markers); "
-                    f"with {gaps.total:,} offsets they are too many to be counted a second time"
-                )
-            ]
-        if gaps:
-            self.log.info("%s ranges have offsets without a record; a second client counts them.", f"{len(gaps):,}")
-            check_gaps(report, attempt.source.count_records(gaps, read_committed=planned.rules.read_committed))
-        return []
+        """As :func:`~airflow_provider_kafka_spark.operators.proof.check_counts`."""
+        return check_counts(attempt.source, planned, report, allow_duplicates=self.allow_duplicates)
 
     def _done(
         self,

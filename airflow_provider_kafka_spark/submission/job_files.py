@@ -5,12 +5,15 @@ from __future__ import annotations
 import io
 import os
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import airflow_provider_kafka_spark
 from airflow_provider_kafka_spark.clients.connection.login_file import read_login_file
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError
 from airflow_provider_kafka_spark.core.handoff.file_names import CODE, REQUEST
+from airflow_provider_kafka_spark.core.handoff.java_properties import format_properties
+from airflow_provider_kafka_spark.core.handoff.secret_references import by_reference
 from airflow_provider_kafka_spark.core.protocol import JobRequest
 from airflow_provider_kafka_spark.toolchain.temporary_folder import named_if_unwritable
 
@@ -60,8 +63,26 @@ def write_request(folder: Path, request: JobRequest) -> Path:
     return write_private(folder / REQUEST, request.to_json().encode())
 
 
+def without_secrets(request: JobRequest, path: str) -> tuple[JobRequest, bytes | None]:
+    """The request with references in place of the logins' secrets, and the contents of the file that they refer to.
+
+    :param path: of this file for the Java client, absolute, without the characters ``:``, ``,`` and ``}``.
+    :return: without contents, if there are no secrets.
+    """
+    source, of_source = by_reference(request.source_options, path, "source")
+    sink, of_sink = by_reference(request.sink_options, path, "sink")
+    secrets = {**of_source, **of_sink}
+    referring = replace(request, source_options=source, sink_options=sink)
+    return (referring, format_properties(secrets).encode()) if secrets else (request, None)
+
+
 def write_code(folder: Path) -> Path:
     """Pack the package's rules and jobs for ``--py-files``."""
+    return write_private(folder / CODE, code_archive())
+
+
+def code_archive() -> bytes:
+    """The package's rules and jobs, as a zip for ``--py-files``."""
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.write(_PACKAGE / "__init__.py", f"{_PACKAGE.name}/__init__.py")
@@ -69,7 +90,7 @@ def write_code(folder: Path) -> Path:
             for file in sorted((_PACKAGE / name).rglob("*.*")):
                 if file.suffix in _SOURCES:
                     archive.write(file, file.relative_to(_PACKAGE.parent))
-    return write_private(folder / CODE, content.getvalue())
+    return content.getvalue()
 
 
 def job_script(name: str) -> Path:

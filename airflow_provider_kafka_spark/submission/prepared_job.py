@@ -15,10 +15,8 @@ from airflow_provider_kafka_spark.core.driver_pod import check_secret_size, in_p
 from airflow_provider_kafka_spark.core.errors import OptionError
 from airflow_provider_kafka_spark.core.handoff.file_names import CRASH_REPORT, LOGINS, REPORT
 from airflow_provider_kafka_spark.core.handoff.java_options import java_option
-from airflow_provider_kafka_spark.core.handoff.java_properties import format_properties
 from airflow_provider_kafka_spark.core.handoff.job_credentials import JobCredentials
 from airflow_provider_kafka_spark.core.handoff.paths import absolute_paths
-from airflow_provider_kafka_spark.core.handoff.secret_references import by_reference
 from airflow_provider_kafka_spark.core.handoff.tuning import is_small, local_defaults, spark_defaults
 from airflow_provider_kafka_spark.core.protocol import JobRequest
 from airflow_provider_kafka_spark.core.secrets import REDACTION
@@ -26,6 +24,7 @@ from airflow_provider_kafka_spark.submission.job_files import (
     copy_private,
     job_script,
     read_file_of_login,
+    without_secrets,
     write_code,
     write_private,
     write_request,
@@ -157,18 +156,15 @@ def _without_secrets(cluster: SparkCluster, request: JobRequest, folder: Path) -
     """The request with references in place of secrets, and the file with the secrets, if there are any."""
     file = folder / LOGINS
     path = str(file) if cluster.deployment.executors_on_worker else f"{cluster.deployment.folder}/{file.name}"
-    source, of_source = by_reference(request.source_options, path, "source")
-    sink, of_sink = by_reference(request.sink_options, path, "sink")
-    secrets = {**of_source, **of_sink}
-    if not secrets:
+    referring, secrets = without_secrets(request, path)
+    if secrets is None:
         return request, None
     if set(path) & set(":},"):
         raise OptionError(
             f"The path of the file that Kafka's Java client reads logins from must have no ':', ',' and '}}'; "
             f"got {path!r}. Correct TMPDIR."
         )
-    write_private(file, format_properties(secrets).encode())
-    return replace(request, source_options=source, sink_options=sink), file
+    return referring, write_private(file, secrets)
 
 
 def submit_options(

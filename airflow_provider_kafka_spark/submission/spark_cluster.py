@@ -53,7 +53,7 @@ _OF_THE_CONNECTION = {
     "spark.submit.deployMode": "deploy_mode, or 'deploy-mode' in the Extra of the Spark connection",
 }
 #: Two tasks with the same records would only fence each other; a second driver would not find the request.
-_ONE_WRITER = {"spark.speculation": "false", "spark.yarn.maxAppAttempts": "1"}
+ONE_WRITER: Mapping[str, str] = {"spark.speculation": "false", "spark.yarn.maxAppAttempts": "1"}
 #: Without transactions, a repeated task writes its records again.
 _ONE_ATTEMPT = {"spark.task.maxFailures": "1"}
 #: Properties that name jars, which Spark may fetch itself.
@@ -127,7 +127,7 @@ class SparkCluster:
     @property
     def required_conf(self) -> dict[str, str]:
         """Spark properties that keep records from being written twice."""
-        return _ONE_WRITER if self._runs_again else {**_ONE_WRITER, **_ONE_ATTEMPT}
+        return {**ONE_WRITER} if self._runs_again else {**ONE_WRITER, **_ONE_ATTEMPT}
 
     def check_obtains_tokens(self) -> None:
         """Check that Spark itself obtains Kafka's delegation tokens on this cluster.

@@ -41,15 +41,20 @@ class SparkHome:
     @property
     def connector_coordinates(self) -> tuple[str, ...]:
         """The Kafka connector for this Spark: both modules must be of Spark's own version."""
-        return tuple(
-            f"org.apache.spark:{module}_{self.scala_version}:{self.spark_version}"
-            for module in ("spark-sql-kafka-0-10", "spark-token-provider-kafka-0-10")
-        )
+        return connector_coordinates(self.spark_version, self.scala_version)
 
     @property
     def minimum_java(self) -> int:
         """The oldest Java that this Spark runs on: 17 since Spark 4.0."""
         return 17 if int(self.spark_version.split(".")[0]) >= 4 else 8
+
+
+def connector_coordinates(spark_version: str, scala_version: str) -> tuple[str, ...]:
+    """The Maven coordinates of the Kafka connector for a Spark."""
+    return tuple(
+        f"org.apache.spark:{module}_{scala_version}:{spark_version}"
+        for module in ("spark-sql-kafka-0-10", "spark-token-provider-kafka-0-10")
+    )
 
 
 def find_spark_home(binary: str = "spark-submit", environ: Mapping[str, str] | None = None) -> SparkHome:

@@ -1,0 +1,246 @@
+"""A planned copy as files and properties, for a job that another operator submits, and the proof of its report."""
+
+from __future__ import annotations
+
+import logging
+import re
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from airflow_provider_kafka_spark.clients.run_mark import judge_run, remove_progress
+from airflow_provider_kafka_spark.core.codec import decode, encode
+from airflow_provider_kafka_spark.core.errors import (
+    InvalidInputError,
+    JobFailedError,
+    JobReportMissingError,
+    KafkaSparkError,
+    OptionError,
+    error_named,
+)
+from airflow_provider_kafka_spark.core.handoff.file_names import REQUEST
+from airflow_provider_kafka_spark.core.handoff.job_credentials import JobCredentials
+from airflow_provider_kafka_spark.core.handoff.report_mac import verified
+from airflow_provider_kafka_spark.core.planned_copy import PlannedCopy, SubmittedJob
+from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest
+from airflow_provider_kafka_spark.hooks.spark_job import read_report
+from airflow_provider_kafka_spark.operators.attempt import Attempt, connected
+from airflow_provider_kafka_spark.operators.proof import proved_result, recreated_target
+from airflow_provider_kafka_spark.submission.bundle_files import (
+    BundleFolder,
+    bundle_contents,
+    bundle_properties,
+    check_report_location,
+    read_request,
+    remove_bundle,
+    write_bundle,
+)
+from airflow_provider_kafka_spark.submission.prepared_job import report_uri_in
+from airflow_provider_kafka_spark.toolchain.spark_home import connector_coordinates
+
+log = logging.getLogger(__name__)
+
+_VERSION = 1
+_JOB = "batch"
+_CONTENTS = ("files", "secrets")
+_SPARK_VERSION = re.compile(r"\d+\.\d+\.\d+[\w.-]*", re.ASCII)
+_SCALA_VERSION = re.compile(r"2\.\d+", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class JobBundle:
+    """A copy that is planned, for a Spark job that another operator submits. ``operator.bundle()`` makes it.
+
+    :param script: the file that Spark runs, as a path or URI in the folder of the job.
+    :param arguments: of the script.
+    :param py_files: for ``--py-files``.
+    :param attached: for ``--files``; empty if driver and executors have the folder at its path.
+    :param properties: Spark's properties, without secrets. All of them must be set.
+    :param packages: Maven coordinates of Spark's Kafka connector.
+    :param report_uri: where the job leaves its report.
+    :param planned: what is copied.
+    :param job: the number of the submission.
+    :param kafka_timeout: seconds for each request to a broker.
+    :param names: of all files.
+    :param files: contents of the files that anybody may read, by name: script and code.
+    :param secrets: contents of the files that only the job and this worker may read. **Secret.**
+    """
+
+    script: str
+    arguments: tuple[str, ...]
+    py_files: tuple[str, ...]
+    attached: tuple[str, ...]
+    properties: Mapping[str, str]
+    packages: tuple[str, ...]
+    report_uri: str
+    planned: PlannedCopy = field(repr=False)
+    job: SubmittedJob
+    kafka_timeout: float
+    names: tuple[str, ...]
+    files: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    secrets: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+
+    def write(self, folder: str) -> None:
+        """Write all files with mode 0600, in place of those of an earlier try.
+
+        :param folder: the folder of the job, as a path or URI that this worker reaches. It is created if it does not
+            exist; nobody else should be able to read it.
+        :raises JobFolderError: if they cannot be written.
+        """
+        write_bundle({**self.files, **self.secrets}, folder)
+
+    def remove(self, folder: str) -> None:
+        """Remove all files, when the report is proved or the job is given up.
+
+        :raises JobFolderError: if one cannot be removed.
+        """
+        remove_bundle(self.names, folder)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON without the contents of the files, and so without secrets; :meth:`from_json` reads it back."""
+        plain = encode(replace(self, files={}, secrets={}), _VERSION)
+        return {name: value for name, value in plain.items() if name not in _CONTENTS}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any], folder: str) -> JobBundle:
+        """The bundle in another task. It has no contents but the request, which has the key of the report.
+
+        :param value: from :meth:`to_json`.
+        :param folder: that :meth:`write` wrote to.
+        :raises ProtocolError: if it is none of this version.
+        :raises InvalidInputError: if the folder does not have the request any more.
+        """
+        remedy = "Pass it as to_json() gave it, to the same version of airflow-provider-kafka-spark."
+        whole = {**value, **{name: {} for name in _CONTENTS}} if isinstance(value, Mapping) else value
+        bundle = decode(cls, whole, version=_VERSION, name="A bundle", remedy=remedy)
+        return replace(bundle, secrets={REQUEST: read_request(folder)})
+
+    def read_report(self) -> str | None:
+        """The text of the job's report, or None if it left none.
+
+        :raises ReportLocationError: if Airflow cannot reach that kind of storage.
+        :raises JobReportMissingError: if the storage fails repeatedly.
+        """
+        return read_report(self.report_uri)
+
+    def prove(self, report: str | None) -> dict[str, Any]:
+        """Compare the report of the job, which has ended, with the plan, and tell the target's brokers the judgement.
+
+        It may be called again: the same report proves the same.
+
+        :param report: from :meth:`read_report`.
+        :return: the result, as an operator returns it.
+        :raises JobReportMissingError: if there is no report.
+        :raises JobReportForgedError: if something else than the job wrote or changed it.
+        :raises KafkaSparkError: the failure that it reports, or why it does not prove that everything was delivered.
+        """
+        if report is None:
+            raise JobReportMissingError(
+                f"The Spark job must leave its report at {self.report_uri}; there is none, so nothing proves that "
+                "records arrived. Look at the logs of its driver. To copy what is missing, clear the task that made "
+                "the job's files."
+            )
+        found = JobReport.from_json(verified(report, self._report_key))
+        if found.failure is not None:
+            raise error_named(found.failure.error, JobFailedError)(
+                f"The Spark job failed (application {found.application_id}): {found.failure.message}"
+            )
+        planned = self.planned
+        with connected(planned.parameters, self.kafka_timeout) as (source, sink):
+            of_run = (planned.instance, self.job.submission, found.run_id, found.target_topics)
+            try:
+                gone = recreated_target(found, sink.state(found.target_topics).topics)
+                if gone is not None:
+                    raise gone
+                result = proved_result(source, planned, found)
+            except KafkaSparkError:
+                judge_run(sink, *of_run, proved=False)
+                raise
+            judge_run(sink, *of_run, proved=True)
+            remove_progress(sink, found.progress_groups)
+        counts = (f"{result[name]:,}" for name in ("records_read", "records_written", "gaps"))
+        log.info("Delivered: %s records read, %s written, %s offsets without a record.", *counts)
+        return result
+
+    @property
+    def _report_key(self) -> str:
+        if REQUEST not in self.secrets:
+            raise InvalidInputError(
+                f"secrets must have {REQUEST}, which has the key of the report. Take the bundle as bundle() or "
+                "from_json() gave it."
+            )
+        return JobRequest.from_json(self.secrets[REQUEST].decode()).report_key
+
+
+@dataclass(frozen=True, slots=True)
+class BundlePlace:
+    """Where a job runs that another operator submits, parsed and checked.
+
+    :param folder: of its files.
+    :param reports: folder of its report, as URI.
+    :param packages: coordinates of its connector.
+    """
+
+    folder: BundleFolder
+    reports: str
+    packages: tuple[str, ...]
+
+    @classmethod
+    def parse(cls, folder: str, report_location: str | None, spark_version: str, scala_version: str) -> BundlePlace:
+        """
+        :raises KafkaSparkError: if one is malformed.
+        """
+        for name, pattern, value, example in (
+            ("spark_version", _SPARK_VERSION, spark_version, "4.0.0"),
+            ("scala_version", _SCALA_VERSION, scala_version, "2.13"),
+        ):
+            if not isinstance(value, str) or pattern.fullmatch(value) is None:
+                raise OptionError(
+                    f"{name} must be that of the cluster, such as {example!r}; got {value!r}. Correct it."
+                )
+        packages = connector_coordinates(spark_version, scala_version)
+        return cls(BundleFolder.parse(folder), check_report_location(report_location), packages)
+
+    def bundle(
+        self,
+        attempt: Attempt,
+        planned: PlannedCopy,
+        job: SubmittedJob,
+        conf: Mapping[str, Any],
+        progress_seconds: float,
+    ) -> JobBundle:
+        """The bundle of a copy whose submission is stored.
+
+        :param conf: of the operator.
+        """
+        folder = self.folder
+        logins = self.logins(attempt)
+        request = replace(
+            planned.request(job, logins, progress_seconds),
+            report_uri=report_uri_in(self.reports, planned.run_id),
+            # No worker reads the events. They are in the driver's log, where the token is no secret.
+            event_token=planned.run_id,
+            report_key=secrets.token_hex(32),
+        )
+        files, private = bundle_contents(request, _JOB, logins, folder)
+        script, *modules = files
+        return JobBundle(
+            script=folder.uri_of(script),
+            arguments=(folder.argument(REQUEST),),
+            py_files=tuple(map(folder.uri_of, modules)),
+            attached=tuple(map(folder.uri_of, private)) if folder.is_sent else (),
+            properties=bundle_properties(conf, logins),
+            packages=self.packages,
+            report_uri=request.report_uri,
+            planned=planned,
+            job=job,
+            kafka_timeout=attempt.source.timeout,
+            names=(*files, *private),
+            files=files,
+            secrets=private,
+        )
+
+    def logins(self, attempt: Attempt) -> JobCredentials:
+        """Of the connections: nobody would renew a delegation token."""
+        return JobCredentials(attempt.source.config, attempt.sink.config, by_name=True, folder=self.folder.login_folder)

@@ -1,0 +1,95 @@
+"""What the report of a job proves: it is compared with the plan, with the source and with the target."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from airflow_provider_kafka_spark.core.broker_state import TopicState
+from airflow_provider_kafka_spark.core.errors import TargetRecreatedError
+from airflow_provider_kafka_spark.core.planned_copy import PlannedCopy, standard_id
+from airflow_provider_kafka_spark.core.protocol import JobReport
+from airflow_provider_kafka_spark.core.verification import (
+    check_delivery,
+    check_duplicates,
+    check_gaps,
+    ranges_with_gaps,
+    result_of_run,
+)
+from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
+
+log = logging.getLogger(__name__)
+
+LOST_STATE = (
+    "This task has had an earlier try, and Airflow has stored nothing of that. If its run has left a mark at the "
+    "target's brokers, that run is continued, and what it delivered is not written again; brokers keep the mark for "
+    "offsets.retention.minutes, a week by default."
+)
+#: Maximum number of offsets in ranges with gaps that a second client counts.
+_MAX_RECOUNTED_OFFSETS = 1_000_000
+
+
+def proved_result(
+    source: KafkaHook, planned: PlannedCopy, report: JobReport, *, allow_duplicates: bool = False
+) -> dict[str, Any]:
+    """The result of a bounded copy whose report proves the delivery.
+
+    :param source: of the cluster that was read.
+    :raises KafkaSparkError: if the report does not prove it.
+    """
+    run_id = report.run_id if planned.adopts_run else planned.run_id
+    check_delivery(report, planned.plan, run_id, planned.transform)
+    after = source.state(planned.plan.partition_counts)
+    plan = planned.plan.after_job(after, planned.rules)
+    counted = check_counts(source, planned, report, allow_duplicates=allow_duplicates)
+    warnings = [*plan.partitions_added(after), *counted]
+    if planned.adopts_run:
+        warnings.append(LOST_STATE)
+    for warning in (*report.warnings, *warnings):
+        log.warning("%s", warning)
+    if planned.earlier is not None:
+        earlier = planned.earlier.still_there(report.target_ids)
+        report = replace(report, target_ranges=tuple(earlier.all_targets(report.target_ranges)))
+    result = result_of_run(report, plan, tuple(warnings))
+    return {**result, "evidence": planned.evidence(report.target_ids, run_id)}
+
+
+def check_counts(
+    source: KafkaHook, planned: PlannedCopy, report: JobReport, *, allow_duplicates: bool = False
+) -> list[str]:
+    """Check a report for duplicates, and count the records of ranges with gaps again, by a second client.
+
+    :return: a warning if there are too many offsets to count.
+    :raises DeliveryError: if the broker has records that the job did not read.
+    :raises DuplicateRecordsError: if records are in the target more than once.
+    """
+    if not allow_duplicates:
+        check_duplicates(report, planned.transform)
+    gaps = ranges_with_gaps(report)
+    if gaps.total > _MAX_RECOUNTED_OFFSETS:
+        return [
+            (
+                f"{len(gaps)} ranges have offsets without a record (compacted, aborted, or transaction markers); "
+                f"with {gaps.total:,} offsets they are too many to be counted a second time"
+            )
+        ]
+    if gaps:
+        log.info("%s ranges have offsets without a record; a second client counts them.", f"{len(gaps):,}")
+        check_gaps(report, source.count_records(gaps, read_committed=planned.rules.read_committed))
+    return []
+
+
+def recreated_target(report: JobReport, now: Mapping[str, TopicState]) -> TargetRecreatedError | None:
+    """What is wrong if a target is not the topic any more that the job wrote to.
+
+    :param now: the targets, as far as they exist.
+    """
+    for name, topic_id in report.target_ids.items():
+        if name not in now or now[name].topic_id != standard_id(topic_id):
+            return TargetRecreatedError(
+                f"The target topic {name!r} was deleted or recreated after application {report.application_id} had "
+                "written to it. A retry copies again what is gone."
+            )
+    return None

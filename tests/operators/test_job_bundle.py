@@ -1,0 +1,421 @@
+"""Promises of a job that another operator submits: the same plan, the same proof, nothing twice, and no secret outside
+of ``secrets``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+from hypothesis import given
+
+from airflow_provider_kafka_spark.core.codec import decode, encode
+from airflow_provider_kafka_spark.core.errors import (
+    DeliveryError,
+    ExpressionError,
+    InvalidInputError,
+    JobFailedError,
+    JobFolderError,
+    JobReportForgedError,
+    JobReportMissingError,
+    OptionError,
+    ProtocolError,
+    ReportLocationError,
+    RunTakenOverError,
+    TargetRecreatedError,
+)
+from airflow_provider_kafka_spark.core.handoff.file_names import CODE, LOGINS, REQUEST
+from airflow_provider_kafka_spark.core.handoff.report_mac import sign
+from airflow_provider_kafka_spark.core.planned_copy import PlannedCopy
+from airflow_provider_kafka_spark.core.protocol import JobFailure, JobReport, JobRequest, RangeReport
+from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
+from airflow_provider_kafka_spark.operators.job_bundle import JobBundle
+from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
+from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
+from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
+from tests.airflow_fakes import TaskStateStore, Try, task_context
+from tests.dataclass_values import values_of
+from tests.in_process_jobs import InProcessSpark
+
+pytestmark = pytest.mark.broker
+
+PASSWORD = "the-right-password"
+
+
+@dataclass
+class Planner:
+    """A task that makes bundles, and its tries. The report is left beside the files."""
+
+    kafka: KafkaBroker
+    source: str
+    target: str
+    home: Path
+    store: TaskStateStore = field(default_factory=TaskStateStore)
+
+    @property
+    def folder(self) -> str:
+        return str(self.home / "job")
+
+    def bundle(self, number: int = 1, *, clear_number: int = 0, **parameters: Any) -> JobBundle:
+        place = {"folder": self.folder, "report_location": str(self.home / "reports")}
+        place |= {"spark_version": "4.0.0", "scala_version": "2.13"}
+        place |= {name: parameters.pop(name) for name in tuple(place) if name in parameters}
+        given = {"topics": [self.source], "target_topic": self.target, **parameters}
+        ti = Try(try_number=number, max_tries=3 + clear_number)
+        context = task_context(self.store, clear_number=clear_number, ti=ti)
+        bundle = KafkaToKafkaBatchOperator(task_id="copy", **given).bundle(context, **place)  # type: ignore[arg-type]
+        bundle.write(self.folder)
+        return bundle
+
+    def read(self, bundle: JobBundle) -> JobBundle:
+        """The bundle as another task has it."""
+        return JobBundle.from_json(json.loads(json.dumps(bundle.to_json())), self.folder)
+
+    def values(self) -> Counter[bytes]:
+        return Counter(record.value or b"" for record in self.kafka.consume(self.target))
+
+
+def run(spark: InProcessSpark, bundle: JobBundle) -> int:
+    """As Spark runs the script, with what the other operator was told."""
+    (request_file,) = bundle.arguments
+    return spark.run(Path(bundle.script).stem, Path(request_file))
+
+
+def once(until: int) -> Counter[bytes]:
+    return Counter(b"%d" % i for i in range(until))
+
+
+@pytest.fixture
+def planner(kafka: KafkaBroker, topic: TopicFactory, tmp_path: Path) -> Planner:
+    source, target = topic(2, suffix="source"), topic(2, suffix="target")
+    kafka.produce(source, [Record(value=b"%d" % i, partition=i % 2) for i in range(10)])
+    return Planner(kafka, source, target, tmp_path)
+
+
+@pytest.mark.spark
+def test_the_report_of_the_other_job_is_proved(planner: Planner, in_process_spark: InProcessSpark) -> None:
+    bundle = planner.bundle()
+    code = run(in_process_spark, bundle)
+    elsewhere = planner.read(bundle)
+    result = elsewhere.prove(elsewhere.read_report())
+
+    operator = KafkaToKafkaBatchOperator(task_id="other", topics=[planner.source], target_topic=planner.target)
+    assert code == 0
+    assert planner.values() == once(10)
+    assert (result["records_read"], result["records_written"], result["duplicates"]) == (10, 10, 0)
+    assert result == json.loads(json.dumps(result))
+    assert elsewhere.prove(elsewhere.read_report()) == result
+    assert operator.execute(task_context()).keys() == result.keys()  # type: ignore[arg-type]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("is_proved", [False, True])
+def test_the_same_bundle_twice_adds_nothing(
+    planner: Planner, in_process_spark: InProcessSpark, is_proved: bool
+) -> None:
+    """The report of the job that delivered stays, so that it can be proved."""
+    bundle = planner.bundle()
+    run(in_process_spark, bundle)
+    if is_proved:
+        bundle.prove(bundle.read_report())
+    with pytest.raises(Exception, match=r"could not be written|already|File exists"):
+        run(in_process_spark, bundle)
+
+    assert planner.values() == once(10)
+    assert bundle.prove(bundle.read_report())["records_written"] == 10
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("is_proved", [False, True])
+@pytest.mark.parametrize("again", [{"number": 2}, {"clear_number": 1}], ids=["retry", "clear"])
+def test_another_bundle_of_the_task_writes_only_what_is_missing(
+    planner: Planner, in_process_spark: InProcessSpark, is_proved: bool, again: dict[str, int]
+) -> None:
+    first = planner.bundle()
+    run(in_process_spark, first)
+    if is_proved:
+        first.prove(first.read_report())
+    second = planner.bundle(**again)
+    run(in_process_spark, second)
+    result = second.prove(second.read_report())
+
+    assert planner.values() == once(10)
+    assert (result["records_written"], result["delivered_before"]) == (10, 10)
+    assert second.planned.run_id == first.planned.run_id
+    assert second.report_uri != first.report_uri
+
+
+@pytest.mark.spark
+def test_an_earlier_bundle_writes_nothing_after_a_later_one(planner: Planner, in_process_spark: InProcessSpark) -> None:
+    first = planner.bundle()
+    request = first.secrets[REQUEST]
+    second = planner.bundle(2)
+    run(in_process_spark, second)
+    Path(planner.folder, REQUEST).write_bytes(request)
+    run(in_process_spark, first)
+
+    with pytest.raises(RunTakenOverError):
+        first.prove(first.read_report())
+    assert second.prove(second.read_report())["records_written"] == 10
+    assert planner.values() == once(10)
+
+
+@pytest.mark.spark
+def test_a_failed_job_is_its_error_and_the_next_bundle_copies(
+    planner: Planner, in_process_spark: InProcessSpark
+) -> None:
+    failing = planner.bundle(where="no_such_column > 1")
+    code = run(in_process_spark, failing)
+    elsewhere = planner.read(failing)
+
+    assert code == 1
+    with pytest.raises(ExpressionError, match="no_such_column"):
+        elsewhere.prove(elsewhere.read_report())
+    second = planner.bundle(clear_number=1)
+    run(in_process_spark, second)
+    assert second.prove(second.read_report())["records_written"] == 10
+    assert planner.values() == once(10)
+
+
+@pytest.mark.spark
+def test_only_the_jobs_own_report_counts(planner: Planner, in_process_spark: InProcessSpark) -> None:
+    bundle = planner.bundle()
+    run(in_process_spark, bundle)
+    report = bundle.read_report()
+    assert report is not None
+    other = planner.bundle(2)
+
+    for altered in (report.replace('"records_written": 5', '"records_written": 4'), report.splitlines()[0], ""):
+        assert altered != report
+        with pytest.raises(JobReportForgedError):
+            bundle.prove(altered)
+    with pytest.raises(JobReportForgedError):
+        other.prove(report)
+    assert bundle.prove(report)["records_written"] == 10
+
+
+@pytest.mark.spark
+def test_a_recreated_target_proves_nothing(planner: Planner, in_process_spark: InProcessSpark) -> None:
+    bundle = planner.bundle()
+    run(in_process_spark, bundle)
+    planner.kafka.delete_topic(planner.target)
+    planner.kafka.create_topic(planner.target, 2)
+
+    with pytest.raises(TargetRecreatedError):
+        bundle.prove(bundle.read_report())
+
+
+@pytest.mark.parametrize("on_empty", ["succeed", "skip"])
+def test_nothing_to_copy_is_no_job(planner: Planner, on_empty: str) -> None:
+    with pytest.raises(AirflowSkipException, match="No records"):
+        planner.bundle(starting_offsets={planner.source: {"0": 5, "1": 5}}, on_empty=on_empty)
+
+    assert planner.store.values == {}
+
+
+@pytest.mark.spark
+def test_the_job_logs_in_with_its_files(
+    secured_broker: KafkaBroker, connection: Callable[..., None], tmp_path: Path, in_process_spark: InProcessSpark
+) -> None:
+    target = secured_broker.create_topic(f"bundle-{tmp_path.name}", 1)
+    bundle = _secured(secured_broker, connection, tmp_path, target)
+    bundle.write(str(tmp_path / "job"))
+    run(in_process_spark, bundle)
+
+    assert bundle.prove(bundle.read_report())["records_written"] == 1
+
+
+def _secured(broker: KafkaBroker, connection: Callable[..., None], home: Path, target: str) -> JobBundle:
+    connection("kafka_default", extra=broker.sasl_client_config("copier", "SCRAM-SHA-512"))
+    operator = KafkaToKafkaBatchOperator(task_id="copy", topics=["orders"], target_topic=target)
+    return operator.bundle(
+        task_context(),  # type: ignore[arg-type]
+        folder=str(home / "job"),
+        report_location=str(home / "reports"),
+        spark_version="3.5.7",
+        scala_version="2.12",
+    )
+
+
+def test_secrets_are_in_secrets_only(
+    secured_broker: KafkaBroker, connection: Callable[..., None], tmp_path: Path
+) -> None:
+    target = secured_broker.create_topic(f"secrets-{tmp_path.name}", 1)
+    bundle = _secured(secured_broker, connection, tmp_path, target)
+    request = JobRequest.from_json(bundle.secrets[REQUEST].decode())
+
+    public = [repr(bundle), json.dumps(bundle.to_json()), repr(bundle.properties), *map(str, bundle.files.values())]
+    for secret in (PASSWORD, request.report_key):
+        assert len(secret) > 10
+        assert not any(secret in text for text in public)
+    assert PASSWORD.encode() in bundle.secrets[LOGINS]
+    assert PASSWORD.encode() not in bundle.secrets[REQUEST]
+    assert set(bundle.files) == {"batch.py", CODE}
+    assert bundle.packages[0] == "org.apache.spark:spark-sql-kafka-0-10_2.12:3.5.7"
+
+
+def test_files_are_private_and_can_be_removed(planner: Planner) -> None:
+    first, second = planner.bundle(), planner.bundle(2)
+    written = {path.name: path.stat().st_mode & 0o777 for path in Path(planner.folder).iterdir()}
+
+    assert written == dict.fromkeys(["batch.py", CODE, REQUEST], 0o600)
+    assert Path(planner.folder, REQUEST).read_bytes() == second.secrets[REQUEST] != first.secrets[REQUEST]
+    planner.read(second).remove(planner.folder)
+    assert list(Path(planner.folder).iterdir()) == []
+
+
+def test_files_may_be_sent_by_spark(planner: Planner) -> None:
+    bundle = planner.bundle(folder="s3://bucket/job/", report_location="s3a://bucket/reports")
+    request = JobRequest.from_json(bundle.secrets[REQUEST].decode())
+
+    assert bundle.script == "s3://bucket/job/batch.py"
+    assert bundle.py_files == (f"s3://bucket/job/{CODE}",)
+    assert bundle.attached == (f"s3://bucket/job/{REQUEST}",)
+    assert bundle.arguments == (REQUEST,)
+    assert bundle.report_uri == request.report_uri
+    assert bundle.report_uri.startswith(f"s3a://bucket/reports/{request.run_id}-")
+
+
+def test_a_folder_in_pods(planner: Planner) -> None:
+    bundle = planner.bundle(folder="local:///etc/kafka-spark")
+
+    assert bundle.script == "local:///etc/kafka-spark/batch.py"
+    assert bundle.py_files == (f"local:///etc/kafka-spark/{CODE}",)
+    assert (bundle.arguments, bundle.attached) == ((f"/etc/kafka-spark/{REQUEST}",), ())
+
+
+@given(values_of(PlannedCopy))
+def test_every_plan_survives_json(planned: PlannedCopy) -> None:
+    assert decode(PlannedCopy, json.loads(json.dumps(encode(planned)))) == planned
+
+
+def test_a_bundle_survives_json(planner: Planner) -> None:
+    bundle = planner.bundle(columns={"value": "upper(string(value))"}, keys=["a", None], pause_while_lag=None)
+    read = planner.read(bundle)
+
+    assert replace(read, files=bundle.files, secrets=bundle.secrets) == bundle
+    with pytest.raises(ProtocolError, match="version"):
+        JobBundle.from_json({**bundle.to_json(), "version": 0}, planner.folder)
+    with pytest.raises(InvalidInputError, match=REQUEST):
+        JobBundle.from_json(bundle.to_json(), str(planner.home))
+
+
+def signed(bundle: JobBundle, **changes: Any) -> str:
+    """A report of the bundle's job, of which everything was delivered but for the changes."""
+    request = JobRequest.from_json(bundle.secrets[REQUEST].decode())
+    report = JobReport(
+        run_id=request.run_id,
+        plan_digest=request.plan_digest,
+        ranges=tuple(RangeReport(r, r.size, r.size) for r in request.offset_ranges),
+        target_topics=tuple(bundle.planned.plan.target_topics),
+        application_id="local-1",
+        spark_version="4.0.0",
+        seconds=1.0,
+    )
+    return sign(replace(report, **changes).to_json(), request.report_key)
+
+
+def test_a_report_is_judged_in_another_task(planner: Planner) -> None:
+    bundle = planner.read(planner.bundle())
+    ranges = bundle.planned.ranges
+    short = tuple(RangeReport(r, r.size, r.size - 1) for r in ranges)
+    failure = JobFailure("ExpressionError", "no_such_column")
+
+    result = bundle.prove(signed(bundle))
+    assert (result["records_read"], result["records_written"]) == (10, 10)
+    assert (result["run_id"], result["application_id"]) == (bundle.planned.run_id, "local-1")
+    assert result["evidence"]["transform"]["topic"] == planner.target
+    for changes, error in (
+        ({"ranges": short}, DeliveryError),
+        ({"ranges": short[:1]}, DeliveryError),
+        ({"plan_digest": "another"}, DeliveryError),
+        ({"run_id": "another"}, DeliveryError),
+        ({"failure": failure}, ExpressionError),
+        ({"failure": JobFailure("NoSuchError", "what")}, JobFailedError),
+        ({"target_ids": {planner.target: "another"}}, TargetRecreatedError),
+    ):
+        with pytest.raises(error):
+            bundle.prove(signed(bundle, **changes))
+    with pytest.raises(JobReportForgedError):
+        bundle.prove(signed(bundle).replace("local-1", "local-2"))
+
+
+def test_without_a_report_nothing_is_proved(planner: Planner) -> None:
+    bundle = planner.bundle()
+
+    assert bundle.read_report() is None
+    with pytest.raises(JobReportMissingError, match="logs of its driver"):
+        bundle.prove(None)
+
+
+def test_the_authors_properties_count(planner: Planner) -> None:
+    bundle = planner.bundle(conf={"spark.executor.cores": 2, "spark.log.level": "INFO"})
+
+    expected = {"spark.executor.cores": "2", "spark.log.level": "INFO", "spark.speculation": "false"}
+    assert {name: bundle.properties[name] for name in expected} == expected
+    assert "spark.redaction.regex" in bundle.properties
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "says"),
+    [
+        ({"delivery": "at_least_once"}, OptionError, "exactly_once"),
+        ({"use_delegation_token": True}, OptionError, "renew"),
+        ({"use_delegation_token": "spark"}, OptionError, "renew"),
+        ({"on_rerun": "copy_again"}, OptionError, "missing_only"),
+        ({"plan_only": True}, OptionError, "plan_only"),
+        ({"conf": {"spark.hadoop.fs.s3a.secret.key": "s3cr3t"}}, OptionError, "fs.s3a.secret.key"),
+        ({"conf": {"spark.speculation": "true"}}, OptionError, "spark.speculation"),
+        ({"folder": "job"}, OptionError, "absolute path"),
+        ({"folder": "/job:1"}, OptionError, "absolute path"),
+        ({"folder": "/a folder"}, OptionError, "absolute path"),
+        ({"folder": None}, OptionError, "absolute path"),
+        ({"folder": "s3://user:s3cr3t@bucket/job"}, OptionError, "password"),
+        ({"report_location": None}, ReportLocationError, "report_location"),
+        ({"report_location": "reports"}, ReportLocationError, "report_location"),
+        ({"report_location": "s3a://user:s3cr3t@bucket"}, ReportLocationError, "password"),
+        ({"spark_version": "4"}, OptionError, "spark_version"),
+        ({"scala_version": "2.13.1"}, OptionError, "scala_version"),
+    ],
+    ids=str,
+)
+def test_what_no_bundle_can_be_made_of(
+    planner: Planner, given: dict[str, Any], error: type[Exception], says: str
+) -> None:
+    with pytest.raises(AirflowFailException, match=f"^{error.__name__}: .*{says}") as raised:
+        planner.bundle(**given)
+
+    assert isinstance(raised.value.__cause__, error)
+    assert "s3cr3t" not in str(raised.value)
+    assert planner.store.values == {}
+    assert not Path(planner.folder).exists()
+
+
+def test_a_folder_that_cannot_be_written(planner: Planner) -> None:
+    bundle = planner.bundle()
+    file = planner.home / "file"
+    file.write_text("")
+
+    with pytest.raises(JobFolderError, match="must take the files"):
+        bundle.write(str(file))
+
+
+def test_a_replay_has_bundles_too(planner: Planner) -> None:
+    operator = ReplayOffsetRangesOperator(
+        task_id="replay", offset_ranges=[f"{planner.source}:0:1:4"], target_topic=planner.target
+    )
+    bundle = operator.bundle(
+        task_context(),  # type: ignore[arg-type]
+        folder=planner.folder,
+        report_location=str(planner.home),
+        spark_version="4.0.0",
+        scala_version="2.13",
+    )
+
+    assert [str(r) for r in bundle.planned.ranges.format()] == [f"{planner.source}:0:1:4"]
