@@ -114,7 +114,7 @@ def copies(
 ) -> Copies:
     namespace = kubernetes_cluster.new_namespace(f"etl-{uuid4().hex[:8]}")
     monkeypatch.setenv("KUBECONFIG", str(kubernetes_cluster.kubeconfig("airflow", namespace)))
-    extra = {"deploy-mode": "cluster", "namespace": namespace}
+    extra = {"deploy-mode": "cluster", "namespace": namespace, "history-server": "http://history.example.com:18080"}
     connection("spark_default", conn_type="spark", host=f"k8s://{kubernetes_cluster.api_url}", extra=extra)
     reports = tmp_path / "reports"
     reports.mkdir(mode=0o777)
@@ -440,8 +440,8 @@ def test_client_mode(
     assert copies.secrets() == []
 
 
-def test_pod_templates(copies: Copies, tmp_path: Path) -> None:
-    """What they say holds beside what the job needs."""
+def test_pod_templates_and_the_history_server(copies: Copies, tmp_path: Path) -> None:
+    """What templates say holds beside what the job needs, and the link leads to the history server."""
     given = with_executors(copies)
     for role in ("driver", "executor"):
         of_team = {"labels": {"team": f"{role}-of-etl"}}
@@ -450,8 +450,16 @@ def test_pod_templates(copies: Copies, tmp_path: Path) -> None:
         given["conf"][f"spark.kubernetes.{role}.podTemplateFile"] = str(tmp_path / f"{role}.yaml")
     # Otherwise they are gone with the application.
     given["conf"]["spark.kubernetes.executor.deleteOnTermination"] = "false"
+    (tmp_path / "events").mkdir(mode=0o777)
+    given["conf"] |= {"spark.eventLog.enabled": "true", "spark.eventLog.dir": (tmp_path / "events").as_uri()}
 
-    result = copies.run(**given)
+    ti = TaskInstance()
+    result = copies.run(ti, **given)
+
+    # The history server has what the driver has left there.
+    application = result["application_id"]
+    assert f"http://history.example.com:18080/history/{application}/" in ti.pushed.values()
+    assert any(application in path.name for path in (tmp_path / "events").iterdir())
 
     assert result["records_written"] == _RECORDS
     assert copies.values() == list(range(_RECORDS))
