@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +13,11 @@ from airflow_provider_kafka_spark.testing.airflow_standalone import AirflowStand
 from airflow_provider_kafka_spark.testing.broker_client import Record
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
+from tests import deferred_runs
 from tests.services.yarn_cluster import YarnCluster
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.airflow]
 
-_SECONDS = 240
 _DAG = """
 from airflow.sdk import DAG
 from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
@@ -70,42 +67,21 @@ def test_a_copy_waits_without_a_worker_and_ends_with_its_task(
     home.migrate()
 
     with AirflowStandalone(home) as airflow:
-        _until(airflow, lambda: bool(airflow.get("dags?dag_id_pattern=deferred")["dags"]))
         seen = set[str]()
-        good = airflow.post("dags/deferred/dagRuns", {"logical_date": None})["dag_run_id"]
-        _until(airflow, lambda: _state(airflow, good, seen) == "success")
-        path = f"dags/deferred/dagRuns/{good}/taskInstances/replay/xcomEntries/return_value?stringify=false"
-        result = airflow.get(path)["value"]
+        good = deferred_runs.start(airflow)
+        deferred_runs.until(airflow, lambda: deferred_runs.state(airflow, good, seen) == "success")
         assert "deferred" in seen
-        assert result["records_written"] == 100
+        assert deferred_runs.result(airflow, good)["records_written"] == 100
         assert sorted(int(r.value or b"") for r in kafka_broker.consume(target)) == list(range(100))
 
-        bad = airflow.post("dags/deferred/dagRuns", {"logical_date": None, "conf": {"pace": 1}})["dag_run_id"]
-        _until(airflow, lambda: _yarn_states(yarn_cluster, bad) == ["RUNNING"])
-        _until(airflow, lambda: _state(airflow, bad, seen) == "deferred")
+        bad = deferred_runs.start(airflow, pace=1)
+        deferred_runs.until(airflow, lambda: _yarn_states(yarn_cluster, bad) == ["RUNNING"])
+        deferred_runs.until(airflow, lambda: deferred_runs.state(airflow, bad, seen) == "deferred")
         # Only the cluster has the driver's output.
-        _until(airflow, lambda: "Progress: " in _log(airflow, bad))
-        airflow.patch(f"dags/deferred/dagRuns/{bad}/taskInstances/replay", {"new_state": "failed"})
-        _until(airflow, lambda: _yarn_states(yarn_cluster, bad) == ["KILLED"])
-
-
-def _state(airflow: AirflowStandalone, run: str, seen: set[str]) -> str:
-    (ti,) = airflow.get(f"dags/deferred/dagRuns/{run}/taskInstances")["task_instances"]
-    assert ti["state"] != "failed", airflow.tail(150)
-    seen.add(str(ti["state"]))
-    return str(ti["state"])
-
-
-def _log(airflow: AirflowStandalone, run: str) -> str:
-    return json.dumps(airflow.get(f"dags/deferred/dagRuns/{run}/taskInstances/replay/logs/1?full_content=true"))
+        deferred_runs.until(airflow, lambda: "Progress: " in deferred_runs.log(airflow, bad))
+        deferred_runs.fail(airflow, bad)
+        deferred_runs.until(airflow, lambda: _yarn_states(yarn_cluster, bad) == ["KILLED"])
 
 
 def _yarn_states(yarn: YarnCluster, name: str) -> list[str]:
     return [app["state"] for app in yarn.applications() if app["name"] == name]
-
-
-def _until(airflow: AirflowStandalone, condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + _SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, airflow.tail(150)
-        time.sleep(0.5)
