@@ -60,6 +60,7 @@
     │   ├── TransactionEndedError    the brokers ended a transaction of the job                       (retriable)
     │   ├── SourceStalledError       the source gave no records for too long                          (retriable)
     │   └── JobKilledError           the task was killed, and the job with it                         (retriable)
+    ├── AirflowApiError              Airflow's API did not answer a question about past runs          (retriable)
     ├── ProtocolError                a request, report or stored state is not of a form that is read
     └── LocalServiceError            a broker or cluster for tests and demos did not start or stop
 
@@ -530,6 +531,15 @@ class JobKilledError(JobError):
     """The task was killed, and its job with it. Airflow decides whether it is tried again.
 
     Clear the task to go on. It writes only what is missing.
+    """
+
+    retriable = True
+
+
+class AirflowApiError(KafkaSparkError):
+    """Airflow's API did not answer a question about past runs.
+
+    The message has its answer. Check its address, and the token or the user that the command has.
     """
 
     retriable = True

@@ -1,16 +1,15 @@
-"""The asset events of a copy: what was written, for DAGs that are scheduled by the target."""
+"""The asset events of a copy: the ledger of what was written, and what DAGs are scheduled by."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Asset, AssetAlias
 from airflow.sdk.exceptions import AirflowRuntimeError
 
-from airflow_provider_kafka_spark.core.errors import KafkaSparkError
-from airflow_provider_kafka_spark.core.offset_range import OffsetRange
+from airflow_provider_kafka_spark.core.ledger import ALIAS
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -18,39 +17,58 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-def set_asset_event_extra(
-    context: Context, outlets: Iterable[object], result: Mapping[str, Any], target_server: Callable[[], str]
-) -> None:
+def outlets_with_ledger(outlets: object) -> list[Any]:
+    """An author's outlets, and the ledger's alias.
+
+    :param outlets: as given to an operator. An empty list stays empty: no events. With an alias of the author's, whose
+        events have the same assets, there is no other one.
+    """
+    if outlets is None:
+        return [AssetAlias(ALIAS)]
+    given = list(outlets) if isinstance(outlets, list | tuple | set) else [outlets]
+    return given if not given or any(isinstance(o, AssetAlias) for o in given) else [*given, AssetAlias(ALIAS)]
+
+
+def set_asset_event_extra(context: Context, outlets: Iterable[object], entry: Mapping[str, Any]) -> None:
     """Add what was delivered to the asset event of each outlet.
 
     Airflow creates the events when the task succeeds: for each asset among its outlets; for an alias, those added here,
     one for each target topic with the asset ``kafka://SERVER/TOPIC``, as in the Kafka provider. Nothing here fails a
     task that has delivered everything: an outlet that is not an asset is skipped.
 
-    :param target_server: the target's first bootstrap server, as ``host:port``.
+    :param entry: of the ledger.
     """
-    extra = {
-        "run_id": result["run_id"],
-        "records_written": result["records_written"],
-        "offset_ranges": [
-            *result.get("finished_before", []),
-            *(
-                OffsetRange(r["topic"], r["partition"], r["from_offset"], r["until_offset"]).format()
-                for r in result["ranges"]
-            ),
-        ],
-        "target_ranges": [*result.get("written_before", []), *result["target_ranges"]],
-    }
+    outlets = list(outlets)
+    uris = {outlet.uri for outlet in outlets if isinstance(outlet, Asset)}
     for outlet in outlets:
         try:
             event = context["outlet_events"][outlet]  # type: ignore[index]
-            if isinstance(outlet, AssetAlias):
-                for topic in result["target_topics"]:
-                    own = [r for r in extra["target_ranges"] if r["topic"] == topic]
-                    event.add(Asset(uri=f"kafka://{target_server()}/{topic}"), extra={**extra, "target_ranges": own})
+            if not isinstance(outlet, AssetAlias):
+                event.extra = dict(entry)
+            elif not entry["target"]:
+                log.warning("The outlet %r gets no asset event: the target's connection is gone.", outlet)
             else:
-                event.extra = extra
+                for topic in entry["target_topics"]:
+                    asset = Asset(uri=f"kafka://{entry['target']}/{topic}")
+                    if asset.uri not in uris:
+                        own = [r for r in entry["target_ranges"] if r["topic"] == topic]
+                        event.add(asset, extra={**entry, "target_ranges": own})
         except TypeError:
             log.debug("The outlet %r is no asset.", outlet)
-        except (AirflowRuntimeError, KafkaSparkError) as error:
+        except AirflowRuntimeError as error:
             log.warning("The outlet %r gets no asset event: %s", outlet, error)
+
+
+def record_without_records(context: Context, outlets: Iterable[object], entry: Mapping[str, Any]) -> list[Any]:
+    """Add what was read without a record to write to the ledger, and to nothing that DAGs are scheduled by.
+
+    :param entry: of the ledger.
+    :return: the outlets that have events.
+    """
+    aliases = [outlet for outlet in outlets if isinstance(outlet, AssetAlias) and outlet.name == ALIAS]
+    if not aliases or not entry["target"]:
+        return []
+    for topic in entry["target_topics"]:
+        asset = Asset(uri=f"kafka-spark://{entry['target']}/{topic}")
+        context["outlet_events"][aliases[0]].add(asset, extra=dict(entry))
+    return aliases[:1]

@@ -25,7 +25,7 @@ from airflow_provider_kafka_spark.core.errors import (
 )
 from airflow_provider_kafka_spark.core.handoff.job_events import JobEvent, JobStarted
 from airflow_provider_kafka_spark.core.new_topics import with_new_topics
-from airflow_provider_kafka_spark.core.offset_range import TopicPartition
+from airflow_provider_kafka_spark.core.offset_range import OffsetRanges, TopicPartition
 from airflow_provider_kafka_spark.core.parameters import MISSING_ONLY, check_group_id, given_integer
 from airflow_provider_kafka_spark.core.plan import ReplayPlan, make_plan
 from airflow_provider_kafka_spark.core.planned_copy import PlannedCopy, SubmittedJob
@@ -47,6 +47,7 @@ from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.operators.attempt import Attempt
 from airflow_provider_kafka_spark.operators.deferral import ClusterManager, report_of_ended
 from airflow_provider_kafka_spark.operators.kafka_to_kafka import KafkaToKafkaOperator, no_retry_on_permanent_error
+from airflow_provider_kafka_spark.operators.ledger import TaskLedger
 from airflow_provider_kafka_spark.operators.new_targets import created, descriptions
 from airflow_provider_kafka_spark.operators.stream_log import log_stream_plan
 from airflow_provider_kafka_spark.operators.stream_request import stream_request
@@ -172,8 +173,10 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
                     planned, result_of_stream_plan(planned.plan, stream_plan, planned.transform, planned.pace)
                 )
             if stream_plan.has_work:
-                submission, report = self._submit(attempt, store, stream_plan, planned, manager)
-                collected = self._collect(attempt, store, folder, stream_plan, planned, submission, report)
+                ledger = TaskLedger(context, self.task_id, parameters)
+                with ledger.running(planned, partial(_finished, folder, planned)):
+                    submission, report = self._submit(attempt, store, stream_plan, planned, manager)
+                    collected = self._collect(attempt, store, folder, stream_plan, planned, submission, report)
             else:
                 self.log.info("No new records: the stream is at the end of every partition; Spark is not started.")
                 nothing = report_of_nothing(planned.plan, stream_plan.manifest.stream_id)
@@ -519,6 +522,14 @@ class _Collected:
     report: JobReport
     finished: Mapping[TopicPartition, int]
     warnings: tuple[str, ...] = ()
+
+
+def _finished(folder: CheckpointFolder, planned: PlannedCopy) -> OffsetRanges:
+    """What of a plan the checkpoint has finished."""
+    checkpoint = folder.read()
+    ends = {} if checkpoint is None else checkpoint.finished
+    reached = ((r, min(ends.get(r.topic_partition, 0), r.until_offset)) for r in planned.plan.ranges)
+    return OffsetRanges(replace(r, until_offset=end) for r, end in reached if end > r.from_offset)
 
 
 def _json_of_given(**values: Any) -> str:

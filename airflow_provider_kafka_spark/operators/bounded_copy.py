@@ -52,6 +52,7 @@ from airflow_provider_kafka_spark.operators.attempt import Attempt
 from airflow_provider_kafka_spark.operators.deferral import ClusterManager, report_of_ended
 from airflow_provider_kafka_spark.operators.job_bundle import BundlePlace, JobBundle
 from airflow_provider_kafka_spark.operators.kafka_to_kafka import KafkaToKafkaOperator, no_retry_on_permanent_error
+from airflow_provider_kafka_spark.operators.ledger import TaskLedger
 from airflow_provider_kafka_spark.operators.new_targets import created, descriptions
 from airflow_provider_kafka_spark.operators.proof import LOST_STATE, proved_result, recreated_target
 from airflow_provider_kafka_spark.state.run_state import RunState, RunStateStore
@@ -153,8 +154,9 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
                 result = result_of_empty_plan(planned.plan, planned.run_id)
                 result["evidence"] = planned.evidence({}, planned.run_id)
             else:
-                submitted, report = self._submit(attempt, store, state, planned, manager)
-                result = self._collect(attempt, store, submitted, planned, report)
+                with TaskLedger(context, self.task_id, parameters).running(planned):
+                    submitted, report = self._submit(attempt, store, state, planned, manager)
+                    result = self._collect(attempt, store, submitted, planned, report)
                 if planned.earlier is not None:
                     earlier = planned.earlier.still_there(report.target_ids)
         return self._done(context, parameters, result, earlier)

@@ -9,7 +9,6 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
-from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk.exceptions import AirflowSkipException
@@ -49,11 +48,15 @@ from airflow_provider_kafka_spark.core.schema_ids import check_schema_id_map
 from airflow_provider_kafka_spark.core.topic_map import check_topic_map
 from airflow_provider_kafka_spark.failure import no_retry_on_permanent_error as no_retry_on_permanent_error
 from airflow_provider_kafka_spark.failure import undated_run_explained
-from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
-from airflow_provider_kafka_spark.operators.asset_events import set_asset_event_extra
+from airflow_provider_kafka_spark.operators.asset_events import (
+    outlets_with_ledger,
+    record_without_records,
+    set_asset_event_extra,
+)
 from airflow_provider_kafka_spark.operators.attempt import Attempt, connected
 from airflow_provider_kafka_spark.operators.deferral import DeferrableOperator
+from airflow_provider_kafka_spark.operators.ledger import TaskLedger
 from airflow_provider_kafka_spark.operators.new_targets import NewTargets
 from airflow_provider_kafka_spark.operators.proof import check_counts
 from airflow_provider_kafka_spark.operators.token_policy import DelegationTokenPolicy
@@ -144,6 +147,8 @@ class KafkaToKafkaOperator(DeferrableOperator):
         (templated)
     :param kafka_timeout: seconds for each request to a broker. (templated)
     :param progress_seconds: seconds between two lines of progress in the log. (templated)
+    :param outlets: Airflow's outlets; the ledger's ``AssetAlias("kafka_spark_copies")`` is added to them. With an empty
+        list there are no asset events.
 
     Further parameters: :class:`~airflow_provider_kafka_spark.operators.spark_job.DeferrableOperator`.
     """
@@ -268,9 +273,10 @@ class KafkaToKafkaOperator(DeferrableOperator):
         min_token_lifetime: timedelta | float | None = None,
         kafka_timeout: float = 30.0,
         progress_seconds: float = 5.0,
+        outlets: Any = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
+        super().__init__(outlets=outlets_with_ledger(outlets), **kwargs)
         self.on_success_callback = [*self.on_success_callback, remember_success]
         self.source_conn_id = source_conn_id
         self.target_conn_id = target_conn_id
@@ -528,13 +534,16 @@ class KafkaToKafkaOperator(DeferrableOperator):
 
         :param earlier: what it delivered before it was cleared: no asset event announces the same records twice.
         """
-        announced = result
+        entry = TaskLedger(context, self.task_id, parameters).complete(result)
+        is_news = True
         if earlier is not None and earlier.announced:
             unannounced = earlier.unannounced(map(OffsetRange.parse, result["target_ranges"]))
-            announced = {**result, "target_ranges": [r.to_dict() for r in unannounced]}
-        is_news = announced is result or announced["target_ranges"]
+            entry["target_ranges"] = [r.to_dict() for r in unannounced]
+            is_news = bool(unannounced)
         if is_news and (result["records_written"] or result.get("finished_before")):
-            set_asset_event_extra(context, self.outlets, announced, partial(_server, parameters.target_connection))
+            set_asset_event_extra(context, self.outlets, entry)
+        elif is_news and any(not OffsetRange.parse(text).is_empty for text in entry["offset_ranges"]):
+            self.outlets = record_without_records(context, self.outlets, entry)
         else:
             self._suppress_asset_events()
         self.log.info(
@@ -589,7 +598,3 @@ class KafkaToKafkaOperator(DeferrableOperator):
     def _suppress_asset_events(self) -> None:
         # Airflow emits an event for each outlet of the running task, which is a copy of the DAG's task.
         self.outlets = []
-
-
-def _server(conn_id: str) -> str:
-    return KafkaHook(conn_id).config.bootstrap_servers.split(",")[0].strip()

@@ -1,0 +1,85 @@
+"""What a failed run has delivered, by the progress that was committed with its records."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+
+import confluent_kafka
+from confluent_kafka import KafkaException
+
+from airflow_provider_kafka_spark.clients.kafka_client import KafkaClient
+from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition
+from airflow_provider_kafka_spark.core.run_identity import owner_group, run_prefix
+from airflow_provider_kafka_spark.core.run_protocol import Mark, MarkState, latest
+
+_OFFSETS = re.compile(r"(\d+)-(\d+)")
+
+
+def delivered_by_progress(
+    client: KafkaClient,
+    instance: str,
+    run_id: str,
+    targets: Collection[str],
+    planned: OffsetRanges,
+    topic_ids: Mapping[str, str],
+) -> OffsetRanges:
+    """The part of a plan that is known to be in the target. Another part may be there too, if the run had to read the
+    target back.
+
+    :param client: of the target's cluster.
+    :param instance: by which the run is found, see ``core.run_identity``.
+    :param run_id: of the run; progress of another one does not count.
+    :param targets: every topic that may be written to.
+    :param topic_ids: id of each source topic, as far as it is known.
+    :raises BrokerError: if the broker does not answer.
+    """
+    group = owner_group(instance)
+    committed = _committed(client, group, [TopicPartition(topic, 0) for topic in targets])
+    mark = latest(Mark.from_json(text) for _, text in committed.values() if text)
+    if mark is None or mark.run_id != run_id or mark.state == MarkState.OPENING.value:
+        return OffsetRanges()
+    if mark.state == MarkState.FINISHED.value:
+        return planned
+    begins = dict(_beginnings(planned, topic_ids))
+    slots = [TopicPartition(min(targets), number) for number in range(mark.width)]
+    found = []
+    for number in range(mark.groups):
+        progress = _committed(client, f"{run_prefix(instance)}{mark.key}-{number}", slots)
+        for position, text in progress.values():
+            found += list(_copied(text.partition("\n")[0], position, begins))
+    return planned.intersect(OffsetRanges(found).merge())
+
+
+def _beginnings(planned: OffsetRanges, topic_ids: Mapping[str, str]) -> Iterator[tuple[str, TopicPartition]]:
+    """What the name of each partition's pieces begins with, see ``core.pieces``."""
+    for partition, _ in planned.by_partition():
+        topic = partition.topic
+        named = f"{topic}-{topic_ids[topic]}" if topic in topic_ids else topic
+        yield f"{named}-{partition.partition}", partition
+
+
+def _copied(name: str, position: int, begins: Mapping[str, TopicPartition]) -> Iterator[OffsetRange]:
+    """What a piece has copied that stands at ``position``."""
+    begin, _, offsets = name.rpartition("-")
+    begin, _, start = begin.rpartition("-")
+    partition, edges = begins.get(begin), _OFFSETS.fullmatch(f"{start}-{offsets}")
+    if partition is not None and edges is not None and int(edges[1]) < position <= int(edges[2]):
+        yield OffsetRange(partition.topic, partition.partition, int(edges[1]), position)
+
+
+def _committed(
+    client: KafkaClient, group: str, partitions: Collection[TopicPartition]
+) -> dict[TopicPartition, tuple[int, str]]:
+    """Offset and metadata of each partition that has them."""
+    asked = [confluent_kafka.TopicPartition(p.topic, p.partition) for p in partitions]
+    try:
+        found = client.group_consumer(group).committed(asked, timeout=client.timeout)
+    except KafkaException as error:
+        raise client.to_error(error, f"reading the progress of group {group!r}") from error
+    # confluent-kafka reads metadata up to a zero character, also beyond their end.
+    return {
+        TopicPartition(p.topic, p.partition): (p.offset, (p.metadata or "").partition("\0")[0])
+        for p in found
+        if p.offset >= 0 and p.error is None
+    }

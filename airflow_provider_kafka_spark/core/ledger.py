@@ -1,0 +1,338 @@
+"""What was copied, and what was not: entries of the ledger, and their coverage of the source's offsets. No I/O.
+
+An entry is plain JSON in the ``extra`` of an asset event, or in the state of a task whose run has not ended well.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from airflow_provider_kafka_spark.core.errors import InvalidInputError, KafkaSparkError
+from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition
+
+ENTRY_VERSION = 1
+#: The alias among the outlets of every copy.
+ALIAS = "kafka_spark_copies"
+#: Where a task's state has its entry.
+STATE_KEY = "ledger"
+_WIDTH = 60
+
+
+class EntryState(str, enum.Enum):
+    """How far the run of an entry is."""
+
+    #: Planned, and about to be written. If its task no longer runs, nothing is known of what was written.
+    RUNNING = "running"
+    #: The task failed. What it is known to have delivered is in the entry.
+    PARTIAL = "partial"
+    #: Everything planned was delivered.
+    COMPLETE = "complete"
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRun:
+    """The task instance that made an entry.
+
+    :param run_id: Airflow's, of the DAG run.
+    :param map_index: of a mapped task, otherwise -1.
+    """
+
+    dag_id: str = ""
+    run_id: str = ""
+    task_id: str = ""
+    map_index: int = -1
+
+    def __str__(self) -> str:
+        mapped = f"[{self.map_index}]" if self.map_index >= 0 else ""
+        return f"{self.dag_id} / {self.run_id} / {self.task_id}{mapped}"
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """One entry of the ledger.
+
+    :param run_id: as in the provenance header.
+    :param ranges: what of the source was read to its end and delivered.
+    :param planned: what the run was to deliver; empty if it delivered everything.
+    :param missing: what it could not read any more.
+    :param target_topics: where it wrote.
+    :param source: first bootstrap server of the source, as ``host:port``.
+    :param source_cluster_id: empty if unknown, as the next one.
+    :param topic_ids: id of each source topic, as far as it is known.
+    :param records_written: over all tries.
+    :param filtered: records may have been left out on purpose.
+    :param is_active: the task of a ``RUNNING`` entry still runs.
+    :param at: when the entry was made.
+    """
+
+    run_id: str
+    state: EntryState
+    ranges: OffsetRanges
+    target_topics: tuple[str, ...]
+    source: str
+    target: str
+    planned: OffsetRanges = field(default_factory=OffsetRanges)
+    missing: OffsetRanges = field(default_factory=OffsetRanges)
+    source_cluster_id: str = ""
+    target_cluster_id: str = ""
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+    records_written: int = 0
+    filtered: bool = False
+    is_active: bool = True
+    by: TaskRun = field(default_factory=TaskRun)
+    at: datetime | None = None
+
+    @classmethod
+    def parse(
+        cls, entry: object, by: TaskRun | None = None, at: datetime | None = None, *, is_active: bool = True
+    ) -> Delivery | None:
+        """
+        :param entry: the ``extra`` of any asset event, or the value in a task's state.
+        :return: None if it is no entry of this version of the ledger.
+        """
+        if not isinstance(entry, Mapping) or entry.get("version") != ENTRY_VERSION or "offset_ranges" not in entry:
+            return None
+        try:
+            state = EntryState(entry["state"])
+            ranges, planned, missing = (
+                OffsetRanges.parse(_items(entry.get(name, [])), merge_overlaps=True)
+                for name in ("offset_ranges", "planned_ranges", "missing_ranges")
+            )
+            return cls(
+                run_id=str(entry["run_id"]),
+                state=state,
+                ranges=ranges,
+                planned=OffsetRanges() if state is EntryState.COMPLETE else planned,
+                missing=missing,
+                target_topics=tuple(map(str, _items(entry["target_topics"]))),
+                source=str(entry["source"]),
+                target=str(entry["target"]),
+                source_cluster_id=str(entry.get("source_cluster_id", "")),
+                target_cluster_id=str(entry.get("target_cluster_id", "")),
+                topic_ids={str(name): str(topic_id) for name, topic_id in dict(entry["source_topic_ids"]).items()},
+                records_written=int(entry["records_written"]),
+                filtered=bool(entry.get("filtered", False)),
+                is_active=is_active,
+                by=by or TaskRun(),
+                at=at,
+            )
+        except (KafkaSparkError, KeyError, TypeError, ValueError):
+            return None
+
+    def of_topic(self, topic: str) -> Delivery:
+        """What it says of one topic of the source."""
+        ranges, planned, missing = (
+            OffsetRanges(r for r in all_ranges if r.topic == topic)
+            for all_ranges in (self.ranges, self.planned, self.missing)
+        )
+        return replace(self, ranges=ranges, planned=planned, missing=missing)
+
+    @property
+    def has_offsets(self) -> bool:
+        return any(not r.is_empty for r in (*self.ranges, *self.planned, *self.missing))
+
+
+class Coverage(str, enum.Enum):
+    """What is known of a stretch of offsets; if several are so, the first one of these counts."""
+
+    #: Runs with different ids have delivered it to the same topic.
+    DOUBLED = "doubled"
+    COVERED = "covered"
+    #: A run that has not ended is to deliver it.
+    RUNNING = "running"
+    #: A run that has failed was to deliver it, and may have delivered some. Clearing its task delivers the rest.
+    UNFINISHED = "unfinished"
+    #: It was no longer there when a run was to read it.
+    LOST = "lost"
+    #: No run was to deliver it.
+    GAP = "gap"
+
+
+#: One letter for each, in a picture of text.
+LETTERS: Mapping[Coverage, str] = {
+    Coverage.DOUBLED: "2",
+    Coverage.COVERED: "#",
+    Coverage.RUNNING: ">",
+    Coverage.UNFINISHED: "!",
+    Coverage.LOST: "x",
+    Coverage.GAP: ".",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Offsets of one partition with the same coverage by the same entries.
+
+    :param by: entries that say so, in the order in which they were given.
+    """
+
+    offsets: OffsetRange
+    coverage: Coverage
+    by: tuple[Delivery, ...] = ()
+
+
+def select(
+    deliveries: Iterable[Delivery],
+    topic: str,
+    *,
+    source: str | None = None,
+    target: str | None = None,
+    topic_id: str | None = None,
+) -> list[Delivery]:
+    """The entries of one topic of one cluster, as it is now: not those of a topic of this name that was deleted since.
+
+    :param topic: of the source.
+    :param source: first bootstrap server of the source's cluster, or the cluster's id; None for any.
+    :param target: topic of the target; None for any.
+    :param topic_id: of the topic as it is now; None for that of the latest entry.
+    :raises InvalidInputError: if ``source`` is None, and entries are of several clusters.
+    """
+    found = [d for d in (delivery.of_topic(topic) for delivery in deliveries) if d.has_offsets]
+    if source is not None:
+        # Connections may name different servers of one cluster.
+        clusters = {d.source_cluster_id for d in found if d.source == source and d.source_cluster_id} | {source}
+        found = [d for d in found if d.source == source or d.source_cluster_id in clusters]
+    else:
+        known = {d.source_cluster_id or d.source: d.source for d in found}
+        if len(known) > 1:
+            raise InvalidInputError(
+                f"source must be given where the topic {topic!r} was copied from several clusters, such as "
+                f"{min(known.values())!r}; got none. They are {', '.join(sorted(known.values()))}."
+            )
+    if target is not None:
+        found = [d for d in found if target in d.target_topics]
+    dated = sorted((d for d in found if topic in d.topic_ids), key=lambda d: d.at.timestamp() if d.at else 0.0)
+    latest = topic_id or (dated[-1].topic_ids[topic] if dated else None)
+    return [d for d in found if d.topic_ids.get(topic, latest) == latest]
+
+
+def coverage(deliveries: Sequence[Delivery], window: Iterable[OffsetRange] | None = None) -> list[Stretch]:
+    """What is known of each offset, sorted. The time grows with the entries' ranges, and not with their offsets.
+
+    :param deliveries: from :func:`select`.
+    :param window: what to look at; None for each partition from the lowest to the highest offset of any entry.
+    """
+    spans = _spans(deliveries) if window is None else OffsetRanges(window).merge()
+    events: dict[TopicPartition, list[tuple[int, int, str, int]]] = defaultdict(list)
+    for number, delivery in enumerate(deliveries):
+        claims = [("delivered", delivery.ranges), ("planned", delivery.planned), ("missing", delivery.missing)]
+        for kind, ranges in claims:
+            for r in ranges.merge():
+                events[r.topic_partition] += [(r.from_offset, 1, kind, number), (r.until_offset, -1, kind, number)]
+    found: list[Stretch] = []
+    for span in spans.without_empty():
+        found += _united(_swept(span, sorted(events.get(span.topic_partition, ())), deliveries))
+    return found
+
+
+def uncovered(stretches: Iterable[Stretch], *, unfinished: bool = False) -> OffsetRanges:
+    """The gaps, as ranges for a replay.
+
+    :param unfinished: also what failed runs have left, of which they may have delivered some: a replay would deliver
+        that part twice, and clearing their tasks does not.
+    """
+    kinds = {Coverage.GAP, Coverage.UNFINISHED} if unfinished else {Coverage.GAP}
+    return OffsetRanges(s.offsets for s in stretches if s.coverage in kinds).merge()
+
+
+def picture(stretches: Sequence[Stretch], width: int = _WIDTH) -> str:
+    """A line of letters for each partition, and what the letters say.
+
+    :param width: of a bar, in letters. A letter stands for the most important of its offsets: gaps come first.
+    """
+    lines = []
+    by_partition: dict[TopicPartition, list[Stretch]] = defaultdict(list)
+    for stretch in stretches:
+        by_partition[stretch.offsets.topic_partition].append(stretch)
+    label = max((len(str(p)) for p in by_partition), default=0)
+    starts = max((len(f"{parts[0].offsets.from_offset:,}") for parts in by_partition.values()), default=0)
+    order = list(Coverage)
+    for partition, parts in by_partition.items():
+        first, last = parts[0].offsets.from_offset, parts[-1].offsets.until_offset
+        bar = [" "] * width
+        worst = [-1] * width
+        for stretch in parts:
+            begin = (stretch.offsets.from_offset - first) * width // (last - first)
+            end = -(-(stretch.offsets.until_offset - first) * width // (last - first))
+            for i in range(begin, max(end, begin + 1)):
+                if order.index(stretch.coverage) > worst[i]:
+                    worst[i], bar[i] = order.index(stretch.coverage), LETTERS[stretch.coverage]
+        lines.append(f"{partition!s:<{label}}  {first:>{starts},} |{''.join(bar)}| {last:,}")
+    used = {stretch.coverage for stretch in stretches}
+    legend = ", ".join(f"{LETTERS[kind]} {kind.value}" for kind in order if kind in used)
+    return "\n".join([*lines, legend] if lines else [])
+
+
+def _items(value: object) -> list[Any]:
+    if not isinstance(value, list | tuple):
+        raise TypeError(type(value).__name__)
+    return list(value)
+
+
+def _spans(deliveries: Iterable[Delivery]) -> OffsetRanges:
+    edges: dict[TopicPartition, list[int]] = defaultdict(list)
+    for delivery in deliveries:
+        for r in (*delivery.ranges, *delivery.planned, *delivery.missing):
+            if not r.is_empty:
+                edges[r.topic_partition] += [r.from_offset, r.until_offset]
+    return OffsetRanges(OffsetRange(p.topic, p.partition, min(e), max(e)) for p, e in sorted(edges.items()))
+
+
+def _swept(
+    span: OffsetRange, events: Sequence[tuple[int, int, str, int]], deliveries: Sequence[Delivery]
+) -> Iterator[Stretch]:
+    """The stretches of a span, between the edges of all ranges."""
+    open_claims: dict[str, dict[int, int]] = {"delivered": {}, "planned": {}, "missing": {}}
+    position = span.from_offset
+    for offset, change, kind, number in (*events, (span.until_offset, 0, "delivered", -1)):
+        end = min(max(offset, span.from_offset), span.until_offset)
+        if end > position:
+            yield _judged(replace(span, from_offset=position, until_offset=end), open_claims, deliveries)
+            position = end
+        if change:
+            claims = open_claims[kind]
+            claims[number] = claims.get(number, 0) + change
+            if not claims[number]:
+                del claims[number]
+
+
+def _judged(offsets: OffsetRange, claims: Mapping[str, Mapping[int, int]], deliveries: Sequence[Delivery]) -> Stretch:
+    delivered, planned, missing = (
+        [deliveries[i] for i in sorted(claims[kind])] for kind in ("delivered", "planned", "missing")
+    )
+    running = [d for d in planned if d.state is EntryState.RUNNING and d.is_active]
+    if delivered:
+        return Stretch(offsets, Coverage.DOUBLED if _is_doubled(delivered) else Coverage.COVERED, tuple(delivered))
+    if running:
+        return Stretch(offsets, Coverage.RUNNING, tuple(running))
+    if planned:
+        return Stretch(offsets, Coverage.UNFINISHED, tuple(planned))
+    if missing:
+        return Stretch(offsets, Coverage.LOST, tuple(missing))
+    return Stretch(offsets, Coverage.GAP)
+
+
+def _is_doubled(delivered: Sequence[Delivery]) -> bool:
+    """Whether runs with different ids wrote to the same topic."""
+    runs: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for delivery in delivered:
+        for topic in delivery.target_topics:
+            runs[delivery.target_cluster_id or delivery.target, topic].add(delivery.run_id)
+    return any(len(run_ids) > 1 for run_ids in runs.values())
+
+
+def _united(stretches: Iterable[Stretch]) -> list[Stretch]:
+    united: list[Stretch] = []
+    for stretch in stretches:
+        last = united[-1] if united else None
+        same = last is not None and (last.coverage, [*map(id, last.by)]) == (stretch.coverage, [*map(id, stretch.by)])
+        if last is not None and same:
+            united[-1] = replace(last, offsets=replace(last.offsets, until_offset=stretch.offsets.until_offset))
+        else:
+            united.append(stretch)
+    return united

@@ -1,0 +1,254 @@
+"""``python -m airflow_provider_kafka_spark.coverage TOPIC``: which offsets of a topic were copied, and which were not.
+
+:func:`uncovered` tells the same to a DAG.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timezone
+from typing import Any
+
+from airflow_provider_kafka_spark.core.errors import InvalidInputError, KafkaSparkError
+from airflow_provider_kafka_spark.core.ledger import (
+    Coverage,
+    Delivery,
+    Stretch,
+    TaskRun,
+    coverage,
+    picture,
+    select,
+)
+from airflow_provider_kafka_spark.core.ledger import uncovered as gaps_of
+from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition
+
+COVERED_CODE, GAPS_CODE, INPUT_CODE, FAILED_CODE = 0, 1, 2, 3
+DESCRIPTION = (
+    "Say of a topic's offsets which were copied, twice, or not, by what Airflow has recorded of past runs. Airflow's "
+    "API is asked with a login from the environment: AIRFLOW_API_TOKEN, or AIRFLOW_API_USERNAME and "
+    "AIRFLOW_API_PASSWORD."
+)
+EPILOG = (
+    "Exit code: 0 if all is covered, 1 if something is missing or unfinished, 2 for bad input, 3 if Airflow or a "
+    "broker does not answer."
+)
+ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
+    "topic": {"metavar": "TOPIC", "help": "of the source"},
+    "--target-topic": {"metavar": "TOPIC", "default": None, "help": "count copies to this topic only"},
+    "--source": {
+        "metavar": "SERVER",
+        "default": None,
+        "help": "first bootstrap server of the source, as host:port, or the id of its cluster; needed if topics of "
+        "this name were copied from several clusters",
+    },
+    "--source-conn-id": {
+        "metavar": "ID",
+        "default": None,
+        "help": "look at all offsets that the source has now, by this Kafka connection; otherwise from the lowest to "
+        "the highest offset of the recorded runs",
+    },
+    "--window": {
+        "metavar": "RANGE",
+        "action": "append",
+        "default": None,
+        "help": "look at these offsets, such as orders:0:100:200; may be given several times",
+    },
+    "--since": {
+        "metavar": "TIME",
+        "default": None,
+        "help": "count runs from this time on, ISO 8601, UTC without a zone",
+    },
+    "--until": {"metavar": "TIME", "default": None, "help": "count runs before this time"},
+    "--url": {
+        "metavar": "URL",
+        "default": None,
+        "help": "of Airflow's API server (default: AIRFLOW_API_URL, or [api] base_url, or http://localhost:8080)",
+    },
+    "--json": {"action": "store_true", "help": "print JSON, with the ranges as offset_ranges takes them"},
+}
+
+
+def uncovered(
+    events: Iterable[Any],
+    topic: str,
+    *,
+    source: str | None = None,
+    target_topic: str | None = None,
+    window: Iterable[Any] | None = None,
+) -> list[dict[str, Any]]:
+    """The offsets of a topic that no event says were copied, ready for ``ReplayOffsetRangesOperator``.
+
+    Events are of runs that delivered everything. A run that failed has none, though it may have delivered a part:
+    clear its task, which delivers the rest, before its window is replayed.
+
+    :param events: ``inlet_events[asset]``, or what is in their ``extra``; events of other makers do not count.
+    :param topic: of the source.
+    :param source: first bootstrap server of its cluster, as ``host:port``, or the cluster's id; None if events are of
+        one cluster only.
+    :param target_topic: count copies to this topic only.
+    :param window: the offset ranges to look at, as a replay takes them; by default from the lowest to the highest
+        offset of the events, so that only gaps between deliveries are found.
+    :raises InvalidInputError: if ``source`` is needed and not given.
+    :raises OffsetRangeError: if the window is malformed.
+    """
+    deliveries = [
+        found
+        for event in events
+        if (found := Delivery.parse(event if isinstance(event, Mapping) else getattr(event, "extra", None))) is not None
+    ]
+    selected = select(deliveries, topic, source=source, target=target_topic)
+    wanted = None if window is None else _of_topic(OffsetRanges.parse(window, merge_overlaps=True), topic)
+    return [r.to_dict() for r in gaps_of(coverage(selected, wanted))]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Parse the arguments, and print a table or JSON.
+
+    :return: the exit code.
+    """
+    parser = argparse.ArgumentParser(
+        prog="python -m airflow_provider_kafka_spark.coverage", description=DESCRIPTION, epilog=EPILOG
+    )
+    for name, rules in ARGUMENTS.items():
+        parser.add_argument(name, **rules)
+    return show(parser.parse_args(argv))
+
+
+def command(options: argparse.Namespace) -> None:
+    """``airflow kafka-spark coverage``."""
+    sys.exit(show(options))
+
+
+def show(options: argparse.Namespace) -> int:
+    """Print what is known of a topic's offsets.
+
+    :param options: with the values of ``ARGUMENTS``.
+    :return: the exit code.
+    """
+    try:
+        found = _find(options)
+    except KafkaSparkError as error:
+        sys.stderr.write(f"{type(error).__name__}: {error}\n")
+        return INPUT_CODE if isinstance(error, InvalidInputError) else FAILED_CODE
+    sys.stdout.write(f"{json.dumps(found, indent=2) if options.json else _text(found)}\n")
+    return GAPS_CODE if found["gaps"] or found["unfinished"] else COVERED_CODE
+
+
+def _find(options: argparse.Namespace) -> dict[str, Any]:
+    from airflow_provider_kafka_spark.state.ledger_api import LedgerApi
+
+    # As a topic of a partition, its name is checked.
+    topic = TopicPartition(options.topic, 0).topic
+    since, until = (_time(getattr(options, name), f"--{name}") for name in ("since", "until"))
+    window = None if options.window is None else _of_topic(OffsetRanges.parse(options.window), topic)
+    source, topic_id = options.source, None
+    if options.source_conn_id is not None:
+        if window is not None or source is not None:
+            raise InvalidInputError(
+                "--source-conn-id says the source and its offsets; leave --window and --source out."
+            )
+        source, topic_id, window = _of_broker(options.source_conn_id, topic)
+    api = LedgerApi(
+        options.url or os.environ.get("AIRFLOW_API_URL") or _configured_url(),
+        os.environ.get("AIRFLOW_API_TOKEN"),
+        username=os.environ.get("AIRFLOW_API_USERNAME"),
+        password=os.environ.get("AIRFLOW_API_PASSWORD"),
+    )
+    recorded = api.recorded(since, until)
+    deliveries = select(recorded.deliveries, topic, source=source, target=options.target_topic, topic_id=topic_id)
+    stretches = coverage(deliveries, window)
+    return {
+        "topic": topic,
+        "target_topics": sorted({name for d in deliveries for name in d.target_topics}),
+        "runs": len({(d.by, d.run_id) for d in deliveries}),
+        "skipped_events": recorded.skipped,
+        "cut": recorded.cut,
+        "picture": picture(stretches),
+        "stretches": [_stretch(s) for s in stretches],
+        "gaps": [r.to_dict() for r in gaps_of(stretches)],
+        "unfinished": [_stretch(s) for s in stretches if s.coverage is Coverage.UNFINISHED],
+    }
+
+
+def _of_topic(ranges: OffsetRanges, topic: str) -> OffsetRanges:
+    others = sorted({r.topic for r in ranges} - {topic})
+    if others:
+        raise InvalidInputError(f"A window must be of the topic {topic!r}; got ranges of {', '.join(others[:5])}.")
+    return ranges
+
+
+def _of_broker(conn_id: str, topic: str) -> tuple[str, str | None, OffsetRanges]:
+    """The ids of cluster and topic, and all offsets that the topic has now."""
+    # Connections are those of Airflow's environment and database, as for its own commands.
+    os.environ.setdefault("_AIRFLOW_PROCESS_CONTEXT", "server")
+    from contextlib import redirect_stdout
+
+    from airflow_provider_kafka_spark.core.parameters import check_connection_id
+    from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
+
+    check_connection_id(conn_id, "--source-conn-id")
+    with redirect_stdout(sys.stderr), KafkaHook(conn_id) as source:
+        cluster = source.state([topic])
+    found = cluster.topic(topic)
+    ranges = (
+        OffsetRange(topic, number, p.log_start, max(p.log_start, min(p.last_stable, p.high_watermark)))
+        for number, p in sorted(found.partitions.items())
+    )
+    return cluster.cluster_id, found.topic_id, OffsetRanges(ranges)
+
+
+def _configured_url() -> str:
+    from airflow.configuration import conf
+
+    return str(conf.get("api", "base_url", fallback="") or "http://localhost:8080")
+
+
+def _time(text: str | None, name: str) -> datetime | None:
+    if text is None:
+        return None
+    try:
+        time = datetime.fromisoformat(text.replace("Z", "+00:00"))
+    except ValueError:
+        raise InvalidInputError(f"{name} must be a time, such as 2026-11-01T00:00:00Z; got {text!r}.") from None
+    return time if time.tzinfo is not None else time.replace(tzinfo=timezone.utc)
+
+
+def _stretch(stretch: Stretch) -> dict[str, Any]:
+    return {
+        **stretch.offsets.to_dict(),
+        "coverage": stretch.coverage.value,
+        "by": [{"run_id": d.run_id, **_who(d.by)} for d in stretch.by],
+    }
+
+
+def _who(by: TaskRun) -> dict[str, Any]:
+    return {"dag_id": by.dag_id, "dag_run_id": by.run_id, "task_id": by.task_id, "map_index": by.map_index}
+
+
+def _text(found: Mapping[str, Any]) -> str:
+    targets = ", ".join(found["target_topics"]) or "nowhere"
+    lines = [f"{found['topic']} -> {targets}: {found['runs']:,} runs"]
+    lines += [found["picture"]] if found["picture"] else ["Airflow has recorded no copy of this topic."]
+    if found["gaps"]:
+        gaps = [OffsetRange.parse(r) for r in found["gaps"]]
+        lines.append(f"No run has copied {sum(r.size for r in gaps):,} offsets in {len(gaps):,} ranges:")
+        lines += [f"  {r.format()}" for r in gaps[:20]] + ([f"  and {len(gaps) - 20:,} more"] if len(gaps) > 20 else [])
+    if found["unfinished"]:
+        lines.append("Runs that failed were to copy these; clear the task, which copies the rest:")
+        lines += [
+            f"  {s['topic']}:{s['partition']}:{s['from_offset']}:{s['until_offset']} by "
+            + "; ".join(str(TaskRun(b["dag_id"], b["dag_run_id"], b["task_id"], b["map_index"])) for b in s["by"][:3])
+            for s in found["unfinished"][:20]
+        ]
+    if found["skipped_events"]:
+        lines.append(f"{found['skipped_events']:,} asset events are not of this ledger and were not counted.")
+    lines += [f"Note: {text}." for text in found["cut"]]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,137 @@
+"""The ledger's entry of one task: in the task's state while it runs and when it fails, in its asset events when it has
+delivered.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_kafka_spark.clients.committed_progress import delivered_by_progress
+from airflow_provider_kafka_spark.core.copy_parameters import CopyParameters
+from airflow_provider_kafka_spark.core.errors import BrokerError, KafkaSparkError
+from airflow_provider_kafka_spark.core.evidence import CopyEvidence
+from airflow_provider_kafka_spark.core.ledger import ENTRY_VERSION, STATE_KEY, EntryState
+from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
+from airflow_provider_kafka_spark.core.planned_copy import PlannedCopy
+from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
+from airflow_provider_kafka_spark.state.run_state import TaskState
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+log = logging.getLogger(__name__)
+
+#: Seconds for a request to a broker when a task has failed: its end must not be delayed much.
+_TIMEOUT = 10.0
+
+
+class TaskLedger:
+    """The entry of one operator in one task instance.
+
+    :param context: of the running task.
+    :param task_id: of the operator.
+    """
+
+    def __init__(self, context: Context, task_id: str, parameters: CopyParameters) -> None:
+        self._context = context
+        self._store = TaskState(context, task_id)
+        self._parameters = parameters
+
+    @contextmanager
+    def running(self, planned: PlannedCopy, delivered: Callable[[], OffsetRanges] | None = None) -> Iterator[None]:
+        """Store what is planned, for the time within, and what of it is delivered if that fails.
+
+        :param delivered: what of a failed run has been delivered; by default, what its committed progress says.
+        """
+        self._save(self._of_plan(planned, EntryState.RUNNING, OffsetRanges()))
+        try:
+            yield
+        except Exception as error:
+            # A broker that did not answer the task does not answer this.
+            if not isinstance(error, BrokerError):
+                self._fail(planned, delivered or (lambda: self._committed(planned)))
+            raise
+
+    def complete(self, result: Mapping[str, Any]) -> dict[str, Any]:
+        """The entry of a delivery, for asset events; the task's state has it too."""
+        evidence = CopyEvidence.from_dict(result["evidence"])
+        ranges = [OffsetRange.parse(r) for r in (*result.get("finished_before", ()), *result["ranges"])]
+        entry = {
+            **self._head(EntryState.COMPLETE, result["run_id"], ranges),
+            "records_read": result["records_read"],
+            "records_written": result["records_written"],
+            "missing_ranges": _texts(map(OffsetRange.parse, result["missing_ranges"])),
+            "filtered": evidence.transform.drops_records or evidence.transform.reject_when is not None,
+            "target_topics": result["target_topics"],
+            "target_ranges": [*result.get("written_before", ()), *result["target_ranges"]],
+            "source_cluster_id": evidence.source_cluster_id,
+            "target_cluster_id": evidence.target_cluster_id,
+            "source_topic_ids": result["source_topic_ids"],
+            "seconds": result["seconds"],
+        }
+        self._save(entry)
+        return entry
+
+    def _fail(self, planned: PlannedCopy, delivered: Callable[[], OffsetRanges]) -> None:
+        """Store what is known of a failed run; nothing here hides the failure."""
+        try:
+            entry = self._of_plan(planned, EntryState.PARTIAL, delivered())
+        except KafkaSparkError as error:
+            log.debug("What the failed run has delivered could not be found out: %s", error)
+            entry = self._of_plan(planned, EntryState.PARTIAL, OffsetRanges())
+        self._save(entry)
+
+    def _committed(self, planned: PlannedCopy) -> OffsetRanges:
+        parameters, plan = planned.parameters, planned.plan
+        if not parameters.is_exactly_once or not parameters.known_targets:
+            return OffsetRanges()
+        with KafkaHook(parameters.target_connection, _TIMEOUT) as sink:
+            return delivered_by_progress(
+                sink, planned.instance, planned.run_id, parameters.known_targets, planned.ranges, plan.topic_ids
+            )
+
+    def _of_plan(self, planned: PlannedCopy, state: EntryState, delivered: OffsetRanges) -> dict[str, Any]:
+        plan, transform = planned.plan, planned.transform
+        return {
+            **self._head(state, planned.run_id, delivered),
+            "planned_ranges": plan.ranges.merge().format(),
+            "records_written": 0,
+            "missing_ranges": _texts(m.offset_range for m in plan.missing),
+            "filtered": transform.drops_records or transform.reject_when is not None,
+            "target_topics": [name for name in plan.target_topics if name != plan.target.dead_letters],
+            "source_cluster_id": plan.source_cluster_id or "",
+            "target_cluster_id": plan.target_cluster_id or "",
+            "source_topic_ids": dict(plan.topic_ids),
+        }
+
+    def _head(self, state: EntryState, run_id: str, delivered: Iterable[OffsetRange]) -> dict[str, Any]:
+        started = getattr(self._context["ti"], "start_date", None)
+        return {
+            "version": ENTRY_VERSION,
+            "state": state.value,
+            "run_id": run_id,
+            "offset_ranges": [r.format() for r in delivered],
+            "source": _server_of(self._parameters.source_conn_id),
+            "target": _server_of(self._parameters.target_connection),
+            "started_at": None if started is None else started.isoformat(),
+            "try_number": getattr(self._context["ti"], "try_number", None),
+        }
+
+    def _save(self, entry: Mapping[str, Any]) -> None:
+        self._store.set(STATE_KEY, entry)
+
+
+def _server_of(conn_id: str) -> str:
+    """The first bootstrap server of a connection, as ``host:port``; empty if the connection is gone."""
+    try:
+        return KafkaHook(conn_id).config.bootstrap_servers.split(",")[0].strip()
+    except KafkaSparkError as error:
+        log.warning("The ledger does not have the server of connection %r: %s", conn_id, error)
+        return ""
+
+
+def _texts(ranges: Iterable[OffsetRange]) -> list[str]:
+    return [r.format() for r in ranges if not r.is_empty]

@@ -1,0 +1,182 @@
+"""The ledger's entries as Airflow's REST API gives them, with the rights of the user who asks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import requests
+
+from airflow_provider_kafka_spark.core.errors import AirflowApiError, InvalidInputError
+from airflow_provider_kafka_spark.core.ledger import STATE_KEY, Delivery, TaskRun
+from airflow_provider_kafka_spark.core.shown_text import shown
+
+#: Of the copying operators, by which their task instances are found.
+OPERATORS = frozenset({"KafkaToKafkaBatchOperator", "ReplayOffsetRangesOperator", "KafkaToKafkaAvailableNowOperator"})
+#: Of task instances that may have copied, and have no asset event.
+_ENDED_BADLY = ("failed", "upstream_failed", "removed", "skipped")
+_GOES_ON = ("running", "deferred", "up_for_retry", "up_for_reschedule", "queued", "scheduled", "restarting")
+#: To connect, and to read, in seconds.
+_TIMEOUTS = (5, 30)
+_PAGE = 100
+#: What is read at most, so that the command ends.
+MAX_EVENTS = 100_000
+MAX_TASKS = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What Airflow has recorded.
+
+    :param deliveries: in the order of their time.
+    :param skipped: asset events that are no entries: of other makers, or of versions that are not read.
+    :param cut: what there was too much of, as text.
+    """
+
+    deliveries: list[Delivery]
+    skipped: int = 0
+    cut: list[str] = field(default_factory=list)
+
+
+class LedgerApi:
+    """Airflow's REST API, for one user.
+
+    :param url: of the API server, such as ``https://airflow.example.com``.
+    :param token: of the user; None to log in with ``username`` and ``password``.
+    :raises InvalidInputError: if the URL is malformed, or neither a token nor a user is given.
+    """
+
+    def __init__(
+        self, url: str, token: str | None = None, *, username: str | None = None, password: str | None = None
+    ) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None:
+            raise InvalidInputError(
+                f"The address of Airflow's API server must be a URL without a user, such as 'http://localhost:8080'; "
+                f"got {url.rpartition('@')[2]!r}."
+            )
+        if token is None and (username is None or password is None):
+            raise InvalidInputError(
+                "Airflow's API needs a login: set AIRFLOW_API_TOKEN, or AIRFLOW_API_USERNAME and AIRFLOW_API_PASSWORD, "
+                "in the environment."
+            )
+        self._url = url.rstrip("/")
+        self._session = requests.Session()
+        if token is None:
+            token = str(
+                self._ask("POST", "/auth/token", json={"username": username, "password": password}).get("access_token")
+            )
+        # A netrc file of this user would take its place.
+        self._session.auth = _Bearer(token)
+
+    def recorded(self, since: datetime | None = None, until: datetime | None = None) -> Recorded:
+        """Every entry that the user may see, of events and runs within a time.
+
+        :raises AirflowApiError: if the API does not answer, or refuses.
+        """
+        deliveries, seen, skipped = [], set(), 0
+        events, cut = self._events(since, until)
+        for event in events:
+            by = _by(event, "source_dag_id", "source_run_id", "source_task_id", "source_map_index")
+            delivery = Delivery.parse(event.get("extra"), by, _time(event.get("timestamp")))
+            if delivery is None:
+                skipped += 1
+                continue
+            seen.add((by.dag_id, by.task_id))
+            deliveries.append(delivery)
+        tasks, cut_tasks = self._tasks(since, until)
+        for task in tasks:
+            by = _by(task, "dag_id", "dag_run_id", "task_id", "map_index")
+            if task.get("operator_name") in OPERATORS or (by.dag_id, by.task_id) in seen:
+                deliveries += self._entries(by, is_active=task.get("state") in _GOES_ON)
+        deliveries.sort(key=lambda d: d.at.timestamp() if d.at else 0.0)
+        return Recorded(deliveries, skipped, [*cut, *cut_tasks])
+
+    def _events(self, since: datetime | None, until: datetime | None) -> tuple[list[Mapping[str, Any]], list[str]]:
+        query = [("name_prefix_pattern", "kafka"), ("order_by", "timestamp"), *_between("timestamp", since, until)]
+        return self._pages("/api/v2/assets/events", "asset_events", query, MAX_EVENTS, "asset events")
+
+    def _tasks(self, since: datetime | None, until: datetime | None) -> tuple[list[Mapping[str, Any]], list[str]]:
+        states = [("state", state) for state in (*_GOES_ON, *_ENDED_BADLY[:1])]
+        query = [*states, ("order_by", "-start_date"), *_between("start_date", since, until)]
+        path = "/api/v2/dags/~/dagRuns/~/taskInstances"
+        return self._pages(path, "task_instances", query, MAX_TASKS, "task instances that run or failed")
+
+    def _entries(self, by: TaskRun, *, is_active: bool) -> Iterator[Delivery]:
+        """Of the operators of one task instance."""
+        names = (quote(name, safe="") for name in (by.dag_id, by.run_id, by.task_id))
+        path = "/api/v2/dags/{}/dagRuns/{}/taskInstances/{}/state-store".format(*names)
+        found, _ = self._pages(path, "task_state_store", [("map_index", str(by.map_index))], _PAGE, "")
+        for item in found:
+            if str(item.get("key")).partition("/")[0] == STATE_KEY:
+                delivery = Delivery.parse(item.get("value"), by, _time(item.get("updated_at")), is_active=is_active)
+                if delivery is not None:
+                    yield delivery
+
+    def _pages(
+        self, path: str, key: str, query: list[tuple[str, str]], most: int, what: str
+    ) -> tuple[list[Mapping[str, Any]], list[str]]:
+        """All items of a list, and what was left out."""
+        items: list[Mapping[str, Any]] = []
+        while True:
+            page = self._ask("GET", path, params=[*query, ("limit", str(_PAGE)), ("offset", str(len(items)))])
+            found, total = page.get(key), page.get("total_entries")
+            if not isinstance(found, list):
+                raise AirflowApiError(f"Airflow's API must list {key!r} at {path}; its answer has none.")
+            items += [item for item in found if isinstance(item, Mapping)]
+            if not found or (isinstance(total, int) and len(items) >= total):
+                return items, []
+            if len(items) >= most:
+                return items, [f"only {most:,} of {total} {what} were read"] if what else []
+
+    def _ask(self, method: str, path: str, **arguments: Any) -> Mapping[str, Any]:
+        try:
+            answer = self._session.request(
+                method, f"{self._url}{path}", timeout=_TIMEOUTS, allow_redirects=False, **arguments
+            )
+            content = answer.json() if answer.ok else None
+        except (requests.RequestException, ValueError) as error:
+            raise AirflowApiError(
+                f"Airflow's API at {self._url} must answer {path}; {shown(str(error), 200)}. Check the address, "
+                "and that the API server runs."
+            ) from None
+        if answer.is_redirect or answer.status_code in (401, 403):
+            raise AirflowApiError(
+                f"Airflow's API at {self._url} refuses {path} (status {answer.status_code}). Check the token or the "
+                "user, and that it may read assets and task instances."
+            )
+        if not isinstance(content, Mapping):
+            raise AirflowApiError(
+                f"Airflow's API at {self._url} must answer {path} with an object; it answered with status "
+                f"{answer.status_code}. Check the address: Airflow 3.3.2 or newer is needed."
+            )
+        return content
+
+
+class _Bearer(requests.auth.AuthBase):
+    def __init__(self, token: str) -> None:
+        self._token = token
+
+    def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
+        request.headers["Authorization"] = f"Bearer {self._token}"
+        return request
+
+
+def _by(item: Mapping[str, Any], dag_id: str, run_id: str, task_id: str, map_index: str) -> TaskRun:
+    number, (dag, run, task) = item.get(map_index), (str(item.get(name) or "") for name in (dag_id, run_id, task_id))
+    return TaskRun(dag, run, task, number if isinstance(number, int) else -1)
+
+
+def _between(name: str, since: datetime | None, until: datetime | None) -> list[tuple[str, str]]:
+    given = ((f"{name}_gte", since), (f"{name}_lt", until))
+    return [(key, time.isoformat()) for key, time in given if time is not None]
+
+
+def _time(text: object) -> datetime | None:
+    try:
+        return datetime.fromisoformat(str(text).replace("Z", "+00:00"))
+    except ValueError:
+        return None

@@ -1,0 +1,244 @@
+"""Promises of :mod:`airflow_provider_kafka_spark.core.ledger`."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_provider_kafka_spark.core.errors import InvalidInputError
+from airflow_provider_kafka_spark.core.ledger import (
+    Coverage,
+    Delivery,
+    EntryState,
+    Stretch,
+    TaskRun,
+    coverage,
+    picture,
+    select,
+    uncovered,
+)
+from airflow_provider_kafka_spark.core.offset_range import MAX_OFFSET, OffsetRange, OffsetRanges
+
+WINDOW = OffsetRange("orders", 0, 0, 40)
+
+
+def entry(run_id: str = "a" * 16, *ranges: str, **others: Any) -> dict[str, Any]:
+    return {
+        "version": 1,
+        "state": "complete",
+        "run_id": run_id,
+        "offset_ranges": list(ranges),
+        "missing_ranges": [],
+        "target_topics": ["copy"],
+        "target_ranges": [],
+        "source": "broker-1:9092",
+        "target": "broker-2:9092",
+        "source_cluster_id": "one",
+        "target_cluster_id": "two",
+        "source_topic_ids": {"orders": "id-1"},
+        "records_written": 7,
+        **others,
+    }
+
+
+def delivery(run_id: str = "a" * 16, *ranges: str, is_active: bool = True, **others: Any) -> Delivery:
+    at = others.pop("at", None)
+    parsed = Delivery.parse(entry(run_id, *ranges, **others), TaskRun("dag", "run", "task"), at, is_active=is_active)
+    assert parsed is not None
+    return parsed
+
+
+def kinds(stretches: list[Stretch]) -> list[str]:
+    return [
+        f"{s.offsets.partition}:{s.offsets.from_offset}-{s.offsets.until_offset} {s.coverage.value}" for s in stretches
+    ]
+
+
+def test_windows_that_touch_cover_all_and_the_hole_between_them_is_a_gap() -> None:
+    deliveries = [
+        delivery("a", "orders:0:0:10", "orders:1:0:5"),
+        delivery("b", "orders:0:10:20"),
+        delivery("c", "orders:0:30:40", "orders:1:5:6"),
+    ]
+
+    found = coverage(deliveries)
+
+    assert kinds(found) == [
+        "0:0-10 covered",
+        "0:10-20 covered",
+        "0:20-30 gap",
+        "0:30-40 covered",
+        "1:0-5 covered",
+        "1:5-6 covered",
+    ]
+    assert uncovered(found).format() == ["orders:0:20:30"]
+    assert found[0].by == (deliveries[0],)
+
+
+def test_a_window_shows_gaps_before_and_after_and_in_partitions_of_which_nothing_is_known() -> None:
+    found = coverage([delivery("a", "orders:0:10:20")], [WINDOW, OffsetRange("orders", 3, 5, 6)])
+
+    assert kinds(found) == ["0:0-10 gap", "0:10-20 covered", "0:20-40 gap", "3:5-6 gap"]
+
+
+def test_two_runs_double_what_both_delivered_to_the_same_topic_only() -> None:
+    """A clear has the run's own id, and another topic of the target is another copy."""
+    first = delivery("a", "orders:0:0:10")
+    others = [
+        delivery("a", "orders:0:0:10"),
+        delivery("b", "orders:0:5:15"),
+        delivery("c", "orders:0:0:3", target_topics=["other"]),
+        delivery("d", "orders:0:0:3", target_cluster_id="three"),
+    ]
+
+    assert kinds(coverage([first, others[0]])) == ["0:0-10 covered"]
+    assert kinds(coverage([first, others[1]])) == ["0:0-5 covered", "0:5-10 doubled", "0:10-15 covered"]
+    assert {s.coverage for s in coverage([first, others[2], others[3]])} == {Coverage.COVERED}
+
+
+def test_what_failed_and_running_runs_planned_is_no_gap() -> None:
+    """A replay of it would deliver some of it twice."""
+    deliveries = [
+        delivery("a", "orders:0:0:4", state="partial", planned_ranges=["orders:0:0:10"]),
+        delivery("b", state="running", planned_ranges=["orders:0:10:20"]),
+        delivery("c", is_active=False, state="running", planned_ranges=["orders:0:20:30"]),
+        delivery("d", missing_ranges=["orders:0:30:35"]),
+    ]
+
+    found = coverage(deliveries, [WINDOW])
+
+    assert kinds(found) == [
+        "0:0-4 covered",
+        "0:4-10 unfinished",
+        "0:10-20 running",
+        "0:20-30 unfinished",
+        "0:30-35 lost",
+        "0:35-40 gap",
+    ]
+    assert uncovered(found).format() == ["orders:0:35:40"]
+    assert uncovered(found, unfinished=True).format() == ["orders:0:4:10", "orders:0:20:30", "orders:0:35:40"]
+
+
+def test_a_later_delivery_covers_what_was_lost_or_failed_before() -> None:
+    deliveries = [
+        delivery("a", state="partial", planned_ranges=["orders:0:0:40"]),
+        delivery("b", missing_ranges=["orders:0:0:40"]),
+        delivery("c", "orders:0:0:40"),
+    ]
+
+    assert kinds(coverage(deliveries)) == ["0:0-40 covered"]
+
+
+RANGES = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 40), st.integers(0, 12)), max_size=3)
+DELIVERIES = st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(list(EntryState)), RANGES, RANGES, RANGES))
+
+
+@given(DELIVERIES)
+def test_each_offset_has_the_coverage_that_its_entries_say(drawn: list[Any]) -> None:
+    """Compared with a search of all entries for each single offset."""
+
+    def ranges(parts: list[tuple[int, int, int]]) -> list[str]:
+        return [f"orders:{p}:{start}:{start + size}" for p, start, size in parts]
+
+    deliveries = [
+        delivery(run, *ranges(done), state=state.value, planned_ranges=ranges(planned), missing_ranges=ranges(gone))
+        for run, state, done, planned, gone in drawn
+    ]
+    window = [WINDOW, OffsetRange("orders", 1, 10, 60)]
+
+    found = coverage(deliveries, window)
+
+    by_offset = {
+        (s.offsets.partition, o): s for s in found for o in range(s.offsets.from_offset, s.offsets.until_offset)
+    }
+    assert list(by_offset) == [(w.partition, o) for w in window for o in range(w.from_offset, w.until_offset)]
+    for (partition, offset), stretch in by_offset.items():
+
+        def has(all_ranges: OffsetRanges, partition: int = partition, offset: int = offset) -> bool:
+            return any(r.partition == partition and r.from_offset <= offset < r.until_offset for r in all_ranges)
+
+        runs = {d.run_id for d in deliveries if has(d.ranges)}
+        planned = {d.state for d in deliveries if has(d.planned)}
+        expected = (
+            Coverage.DOUBLED
+            if len(runs) > 1
+            else Coverage.COVERED
+            if runs
+            else Coverage.RUNNING
+            if EntryState.RUNNING in planned
+            else Coverage.UNFINISHED
+            if planned
+            else Coverage.LOST
+            if any(has(d.missing) for d in deliveries)
+            else Coverage.GAP
+        )
+        assert stretch.coverage is expected
+
+
+def test_entries_of_others_and_of_other_versions_are_not_read() -> None:
+    good = entry("a", "orders:0:0:10")
+
+    assert Delivery.parse(good) is not None
+    for other in (
+        None,
+        {},
+        "orders:0:0:10",
+        {**good, "version": 2},
+        {key: value for key, value in good.items() if key != "version"},
+        {**good, "state": "done"},
+        {**good, "offset_ranges": "orders:0:0:10"},
+        {**good, "offset_ranges": ["orders:0:9:1"]},
+        {**good, "offset_ranges": [7]},
+        {**good, "target_topics": None},
+        {**good, "records_written": "many"},
+        {**good, "source_topic_ids": 3},
+        {"payload": {"version": 1, "number": 7, "ranges": []}},
+    ):
+        assert Delivery.parse(other) is None
+
+
+def test_offsets_up_to_the_largest_one() -> None:
+    found = coverage(
+        [delivery("a", f"orders:0:{MAX_OFFSET - 1}:{MAX_OFFSET}")], [OffsetRange("orders", 0, 0, MAX_OFFSET)]
+    )
+
+    assert uncovered(found).format() == [f"orders:0:0:{MAX_OFFSET - 1}"]
+
+
+def test_a_topic_that_was_recreated_begins_anew() -> None:
+    old = delivery("a", "orders:0:0:10", at=datetime(2026, 1, 1, tzinfo=timezone.utc))
+    new = delivery(
+        "b", "orders:0:0:4", at=datetime(2026, 1, 2, tzinfo=timezone.utc), source_topic_ids={"orders": "id-2"}
+    )
+    unknown = delivery("c", "orders:0:6:8", source_topic_ids={})
+
+    assert select([new, old, unknown], "orders") == [new, unknown]
+    assert select([new, old], "payments") == []
+
+
+def test_servers_of_one_cluster_are_one_source_and_clusters_are_not_mixed() -> None:
+    one = delivery("a", "orders:0:0:10")
+    same = delivery("b", "orders:0:10:20", source="broker-9:9092")
+    other = delivery("c", "orders:0:20:30", source="elsewhere:9092", source_cluster_id="three")
+
+    assert select([one, same, other], "orders", source="broker-1:9092") == [one, same]
+    assert select([one, same, other], "orders", source="three") == [other]
+    assert select([one, same], "orders", target="copy") == [one, same]
+    assert select([one, same], "orders", target="other") == []
+    with pytest.raises(InvalidInputError, match="several clusters"):
+        select([one, other], "orders")
+
+
+def test_the_picture_shows_the_smallest_gap() -> None:
+    found = coverage([delivery("a", "orders:0:0:999", "orders:10:7:8"), delivery("b", "orders:0:1000:2000")])
+
+    assert picture(found, 10).splitlines() == [
+        "orders[0]   0 |####.#####| 2,000",
+        "orders[10]  7 |##########| 8",
+        "# covered, . gap",
+    ]
+    assert picture([]) == ""
