@@ -66,7 +66,7 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
     "--url": {
         "metavar": "URL",
         "default": None,
-        "help": "of Airflow's API server (default: AIRFLOW_API_URL, or [api] base_url, or http://localhost:8080)",
+        "help": "of Airflow's API server (default: AIRFLOW_API_URL, or base_url in Airflow's section api, or http://localhost:8080)",
     },
     "--json": {"action": "store_true", "help": "print JSON, with the ranges as offset_ranges takes them"},
 }

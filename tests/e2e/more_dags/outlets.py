@@ -24,7 +24,6 @@ with DAG("outlets", schedule=None):
         outlets=[
             Asset("copied"),
             "no asset",
-            AssetAlias("copies"),
             Asset.ref(name="unknown"),
             Asset.ref(name="planned"),
         ],

@@ -1,0 +1,35 @@
+"""What past runs of a real Airflow have left uncovered: as a DAG replays it, and as the command lists it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from airflow_provider_kafka_spark.testing.airflow_home import AirflowHome
+from airflow_provider_kafka_spark.testing.dag_runs import DagRuns
+from tests.e2e.shop import Shop
+
+
+@pytest.mark.broker
+@pytest.mark.spark
+@pytest.mark.airflow
+def test_what_no_window_has_copied_is_replayed_once(shop: Shop, airflow_home: AirflowHome, dag_runs: DagRuns) -> None:
+    """The second of three hours was never run."""
+    hours = [shop.end - timedelta(hours=ago) for ago in (12, 11, 10)]
+    for hour in (hours[0], hours[2]):
+        end = (hour + timedelta(hours=1)).isoformat()
+        dag_runs.run("hourly_window_copy", airflow_home.logs / f"hourly-{hour:%H}.log", logical_date=end)
+
+    replayed, again = (
+        dag_runs.run("replay_gaps", airflow_home.logs / f"gaps-{number}.log")["tasks"]["replay"]["-1"]
+        for number in range(2)
+    )
+
+    gap = shop.of_hours(hours[1], 1)
+    result = replayed["xcom"]["return_value"]
+    assert {
+        ("orders", r["partition"], n) for r in result["ranges"] for n in range(r["from_offset"], r["until_offset"])
+    } == set(gap)
+    assert result["records_written"] == len(gap)
+    assert again["state"] == "skipped"

@@ -1,0 +1,168 @@
+"""Promises of :mod:`airflow_provider_kafka_spark.operators.ledger`: what a task leaves of its run, whatever its end."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.sdk import AssetAlias
+
+from airflow_provider_kafka_spark.core.ledger import ALIAS, STATE_KEY, Delivery, coverage
+from airflow_provider_kafka_spark.coverage import uncovered
+from airflow_provider_kafka_spark.operators.available_now import KafkaToKafkaAvailableNowOperator
+from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
+from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
+from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
+from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
+from tests.airflow_fakes import TaskStateStore, Try, task_context
+from tests.in_process_jobs import InProcessSpark
+
+pytestmark = [pytest.mark.broker, pytest.mark.spark]
+
+
+def events_of(context: Any) -> list[tuple[str, dict[str, Any]]]:
+    """Address and extra of each event that the ledger's alias makes."""
+    return [(e.dest_asset_key.uri, e.extra) for e in context["outlet_events"][AssetAlias(ALIAS)].asset_alias_events]
+
+
+def kinds(entry: Any) -> list[str]:
+    delivery = Delivery.parse(entry)
+    assert delivery is not None
+    return [
+        f"{s.offsets.partition}:{s.offsets.from_offset}-{s.offsets.until_offset} {s.coverage.value}"
+        for s in coverage([delivery])
+    ]
+
+
+def test_a_delivery_is_an_event_of_the_topic_that_says_what_was_read(
+    kafka: KafkaBroker, topic: TopicFactory, in_process_spark: InProcessSpark
+) -> None:
+    source, target = topic(2, suffix="source"), topic(suffix="target")
+    kafka.produce(source, [Record(value=b"%d" % i, partition=i % 2) for i in range(10)])
+    operator = ReplayOffsetRangesOperator(
+        task_id="task", offset_ranges=[f"{source}:0:1:4", f"{source}:1:0:5"], target_topic=target
+    )
+    context = task_context()
+
+    result = operator.execute(context)  # type: ignore[arg-type]
+
+    ((uri, extra),) = events_of(context)
+    assert uri == f"kafka://{kafka.bootstrap_servers}/{target}"
+    assert {name: extra[name] for name in ("state", "run_id", "records_written", "offset_ranges", "target_ranges")} == {
+        "state": "complete",
+        "run_id": result["run_id"],
+        "records_written": 8,
+        "offset_ranges": [f"{source}:0:1:4", f"{source}:1:0:5"],
+        "target_ranges": result["target_ranges"],
+    }
+    assert (extra["source"], extra["filtered"], extra["missing_ranges"]) == (kafka.bootstrap_servers, False, [])
+    assert extra["source_cluster_id"] == extra["target_cluster_id"] != ""
+    assert set(extra["source_topic_ids"]) == {source}
+    assert uncovered([extra], source, window=[f"{source}:0:0:5", f"{source}:1:0:5"]) == [
+        {"topic": source, "partition": 0, "from_offset": 0, "until_offset": 1},
+        {"topic": source, "partition": 0, "from_offset": 4, "until_offset": 5},
+    ]
+
+
+@pytest.mark.parametrize("layout", [{}, {"preserve_order": False, "max_records_per_partition": 4}])
+def test_a_failed_run_leaves_what_it_has_committed_and_its_retry_covers_the_rest(
+    kafka: KafkaBroker, topic: TopicFactory, in_process_spark: InProcessSpark, layout: dict[str, Any]
+) -> None:
+    """A window of it is no gap: a replay would deliver the committed part twice."""
+    source, target = topic(2, suffix="source"), topic(suffix="target", config={"max.message.bytes": "20000"})
+    # Spark runs the task with the most records first.
+    kafka.produce(source, [Record(value=b"%d" % i, partition=0) for i in range(12)])
+    kafka.produce(
+        source, [*(Record(value=b"v", partition=1) for _ in range(4)), Record(b"k", os.urandom(50_000), partition=1)]
+    )
+    store = TaskStateStore()
+
+    def attempt(number: int) -> Any:
+        operator = KafkaToKafkaBatchOperator(task_id="task", topics=[source], target_topic=target, **layout)
+        context = task_context(store, ti=Try(try_number=number))
+        operator.execute(context)  # type: ignore[arg-type]
+        return context
+
+    with pytest.raises(Exception, match=r"larger than max\.message\.bytes"):
+        attempt(1)
+    failed = store.get(STATE_KEY)
+    kafka.alter_topic(target, {"max.message.bytes": "1000000"})
+    context = attempt(2)
+
+    assert failed["state"] == "partial"
+    assert failed["planned_ranges"] == [f"{source}:0:0:12", f"{source}:1:0:5"]
+    assert "0:0-12 covered" in kinds(failed)
+    assert kinds(failed)[-1].endswith("unfinished")
+    assert uncovered([failed], source) == []
+    assert kinds(store.get(STATE_KEY)) == ["0:0-12 covered", "1:0-5 covered"]
+    assert kinds(events_of(context)[0][1]) == ["0:0-12 covered", "1:0-5 covered"]
+
+
+@pytest.mark.parametrize("delivery", ["exactly_once", "at_least_once"])
+def test_while_it_runs_its_plan_is_not_a_gap(
+    kafka: KafkaBroker,
+    topic: TopicFactory,
+    in_process_spark: InProcessSpark,
+    monkeypatch: pytest.MonkeyPatch,
+    delivery: str,
+) -> None:
+    source, target = topic(suffix="source"), topic(suffix="target")
+    kafka.produce(source, [Record(value=b"v")])
+    store, seen = TaskStateStore(), []
+    monkeypatch.setattr(KafkaToKafkaBatchOperator, "_collect", lambda *_: seen.append(store.get(STATE_KEY)) or 1 / 0)
+    operator = KafkaToKafkaBatchOperator(task_id="task", topics=[source], target_topic=target, delivery=delivery)
+
+    with pytest.raises(ZeroDivisionError):
+        operator.execute(task_context(store))  # type: ignore[arg-type]
+
+    assert kinds(seen[0]) == ["0:0-1 running"]
+    # At least once commits no progress: what is in the target is not known.
+    assert kinds(store.get(STATE_KEY)) == ["0:0-1 covered" if delivery == "exactly_once" else "0:0-1 unfinished"]
+
+
+def test_what_a_filter_leaves_nothing_of_is_covered_and_triggers_nothing(
+    kafka: KafkaBroker, topic: TopicFactory, in_process_spark: InProcessSpark
+) -> None:
+    source, target = topic(suffix="source"), topic(suffix="target")
+    kafka.produce(source, [Record(key=b"a", value=b"v")])
+    operator = KafkaToKafkaBatchOperator(task_id="task", topics=[source], target_topic=target, keys=["b"])
+    context = task_context()
+
+    operator.execute(context)  # type: ignore[arg-type]
+
+    ((uri, extra),) = events_of(context)
+    assert uri == f"kafka-spark://{kafka.bootstrap_servers}/{target}"
+    assert (extra["filtered"], kinds(extra)) == (True, ["0:0-1 covered"])
+    assert operator.outlets == [AssetAlias(ALIAS)]
+
+
+def test_a_failed_stream_leaves_the_batches_that_its_checkpoint_has_finished(
+    kafka: KafkaBroker, topic: TopicFactory, in_process_spark: InProcessSpark, tmp_path: Path
+) -> None:
+    source, target = topic(suffix="source"), topic(suffix="target", config={"max.message.bytes": "20000"})
+    kafka.produce(source, [*(Record(value=b"v") for _ in range(25)), Record(b"k", os.urandom(50_000))])
+    store = TaskStateStore()
+
+    def attempt(number: int) -> Any:
+        operator = KafkaToKafkaAvailableNowOperator(
+            task_id="task",
+            topics=[source],
+            target_topic=target,
+            starting_offsets="earliest",
+            checkpoint_location=str(tmp_path / "checkpoint"),
+            max_offsets_per_trigger=10,
+        )
+        context = task_context(store, ti=Try(try_number=number))
+        operator.execute(context)  # type: ignore[arg-type]
+        return context
+
+    with pytest.raises(Exception, match=r"larger than max\.message\.bytes"):
+        attempt(1)
+    failed = store.get(STATE_KEY)
+    kafka.alter_topic(target, {"max.message.bytes": "1000000"})
+    context = attempt(2)
+
+    assert kinds(failed) == ["0:0-20 covered", "0:20-26 unfinished"]
+    assert kinds(events_of(context)[0][1]) == ["0:0-26 covered"]
