@@ -77,9 +77,11 @@ def _committed(
         found = client.group_consumer(group).committed(asked, timeout=client.timeout)
     except KafkaException as error:
         raise client.to_error(error, f"reading the progress of group {group!r}") from error
-    # confluent-kafka reads metadata up to a zero character, also beyond their end.
+    except UnicodeDecodeError:
+        # It reads metadata up to a zero character, which those of earlier versions do not have.
+        return {}
     return {
-        TopicPartition(p.topic, p.partition): (p.offset, (p.metadata or "").partition("\0")[0])
+        TopicPartition(p.topic, p.partition): (p.offset, p.metadata or "")
         for p in found
         if p.offset >= 0 and p.error is None
     }

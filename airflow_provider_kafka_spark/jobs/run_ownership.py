@@ -154,7 +154,7 @@ class RunOwnership:
         progress: dict[str, dict[tuple[str, int], CommittedOffset]] = {group: {} for group in self.groups}
         places = {piece.name: slots.of(i) for i, piece in enumerate(pieces)}
         for piece in pieces:
-            slot, committed = places[piece.name], CommittedOffset(piece.from_offset, f"{piece.name}\n")
+            slot, committed = places[piece.name], CommittedOffset(piece.from_offset, f"{piece.name}\n\0")
             if decision is Decision.CONTINUE:
                 committed = self._committed.get(piece.name, committed)
             progress[slot.group][slot.topic, slot.partition] = committed

@@ -76,13 +76,17 @@ class TaskLedger:
         return entry
 
     def _fail(self, planned: PlannedCopy, delivered: Callable[[], OffsetRanges]) -> None:
-        """Store what is known of a failed run; nothing here hides the failure."""
+        """Store what is known of a failed run."""
+        known = OffsetRanges()
+        # Nothing may hide why the task has failed.
         try:
-            entry = self._of_plan(planned, EntryState.PARTIAL, delivered())
-        except KafkaSparkError as error:
-            log.debug("What the failed run has delivered could not be found out: %s", error)
-            entry = self._of_plan(planned, EntryState.PARTIAL, OffsetRanges())
-        self._save(entry)
+            known = delivered()
+        except Exception as error:  # noqa: BLE001 - whatever it was
+            log.debug("What the failed run has delivered could not be found out: %r", error)
+        try:
+            self._save(self._of_plan(planned, EntryState.PARTIAL, known))
+        except Exception as error:  # noqa: BLE001 - whatever it was
+            log.warning("The ledger has no entry of this failure: %r", error)
 
     def _committed(self, planned: PlannedCopy) -> OffsetRanges:
         parameters, plan = planned.parameters, planned.plan

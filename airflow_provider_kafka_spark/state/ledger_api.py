@@ -22,6 +22,7 @@ _GOES_ON = ("running", "deferred", "up_for_retry", "up_for_reschedule", "queued"
 #: To connect, and to read, in seconds.
 _TIMEOUTS = (5, 30)
 _PAGE = 100
+_STATE = "/state-store"
 #: What is read at most, so that the command ends.
 MAX_EVENTS = 100_000
 MAX_TASKS = 2_000
@@ -108,7 +109,7 @@ class LedgerApi:
     def _entries(self, by: TaskRun, *, is_active: bool) -> Iterator[Delivery]:
         """Of the operators of one task instance."""
         names = (quote(name, safe="") for name in (by.dag_id, by.run_id, by.task_id))
-        path = "/api/v2/dags/{}/dagRuns/{}/taskInstances/{}/state-store".format(*names)
+        path = "/api/v2/dags/{}/dagRuns/{}/taskInstances/{}".format(*names) + _STATE
         found, _ = self._pages(path, "task_state_store", [("map_index", str(by.map_index))], _PAGE, "")
         for item in found:
             if str(item.get("key")).partition("/")[0] == STATE_KEY:
@@ -137,7 +138,7 @@ class LedgerApi:
             answer = self._session.request(
                 method, f"{self._url}{path}", timeout=_TIMEOUTS, allow_redirects=False, **arguments
             )
-            content = answer.json() if answer.ok else None
+            content = answer.json() if answer.status_code // 100 == 2 else None
         except (requests.RequestException, ValueError) as error:
             raise AirflowApiError(
                 f"Airflow's API at {self._url} must answer {path}; {shown(str(error), 200)}. Check the address, "
@@ -148,6 +149,9 @@ class LedgerApi:
                 f"Airflow's API at {self._url} refuses {path} (status {answer.status_code}). Check the token or the "
                 "user, and that it may read assets and task instances."
             )
+        if answer.status_code == 404 and path.endswith(_STATE):
+            # The task instance was deleted since it was listed.
+            return {"task_state_store": []}
         if not isinstance(content, Mapping):
             raise AirflowApiError(
                 f"Airflow's API at {self._url} must answer {path} with an object; it answered with status "

@@ -614,7 +614,7 @@ def test_what_a_try_finished_before_it_died_is_announced_by_the_next(
     assert second["finished_before"] == [f"{source}:0:0:20"]
     assert announced["offset_ranges"] == [f"{source}:0:0:20", f"{source}:0:20:26"]
     # A retry that has nothing else to do.
-    assert (third, announced_again) == (second, announced)
+    assert (third, announced_again) == (second, {**announced, "try_number": 3})
     # No event was emitted before the clear.
     assert announced_after_clear["offset_ranges"] == [f"{source}:0:0:26", f"{source}:0:26:31"]
     # What the first try wrote, and what the second one did.

@@ -10,6 +10,8 @@ final class CommittedProgress {
     private static final int MAX_METADATA = 3500;
     /** In place of targets that would be too long. */
     private static final String UNKNOWN = "?";
+    /** Ends the metadata: librdkafka, by which the worker reads them, goes on to the next zero. */
+    private static final char END = 0;
 
     final TargetOffsets targets = new TargetOffsets();
     private final Piece piece;
@@ -58,7 +60,8 @@ final class CommittedProgress {
             // Otherwise it is that of a stream's earlier batch, and nothing of this one is done.
             position = found.offset();
             resumedAt = Long.valueOf(position);
-            String written = found.metadata().substring(end + 1);
+            int zero = found.metadata().indexOf(END);
+            String written = found.metadata().substring(end + 1, zero < 0 ? found.metadata().length() : zero);
             isUnknown = written.equals(UNKNOWN);
             targets.parse(written);
         }
@@ -77,6 +80,6 @@ final class CommittedProgress {
         String name = piece.name + "\n";
         String written = isUnknown ? UNKNOWN : targets.format();
         boolean isLong = name.length() + written.length() > MAX_METADATA;
-        return new OffsetAndMetadata(newPosition, name + (isLong ? UNKNOWN : written));
+        return new OffsetAndMetadata(newPosition, name + (isLong ? UNKNOWN : written) + END);
     }
 }

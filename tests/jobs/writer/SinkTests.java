@@ -54,7 +54,7 @@ public final class SinkTests {
         check(test.producer.history().size() == 2, "two records");
         OffsetAndMetadata slot = test.slot();
         check(slot.offset() == 12, "position " + slot.offset());
-        check(slot.metadata().equals("orders-0\ncopy 0 0 1\n"), "metadata " + slot.metadata());
+        check(slot.metadata().equals("orders-0\ncopy 0 0 1\n\0"), "metadata " + slot.metadata());
         check(test.counts.acknowledged.get() == 2, "two acknowledgements");
     }
 
@@ -66,7 +66,7 @@ public final class SinkTests {
         test.send(40);
         test.sink.commit(41);
         check(test.sink.progress.resumedAt().longValue() == 40, "resumed at 40");
-        check(test.slot().metadata().equals("orders-0\ncopy 0 0 e\n"), "metadata " + test.slot().metadata());
+        check(test.slot().metadata().equals("orders-0\ncopy 0 0 e\n\0"), "metadata " + test.slot().metadata());
     }
 
     /** The position of a stream's earlier batch says nothing about this one. */

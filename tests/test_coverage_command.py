@@ -1,0 +1,245 @@
+"""Promises of ``python -m airflow_provider_kafka_spark.coverage``, by answers as Airflow's API gives them."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from airflow_provider_kafka_spark import coverage
+from tests.core.test_ledger import entry
+
+TOKEN = "s3cret-token"
+
+
+class Api:
+    """Answers by path; ``asked`` has the paths and queries of all requests.
+
+    :ivar events: with their ``extra``.
+    :ivar tasks: that run or have failed.
+    :ivar states: what the state of the task with this id has.
+    :ivar answer: a status and a body in place of what is asked for.
+    """
+
+    def __init__(self) -> None:
+        self.events: list[dict[str, Any]] = []
+        self.tasks: list[dict[str, Any]] = []
+        self.states: dict[str, list[dict[str, Any]]] = {}
+        self.answer: tuple[int, bytes] | None = None
+        self.asked: list[str] = []
+        self.url = ""
+
+    def respond(self, path: str, query: dict[str, list[str]], token: str | None) -> tuple[int, bytes]:
+        if self.answer is not None:
+            return self.answer
+        if path == "/auth/token":
+            return 201, json.dumps({"access_token": TOKEN}).encode()
+        if token != f"Bearer {TOKEN}":
+            return 401, b'{"detail": "Not authenticated"}'
+        if path.endswith("/state-store"):
+            if path.split("/")[-2] not in self.states:
+                return 404, b'{"detail": "not found"}'
+            found, key = self.states[path.split("/")[-2]], "task_state_store"
+        elif path.endswith("/taskInstances"):
+            found, key = self.tasks, "task_instances"
+        else:
+            found, key = self.events, "asset_events"
+        start, limit = int(query["offset"][0]), min(int(query["limit"][0]), 100)
+        return 200, json.dumps({key: found[start : start + limit], "total_entries": len(found)}).encode()
+
+
+@pytest.fixture
+def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
+    found = Api()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            found.asked.append(self.path)
+            parts = urlsplit(self.path)
+            status, body = found.respond(parts.path, parse_qs(parts.query), self.headers["Authorization"])
+            self.send_response(status)
+            if status == 302:
+                self.send_header("Location", "http://127.0.0.1:9/login")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.do_GET()
+
+        def log_message(self, *_: Any) -> None:
+            """Nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    found.url = f"http://127.0.0.1:{server.server_port}"
+    monkeypatch.setenv("AIRFLOW_API_TOKEN", TOKEN)
+    monkeypatch.setenv("AIRFLOW_API_URL", found.url)
+    yield found
+    server.shutdown()
+    server.server_close()
+
+
+def event(number: int, *ranges: str, **others: Any) -> dict[str, Any]:
+    return {
+        "extra": entry(f"{number:016x}", *ranges, **others),
+        "source_dag_id": "hourly",
+        "source_run_id": f"run-{number}",
+        "source_task_id": "copy",
+        "source_map_index": -1,
+        "timestamp": f"2026-11-20T10:00:{number % 60:02d}Z",
+    }
+
+
+def instance(task_id: str, state: str, **others: Any) -> dict[str, Any]:
+    named = {"dag_id": "hourly", "dag_run_id": "run-9", "task_id": task_id, "map_index": -1, "state": state}
+    return {**named, "operator_name": "KafkaToKafkaBatchOperator", **others}
+
+
+def stored(key: str = "ledger", **others: Any) -> dict[str, Any]:
+    return {"key": key, "value": entry("f" * 16, **others), "updated_at": "2026-11-20T11:00:00Z"}
+
+
+def test_gaps_failures_and_what_is_no_entry_are_listed(api: Api, capsys: pytest.CaptureFixture[str]) -> None:
+    api.events = [event(1, "orders:0:0:10"), event(2, "orders:0:15:20"), {"extra": {"payload": {}}}]
+    api.tasks = [
+        instance("copy", "failed"),
+        instance("now", "running"),
+        instance("later", "up_for_retry"),
+        instance("other", "failed", operator_name="BashOperator"),
+        instance("deleted", "failed"),
+    ]
+    api.states = {
+        "copy": [stored(state="partial", offset_ranges=["orders:0:20:22"], planned_ranges=["orders:0:20:25"])],
+        "now": [
+            {"key": "kafka_spark_run", "value": {}},
+            stored("ledger/called", state="running", planned_ranges=["orders:0:25:30"]),
+        ],
+        "later": [stored(state="partial", planned_ranges=["orders:0:30:35"])],
+    }
+
+    assert coverage.main(["orders", "--window", "orders:0:0:40"]) == 1
+
+    printed = capsys.readouterr().out
+    assert "orders[0]  0 |" in printed
+    assert "No run has copied 10 offsets in 2 ranges:\n  orders:0:10:15\n  orders:0:35:40\n" in printed
+    assert "clear the task, which copies the rest:\n  orders:0:22:25 by hourly / run-9 / copy\n" in printed
+    assert "1 asset events are not of this ledger" in printed
+    assert "other" not in "".join(api.asked)
+    assert TOKEN not in "".join(api.asked) + printed
+
+
+def test_json_has_what_a_replay_takes(api: Api, capsys: pytest.CaptureFixture[str]) -> None:
+    api.events = [event(1, "orders:0:0:10"), event(2, "orders:0:15:20")]
+
+    assert coverage.main(["orders", "--json"]) == 1
+
+    found = json.loads(capsys.readouterr().out)
+    assert found["gaps"] == [{"topic": "orders", "partition": 0, "from_offset": 10, "until_offset": 15}]
+    assert [s["coverage"] for s in found["stretches"]] == ["covered", "gap", "covered"]
+    assert found["stretches"][0]["by"][0]["dag_run_id"] == "run-1"
+
+
+def test_all_pages_are_read(api: Api, capsys: pytest.CaptureFixture[str]) -> None:
+    api.events = [event(n, f"orders:0:{n * 10}:{n * 10 + 10}") for n in range(250)]
+
+    assert coverage.main(["orders"]) == 0
+
+    assert "250 runs" in capsys.readouterr().out
+    assert sum("assets/events" in path for path in api.asked) == 3
+
+
+def test_without_events_nothing_is_claimed(api: Api, capsys: pytest.CaptureFixture[str]) -> None:
+    assert coverage.main(["orders"]) == 0
+    assert "Airflow has recorded no copy of this topic." in capsys.readouterr().out
+    assert coverage.main(["orders", "--window", "orders:0:0:5"]) == 1
+
+
+def test_a_time_limits_what_is_asked_for(api: Api) -> None:
+    coverage.main(["orders", "--since", "2026-11-01T00:00:00", "--until", "2026-12-01T00:00:00Z"])
+
+    for path in api.asked:
+        query = parse_qs(urlsplit(path).query)
+        name = "timestamp" if "events" in path else "start_date"
+        assert query[f"{name}_gte"] == ["2026-11-01T00:00:00+00:00"]
+        assert query[f"{name}_lt"] == ["2026-12-01T00:00:00+00:00"]
+
+
+def test_a_user_and_a_password_are_exchanged_for_a_token(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AIRFLOW_API_TOKEN")
+    monkeypatch.setenv("AIRFLOW_API_USERNAME", "admin")
+    monkeypatch.setenv("AIRFLOW_API_PASSWORD", "pa55word")
+
+    assert coverage.main(["orders"]) == 0
+    assert api.asked[0] == "/auth/token"
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ((401, b"{}"), "refuses"),
+        ((403, b"{}"), "refuses"),
+        ((302, b""), "refuses"),
+        ((404, b"{}"), "status 404"),
+        ((500, b"oops"), "status 500"),
+        ((200, b"<html>"), "must answer"),
+        ((200, b"[]"), "must answer"),
+        ((200, b"{}"), "must list"),
+    ],
+)
+def test_an_answer_that_is_none_ends_the_command_with_a_name(
+    api: Api, capsys: pytest.CaptureFixture[str], answer: tuple[int, bytes], said: str
+) -> None:
+    api.answer = answer
+
+    assert coverage.main(["orders"]) == 3
+
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith("AirflowApiError: ")
+    assert said in printed.err
+    assert TOKEN not in printed.err
+
+
+def unset(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    monkeypatch.delenv("AIRFLOW_API_TOKEN")
+    return ["orders"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (lambda _: ["a/b"], "topic name"),
+        (lambda _: ["orders", "--window", "orders:0:5"], "offset range"),
+        (lambda _: ["orders", "--window", "payments:0:0:5"], "must be of the topic 'orders'"),
+        (lambda _: ["orders", "--since", "yesterday"], "--since must be a time"),
+        (lambda _: ["orders", "--url", "ftp://airflow"], "must be a URL"),
+        (lambda _: ["orders", "--url", "http://me:hidden@airflow"], "must be a URL without a user"),
+        (lambda _: ["orders", "--source-conn-id", "x", "--source", "y"], "leave --window and --source out"),
+        (unset, "AIRFLOW_API_TOKEN"),
+    ],
+)
+def test_bad_input_has_a_name(
+    api: Api,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: Callable[[pytest.MonkeyPatch], list[str]],
+    said: str,
+) -> None:
+    assert coverage.main(arguments(monkeypatch)) == 2
+
+    error = capsys.readouterr().err
+    assert said in error
+    assert "hidden" not in error
+    assert api.asked == []
+
+
+def test_nobody_answers(api: Api, capsys: pytest.CaptureFixture[str]) -> None:
+    assert coverage.main(["orders", "--url", "http://127.0.0.1:9"]) == 3
+    assert "Check the address, and that the API server runs" in capsys.readouterr().err
