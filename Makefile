@@ -17,7 +17,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java kdc demo demo-ui test test-fast test-kubernetes faults check format bench errors-page constraints clean
+.PHONY: help setup java kdc demo demo-ui docs test test-fast test-kubernetes faults check format bench errors-page constraints clean
 
 help: ## Show the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -76,6 +76,10 @@ format: $(READY) ## Format the code and fix what the linter can
 bench: $(READY) java ## Measure against the peers, side by side (long; see benchmarks/README.md)
 	@$(BIN)/python -m benchmarks --output benchmarks/RESULTS.md
 
+docs: $(READY) ## Build the site of the documentation into .docs; a broken link is an error
+	@AIRFLOW_HOME=$(CURDIR)/.cache/docs-airflow $(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --builder html docs .docs
+	@echo "Open .docs/README.html"
+
 errors-page: $(READY) ## Write docs/reference/errors.md from core/errors.py
 	@$(BIN)/python .ci/write_errors_page.py > docs/reference/errors.md
 
@@ -84,4 +88,4 @@ constraints: $(READY) ## Resolve constraints.txt anew from constraints.in
 		--no-header --no-annotate --generate-hashes --output-file constraints.txt
 
 clean: ## Remove everything that these commands made
-	rm -rf $(VENV) .cache .demo build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) .cache .demo .docs build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
