@@ -21,6 +21,8 @@ ALIAS = "kafka_spark_copies"
 #: Where a task's state has its entry.
 STATE_KEY = "ledger"
 _WIDTH = 60
+#: Partitions of a picture; the log of a task is no place for thousands of lines.
+_MAX_LINES = 64
 
 
 class EntryState(str, enum.Enum):
@@ -240,10 +242,17 @@ def uncovered(stretches: Iterable[Stretch], *, unfinished: bool = False) -> Offs
     return OffsetRanges(s.offsets for s in stretches if s.coverage in kinds).merge()
 
 
-def picture(stretches: Sequence[Stretch], width: int = _WIDTH) -> str:
+def picture(
+    stretches: Sequence[Stretch],
+    width: int = _WIDTH,
+    names: Mapping[Coverage, str] | None = None,
+    most: int = _MAX_LINES,
+) -> str:
     """A line of letters for each partition, and what the letters say.
 
     :param width: of a bar, in letters. A letter stands for the most important of its offsets: gaps come first.
+    :param names: what the letters say, if not the value of each coverage.
+    :param most: partitions that are shown.
     """
     lines = []
     by_partition: dict[TopicPartition, list[Stretch]] = defaultdict(list)
@@ -252,7 +261,7 @@ def picture(stretches: Sequence[Stretch], width: int = _WIDTH) -> str:
     label = max((len(str(p)) for p in by_partition), default=0)
     starts = max((len(f"{parts[0].offsets.from_offset:,}") for parts in by_partition.values()), default=0)
     order = list(Coverage)
-    for partition, parts in by_partition.items():
+    for partition, parts in list(by_partition.items())[:most]:
         first, last = parts[0].offsets.from_offset, parts[-1].offsets.until_offset
         bar = [" "] * width
         worst = [-1] * width
@@ -263,9 +272,23 @@ def picture(stretches: Sequence[Stretch], width: int = _WIDTH) -> str:
                 if order.index(stretch.coverage) > worst[i]:
                     worst[i], bar[i] = order.index(stretch.coverage), LETTERS[stretch.coverage]
         lines.append(f"{partition!s:<{label}}  {first:>{starts},} |{''.join(bar)}| {last:,}")
+    if len(by_partition) > most:
+        lines.append(f"and {len(by_partition) - most:,} more partitions")
     used = {stretch.coverage for stretch in stretches}
-    legend = ", ".join(f"{LETTERS[kind]} {kind.value}" for kind in order if kind in used)
+    legend = ", ".join(f"{LETTERS[kind]} {(names or {}).get(kind, kind.value)}" for kind in order if kind in used)
     return "\n".join([*lines, legend] if lines else [])
+
+
+def plan_picture(planned: OffsetRanges, missing: OffsetRanges, log: Iterable[OffsetRange]) -> str:
+    """Where a plan lies in the source, as :func:`picture` shows it.
+
+    :param missing: what was asked for and is no longer there.
+    :param log: all offsets that the source has, of each partition of the plan.
+    """
+    of_plan = Delivery("", EntryState.RUNNING, OffsetRanges(), (), "", "", planned.merge(), missing.merge())
+    whole = OffsetRanges(_spans_of([*planned, *missing, *log]))
+    names = {Coverage.RUNNING: "in the plan", Coverage.LOST: "no longer there", Coverage.GAP: "not in the plan"}
+    return picture(coverage([of_plan], whole), names=names)
 
 
 def _items(value: object) -> list[Any]:
@@ -275,12 +298,17 @@ def _items(value: object) -> list[Any]:
 
 
 def _spans(deliveries: Iterable[Delivery]) -> OffsetRanges:
+    return OffsetRanges(_spans_of([r for d in deliveries for r in (*d.ranges, *d.planned, *d.missing)]))
+
+
+def _spans_of(ranges: Iterable[OffsetRange]) -> Iterator[OffsetRange]:
+    """From the lowest to the highest offset of each partition."""
     edges: dict[TopicPartition, list[int]] = defaultdict(list)
-    for delivery in deliveries:
-        for r in (*delivery.ranges, *delivery.planned, *delivery.missing):
-            if not r.is_empty:
-                edges[r.topic_partition] += [r.from_offset, r.until_offset]
-    return OffsetRanges(OffsetRange(p.topic, p.partition, min(e), max(e)) for p, e in sorted(edges.items()))
+    for r in ranges:
+        if not r.is_empty:
+            edges[r.topic_partition] += [r.from_offset, r.until_offset]
+    for partition, offsets in sorted(edges.items()):
+        yield OffsetRange(partition.topic, partition.partition, min(offsets), max(offsets))
 
 
 def _swept(

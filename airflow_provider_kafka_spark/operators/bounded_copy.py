@@ -25,8 +25,9 @@ from airflow_provider_kafka_spark.core.errors import (
     OptionError,
 )
 from airflow_provider_kafka_spark.core.handoff.job_events import JobEvent, JobStarted
+from airflow_provider_kafka_spark.core.ledger import plan_picture
 from airflow_provider_kafka_spark.core.new_topics import with_new_topics
-from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
+from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.parameters import (
     MISSING_ONLY,
     flag,
@@ -378,12 +379,23 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         if new:
             target = created(attempt, new, target, plan, plan_only=self.plan_only)
             plan = plan_with(target)
+        self._log_picture(plan, cluster)
         warnings = [*descriptions(new, plan_only=self.plan_only), *plan.warnings]
         if state.earlier is not None:
             warnings.append(_RERUN.format(state.earlier.records))
         elif state.copies_again:
             warnings.append(_COPIES_AGAIN)
         return replace(plan, missing=(*plan.missing, *lost), warnings=tuple(warnings)), target
+
+    def _log_picture(self, plan: ReplayPlan, source: ClusterState) -> None:
+        """Show where the plan lies in its topics."""
+        if plan.is_empty:
+            return
+        partitions = {r.topic_partition for r in plan.ranges}
+        ends = ((p, source.partition(p)) for p in sorted(partitions))
+        whole = (OffsetRange(p.topic, p.partition, s.log_start, max(s.log_start, s.high_watermark)) for p, s in ends)
+        missing = OffsetRanges.parse([m.offset_range for m in plan.missing], merge_overlaps=True)
+        self.log.info("The plan in its topics:\n%s", plan_picture(plan.ranges, missing, whole))
 
     def _submit(
         self,

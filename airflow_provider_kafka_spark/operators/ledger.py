@@ -13,7 +13,15 @@ from airflow_provider_kafka_spark.clients.committed_progress import delivered_by
 from airflow_provider_kafka_spark.core.copy_parameters import CopyParameters
 from airflow_provider_kafka_spark.core.errors import BrokerError, KafkaSparkError
 from airflow_provider_kafka_spark.core.evidence import CopyEvidence
-from airflow_provider_kafka_spark.core.ledger import ENTRY_VERSION, STATE_KEY, EntryState
+from airflow_provider_kafka_spark.core.ledger import (
+    ENTRY_VERSION,
+    STATE_KEY,
+    Coverage,
+    Delivery,
+    EntryState,
+    coverage,
+    picture,
+)
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.planned_copy import PlannedCopy
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
@@ -84,7 +92,12 @@ class TaskLedger:
         except Exception as error:  # noqa: BLE001 - whatever it was
             log.debug("What the failed run has delivered could not be found out: %r", error)
         try:
-            self._save(self._of_plan(planned, EntryState.PARTIAL, known))
+            entry = self._of_plan(planned, EntryState.PARTIAL, known)
+            self._save(entry)
+            delivery = Delivery.parse(entry)
+            if known and delivery is not None:
+                names = {Coverage.COVERED: "delivered", Coverage.UNFINISHED: "for a retry, or a clear"}
+                log.info("What the run has delivered:\n%s", picture(coverage([delivery]), names=names))
         except Exception as error:  # noqa: BLE001 - whatever it was
             log.warning("The ledger has no entry of this failure: %r", error)
 

@@ -18,6 +18,7 @@ from airflow_provider_kafka_spark.core.ledger import (
     TaskRun,
     coverage,
     picture,
+    plan_picture,
     select,
     uncovered,
 )
@@ -242,3 +243,13 @@ def test_the_picture_shows_the_smallest_gap() -> None:
         "# covered, . gap",
     ]
     assert picture([]) == ""
+    assert picture(found, 10, most=1).splitlines()[1:] == ["and 1 more partitions", "# covered, . gap"]
+
+
+def test_the_picture_of_a_plan_shows_where_it_lies_in_the_topic() -> None:
+    planned, missing = (OffsetRanges.parse([text]) for text in ("orders:0:50:70", "orders:0:10:20"))
+
+    assert plan_picture(planned, missing, [OffsetRange("orders", 0, 20, 110)]).splitlines() == [
+        f"orders[0]  10 |{'x' * 6}{'.' * 18}{'>' * 12}{'.' * 24}| 110",
+        "> in the plan, x no longer there, . not in the plan",
+    ]

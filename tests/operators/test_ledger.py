@@ -68,7 +68,11 @@ def test_a_delivery_is_an_event_of_the_topic_that_says_what_was_read(
 
 @pytest.mark.parametrize("layout", [{}, {"preserve_order": False, "max_records_per_partition": 4}])
 def test_a_failed_run_leaves_what_it_has_committed_and_its_retry_covers_the_rest(
-    kafka: KafkaBroker, topic: TopicFactory, in_process_spark: InProcessSpark, layout: dict[str, Any]
+    kafka: KafkaBroker,
+    topic: TopicFactory,
+    in_process_spark: InProcessSpark,
+    layout: dict[str, Any],
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """A window of it is no gap: a replay would deliver the committed part twice."""
     source, target = topic(2, suffix="source"), topic(suffix="target", config={"max.message.bytes": "20000"})
@@ -87,10 +91,12 @@ def test_a_failed_run_leaves_what_it_has_committed_and_its_retry_covers_the_rest
 
     with pytest.raises(Exception, match=r"larger than max\.message\.bytes"):
         attempt(1)
-    failed = store.get(STATE_KEY)
+    failed, printed = store.get(STATE_KEY), capsys.readouterr().out
     kafka.alter_topic(target, {"max.message.bytes": "1000000"})
     context = attempt(2)
 
+    assert "> in the plan" in printed
+    assert "# delivered, ! for a retry, or a clear" in printed
     assert failed["state"] == "partial"
     assert failed["planned_ranges"] == [f"{source}:0:0:12", f"{source}:1:0:5"]
     assert "0:0-12 covered" in kinds(failed)
