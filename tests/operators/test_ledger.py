@@ -73,6 +73,7 @@ def test_a_failed_run_leaves_what_it_has_committed_and_its_retry_covers_the_rest
     in_process_spark: InProcessSpark,
     layout: dict[str, Any],
     capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """A window of it is no gap: a replay would deliver the committed part twice."""
     source, target = topic(2, suffix="source"), topic(suffix="target", config={"max.message.bytes": "20000"})
@@ -82,6 +83,7 @@ def test_a_failed_run_leaves_what_it_has_committed_and_its_retry_covers_the_rest
         source, [*(Record(value=b"v", partition=1) for _ in range(4)), Record(b"k", os.urandom(50_000), partition=1)]
     )
     store = TaskStateStore()
+    caplog.set_level("INFO")
 
     def attempt(number: int) -> Any:
         operator = KafkaToKafkaBatchOperator(task_id="task", topics=[source], target_topic=target, **layout)
@@ -96,7 +98,7 @@ def test_a_failed_run_leaves_what_it_has_committed_and_its_retry_covers_the_rest
     context = attempt(2)
 
     assert "> in the plan" in printed
-    assert "# delivered, ! for a retry, or a clear" in printed
+    assert "# delivered, ! for a retry, or a clear" in caplog.text
     assert failed["state"] == "partial"
     assert failed["planned_ranges"] == [f"{source}:0:0:12", f"{source}:1:0:5"]
     assert "0:0-12 covered" in kinds(failed)
