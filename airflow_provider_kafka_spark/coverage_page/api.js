@@ -118,7 +118,9 @@ export async function readLedger(filter, onProgress) {
     { uri_pattern: filter.topic ? `kafka://%${filter.topic}` : "kafka://", only_active: false, order_by: "-updated_at" },
     MAX_ASSETS,
   );
-  const assets = found.items.filter((asset) => parseAsset(asset.uri) !== null);
+  // In Airflow's pattern, _ is any character.
+  const needle = filter.topic.toLowerCase();
+  const assets = found.items.filter((asset) => parseAsset(asset.uri) !== null && asset.uri.toLowerCase().includes(needle));
   if (found.total > found.items.length) {
     notes.push(`Only ${MAX_ASSETS} of ${found.total} target topics are shown. Name a topic to see others.`);
   }
@@ -146,6 +148,11 @@ async function readEvents(assets, filter, notes, onProgress) {
     const { items, total } = await readAll("assets/events", "asset_events", { ...query, asset_id: asset.id }, share, onProgress);
     if (total > items.length) {
       notes.push(`${asset.uri}: only the last ${items.length} of ${total} events are shown. Choose a shorter time.`);
+    }
+    // Of a DAG that was deleted, or that the user may not read, Airflow tells the time of the last event and no more.
+    const last = asset.last_asset_event.timestamp;
+    if (total === 0 && !filter.runId && (!filter.to || Date.parse(last) < Date.parse(filter.to))) {
+      notes.push(`${asset.uri}: its events cannot be shown. Their DAG was deleted, or your user may not read it.`);
     }
     lists.push(items);
   }
@@ -180,19 +187,6 @@ async function readTasks(filter, notes) {
     const names = entry.targets.map((target) => `${target.server}/${target.topic}`.toLowerCase());
     return names.length === 0 || names.some((name) => name.includes(needle));
   });
-}
-
-/** Which of these DAGs are deleted, or not this user's to read: a link to them leads nowhere. */
-export async function findMissingDags(dagIds) {
-  const missing = new Set();
-  await inParallel(dagIds.slice(0, PAGE), async (dagId) => {
-    try {
-      await request(`dags/${segmentPath(dagId)}`);
-    } catch (error) {
-      if (error.status === 404 || error.status === 403) missing.add(dagId);
-    }
-  });
-  return missing;
 }
 
 let replayDags = null;

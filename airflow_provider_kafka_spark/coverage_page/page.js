@@ -3,7 +3,6 @@
 
 import {
   AIRFLOW,
-  findMissingDags,
   readLedger,
   readReplayDags,
   runUrl,
@@ -32,12 +31,11 @@ const MAX_RUNS = 20;
 const ATTENTION = ["gap", "lost", "failed", "running"];
 
 const at = (id) => document.getElementById(id);
-const ofRun = new URLSearchParams(window.location.search);
-const theRun = { dagId: ofRun.get("dag_id") ?? "", runId: ofRun.get("run_id") ?? "" };
+const address = new URLSearchParams(window.location.search);
+const theRun = { dagId: address.get("dag_id") ?? "", runId: address.get("run_id") ?? "" };
 const isOneRun = theRun.dagId !== "" && theRun.runId !== "";
 
 let charts = [];
-let missingDags = new Set();
 let reading = 0;
 
 function make(tag, { text, className, ...attributes } = {}, ...children) {
@@ -132,7 +130,6 @@ async function show() {
     draw(ledger);
     performance.measure("coverage-read", { start: started, end: read });
     performance.measure("coverage-draw", { start: read, end: performance.now() });
-    missingDags = await findMissingDags([...new Set(ledger.entries.map((entry) => entry.dagId).filter(Boolean))]);
   } catch (error) {
     if (mine !== reading) return;
     at("progress").textContent = "";
@@ -259,13 +256,14 @@ function attentionRow(pair, range) {
   );
 }
 
+/** An event that somebody made by the API has no task. */
 function canBeOpened(entry) {
-  return entry.dagId !== "" && entry.dagRunId !== "" && entry.taskId !== "" && !missingDags.has(entry.dagId);
+  return entry.dagId !== "" && entry.dagRunId !== "" && entry.taskId !== "";
 }
 
 function taskName({ dagId, taskId, mapIndex }) {
   const mapped = mapIndex >= 0 ? `[${mapIndex}]` : "";
-  return dagId === "" ? "an unknown task" : `${dagId}.${taskId}${mapped}${missingDags.has(dagId) ? " (deleted, or not yours to read)" : ""}`;
+  return dagId === "" ? "an unknown task" : `${dagId}.${taskId}${mapped}`;
 }
 
 // What a segment says
@@ -451,5 +449,6 @@ if (isOneRun) {
 } else {
   at("from").value = utcInput(new Date(Date.now() - DAYS * 24 * 3600 * 1000));
 }
+at("topic").value = address.get("topic") ?? "";
 applyTheme();
 show();

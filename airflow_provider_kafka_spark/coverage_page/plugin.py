@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 from airflow.plugins_manager import AirflowPlugin
 
@@ -12,23 +12,27 @@ from airflow_provider_kafka_spark.coverage_page.static_site import StaticSite
 _PATH = "kafka-coverage"
 
 
+_APPS: list[Any] = [{"app": StaticSite(), "url_prefix": f"/{_PATH}", "name": "Kafka coverage"}]
+_VIEWS: list[Any] = [
+    {
+        "name": "Kafka coverage",
+        "href": f"{_PATH}/",
+        "url_route": _PATH,
+        "destination": "nav",
+        "category": "browse",
+    },
+    {
+        "name": "Kafka coverage",
+        "href": f"{_PATH}/?dag_id={{DAG_ID}}&run_id={{RUN_ID}}",
+        "url_route": f"{_PATH}-run",
+        "destination": "dag_run",
+    },
+]
+
+
 class CoveragePagePlugin(AirflowPlugin):
     """Which offsets were copied: in the navigation for all runs, and on the page of a DAG run for this one."""
 
     name = "kafka_spark_coverage"
-    fastapi_apps: ClassVar[list[Any]] = [{"app": StaticSite(), "url_prefix": f"/{_PATH}", "name": "Kafka coverage"}]
-    external_views: ClassVar[list[Any]] = [
-        {
-            "name": "Kafka coverage",
-            "href": f"{_PATH}/",
-            "url_route": _PATH,
-            "destination": "nav",
-            "category": "browse",
-        },
-        {
-            "name": "Kafka coverage",
-            "href": f"{_PATH}/?dag_id={{DAG_ID}}&run_id={{RUN_ID}}",
-            "url_route": f"{_PATH}-run",
-            "destination": "dag_run",
-        },
-    ]
+    fastapi_apps = _APPS
+    external_views = _VIEWS

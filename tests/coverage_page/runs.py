@@ -61,8 +61,8 @@ def one_of_each(partitions: int = 4) -> tuple[list[dict[str, Any]], list[dict[st
     ]
     twice = ledger("f" * 16, of(250, 380), filtered=True)
     events.append(event(twice, hours_ago=2, dag_id="replay_ranges", task_id="replay", dag_run_id="manual__replay"))
-    lost = ledger("e" * 16, of(0, 1), missing_ranges=[f"orders:{p}:{1200 + 40 * p}:{1300 + 40 * p}" for p in range(2)])
-    events.append(event({**lost, "offset_ranges": ["orders:0:0:100"]}, hours_ago=3, dag_run_id="scheduled__lost"))
+    lost = ledger("e" * 16, [], missing_ranges=[f"orders:{p}:{1200 + 40 * p}:{1300 + 40 * p}" for p in range(2)])
+    events.append(event(lost, hours_ago=3, dag_run_id="scheduled__lost"))
     running = ledger("d" * 16, [], state="running", planned_ranges=of(2000, 2200))
     failed = ledger("c" * 16, ["orders:0:2200:2250"], state="partial", planned_ranges=of(2200, 2400))
     tasks = [
