@@ -12,6 +12,7 @@ const TIMEOUT_MS = 30_000;
 const MAX_ASSETS = 200;
 const MAX_EVENTS = 10_000;
 const MAX_TASKS = 200;
+const MAX_KNOWN_TASKS = 20;
 const MAX_DAGS = 500;
 
 export class ApiError extends Error {
@@ -124,13 +125,11 @@ export async function readLedger(filter, onProgress) {
   if (found.total > found.items.length) {
     notes.push(`Only ${MAX_ASSETS} of ${found.total} target topics are shown. Name a topic to see others.`);
   }
-  const [events, tasks] = await Promise.all([
-    readEvents(assets, filter, notes, onProgress),
-    readTasks(filter, notes).catch((error) => {
-      notes.push(`Running and failed tasks cannot be shown. ${error.message}`);
-      return [];
-    }),
-  ]);
+  const events = await readEvents(assets, filter, notes, onProgress);
+  const tasks = await readTasks(filter, events, notes).catch((error) => {
+    notes.push(`Running and failed tasks cannot be shown. ${error.message}`);
+    return [];
+  });
   return { entries: [...events, ...tasks], notes, assets: assets.length };
 }
 
@@ -164,15 +163,27 @@ async function readEvents(assets, filter, notes, onProgress) {
   return entries;
 }
 
-async function readTasks(filter, notes) {
-  const query = { state: [...ACTIVE_STATES, "failed"], operator: OPERATORS, order_by: "-start_date" };
-  const path = filter.runId
-    ? `dags/${segmentPath(filter.dagId)}/dagRuns/${segmentPath(filter.runId)}/taskInstances`
-    : "dags/~/dagRuns/~/taskInstances";
+async function readTasks(filter, events, notes) {
+  const query = { state: [...ACTIVE_STATES, "failed"], order_by: "-start_date" };
   if (filter.from) query.updated_at_gte = filter.from;
   if (filter.to) query.start_date_lt = filter.to;
-  const { items, total } = await readAll(path, "task_instances", query, MAX_TASKS);
-  if (total > items.length) notes.push(`Only the last ${MAX_TASKS} of ${total} running and failed tasks were read.`);
+  const searches = [];
+  if (filter.runId) searches.push({ dag: segmentPath(filter.dagId), run: segmentPath(filter.runId) });
+  else {
+    searches.push({ dag: "~", run: "~", operator: OPERATORS });
+    // An operator of another name, or one that a @task function calls, is known by the tasks that succeeded.
+    const known = new Map(events.filter((e) => e.dagId && e.taskId).map((e) => [JSON.stringify([e.dagId, e.taskId]), e]));
+    for (const { dagId, taskId } of [...known.values()].slice(0, MAX_KNOWN_TASKS)) {
+      searches.push({ dag: segmentPath(dagId), run: "~", task_id: taskId });
+    }
+  }
+  const found = await inParallel(searches, ({ dag, run, ...only }) =>
+    readAll(`dags/${dag}/dagRuns/${run}/taskInstances`, "task_instances", { ...query, ...only }, MAX_TASKS),
+  );
+  const items = [...new Map(found.flatMap((each) => each.items).map((task) => [task.id, task])).values()];
+  if (found.some(({ items: read, total }) => total > read.length)) {
+    notes.push(`Of each task, only the last ${MAX_TASKS} that run or failed were read.`);
+  }
   let skipped = 0;
   const lists = await inParallel(items, async (task) => {
     const run = segmentPath(task.dag_id, "dagRuns", task.dag_run_id, "taskInstances", task.task_id, "state-store");

@@ -19,7 +19,7 @@ export const LABELS = {
 };
 export const MEANINGS = {
   covered: "A run read these offsets and delivered their records.",
-  twice: "Two runs with different run ids delivered these offsets.",
+  twice: "Runs with different run ids delivered these offsets.",
   gap: "No run that is shown here claims these offsets.",
   lost: "A run planned these offsets, and they were no longer available.",
   running: "A running task has planned these offsets.",

@@ -28,6 +28,7 @@ const DAYS = 31;
 const MAX_PAIRS = 50;
 const MAX_ROWS = 200;
 const MAX_RUNS = 20;
+const MAX_TIP_RUNS = 3;
 const ATTENTION = ["gap", "lost", "failed", "running"];
 
 const at = (id) => document.getElementById(id);
@@ -157,8 +158,9 @@ function draw({ entries, notes, assets }) {
     pairs.length === 0 ? "" : `${count(pairs.length, "pair")} of topics, ${count(runs, "run")}. Read at ${formatTime(Date.now())}.`;
 }
 
+/** count(1, "run") is "1 run"; a number, or a BigInt. */
 function count(number, what) {
-  return `${formatCount(number)} ${what}${number === 1 ? "" : "s"}`;
+  return `${formatCount(number)} ${what}${String(number) === "1" ? "" : "s"}`;
 }
 
 // One pair of topics
@@ -182,7 +184,7 @@ function drawPair(pair) {
     span.textContent = `offsets ${formatCount(from)} to ${formatCount(until)}`;
   };
   const chart = new Chart(canvas, pair, {
-    hover: (lane, segment, x, y, isKeyboard) => showTip(pair, lane, segment, x, y, isKeyboard),
+    hover: (lane, segment, x, y, isKeyboard) => showTip(lane, segment, x, y, isKeyboard),
     leave: () => {
       at("tip").hidden = true;
     },
@@ -282,29 +284,36 @@ function entryLines(entry) {
   return lines;
 }
 
-function segmentLines(pair, lane, segment) {
-  const size = segment.until - segment.from;
+function segmentLines(lane, segment) {
+  const offsets = `offsets ${formatCount(segment.from)} to ${formatCount(segment.until)}`;
   const lines = [
-    `${LABELS[segment.state]}: partition ${lane.partition}, offsets ${formatCount(segment.from)} to ${formatCount(segment.until)}`,
-    `${formatCount(size)} offset${size === 1n ? "" : "s"}. ${MEANINGS[segment.state]}`,
+    { text: `${LABELS[segment.state]}: partition ${lane.partition}, ${offsets}`, isFirst: true },
+    { text: `${count(segment.until - segment.from, "offset")}. ${MEANINGS[segment.state]}` },
   ];
-  for (const entry of segment.entries.slice(0, 3)) lines.push(...entryLines(entry));
-  if (segment.entries.length > 3) lines.push(`and ${segment.entries.length - 3} more`);
-  if (segment.state === "gap") lines.push("Click, or press Enter, to replay it.");
+  for (const entry of segment.entries.slice(0, MAX_TIP_RUNS)) {
+    lines.push(...entryLines(entry).map((text, i) => ({ text, isFirst: i === 0 })));
+  }
+  const more = segment.entries.length - MAX_TIP_RUNS;
+  if (more > 0) lines.push({ text: `and ${more} more` });
+  if (segment.state === "gap") lines.push({ text: "Click, or press Enter, to replay it." });
   return lines;
 }
 
-function showTip(pair, lane, segment, x, y, isKeyboard = false) {
+function asText(lines) {
+  return lines.map(({ text }) => text.replace(/\.$/, "")).join(". ");
+}
+
+function showTip(lane, segment, x, y, isKeyboard = false) {
   const tip = at("tip");
-  const lines = segmentLines(pair, lane, segment);
-  tip.replaceChildren(...lines.map((text) => make("p", { text })));
+  const lines = segmentLines(lane, segment);
+  tip.replaceChildren(...lines.map(({ text, isFirst }) => make("p", { text, className: isFirst ? "first" : "" })));
   tip.hidden = false;
   const right = window.scrollX + document.documentElement.clientWidth;
   const bottom = window.scrollY + document.documentElement.clientHeight;
   tip.style.left = `${Math.max(0, Math.min(x + 14, right - tip.offsetWidth - 8))}px`;
   const under = y + 18;
   tip.style.top = `${under + tip.offsetHeight > bottom ? Math.max(0, y - tip.offsetHeight - 18) : under}px`;
-  if (isKeyboard) at("announcer").textContent = lines.join(". ");
+  if (isKeyboard) at("announcer").textContent = asText(lines);
 }
 
 function openSegment(pair, lane, segment, event) {
@@ -317,7 +326,7 @@ function openSegment(pair, lane, segment, event) {
     go(taskUrl(runs[0]), event);
     return;
   }
-  at("runs-range").textContent = segmentLines(pair, lane, { ...segment, entries: [] }).join(". ");
+  at("runs-range").textContent = asText(segmentLines(lane, { ...segment, entries: [] }));
   const items = runs.slice(0, MAX_RUNS).map((entry) => {
     const [name, ...rest] = entryLines(entry);
     const heading = canBeOpened(entry) ? link(name, taskUrl(entry)) : make("span", { text: name });
@@ -338,7 +347,7 @@ async function openReplay(pair, list) {
   at("tip").hidden = true;
   at("replay-title").textContent = `Replay ${pair.topic} → ${pair.target.topic}`;
   at("replay-count").textContent =
-    `${formatCount(countOffsets(list))} offsets in ${count(list.length, "range")}, from ${pair.source} to ` +
+    `${count(countOffsets(list), "offset")} in ${count(list.length, "range")}, from ${pair.source} to ` +
     `${pair.target.server}. There may be fewer records: compaction and transactions use offsets without records.`;
   at("replay-ranges").value = list.map(formatRange).join("\n");
   at("replay-conf").value = "";

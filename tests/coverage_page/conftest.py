@@ -31,6 +31,10 @@ def airflow_api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AirflowApi
         runs.event(runs.ledger("a4", ["gone:0:0:10"]), topic="gone", dag_id="deleted_dag"),
         runs.event(runs.ledger("a5", ["old:0:0:10"]), topic="old_copy", hours_ago=24 * 60),
     ]
+    function = {"dag_id": "function_copy", "task_id": "copy_by_function"}
+    events.append(runs.event(runs.ledger("a6", ["calls:0:0:10"]), topic="calls", **function))
+    entry = runs.ledger("a7", [], targets=("calls",), state="running", planned_ranges=["calls:0:10:30"])
+    tasks.append(runs.task("manual__killed", "failed", {"ledger/inner": entry}, **function))
     with AirflowApi(tmp_path_factory.mktemp("coverage")) as api:
         api.write(events, tasks)
         yield api

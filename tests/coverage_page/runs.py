@@ -41,11 +41,11 @@ def event(extra: dict[str, Any], *, hours_ago: float = 1, topic: str = "orders_c
     return {"uri": f"kafka://{TARGET}/{topic}", "extra": extra, "timestamp": moment.isoformat(), **fields}
 
 
-def task(run: str, state: str, store: dict[str, Any], *, hours_ago: float = 1) -> dict[str, Any]:
+def task(run: str, state: str, store: dict[str, Any], *, hours_ago: float = 1, **where: str) -> dict[str, Any]:
     """A task instance with what its task state store holds."""
     moment = NOW - timedelta(hours=hours_ago)
-    where = {"dag_id": "hourly_copy", "dag_run_id": run, "task_id": "copy"}
-    return {**where, "state": state, "started_at": moment.isoformat(), "store": store}
+    where = {"dag_id": "hourly_copy", "task_id": "copy", **where}
+    return {**where, "dag_run_id": run, "state": state, "started_at": moment.isoformat(), "store": store}
 
 
 def one_of_each(partitions: int = 4) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:

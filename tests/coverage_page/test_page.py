@@ -260,6 +260,16 @@ def test_an_api_without_tasks_still_shows_events(show: Show) -> None:
     assert "covered 6,280" in _text(page, ".servers")
 
 
+def test_a_function_that_calls_an_operator_is_known_by_its_events(show: Show) -> None:
+    """Its task instance has the name of no operator of this package."""
+    page = show("topic=calls")
+
+    assert "covered 10 · failed or partial 20" in _text(page, ".servers")
+    page.evaluate("document.querySelector('details').open = true")
+    page.wait_for("!!document.querySelector('details table')")
+    assert "Clear the task: function_copy.copy_by_function" in _text(page, "details table")
+
+
 def test_nothing_that_the_api_says_is_markup(show: Show) -> None:
     page = show("topic=markup")
     page.evaluate("document.querySelector('.chart').focus()")

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from airflow.sdk import DAG, Param
+from airflow.sdk import DAG, Param, task
 
 from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
 from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
 
 with DAG("hourly_copy", schedule=None):
     KafkaToKafkaBatchOperator(task_id="copy", topics=["orders"], target_topic="orders_copy")
+
+
+@task
+def copy_by_function() -> None:
+    """Stands for a function that calls an operator."""
+
+
+with DAG("function_copy", schedule=None):
+    copy_by_function()
 
 with DAG(
     "replay_ranges",
