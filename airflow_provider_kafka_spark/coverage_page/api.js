@@ -135,31 +135,37 @@ export async function readLedger(filter, onProgress) {
 
 async function readEvents(assets, filter, notes, onProgress) {
   const query = { order_by: "-timestamp" };
+  if (filter.runId) {
+    const ofRun = { ...query, source_dag_id: filter.dagId, source_run_id: filter.runId };
+    const { items } = await readAll("assets/events", "asset_events", ofRun, MAX_EVENTS, onProgress);
+    return entriesOf(items.filter((event) => parseAsset(event.uri) !== null), notes);
+  }
   if (filter.from) query.timestamp_gte = filter.from;
   if (filter.to) query.timestamp_lt = filter.to;
-  if (filter.dagId) query.source_dag_id = filter.dagId;
-  if (filter.runId) query.source_run_id = filter.runId;
   const since = filter.from ? Date.parse(filter.from) : 0;
   const active = assets.filter((asset) => Date.parse(asset.last_asset_event?.timestamp ?? "") >= since);
   const share = Math.max(PAGE, Math.floor(MAX_EVENTS / Math.max(1, active.length)));
-  const lists = [];
-  for (const asset of active) {
-    const { items, total } = await readAll("assets/events", "asset_events", { ...query, asset_id: asset.id }, share, onProgress);
+  const lists = await inParallel(active, async (asset) => {
+    const ofAsset = { ...query, asset_id: asset.id };
+    const { items, total } = await readAll("assets/events", "asset_events", ofAsset, share, onProgress);
     if (total > items.length) {
       notes.push(`${asset.uri}: only the last ${items.length} of ${total} events are shown. Choose a shorter time.`);
     }
     // Of a DAG that was deleted, or that the user may not read, Airflow tells the time of the last event and no more.
-    const last = asset.last_asset_event.timestamp;
-    if (total === 0 && !filter.runId && (!filter.to || Date.parse(last) < Date.parse(filter.to))) {
+    if (total === 0 && (!filter.to || Date.parse(asset.last_asset_event.timestamp) < Date.parse(filter.to))) {
       notes.push(`${asset.uri}: its events cannot be shown. Their DAG was deleted, or your user may not read it.`);
     }
-    lists.push(items);
-  }
+    return items;
+  });
   // An event that arrives while pages are read moves others to the next page.
   const events = [...new Map(lists.flat().map((event) => [event.id, event])).values()];
+  return entriesOf(events, notes);
+}
+
+function entriesOf(events, notes) {
   const entries = events.map(entryOfEvent).filter((entry) => entry !== null);
   const skipped = events.length - entries.length;
-  if (skipped > 0) notes.push(`${skipped} events are of another provider or another version, and were skipped.`);
+  if (skipped > 0) notes.push(`Skipped ${skipped} of ${events.length} events: of another provider or another version.`);
   return entries;
 }
 
@@ -192,7 +198,7 @@ async function readTasks(filter, events, notes) {
     skipped += read.skipped;
     return read.entries;
   });
-  if (skipped > 0) notes.push(`${skipped} entries of tasks are of another version, and were skipped.`);
+  if (skipped > 0) notes.push(`Skipped what ${skipped} tasks left: it is of another version.`);
   const needle = filter.topic.toLowerCase();
   return lists.flat().filter((entry) => {
     const names = entry.targets.map((target) => `${target.server}/${target.topic}`.toLowerCase());

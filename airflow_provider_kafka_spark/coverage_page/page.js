@@ -450,7 +450,9 @@ window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", app
 
 if (isOneRun) {
   at("one-run").hidden = false;
-  at("one-run-text").textContent = `Only DAG run ${theRun.runId} of DAG ${theRun.dagId}.`;
+  at("filter").hidden = at("window-hint").hidden = true;
+  at("one-run-text").textContent =
+    `Only DAG run ${theRun.runId} of DAG ${theRun.dagId}. What other runs copied is not drawn.`;
   at("all-runs").addEventListener("click", (event) => {
     event.preventDefault();
     go(new URL("plugin/kafka-coverage", AIRFLOW).href, event);

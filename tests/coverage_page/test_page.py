@@ -299,7 +299,7 @@ def test_offsets_beyond_the_exact_numbers_of_javascript(show: Show) -> None:
 def test_events_of_other_makers_are_counted(show: Show) -> None:
     page = show("topic=foreign")
 
-    assert "3 events are of another provider or another version, and were skipped." in _text(page, "#notes")
+    assert "Skipped 3 of 4 events: of another provider or another version." in _text(page, "#notes")
     assert "covered 10" in _text(page, ".servers")
 
 
