@@ -116,7 +116,7 @@ export async function readLedger(filter, onProgress) {
   const found = await readAll(
     "assets",
     "assets",
-    { uri_pattern: filter.topic ? `kafka://%${filter.topic}` : "kafka://", only_active: false, order_by: "-updated_at" },
+    { uri_pattern: filter.topic ? `kafka%://%${filter.topic}` : "kafka%://", only_active: false, order_by: "-updated_at" },
     MAX_ASSETS,
   );
   // In Airflow's pattern, _ is any character.

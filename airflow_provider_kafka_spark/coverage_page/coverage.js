@@ -40,9 +40,12 @@ export function formatRange({ topic, partition, from, until }) {
   return `${topic}:${partition}:${from}:${until}`;
 }
 
-/** Parse "kafka://host:port/topic" to its server and topic; null if it is not that. */
+/**
+ * Parse "kafka://host:port/topic" to its server and topic; null if it is not that.
+ * A run that found no record to write has an asset "kafka-spark://host:port/topic" in its place.
+ */
 export function parseAsset(uri) {
-  const found = typeof uri === "string" ? /^kafka:\/\/([^/]+)\/([^/]+)$/.exec(uri) : null;
+  const found = typeof uri === "string" ? /^kafka(?:-spark)?:\/\/([^/]+)\/(.+)$/s.exec(uri) : null;
   if (!found) return null;
   try {
     return { server: found[1], topic: decodeURIComponent(found[2]) };
@@ -66,7 +69,7 @@ function number(value) {
 /** The ledger's fields of an event's extra or of a task's entry; null if it is not of this version. */
 function readLedger(value) {
   if (value === null || typeof value !== "object" || value.version !== VERSION) return null;
-  if (text(value.source) === "" || !Array.isArray(value.offset_ranges ?? [])) return null;
+  if (typeof value.source !== "string" || !Array.isArray(value.offset_ranges)) return null;
   const covered = ranges(value.offset_ranges);
   const lost = ranges(value.missing_ranges);
   const planned = ranges(value.planned_ranges);
@@ -74,8 +77,12 @@ function readLedger(value) {
   return {
     kafkaRun: text(value.run_id),
     state: text(value.state),
+    // Empty if the connection is gone.
     source: value.source,
-    targetServer: text(value.target) || value.source,
+    sourceCluster: text(value.source_cluster_id),
+    topicIds: typeof value.source_topic_ids === "object" ? (value.source_topic_ids ?? {}) : {},
+    targetServer: text(value.target),
+    targetCluster: text(value.target_cluster_id),
     targetTopics: Array.isArray(value.target_topics) ? value.target_topics.filter((t) => text(t) !== "") : [],
     covered,
     lost,
@@ -111,7 +118,7 @@ export function entryOfEvent(event) {
 export function entriesOfTask(task, rows) {
   const entries = [];
   let skipped = 0;
-  for (const { key, value } of rows) {
+  for (const { key, value, updated_at: updatedAt } of rows) {
     if (key !== "ledger" && !text(key).startsWith("ledger/")) continue;
     const ledger = readLedger(value);
     if (ledger === null) {
@@ -128,48 +135,95 @@ export function entriesOfTask(task, rows) {
       dagRunId: text(task.dag_run_id),
       taskId: text(task.task_id),
       mapIndex: number(task.map_index) ?? -1,
-      at: text(task.end_date) || text(task.start_date),
+      at: text(updatedAt) || text(task.start_date),
     });
   }
   return { entries, skipped };
 }
 
 /**
- * Group entries by source server and topic, and target server and topic.
- * Each pair has lanes, one for each partition, whose segments do not overlap and leave nothing out.
+ * Group entries by the source's cluster and topic, and the target's.
+ * Each pair has lanes, one for each partition, whose segments do not overlap and leave nothing out. Entries of a topic
+ * that was deleted and made again since, which has another id, are left out and counted.
  */
 export function buildPairs(entries) {
+  const clusterOf = nameClusters(entries);
+  const latestIds = findLatestIds(entries, clusterOf);
   const pairs = new Map();
   const waiting = [];
+  const outdated = new Set();
+  const add = (entry, target, onlyTopic) => addEntry({ pairs, clusterOf, latestIds, outdated }, entry, target, onlyTopic);
   for (const entry of entries) {
     // A running task whose target is an expression does not know its topics yet.
     if (entry.targets.length === 0) waiting.push(entry);
-    for (const target of entry.targets) addEntry(pairs, entry, target);
+    for (const target of entry.targets) add(entry, target);
   }
   for (const entry of waiting) {
-    const topics = new Set([...entry.covered, ...entry.lost, ...entry.planned].map((range) => range.topic));
-    for (const topic of topics) {
+    for (const topic of topicsOf(entry)) {
       const known = [...pairs.values()].filter(
-        (p) => p.source === entry.source && p.topic === topic && p.target.server === entry.targetServer,
+        (pair) =>
+          pair.topic === topic &&
+          clusterOf(pair.source) === clusterOf(entry.source) &&
+          clusterOf(pair.target.server) === clusterOf(entry.targetServer),
       );
-      const targets = known.length > 0 ? known.map((p) => p.target) : [{ server: entry.targetServer, topic: "" }];
-      for (const target of targets) addEntry(pairs, entry, target, topic);
+      const targets = known.length > 0 ? known.map((pair) => pair.target) : [{ server: entry.targetServer, topic: "" }];
+      for (const target of targets) add(entry, target, topic);
     }
   }
   const result = [...pairs.values()];
   for (const pair of result) finishPair(pair);
-  return result.sort((a, b) => compare(pairName(a), pairName(b)));
+  return { pairs: result.sort((a, b) => compare(pairName(a), pairName(b))), outdated: outdated.size };
 }
 
-export function pairName(pair) {
-  return `${pair.source}/${pair.topic} → ${pair.target.server}/${pair.target.topic || "(topic not known yet)"}`;
+/** Connections may name different servers of one cluster: its id says so, where it is known. */
+function nameClusters(entries) {
+  const ids = new Map();
+  for (const { source, sourceCluster, targetServer, targetCluster } of entries) {
+    if (sourceCluster) ids.set(source, sourceCluster);
+    if (targetCluster) ids.set(targetServer, targetCluster);
+  }
+  return (server) => ids.get(server) ?? server;
+}
+
+function topicKey(cluster, topic) {
+  return JSON.stringify([cluster, topic]);
+}
+
+/** Topics of whose offsets an entry says something. */
+function topicsOf({ kind, covered, lost, planned }) {
+  return new Set([...covered, ...lost, ...(kind === "copied" ? [] : planned)].map((range) => range.topic));
+}
+
+function findLatestIds(entries, clusterOf) {
+  const latest = new Map();
+  for (const entry of entries) {
+    const moment = Date.parse(entry.at) || 0;
+    for (const topic of topicsOf(entry)) {
+      const id = entry.topicIds[topic];
+      const key = topicKey(clusterOf(entry.source), topic);
+      if (id !== undefined && !(latest.get(key)?.moment > moment)) latest.set(key, { moment, id });
+    }
+  }
+  return latest;
+}
+
+export function pairName({ source, topic, target }) {
+  return `${serverName(source)}/${topic} → ${serverName(target.server)}/${topicName(target.topic)}`;
+}
+
+export function serverName(server) {
+  return server || "(server not known)";
+}
+
+export function topicName(topic) {
+  return topic || "(topic not known yet)";
 }
 
 function compare(a, b) {
   return a < b ? -1 : a > b ? 1 : 0;
 }
 
-function addEntry(pairs, entry, target, onlyTopic = null) {
+function addEntry({ pairs, clusterOf, latestIds, outdated }, entry, target, onlyTopic = null) {
   const kinds = [
     ["covered", entry.covered],
     ["lost", entry.lost],
@@ -178,7 +232,12 @@ function addEntry(pairs, entry, target, onlyTopic = null) {
   for (const [kind, list] of kinds) {
     for (const range of list) {
       if (onlyTopic !== null && range.topic !== onlyTopic) continue;
-      const key = JSON.stringify([entry.source, range.topic, target.server, target.topic]);
+      const from = topicKey(clusterOf(entry.source), range.topic);
+      if ((entry.topicIds[range.topic] ?? latestIds.get(from)?.id) !== latestIds.get(from)?.id) {
+        outdated.add(entry);
+        continue;
+      }
+      const key = from + topicKey(clusterOf(target.server), target.topic);
       let pair = pairs.get(key);
       if (!pair) pairs.set(key, (pair = { key, source: entry.source, topic: range.topic, target, intervals: new Map() }));
       const intervals = pair.intervals.get(range.partition) ?? [];
@@ -240,8 +299,7 @@ function judge(active) {
     const runs = new Set(covered.map((entry) => entry.kafkaRun));
     return { state: runs.size > 1 ? "twice" : "covered", entries: covered };
   }
-  // What is lost stays lost, whatever still plans it.
-  for (const state of ["lost", "running", "failed"]) {
+  for (const state of ["running", "failed", "lost"]) {
     const entries = of(state);
     if (entries.length > 0) return { state, entries };
   }

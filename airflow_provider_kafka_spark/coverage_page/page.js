@@ -22,6 +22,8 @@ import {
   rangesOf,
   rangesParam,
   runConf,
+  serverName,
+  topicName,
 } from "./coverage.js";
 
 const DAYS = 31;
@@ -141,8 +143,11 @@ async function show() {
 }
 
 function draw({ entries, notes, assets }) {
-  const pairs = buildPairs(entries);
+  const { pairs, outdated } = buildPairs(entries);
   const messages = [...notes];
+  if (outdated > 0) {
+    messages.push(`${count(outdated, "run")} read an earlier topic of the same name, since deleted: not drawn.`);
+  }
   if (pairs.length > MAX_PAIRS) {
     messages.push(`Only ${MAX_PAIRS} of ${pairs.length} pairs of topics are drawn. Name a target topic to see others.`);
   }
@@ -166,7 +171,7 @@ function count(number, what) {
 // One pair of topics
 
 function drawPair(pair) {
-  const title = `${pair.topic} → ${pair.target.topic || "(topic not known yet)"}`;
+  const title = `${pair.topic} → ${topicName(pair.target.topic)}`;
   const section = make("section", { className: "pair", "aria-label": title });
   const sums = STATES.filter((state) => pair.counts[state] > 0n)
     .map((state) => `${LABELS[state].toLowerCase()} ${formatCount(pair.counts[state])}`)
@@ -207,7 +212,7 @@ function drawPair(pair) {
   if (gaps.length > 0) tools.append(button(`Replay ${count(gaps.length, "gap")}…`, () => openReplay(pair, gaps)));
   section.append(
     make("h2", { text: title }),
-    make("p", { className: "servers", text: `${pair.source} → ${pair.target.server} · offsets: ${sums}` }),
+    make("p", { className: "servers", text: `${serverName(pair.source)} → ${serverName(pair.target.server)} · offsets: ${sums}` }),
     canvas,
     tools,
     attentionTable(pair),
@@ -345,10 +350,10 @@ const replay = { pair: null, list: [], dags: [] };
 async function openReplay(pair, list) {
   Object.assign(replay, { pair, list, dags: [] });
   at("tip").hidden = true;
-  at("replay-title").textContent = `Replay ${pair.topic} → ${pair.target.topic}`;
+  at("replay-title").textContent = `Replay ${pair.topic} → ${topicName(pair.target.topic)}`;
   at("replay-count").textContent =
-    `${count(countOffsets(list), "offset")} in ${count(list.length, "range")}, from ${pair.source} to ` +
-    `${pair.target.server}. There may be fewer records: compaction and transactions use offsets without records.`;
+    `${count(countOffsets(list), "offset")} in ${count(list.length, "range")}, from ${serverName(pair.source)} to ` +
+    `${serverName(pair.target.server)}. There may be fewer records: compaction and transactions use offsets without records.`;
   at("replay-ranges").value = list.map(formatRange).join("\n");
   at("replay-conf").value = "";
   at("replay-dag").replaceChildren();

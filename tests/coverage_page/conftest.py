@@ -35,6 +35,8 @@ def airflow_api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AirflowApi
     events.append(runs.event(runs.ledger("a6", ["calls:0:0:10"]), topic="calls", **function))
     entry = runs.ledger("a7", [], targets=("calls",), state="running", planned_ranges=["calls:0:10:30"])
     tasks.append(runs.task("manual__killed", "failed", {"ledger/inner": entry}, **function))
+    nothing = runs.ledger("a8", ["empty:0:0:10"], records_written=0)
+    events.append({**runs.event(nothing), "uri": f"kafka-spark://{runs.TARGET}/empty_copy"})
     with AirflowApi(tmp_path_factory.mktemp("coverage")) as api:
         api.write(events, tasks)
         yield api

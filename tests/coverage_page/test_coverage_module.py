@@ -6,12 +6,14 @@ import base64
 import json
 import random
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import airflow_provider_kafka_spark.coverage_page
+from airflow_provider_kafka_spark.core.ledger import Coverage, Delivery, coverage, select
 from tests.coverage_page.chromium import Chromium
 from tests.coverage_page.runs import event, ledger, task
 from tests.required_tools import needs_chromium
@@ -41,7 +43,7 @@ def _run(engine: Chromium, body: str, argument: Any = None) -> Any:
 
 
 _PAIRS = (
-    "return m.buildPairs(a.entries ?? a.events.map(m.entryOfEvent).filter(Boolean)).map((p) => ({"
+    "return m.buildPairs(a.events.map(m.entryOfEvent).filter(Boolean)).pairs.map((p) => ({"
     "name: m.pairName(p), lanes: p.lanes.map((l) => [l.partition, ...l.segments.map((s) =>"
     "[s.from, s.until, s.state, s.entries.map((e) => e.kafkaRun)])])}))"
 )
@@ -102,7 +104,7 @@ def _of_tasks(engine: Chromium, *tasks: dict[str, Any]) -> Any:
         "const found = a.map(({store, ...t}) => m.entriesOfTask(t,"
         "Object.entries(store).map(([key, value]) => ({key, value}))));"
         "const entries = found.flatMap((f) => f.entries);"
-        "return m.buildPairs(entries).map((p) => [m.pairName(p), p.lanes.map((l) => l.segments.map((s) =>"
+        "return m.buildPairs(entries).pairs.map((p) => [m.pairName(p), p.lanes.map((l) => l.segments.map((s) =>"
         "[s.from, s.until, s.state, s.entries.some((e) => e.wasKilled)]))])"
         ".concat([found.reduce((n, f) => n + f.skipped, 0)])"
     )
@@ -166,32 +168,57 @@ def test_an_asset_that_is_no_topic_is_skipped(engine: Chromium) -> None:
     assert _run(engine, "return m.entryOfEvent(a)", {"uri": "s3://b/t", "extra": ledger("r", ["t:0:0:1"])}) is None
 
 
-def test_the_sweep_says_of_each_offset_what_a_look_at_all_intervals_says(engine: Chromium) -> None:
-    """300 drawn sets of intervals, against a count offset by offset."""
+def test_the_page_says_what_the_command_says(engine: Chromium) -> None:
+    """300 drawn sets of entries, against the coverage that the command computes."""
     drawn = random.Random(22)
-    kinds = ("covered", "covered", "lost", "running", "failed")
-    cases = []
-    for _ in range(300):
-        starts = [(drawn.randrange(30), drawn.randint(1, 12)) for _ in range(drawn.randint(1, 8))]
-        cases.append([[start, start + size, drawn.choice(kinds), drawn.choice("abc")] for start, size in starts])
+    cases = [[_drawn_task(drawn, number) for number in range(drawn.randint(1, 8))] for _ in range(300)]
     body = (
-        "return a.map((c) => m.sweep(c.map(([f, u, kind, run]) => ({from: BigInt(f), until: BigInt(u), kind,"
-        "entry: {kafkaRun: run}}))).map((s) => [Number(s.from), Number(s.until), s.state]))"
+        "return a.map((c) => m.buildPairs(c.flatMap(({store, ...t}) => m.entriesOfTask(t,"
+        "Object.entries(store).map(([key, value]) => ({key, value}))).entries)).pairs.map((p) =>"
+        "p.lanes.flatMap((l) => l.segments.map((s) => [l.partition, Number(s.from), Number(s.until), s.state]))))"
     )
+    names = {Coverage.DOUBLED: "twice", Coverage.UNFINISHED: "failed"}
 
-    for case, segments in zip(cases, _run(engine, body, cases), strict=True):
-        got = {offset: state for start, end, state in segments for offset in range(start, end)}
-        low, high = min(c[0] for c in case), max(c[1] for c in case)
-        assert got == {offset: _state(case, offset) for offset in range(low, high)}
-        assert [s[1] for s in segments[:-1]] == [s[0] for s in segments[1:]]
+    for case, pairs in zip(cases, _run(engine, body, cases), strict=True):
+        found = [_delivery(each) for each in case]
+        stretches = [(s.offsets, names.get(s.coverage, s.coverage.value)) for s in coverage(select(found, "orders"))]
+        expected = [[r.partition, r.from_offset, r.until_offset, state] for r, state in stretches]
+        assert (pairs[0] if pairs else []) == expected
 
 
-def _state(case: list[list[Any]], offset: int) -> str:
-    here = [(kind, run) for start, end, kind, run in case if start <= offset < end]
-    runs = {run for kind, run in here if kind == "covered"}
-    if runs:
-        return "twice" if len(runs) > 1 else "covered"
-    return next((kind for kind in ("lost", "running", "failed") if kind in [k for k, _ in here]), "gap")
+def _drawn_task(drawn: random.Random, number: int) -> dict[str, Any]:
+    def some(share: float) -> list[str]:
+        if drawn.random() > share:
+            return []
+        start = drawn.randrange(30)
+        return [f"orders:{drawn.randrange(2)}:{start}:{start + drawn.randint(1, 12)}"]
+
+    state = drawn.choice(["running", "partial", "complete"])
+    entry = ledger(drawn.choice("abc"), some(0.7), missing_ranges=some(0.3), planned_ranges=some(0.6), state=state)
+    entry |= {"source": drawn.choice(["one:9092", "two:9092"]), "source_cluster_id": "same", "target_cluster_id": ""}
+    entry["source_topic_ids"] = {"orders": "old" if drawn.random() < 0.1 else "new"} if drawn.random() < 0.8 else {}
+    # A task that failed goes on only while its entry says so.
+    is_active = state == "running" and drawn.random() < 0.5
+    instance = task("run", "running" if is_active else "failed", {"ledger": entry}, hours_ago=number)
+    return {**instance, "start_date": instance["started_at"]}
+
+
+def _delivery(drawn: dict[str, Any]) -> Delivery:
+    at = datetime.fromisoformat(drawn["started_at"])
+    found = Delivery.parse(drawn["store"]["ledger"], at=at, is_active=drawn["state"] == "running")
+    assert found is not None
+    return found
+
+
+def test_runs_of_an_earlier_topic_of_the_same_name_are_left_out(engine: Chromium) -> None:
+    entry = {"source_topic_ids": {"orders": "old"}}
+    events = [
+        event(ledger("r1", ["orders:0:0:100"], **entry), hours_ago=3),
+        event(ledger("r2", ["orders:0:50:60"], source_topic_ids={"orders": "new"}), hours_ago=2),
+    ]
+    body = "const r = m.buildPairs(a.map(m.entryOfEvent)); return [r.outdated, r.pairs[0].low, r.pairs[0].high]"
+
+    assert _run(engine, body, events) == [1, "50", "60"]
 
 
 @pytest.mark.parametrize(

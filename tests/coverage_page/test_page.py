@@ -288,6 +288,12 @@ def test_nothing_that_the_api_says_is_markup(show: Show) -> None:
     ]
 
 
+def test_a_run_that_found_no_record_to_write_covers_its_ranges(show: Show) -> None:
+    page = show("topic=empty_copy")
+
+    assert "broker-1:9092 → broker-2:9092 · offsets: covered 10" in _text(page, ".servers")
+
+
 def test_offsets_beyond_the_exact_numbers_of_javascript(show: Show) -> None:
     page = show("topic=huge")
     page.evaluate("[...document.querySelectorAll('.tools button')].at(-1).click()")
