@@ -170,9 +170,10 @@ function entriesOf(events, notes) {
 }
 
 async function readTasks(filter, events, notes) {
-  const query = { state: [...ACTIVE_STATES, "failed"], order_by: "-start_date" };
-  if (filter.from) query.updated_at_gte = filter.from;
+  const query = { order_by: "-start_date" };
   if (filter.to) query.start_date_lt = filter.to;
+  // A task that runs is of this time, whenever it began.
+  const failed = filter.from ? { state: "failed", updated_at_gte: filter.from } : { state: "failed" };
   const searches = [];
   if (filter.runId) searches.push({ dag: segmentPath(filter.dagId), run: segmentPath(filter.runId) });
   else {
@@ -183,7 +184,8 @@ async function readTasks(filter, events, notes) {
       searches.push({ dag: segmentPath(dagId), run: "~", task_id: taskId });
     }
   }
-  const found = await inParallel(searches, ({ dag, run, ...only }) =>
+  const all = searches.flatMap((search) => [{ ...search, state: ACTIVE_STATES }, { ...search, ...failed }]);
+  const found = await inParallel(all, ({ dag, run, ...only }) =>
     readAll(`dags/${dag}/dagRuns/${run}/taskInstances`, "task_instances", { ...query, ...only }, MAX_TASKS),
   );
   const items = [...new Map(found.flatMap((each) => each.items).map((task) => [task.id, task])).values()];

@@ -28,12 +28,12 @@ export const MEANINGS = {
 
 const RANGE = /^(.+):(\d{1,10}):(\d{1,19}):(\d{1,19})$/s;
 
-/** Parse "topic:partition:from:until", until exclusive; null if it is not that. */
+/** Parse "topic:partition:from:until", until exclusive; null if it is not that. A range may be empty. */
 export function parseRange(text) {
   const found = typeof text === "string" ? RANGE.exec(text) : null;
   if (!found) return null;
   const range = { topic: found[1], partition: Number(found[2]), from: BigInt(found[3]), until: BigInt(found[4]) };
-  return range.from < range.until ? range : null;
+  return range.from <= range.until ? range : null;
 }
 
 export function formatRange({ topic, partition, from, until }) {
@@ -55,7 +55,8 @@ export function parseAsset(uri) {
 }
 
 function ranges(value) {
-  return Array.isArray(value) ? value.map(parseRange) : [];
+  const all = Array.isArray(value) ? value.map(parseRange) : [];
+  return all.filter((range) => range === null || range.from < range.until);
 }
 
 function text(value) {
@@ -293,7 +294,9 @@ export function sweep(intervals) {
 }
 
 function judge(active) {
-  const of = (kind) => [...active].filter((interval) => interval.kind === kind).map((interval) => interval.entry);
+  const ofKind = (kind) => [...active].filter((interval) => interval.kind === kind).map((interval) => interval.entry);
+  // Ranges of one entry may overlap.
+  const of = (kind) => [...new Set(ofKind(kind))];
   const covered = of("covered");
   if (covered.length > 0) {
     const runs = new Set(covered.map((entry) => entry.kafkaRun));

@@ -60,7 +60,7 @@ _PAIRS = (
             id="beyond-the-exact-numbers-of-javascript",
         ),
         pytest.param("orders:0:200:100", None, id="backwards"),
-        pytest.param("orders:0:5:5", None, id="empty"),
+        pytest.param("orders:0:5:5", ["orders", 0, "5", "5"], id="empty"),
         pytest.param("orders:0:-2:5", None, id="negative"),
         pytest.param("orders:0:1", None, id="too-short"),
         pytest.param(7, None, id="not-a-text"),
@@ -190,8 +190,8 @@ def _drawn_task(drawn: random.Random, number: int) -> dict[str, Any]:
     def some(share: float) -> list[str]:
         if drawn.random() > share:
             return []
-        start = drawn.randrange(30)
-        return [f"orders:{drawn.randrange(2)}:{start}:{start + drawn.randint(1, 12)}"]
+        start = drawn.randrange(20)
+        return [f"orders:{drawn.randrange(2)}:{start}:{start + drawn.randint(0, 12)}" for _ in range(2)]
 
     state = drawn.choice(["running", "partial", "complete"])
     entry = ledger(drawn.choice("abc"), some(0.7), missing_ranges=some(0.3), planned_ranges=some(0.6), state=state)
