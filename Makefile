@@ -1,5 +1,5 @@
 # Everything a fresh machine needs is made here, inside this checkout: .venv (Python), .cache (jars, downloads), .demo (the demo's Airflow).
-# Prerequisites: Python 3.10+ and make. Java 17, and Kerberos and libfaketime for the tests, are installed where that may be done, or the message says the one command to run.
+# Prerequisites: Python 3.10+ and make. Java 17, and Kerberos, libfaketime and Chromium for the tests, are installed where that may be done, or the message says the one command to run.
 
 PYTHON ?= python3
 VENV := .venv
@@ -17,12 +17,12 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java kdc demo demo-ui docs test test-fast test-kubernetes faults check format bench errors-page constraints clean
+.PHONY: help setup java kdc chromium demo demo-ui docs test test-fast test-kubernetes faults check format bench errors-page constraints clean
 
 help: ## Show the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: $(READY) java kdc ## Make the Python environment and find Java 17 and Kerberos (the other commands do this themselves)
+setup: $(READY) java kdc chromium ## Make the Python environment and find Java 17, Kerberos and Chromium (the other commands do this themselves)
 
 $(READY): setup.cfg constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' \
@@ -41,6 +41,9 @@ java:
 
 kdc:
 	@sh .ci/install_kdc
+
+chromium:
+	@sh .ci/install_chromium
 
 demo: $(READY) java ## Run the main job on an embedded broker: an hourly copy and a replay, with the proof that every record arrived
 	@$(BIN)/python -m $(PACKAGE).testing.demo

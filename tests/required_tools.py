@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+from tests.coverage_page import chromium
 from tests.services import kubernetes_binaries
 from tests.services.kerberos import CLOCK_INSTALL_COMMAND, INSTALL_COMMAND, Kdc
 
@@ -20,3 +21,4 @@ def needs(tool: str, *, is_there: bool, install: str) -> pytest.MarkDecorator:
 needs_kdc = needs("MIT Kerberos", is_there=Kdc.is_available(), install=INSTALL_COMMAND)
 needs_go = needs("Go", is_there=kubernetes_binaries.has_go(), install=kubernetes_binaries.INSTALL_COMMAND)
 needs_clock = needs("libfaketime", is_there=Kdc.can_have_another_clock(), install=CLOCK_INSTALL_COMMAND)
+needs_chromium = needs("Chromium", is_there=chromium.find_chromium() is not None, install=chromium.INSTALL_COMMAND)

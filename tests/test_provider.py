@@ -104,15 +104,16 @@ def run(fresh: Path, *command: str, **environment: str) -> str:
 
 
 def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
-    """Every module of the package is in the wheel, and the source of the writer; tests, DAGs and benchmarks are not."""
+    """Every module is in the wheel, with the source of the writer and the coverage page; tests, DAGs and benchmarks are
+    not.
+    """
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
 
     assert {name.split("/")[0] for name in names} == {_PACKAGE, f"{_PACKAGE}-{__version__}.dist-info"}
     copied = wheel.parents[1] / "checkout"
-    modules = {
-        str(file.relative_to(copied)) for file in (copied / _PACKAGE).rglob("*.*") if file.suffix in (".py", ".java")
-    }
+    suffixes = (".py", ".java", ".html", ".js", ".css")
+    modules = {str(file.relative_to(copied)) for file in (copied / _PACKAGE).rglob("*.*") if file.suffix in suffixes}
     assert len(modules) > 30
     assert (copied / "tests").is_dir()
     assert {name for name in names if name.startswith(f"{_PACKAGE}/")} >= modules
@@ -121,7 +122,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
 
 
 def test_the_wheel_says_who_may_use_it_and_how(wheel: Path) -> None:
-    """Name, license and the entry point are in the metadata."""
+    """Name, license and the entry points are in the metadata."""
     with zipfile.ZipFile(wheel) as archive:
         (folder,) = {name.split("/")[0] for name in archive.namelist() if ".dist-info/" in name}
         metadata = archive.read(f"{folder}/METADATA").decode()
@@ -130,6 +131,7 @@ def test_the_wheel_says_who_may_use_it_and_how(wheel: Path) -> None:
     assert "Name: airflow-provider-kafka-spark\n" in metadata
     assert re.search(r"^License(-Expression)?: Apache-2.0$", metadata, re.MULTILINE)
     assert "[apache_airflow_provider]" in entry_points
+    assert f"[airflow.plugins]\nkafka_spark_coverage = {_PACKAGE}.coverage_page.plugin:" in entry_points
 
 
 def test_airflow_finds_the_provider(fresh: Path) -> None:

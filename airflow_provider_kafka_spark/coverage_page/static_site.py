@@ -1,0 +1,56 @@
+"""An ASGI application that serves the files of the page, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+_Message = MutableMapping[str, Any]
+
+_FOLDER = Path(__file__).parent
+_CONTENT_TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
+_FILES = ("index.html", "page.js", "api.js", "chart.js", "coverage.js", "page.css")
+#: No inline script, no resource of another host. Airflow shows the page in a frame.
+_CONTENT_SECURITY_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'self'"
+)
+_HEADERS = {
+    "Content-Security-Policy": _CONTENT_SECURITY_POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+    # After an upgrade, files of two versions must not meet.
+    "Cache-Control": "no-cache",
+}
+
+
+class StaticSite:
+    """The page's files.
+
+    They hold no data, so everyone may read them: the data comes from Airflow's REST API, which checks the user.
+    It needs no web framework, because every process of Airflow imports its plugins.
+    """
+
+    async def __call__(
+        self,
+        scope: MutableMapping[str, Any],
+        _receive: Callable[[], Awaitable[_Message]],
+        send: Callable[[_Message], Awaitable[None]],
+    ) -> None:
+        if scope["type"] != "http":
+            return
+        # Mounted applications see the whole path; what is before theirs is the root path.
+        name = str(scope["path"]).removeprefix(str(scope.get("root_path", ""))).lstrip("/") or "index.html"
+        if scope["method"] not in ("GET", "HEAD"):
+            status, body, content_type = HTTPStatus.METHOD_NOT_ALLOWED, b"Method not allowed\n", "text/plain"
+        elif name not in _FILES:
+            status, body, content_type = HTTPStatus.NOT_FOUND, b"Not found\n", "text/plain"
+        else:
+            status, body = HTTPStatus.OK, (_FOLDER / name).read_bytes()
+            content_type = _CONTENT_TYPES[Path(name).suffix]
+        headers = {**_HEADERS, "Content-Type": f"{content_type}; charset=utf-8", "Content-Length": str(len(body))}
+        encoded = [(key.lower().encode(), value.encode()) for key, value in headers.items()]
+        await send({"type": "http.response.start", "status": int(status), "headers": encoded})
+        await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})

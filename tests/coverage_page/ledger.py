@@ -1,0 +1,95 @@
+"""Write runs into the database of a test's Airflow, as the operators leave them: ``python ledger.py FILE``.
+
+FILE has a list of ``{"uri", "extra", "timestamp", ...}`` for asset events, and a list of task instances with what their
+task state store holds. It runs in that Airflow's environment.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from airflow.dag_processing.dagbag import DagBag, sync_bag_to_db
+from airflow.models.asset import AssetActive, AssetEvent, AssetModel
+from airflow.models.dagbundle import DagBundleModel
+from airflow.models.dagrun import DagRun
+from airflow.models.serialized_dag import SerializedDagModel
+from airflow.models.task_state_store import TaskStateStoreModel
+from airflow.utils.session import create_session
+from airflow.utils.state import DagRunState
+from airflow.utils.types import DagRunTriggeredByType, DagRunType
+from sqlalchemy import insert, select
+
+
+def main(file: Path, dags: Path) -> None:
+    content: dict[str, list[dict[str, Any]]] = json.loads(file.read_text())
+    with create_session() as session:
+        if session.get(DagBundleModel, "dags-folder") is None:
+            session.add(DagBundleModel(name="dags-folder"))
+            session.commit()
+    bag = DagBag(dag_folder=str(dags), bundle_name="dags-folder")
+    if bag.import_errors:
+        raise SystemExit(str(bag.import_errors))
+    sync_bag_to_db(bag, "dags-folder", None)
+    with create_session() as session:
+        assets: dict[str, int] = {}
+        for uri in dict.fromkeys(event["uri"] for event in content["events"]):
+            asset = session.scalar(select(AssetModel).where(AssetModel.uri == uri))
+            if asset is None:
+                asset = AssetModel(name=uri[:1500], uri=uri, group="asset")
+                session.add_all([asset, AssetActive.for_asset(asset)])
+                session.flush()
+            assets[uri] = asset.id
+        rows = [
+            {
+                "asset_id": assets[event["uri"]],
+                "extra": event["extra"],
+                "timestamp": datetime.fromisoformat(event["timestamp"]),
+                "source_dag_id": event.get("dag_id", "hourly_copy"),
+                "source_run_id": event.get("dag_run_id", "manual"),
+                "source_task_id": event.get("task_id", "copy"),
+                "source_map_index": event.get("map_index", -1),
+            }
+            for event in content["events"]
+        ]
+        if rows:
+            session.execute(insert(AssetEvent), rows)
+        for task in content["tasks"]:
+            _write_task(session, task)
+
+
+def _write_task(session: Any, task: dict[str, Any]) -> None:
+    dag = SerializedDagModel.get_dag(task["dag_id"], session=session)
+    started = datetime.fromisoformat(task["started_at"])
+    run = session.scalar(select(DagRun).where(DagRun.dag_id == task["dag_id"], DagRun.run_id == task["dag_run_id"]))
+    if run is None:
+        run = dag.create_dagrun(
+            run_id=task["dag_run_id"],
+            run_after=started,
+            run_type=DagRunType.MANUAL,
+            triggered_by=DagRunTriggeredByType.TEST,
+            state=DagRunState.RUNNING,
+            start_date=started,
+            session=session,
+        )
+    (instance,) = [ti for ti in run.get_task_instances(session=session) if ti.task_id == task["task_id"]]
+    instance.state, instance.start_date, instance.updated_at = task["state"], started, started
+    for key, value in task["store"].items():
+        session.add(
+            TaskStateStoreModel(
+                dag_run_id=run.id,
+                dag_id=task["dag_id"],
+                run_id=task["dag_run_id"],
+                task_id=task["task_id"],
+                map_index=-1,
+                key=key,
+                value=json.dumps(value),
+            )
+        )
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))

@@ -1,0 +1,102 @@
+"""Runs as the ledger has them."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+NOW = datetime.now(timezone.utc).replace(minute=0, second=0, microsecond=0)
+SOURCE, TARGET = "broker-1:9092", "broker-2:9092"
+
+
+def ledger(
+    run_id: str, ranges: list[str], *, targets: tuple[str, ...] = ("orders_copy",), **fields: Any
+) -> dict[str, Any]:
+    """What an operator writes of one run."""
+    count = sum(int(text.split(":")[-1]) - int(text.split(":")[-2]) for text in ranges)
+    return {
+        "version": 1,
+        "state": "complete",
+        "run_id": run_id,
+        "records_read": count,
+        "records_written": count,
+        "filtered": False,
+        "offset_ranges": ranges,
+        "missing_ranges": [],
+        "target_topics": list(targets),
+        "target_ranges": [],
+        "source": SOURCE,
+        "target": TARGET,
+        "source_cluster_id": "",
+        "target_cluster_id": "",
+        "source_topic_ids": {},
+        "started_at": NOW.isoformat(),
+        "seconds": 2.3,
+        "try_number": 1,
+        **fields,
+    }
+
+
+def event(extra: dict[str, Any], *, hours_ago: float = 1, topic: str = "orders_copy", **fields: Any) -> dict[str, Any]:
+    """The asset event of a run."""
+    moment = NOW - timedelta(hours=hours_ago)
+    extra = {**extra, "started_at": moment.isoformat()} if "started_at" in extra else extra
+    return {"uri": f"kafka://{TARGET}/{topic}", "extra": extra, "timestamp": moment.isoformat(), **fields}
+
+
+def task(run: str, state: str, store: dict[str, Any], *, hours_ago: float = 1, **where: str) -> dict[str, Any]:
+    """A task instance with what its task state store holds."""
+    moment = NOW - timedelta(hours=hours_ago)
+    where = {"dag_id": "hourly_copy", "task_id": "copy", **where}
+    return {**where, "dag_run_id": run, "state": state, "started_at": moment.isoformat(), "store": store}
+
+
+def one_of_each(partitions: int = 4) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Events and tasks with each state of a range: covered, twice, gap, lost, running, failed."""
+
+    def of(from_offset: int, until_offset: int) -> list[str]:
+        return [f"orders:{p}:{from_offset + 40 * p}:{until_offset + 40 * p}" for p in range(partitions)]
+
+    windows = [(100 * i, 100 * i + 100) for i in range(20) if i not in (5, 6, 12)]
+    events = [
+        event(ledger(f"{i:016x}", of(*window)), hours_ago=30 - i, dag_run_id=f"scheduled__{i}")
+        for i, window in enumerate(windows)
+    ]
+    twice = ledger("f" * 16, of(250, 380), filtered=True)
+    events.append(event(twice, hours_ago=2, dag_id="replay_ranges", task_id="replay", dag_run_id="manual__replay"))
+    lost = ledger("e" * 16, [], missing_ranges=[f"orders:{p}:{1200 + 40 * p}:{1300 + 40 * p}" for p in range(2)])
+    events.append(event(lost, hours_ago=3, dag_run_id="scheduled__lost"))
+    running = ledger("d" * 16, [], state="running", planned_ranges=of(2000, 2200))
+    failed = ledger("c" * 16, ["orders:0:2200:2250"], state="partial", planned_ranges=of(2200, 2400))
+    tasks = [
+        task("manual__now", "running", {"ledger": running, "other": {"version": 1}}, hours_ago=0.1),
+        task("manual__failed", "failed", {"ledger": failed}, hours_ago=0.5),
+    ]
+    return events, tasks
+
+
+def month(hours: int = 720, partitions: int = 32, replays: int = 50) -> list[dict[str, Any]]:
+    """Hourly windows, and replays of some of them; one window in a hundred is missing."""
+    size = 1000
+    events = []
+    for hour in range(hours):
+        if hour % 100 == 99:
+            continue
+        ranges = [f"clicks:{p}:{hour * size}:{(hour + 1) * size}" for p in range(partitions)]
+        extra = ledger(f"{hour:016x}", ranges, targets=("clicks_copy",))
+        events.append(event(extra, topic="clicks_copy", hours_ago=hours - hour, dag_run_id=f"scheduled__{hour}"))
+    for replay in range(replays):
+        start = replay * 14 * size + 300
+        ranges = [f"clicks:{p}:{start}:{start + 400}" for p in range(partitions)]
+        extra = ledger(f"b{replay:015x}", ranges, targets=("clicks_copy",))
+        events.append(
+            event(
+                extra,
+                topic="clicks_copy",
+                hours_ago=10,
+                dag_id="replay_ranges",
+                task_id="replay",
+                dag_run_id=f"r{replay}",
+            )
+        )
+    return events

@@ -1,0 +1,255 @@
+"""The algebra of the page, without a page: ``coverage.js`` in a real JavaScript engine."""
+
+from __future__ import annotations
+
+import base64
+import json
+import random
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import airflow_provider_kafka_spark.coverage_page
+from airflow_provider_kafka_spark.core.ledger import Coverage, Delivery, coverage, select
+from tests.coverage_page.chromium import Chromium
+from tests.coverage_page.runs import event, ledger, task
+from tests.required_tools import needs_chromium
+
+pytestmark = needs_chromium
+
+_MODULE = Path(airflow_provider_kafka_spark.coverage_page.__file__).parent / "coverage.js"
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[Chromium]:
+    with Chromium() as browser:
+        yield browser
+
+
+def _run(engine: Chromium, body: str, argument: Any = None) -> Any:
+    """The result of a function body that has the module as ``m`` and an argument as ``a``; a BigInt is a string."""
+    address = "data:text/javascript;base64," + base64.b64encode(_MODULE.read_bytes()).decode()
+    text = json.dumps(json.dumps(argument))
+    return json.loads(
+        engine.evaluate(
+            f"import({json.dumps(address)}).then((m) => {{ const a = JSON.parse({text});"
+            f"const r = (() => {{ {body} }})();"
+            "return JSON.stringify(r ?? null, (_, v) => typeof v === 'bigint' ? String(v) : v); })"
+        )
+    )
+
+
+_PAIRS = (
+    "return m.buildPairs(a.events.map(m.entryOfEvent).filter(Boolean)).pairs.map((p) => ({"
+    "name: m.pairName(p), lanes: p.lanes.map((l) => [l.partition, ...l.segments.map((s) =>"
+    "[s.from, s.until, s.state, s.entries.map((e) => e.kafkaRun)])])}))"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("orders:0:100:200", ["orders", 0, "100", "200"], id="plain"),
+        pytest.param("a:b:7:1:2", ["a:b", 7, "1", "2"], id="colon-in-the-topic"),
+        pytest.param(
+            "t:0:9007199254740993:9223372036854775807",
+            ["t", 0, "9007199254740993", "9223372036854775807"],
+            id="beyond-the-exact-numbers-of-javascript",
+        ),
+        pytest.param("orders:0:200:100", None, id="backwards"),
+        pytest.param("orders:0:5:5", ["orders", 0, "5", "5"], id="empty"),
+        pytest.param("orders:0:-2:5", None, id="negative"),
+        pytest.param("orders:0:1", None, id="too-short"),
+        pytest.param(7, None, id="not-a-text"),
+    ],
+)
+def test_a_range_is_parsed_exactly_or_not_at_all(engine: Chromium, text: object, expected: list[object] | None) -> None:
+    got = _run(engine, "const r = m.parseRange(a); return r && [r.topic, r.partition, r.from, r.until]", text)
+
+    assert got == expected
+    if expected:
+        assert _run(engine, "return m.formatRange(m.parseRange(a))", text) == text
+
+
+def test_each_state_of_a_range(engine: Chromium) -> None:
+    """Covered by one run and by two; nothing between two runs; a run that read the same twice is one run."""
+    events = [
+        event(ledger("r1", ["orders:0:0:100"])),
+        event(ledger("r1", ["orders:0:0:100"])),
+        event(ledger("r2", ["orders:0:50:150"])),
+        event(ledger("r3", ["orders:0:200:300"], missing_ranges=["orders:0:160:200"])),
+    ]
+
+    (pair,) = _run(engine, _PAIRS, {"events": events})
+
+    assert pair["name"] == "broker-1:9092/orders → broker-2:9092/orders_copy"
+    assert pair["lanes"] == [
+        [
+            0,
+            ["0", "50", "covered", ["r1", "r1"]],
+            ["50", "100", "twice", ["r1", "r1", "r2"]],
+            ["100", "150", "covered", ["r2"]],
+            ["150", "160", "gap", []],
+            ["160", "200", "lost", ["r3"]],
+            ["200", "300", "covered", ["r3"]],
+        ]
+    ]
+
+
+def _of_tasks(engine: Chromium, *tasks: dict[str, Any]) -> Any:
+    body = (
+        "const found = a.map(({store, ...t}) => m.entriesOfTask(t,"
+        "Object.entries(store).map(([key, value]) => ({key, value}))));"
+        "const entries = found.flatMap((f) => f.entries);"
+        "return m.buildPairs(entries).pairs.map((p) => [m.pairName(p), p.lanes.map((l) => l.segments.map((s) =>"
+        "[s.from, s.until, s.state, s.entries.some((e) => e.wasKilled)]))])"
+        ".concat([found.reduce((n, f) => n + f.skipped, 0)])"
+    )
+    return _run(engine, body, list(tasks))
+
+
+def test_what_a_failed_task_has_not_delivered_is_to_be_cleared(engine: Chromium) -> None:
+    entry = ledger("r1", ["orders:0:0:60"], state="partial", planned_ranges=["orders:0:0:100"])
+
+    pair, skipped = _of_tasks(engine, task("one", "failed", {"ledger": entry, "delivery": {"any": "thing"}}))
+
+    assert pair[1] == [[["0", "60", "covered", False], ["60", "100", "failed", False]]]
+    assert skipped == 0
+
+
+def test_a_task_that_failed_while_its_entry_runs_was_killed(engine: Chromium) -> None:
+    entry = ledger("r1", [], state="running", planned_ranges=["orders:0:0:100"])
+
+    pair, _ = _of_tasks(engine, task("one", "failed", {"ledger/copy": entry}))
+
+    assert pair[1] == [[["0", "100", "failed", True]]]
+
+
+def test_a_running_task_and_entries_of_another_version(engine: Chromium) -> None:
+    entry = ledger("r1", [], state="running", planned_ranges=["orders:0:0:100"])
+    tasks = [task("one", "deferred", {"ledger": entry}), task("two", "running", {"ledger": {**entry, "version": 2}})]
+
+    pair, skipped = _of_tasks(engine, *tasks)
+
+    assert (pair[1], skipped) == ([[["0", "100", "running", False]]], 1)
+
+
+def test_a_task_without_known_targets_is_drawn_with_the_targets_of_its_source(engine: Chromium) -> None:
+    known = ledger("r1", ["orders:0:0:60"], state="partial", planned_ranges=[])
+    entry = ledger("r2", [], state="running", planned_ranges=["orders:0:60:80", "other:0:0:9"], targets=())
+
+    first, second, _ = _of_tasks(
+        engine, task("a", "failed", {"ledger": known}), task("b", "running", {"ledger": entry})
+    )
+
+    assert first[1] == [[["0", "60", "covered", False], ["60", "80", "running", False]]]
+    assert second[0].endswith("/other → broker-2:9092/(topic not known yet)")
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        pytest.param({}, id="nothing"),
+        pytest.param(None, id="null"),
+        pytest.param({"run_id": "r", "offset_ranges": ["orders:0:0:1"]}, id="older-version"),
+        pytest.param({**ledger("r", []), "version": 2}, id="newer-version"),
+        pytest.param({**ledger("r", []), "offset_ranges": ["x"]}, id="unreadable"),
+        pytest.param({**ledger("r", []), "offset_ranges": 7}, id="another-type"),
+    ],
+)
+def test_what_another_maker_wrote_is_skipped(engine: Chromium, extra: object) -> None:
+    assert _run(engine, "return m.entryOfEvent(a)", {"uri": "kafka://b:1/t", "extra": extra}) is None
+
+
+def test_an_asset_that_is_no_topic_is_skipped(engine: Chromium) -> None:
+    assert _run(engine, "return m.entryOfEvent(a)", {"uri": "s3://b/t", "extra": ledger("r", ["t:0:0:1"])}) is None
+
+
+def test_the_page_says_what_the_command_says(engine: Chromium) -> None:
+    """300 drawn sets of entries, against the coverage that the command computes."""
+    drawn = random.Random(22)
+    cases = [[_drawn_task(drawn, number) for number in range(drawn.randint(1, 8))] for _ in range(300)]
+    body = (
+        "return a.map((c) => m.buildPairs(c.flatMap(({store, ...t}) => m.entriesOfTask(t,"
+        "Object.entries(store).map(([key, value]) => ({key, value}))).entries)).pairs.map((p) =>"
+        "p.lanes.flatMap((l) => l.segments.map((s) => [l.partition, Number(s.from), Number(s.until), s.state]))))"
+    )
+    names = {Coverage.DOUBLED: "twice", Coverage.UNFINISHED: "failed"}
+
+    for case, pairs in zip(cases, _run(engine, body, cases), strict=True):
+        found = [_delivery(each) for each in case]
+        stretches = [(s.offsets, names.get(s.coverage, s.coverage.value)) for s in coverage(select(found, "orders"))]
+        expected = [[r.partition, r.from_offset, r.until_offset, state] for r, state in stretches]
+        assert (pairs[0] if pairs else []) == expected
+
+
+def _drawn_task(drawn: random.Random, number: int) -> dict[str, Any]:
+    def some(share: float) -> list[str]:
+        if drawn.random() > share:
+            return []
+        start = drawn.randrange(20)
+        return [f"orders:{drawn.randrange(2)}:{start}:{start + drawn.randint(0, 12)}" for _ in range(2)]
+
+    state = drawn.choice(["running", "partial", "complete"])
+    entry = ledger(drawn.choice("abc"), some(0.7), missing_ranges=some(0.3), planned_ranges=some(0.6), state=state)
+    entry |= {"source": drawn.choice(["one:9092", "two:9092"]), "source_cluster_id": "same", "target_cluster_id": ""}
+    entry["source_topic_ids"] = {"orders": "old" if drawn.random() < 0.1 else "new"} if drawn.random() < 0.8 else {}
+    # A task that failed goes on only while its entry says so.
+    is_active = state == "running" and drawn.random() < 0.5
+    instance = task("run", "running" if is_active else "failed", {"ledger": entry}, hours_ago=number)
+    return {**instance, "start_date": instance["started_at"]}
+
+
+def _delivery(drawn: dict[str, Any]) -> Delivery:
+    at = datetime.fromisoformat(drawn["started_at"])
+    found = Delivery.parse(drawn["store"]["ledger"], at=at, is_active=drawn["state"] == "running")
+    assert found is not None
+    return found
+
+
+def test_runs_of_an_earlier_topic_of_the_same_name_are_left_out(engine: Chromium) -> None:
+    entry = {"source_topic_ids": {"orders": "old"}}
+    events = [
+        event(ledger("r1", ["orders:0:0:100"], **entry), hours_ago=3),
+        event(ledger("r2", ["orders:0:50:60"], source_topic_ids={"orders": "new"}), hours_ago=2),
+    ]
+    body = "const r = m.buildPairs(a.map(m.entryOfEvent)); return [r.outdated, r.pairs[0].low, r.pairs[0].high]"
+
+    assert _run(engine, body, events) == [1, "50", "60"]
+
+
+@pytest.mark.parametrize(
+    ("params", "expected"),
+    [
+        pytest.param({"offset_ranges": {"value": [], "schema": {"type": "array"}}}, ["offset_ranges", True], id="list"),
+        pytest.param(
+            {"offset_ranges": {"value": "", "schema": {"type": "string"}}}, ["offset_ranges", False], id="text"
+        ),
+        pytest.param({"ranges": {"value": [], "schema": {"type": "array"}}}, ["ranges", True], id="incident-form"),
+        pytest.param({"ranges": {"value": 3, "schema": {"type": "integer"}}}, None, id="another-meaning"),
+        pytest.param({}, None, id="none"),
+        pytest.param(None, None, id="no-params"),
+    ],
+)
+def test_which_param_takes_ranges(engine: Chromium, params: object, expected: object) -> None:
+    assert _run(engine, "const r = m.rangesParam(a); return r && [r.name, r.isList]", params) == expected
+
+
+def test_a_view_stays_within_what_is_known(engine: Chromium) -> None:
+    views = _run(
+        engine,
+        "const all = {from: 10n, until: 110n}; const one = m.zoomView({from: 50n, until: 51n}, true, 10n, 110n);"
+        "return [m.zoomView(all, true, 10n, 110n), m.zoomView(all, false, 10n, 110n), one,"
+        "m.clampView(-5n, 45n, 10n, 110n), m.clampView(100n, 150n, 10n, 110n)].map((v) => [v.from, v.until])",
+    )
+
+    assert views == [["35", "85"], ["10", "110"], ["50", "51"], ["10", "60"], ["60", "110"]]
+
+
+def test_the_axis_has_round_offsets(engine: Chromium) -> None:
+    assert _run(engine, "return m.ticks(7n, 1003n, 5.9)") == ["200", "400", "600", "800", "1000"]
+    assert _run(engine, "return m.ticks(5n, 7n, 8)") == ["5", "6", "7"]
+    assert len(_run(engine, "return m.ticks(0n, 9223372036854775807n, 8)")) <= 10

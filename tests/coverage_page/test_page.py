@@ -1,0 +1,364 @@
+"""The page in a real Chromium, on a real API server of Airflow under a path of its own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from urllib.parse import quote
+
+import pytest
+
+from tests.coverage_page.airflow_api import AirflowApi
+from tests.coverage_page.chromium import Chromium
+from tests.coverage_page.conftest import HUGE, MARKUP
+from tests.required_tools import needs_chromium
+
+pytestmark = [needs_chromium, pytest.mark.airflow]
+
+Show = Callable[..., Chromium]
+_TEXT = "document.body.innerText"
+
+
+def _text(page: Chromium, selector: str) -> str:
+    text: str = page.evaluate(f"document.querySelector({json.dumps(selector)})?.innerText ?? ''")
+    return text
+
+
+def _on_canvas(page: Chromium, lane: int, share: float) -> tuple[float, float]:
+    """A point in the first chart: its lane, and how far from the left end of it (0 to 1)."""
+    page.evaluate("document.querySelector('.chart').scrollIntoView({block: 'center'})")
+    x, y, width = page.evaluate(
+        "(() => { const b = document.querySelector('.chart').getBoundingClientRect(); return [b.x, b.y, b.width] })()"
+    )
+    return x + 58 + (width - 66) * share, y + 22 + 19 * lane + 7
+
+
+def test_every_state_is_counted_and_drawn(show: Show) -> None:
+    page = show("topic=orders_copy")
+
+    assert _text(page, ".pair h2") == "orders → orders_copy"
+    label = page.evaluate("document.querySelector('.chart').getAttribute('aria-label')")
+    # 20 windows of 100 but three, in 4 partitions, and 50 of the failed run.
+    assert label == (
+        "Coverage of orders → orders_copy: 4 partitions; offsets: covered 6,330 · covered twice 520 · gap 1,000 · "
+        "lost 200 · running now 800 · failed or partial 750."
+    )
+    colours = page.evaluate(
+        "(() => { const c = document.querySelector('.chart');"
+        "const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data; const seen = new Set();"
+        "for (let i = 0; i < d.length; i += 4) seen.add(`${d[i]},${d[i + 1]},${d[i + 2]}`); return [...seen] })()"
+    )
+    assert {"21,128,61", "109,40,217", "180,83,9", "63,63,70", "3,105,161", "185,28,28"} <= set(colours)
+    assert page.console == []
+
+
+def test_a_month_of_windows_and_replays_is_drawn_in_time(show: Show) -> None:
+    """720 hourly windows, but seven, and 50 replays of 32 partitions. About 1 s on two cores."""
+    page = show("topic=clicks_copy")
+
+    assert "22,176,000 · covered twice 640,000 · gap 224,000" in _text(page, ".servers")
+    times = page.evaluate("performance.getEntriesByType('measure').map((m) => [m.name, Math.round(m.duration)])")
+    print("milliseconds:", times)  # noqa: T201 - what was measured
+    assert sum(duration for _, duration in times) < 20_000
+    assert sum("/assets/events" in request for request in page.requests) == 8
+
+
+def test_the_pointer_and_the_keyboard_say_the_same(show: Show) -> None:
+    page = show("topic=orders_copy")
+
+    page.mouse("mouseMoved", *_on_canvas(page, 0, 50 / 2400))
+    hovered = _text(page, "#tip")
+    page.evaluate("document.querySelector('.chart').focus()")
+    page.press("ArrowRight")
+
+    assert "Covered: partition 0, offsets 0 to 100" in hovered
+    assert "hourly_copy.copy, DAG run scheduled__0" in hovered
+    assert "100 offsets" in hovered
+    assert _text(page, "#tip") == hovered
+    assert "Covered: partition 0, offsets 0 to 100" in page.evaluate("document.querySelector('#announcer').textContent")
+    page.press("ArrowRight")
+    assert "offsets 100 to 200" in _text(page, "#tip")
+    page.press("ArrowDown")
+    assert "partition 1, offsets 40 to 140" in _text(page, "#tip")
+    page.press("g")
+    assert "Gap: partition 1, offsets 540 to 740" in _text(page, "#tip")
+
+
+def test_a_drag_zooms_and_the_buttons_zoom(show: Show) -> None:
+    page = show("topic=orders_copy")
+    whole = _text(page, ".span")
+
+    page.mouse("mouseMoved", *_on_canvas(page, 0, 0.25))
+    page.mouse("mousePressed", *_on_canvas(page, 0, 0.25))
+    page.mouse("mouseMoved", *_on_canvas(page, 0, 0.5))
+    page.mouse("mouseReleased", *_on_canvas(page, 0, 0.5))
+    low, high = (int(part.replace(",", "")) for part in _text(page, ".span").removeprefix("offsets ").split(" to "))
+
+    assert (whole, abs(low - 630) < 10, abs(high - 1260) < 10) == ("offsets 0 to 2,520", True, True)
+    page.evaluate("document.querySelector('.tools').children[1].click()")
+    page.evaluate("document.querySelector('.tools').children[1].click()")
+    assert _text(page, ".span") == whole
+    page.evaluate("document.querySelector('.chart').focus()")
+    page.press("+")
+    assert _text(page, ".span") == "offsets 630 to 1,890"
+    page.press("0")
+    assert _text(page, ".span") == whole
+
+
+def test_the_time_chooses_runs_and_gaps_are_judged_by_them(show: Show) -> None:
+    page = show("topic=orders_copy")
+    page.evaluate(
+        "(() => { const i = document.querySelector('#from');"
+        "i.value = new Date(Date.now() - 12.5 * 3600e3).toISOString().slice(0, 16);"
+        "document.querySelector('#filter button').click() })()"
+    )
+    page.wait_for("document.querySelector('#progress').textContent.startsWith('1 pair')")
+
+    assert "offsets: covered 570 · gap 6,280 · lost 200 · running now 800 · failed or partial 750" in _text(
+        page, ".servers"
+    )
+    assert "a range that an earlier run copied is a gap here" in page.evaluate(_TEXT)
+
+
+def _in_frame(airflow_api: AirflowApi, page: Chromium, path: str, user: str = "ada") -> None:
+    """Open Airflow's interface with the page in its frame."""
+    page.set_cookie("_token", airflow_api.token(user), f"{airflow_api.url}/")
+    page.visit(f"{airflow_api.url}/{path}")
+    page.wait_for("!!document.querySelector('iframe')?.contentDocument?.querySelector('.pair')")
+
+
+def test_a_click_leads_to_the_task_in_airflow(airflow_api: AirflowApi, browser: Chromium) -> None:
+    """From the frame, which may not leave the interface by itself."""
+    _in_frame(
+        airflow_api,
+        browser,
+        "plugin/kafka-coverage/airflow/kafka-coverage/?topic=orders_copy",
+    )
+    frame = "document.querySelector('iframe').contentDocument"
+
+    browser.evaluate(f"{frame}.querySelector('.chart').focus()")
+    browser.press("ArrowRight")
+    browser.press("ArrowRight")
+    said = browser.evaluate(f"{frame}.querySelector('#tip').innerText")
+    assert "offsets 100 to 200" in said
+    browser.press("Enter")
+
+    browser.wait_for("location.pathname.includes('/dags/')")
+    where = browser.evaluate("location.pathname")
+    run = said.partition("DAG run ")[2].splitlines()[0]
+    assert where == f"/airflow/dags/hourly_copy/runs/{run}/tasks/copy"
+
+
+def test_a_dag_run_has_the_page_with_its_own_ranges(airflow_api: AirflowApi, browser: Chromium) -> None:
+    _in_frame(airflow_api, browser, "dags/hourly_copy/runs/manual__failed/plugin/kafka-coverage-run")
+
+    frame = "document.querySelector('iframe').contentDocument"
+    assert "Only DAG run manual__failed of DAG hourly_copy." in browser.evaluate(f"{frame}.body.innerText")
+    assert "covered 50 · failed or partial 750" in browser.evaluate(f"{frame}.querySelector('.servers').innerText")
+
+
+def test_a_gap_is_replayed_after_its_plan_was_shown(show: Show, airflow_api: AirflowApi) -> None:
+    page = show("topic=orders_copy")
+    page.evaluate("document.querySelector('.chart').focus()")
+    page.press("g")
+    page.press("Enter")
+    page.wait_for("!document.querySelector('#replay-start').disabled")
+
+    assert page.evaluate("document.querySelector('#replay').open")
+    assert _text(page, "#replay-count").startswith("200 offsets in 1 range, from broker-1:9092 to broker-2:9092.")
+    assert page.evaluate("document.querySelector('#replay-ranges').value") == "orders:0:500:700"
+    options = page.evaluate("[...document.querySelectorAll('#replay-dag option')].map((o) => o.value)")
+    assert options == ["replay_incident", "replay_ranges"]
+    incident = json.loads(page.evaluate("document.querySelector('#replay-conf').value"))
+    assert (incident["ranges"], incident["topic"], incident["target_topic"], incident["source"]) == (
+        ["orders:0:500:700"],
+        "orders",
+        "orders_copy",
+        "kafka_default",
+    )
+    assert not page.evaluate("document.querySelector('#replay-plan-label').checkVisibility()")
+
+    page.evaluate(
+        "(() => { const s = document.querySelector('#replay-dag'); s.value = 'replay_ranges';"
+        "s.dispatchEvent(new Event('change')) })()"
+    )
+    assert page.evaluate("document.querySelector('#replay-plan-label').checkVisibility()")
+    assert not any(request.startswith("POST") for request in page.requests)
+    page.evaluate("document.querySelector('#replay-start').click()")
+    page.wait_for("document.querySelector('#replay-result').textContent.startsWith('Started: ')")
+
+    (run,) = airflow_api.get("dags/replay_ranges/dagRuns?run_type=manual&state=queued")["dag_runs"]
+    assert run["conf"] == {"offset_ranges": ["orders:0:500:700"], "target_topic": "orders_copy", "plan_only": True}
+    assert _text(page, "#replay-result a") == run["dag_run_id"]
+
+
+def test_a_user_who_may_only_read_starts_nothing(show: Show, airflow_api: AirflowApi) -> None:
+    page = show("topic=orders_copy", user="vera")
+    before = airflow_api.get("dags/~/dagRuns")["total_entries"]
+    page.evaluate("[...document.querySelectorAll('.tools button')].at(-1).click()")
+    page.wait_for("!document.querySelector('#replay-start').disabled")
+    page.evaluate("document.querySelector('#replay-start').click()")
+    page.wait_for("document.querySelector('#replay-result').className === 'failed'")
+
+    assert "Nothing was started. Airflow's API answered 403" in _text(page, "#replay-result")
+    assert airflow_api.get("dags/~/dagRuns")["total_entries"] == before
+
+
+def test_a_user_without_rights_sees_nothing(show: Show) -> None:
+    page = show(user="nobody")
+
+    assert "Airflow's API answered 403" in _text(page, "#error")
+    assert "Your user may not read this" in _text(page, "#error")
+    assert page.evaluate("document.querySelectorAll('.pair, #notes li').length") == 0
+    assert "orders" not in page.evaluate(_TEXT)
+
+
+def test_a_visitor_without_a_session_sees_nothing(airflow_api: AirflowApi, browser: Chromium) -> None:
+    browser.visit(f"{airflow_api.url}/kafka-coverage/")
+    browser.wait_for("!document.querySelector('#error').hidden")
+
+    assert "answered 401 (assets). Your session has ended. Log in" in _text(browser, "#error")
+
+
+_FAIL = """
+const original = window.fetch;
+window.fetch = async (url, init) => {
+  if (!new RegExp(%s).test(String(url))) return original(url, init);
+  %s
+};
+"""
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        pytest.param('return new Response(\'{"detail": "gone"}\', {status: 404})', "answered 404 (assets)", id="404"),
+        pytest.param(
+            "return new Response('<b>bad gateway</b>', {status: 502})", "answered 502 (assets). Try again", id="502"
+        ),
+        pytest.param("return new Response('<html>')", "did not answer with JSON (assets)", id="login-page"),
+        pytest.param("throw new TypeError('no network')", "could not be reached (assets)", id="unreachable"),
+        pytest.param("throw new DOMException('', 'TimeoutError')", "did not answer within 30 s (assets)", id="timeout"),
+    ],
+)
+def test_an_error_of_the_api_is_said_and_can_be_tried_again(show: Show, answer: str, said: str) -> None:
+    page = show("topic=orders_copy", script=_FAIL % (json.dumps(r"/api/v2/assets\?"), answer))
+
+    assert said in _text(page, "#error-text")
+    assert page.evaluate("document.querySelectorAll('.pair').length") == 0
+    page.evaluate("(() => { window.fetch = original; document.querySelector('#again').click() })()")
+    page.wait_for("!!document.querySelector('.pair')")
+    assert page.evaluate("document.querySelector('#error').hidden")
+
+
+def test_an_api_without_tasks_still_shows_events(show: Show) -> None:
+    script = _FAIL % (json.dumps("taskInstances"), "return new Response('{}', {status: 403})")
+
+    page = show("topic=orders_copy", script=script)
+
+    assert "Running and failed tasks cannot be shown. Airflow's API answered 403" in _text(page, "#notes")
+    assert "covered 6,280" in _text(page, ".servers")
+
+
+def test_a_function_that_calls_an_operator_is_known_by_its_events(show: Show) -> None:
+    """Its task instance has the name of no operator of this package."""
+    page = show("topic=calls")
+
+    assert "covered 10 · failed or partial 20" in _text(page, ".servers")
+    page.evaluate("document.querySelector('details').open = true")
+    page.wait_for("!!document.querySelector('details table')")
+    assert "Clear the task: function_copy.copy_by_function" in _text(page, "details table")
+
+
+def test_nothing_that_the_api_says_is_markup(show: Show) -> None:
+    page = show("topic=markup")
+    page.evaluate("document.querySelector('.chart').focus()")
+    page.press("ArrowRight")
+    page.evaluate("document.querySelector('details').open = true")
+    page.wait_for("!!document.querySelector('details table')")
+
+    assert MARKUP in page.evaluate("document.querySelector('.pair h2').textContent")
+    assert MARKUP in page.evaluate("document.querySelector('#tip').textContent")
+    page.press("ArrowRight")
+    page.press("Enter")
+    assert f"{MARKUP}:0:10:20" in page.evaluate("document.querySelector('#replay-ranges').value")
+    assert page.evaluate("[document.title, document.querySelectorAll('body script, img').length]") == [
+        "Kafka coverage",
+        0,
+    ]
+
+
+def test_a_run_that_found_no_record_to_write_covers_its_ranges(show: Show) -> None:
+    page = show("topic=empty_copy")
+
+    assert "broker-1:9092 → broker-2:9092 · offsets: covered 10" in _text(page, ".servers")
+
+
+def test_offsets_beyond_the_exact_numbers_of_javascript(show: Show) -> None:
+    page = show("topic=huge")
+    page.evaluate("[...document.querySelectorAll('.tools button')].at(-1).click()")
+
+    assert page.evaluate("document.querySelector('#replay-ranges').value") == f"huge:0:{HUGE[0] + 1}:{HUGE[0] + 2}"
+    assert f"offsets {HUGE[0]:,} to {HUGE[1]:,}" == _text(page, ".span")
+
+
+def test_events_of_other_makers_are_counted(show: Show) -> None:
+    page = show("topic=foreign")
+
+    assert "Skipped 3 of 4 events: of another provider or another version." in _text(page, "#notes")
+    assert "covered 10" in _text(page, ".servers")
+
+
+def test_the_events_of_a_deleted_dag_are_not_passed_over_in_silence(show: Show) -> None:
+    page = show("topic=gone")
+
+    said = (
+        "kafka://broker-2:9092/gone: its events cannot be shown. Their DAG was deleted, or your user may not read it."
+    )
+    assert said in _text(page, "#notes")
+
+
+@pytest.mark.parametrize(
+    ("topic", "said"),
+    [
+        pytest.param("old_copy", "There are copies from other times", id="earlier"),
+        pytest.param("no_such_topic", "Run a DAG with a KafkaToKafkaBatchOperator", id="never"),
+    ],
+)
+def test_where_nothing_is_to_be_drawn_the_page_says_how_to_begin(show: Show, topic: str, said: str) -> None:
+    page = show(f"topic={topic}")
+
+    assert said in _text(page, "#empty")
+    assert page.evaluate("document.querySelectorAll('.pair').length") == 0
+
+
+@pytest.mark.parametrize(
+    ("system", "chosen", "is_dark"),
+    [("light", None, False), ("dark", None, True), ("light", "dark", True), ("dark", "light", False)],
+)
+def test_the_theme_is_airflows_own_or_the_systems(show: Show, system: str, chosen: str | None, is_dark: bool) -> None:
+    stored = f"localStorage.setItem('theme', '{chosen}')" if chosen else "localStorage.removeItem('theme')"
+    page = show("topic=orders_copy", script=stored)
+    page.prefer(system)
+
+    background = page.wait_for("getComputedStyle(document.body).backgroundColor")
+    assert background == ("rgb(24, 24, 27)" if is_dark else "rgb(255, 255, 255)")
+
+
+def test_it_is_in_the_navigation_for_all_and_on_the_page_of_a_dag_run(airflow_api: AirflowApi) -> None:
+    plugins = airflow_api.get("plugins")["plugins"]
+
+    (ours,) = [plugin for plugin in plugins if plugin["name"] == "kafka_spark_coverage"]
+    assert [(view["name"], view["destination"]) for view in ours["external_views"]] == [
+        ("Kafka coverage", "nav"),
+        ("Kafka coverage", "dag_run"),
+    ]
+    assert airflow_api.get("plugins/importErrors")["total_entries"] == 0
+
+
+def test_it_reads_from_its_own_host_only(show: Show, airflow_api: AirflowApi) -> None:
+    page = show(f"topic={quote('orders_copy')}")
+
+    # The icon of the browser's own date field is a data address.
+    ours = (f"GET {airflow_api.url}/", "GET data:")
+    assert [request for request in page.requests if not request.startswith(ours)] == []

@@ -1,0 +1,76 @@
+"""The files of the page, as a web server gives them."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from pathlib import Path
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from airflow_provider_kafka_spark.coverage_page.plugin import CoveragePagePlugin
+
+
+class _Site:
+    """The plugin's application, mounted as Airflow mounts it."""
+
+    def __init__(self, path: str) -> None:
+        self._app = FastAPI(root_path=path)
+        for each in CoveragePagePlugin.fastapi_apps:
+            self._app.mount(each["url_prefix"], each["app"])
+        self._base = f"http://localhost{path}/kafka-coverage/"
+
+    def request(self, method: str, name: str) -> httpx.Response:
+        async def ask() -> httpx.Response:
+            async with httpx.AsyncClient(transport=httpx.ASGITransport(self._app)) as client:
+                return await client.request(method, self._base + name)
+
+        return asyncio.run(ask())
+
+
+@pytest.fixture(params=["", "/airflow"], ids=["at-the-root", "under-a-path"])
+def site(request: pytest.FixtureRequest) -> _Site:
+    return _Site(request.param)
+
+
+@pytest.mark.parametrize(
+    ("name", "content_type"),
+    [("", "text/html"), ("index.html", "text/html"), ("page.js", "text/javascript"), ("page.css", "text/css")],
+)
+def test_files_are_served_with_their_type_and_a_strict_policy(site: _Site, name: str, content_type: str) -> None:
+    answer = site.request("GET", name)
+
+    assert (answer.status_code, answer.headers["Content-Type"]) == (200, f"{content_type}; charset=utf-8")
+    policy = answer.headers["Content-Security-Policy"]
+    assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self';")
+    assert "unsafe" not in policy
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
+
+
+@pytest.mark.parametrize("name", ["plugin.py", "..%2fplugin.py", "%2e%2e/prepare.py", "static_site.py", "x"])
+def test_nothing_else_is_served(site: _Site, name: str) -> None:
+    answer = site.request("GET", name)
+
+    assert (answer.status_code, answer.text) == (404, "Not found\n")
+
+
+def test_nothing_is_written(site: _Site) -> None:
+    assert site.request("POST", "index.html").status_code == 405
+    assert site.request("HEAD", "index.html").content == b""
+
+
+def test_every_file_of_the_page_is_served_and_no_script_is_inline(site: _Site) -> None:
+    folder = Path(__file__).parents[2] / "airflow_provider_kafka_spark/coverage_page"
+    files = [file.name for file in folder.iterdir() if file.suffix in (".html", ".js", ".css")]
+
+    assert len(files) >= 5
+    assert {site.request("GET", name).status_code for name in files} == {200}
+    page = (folder / "index.html").read_text()
+    assert page.count("<script") == 1
+    assert "://" not in page
+    assert re.search(r"\s(on\w+|style)=", page) is None
+    assert not any(
+        name in file.read_text() for file in folder.glob("*.js") for name in ("innerHTML", "insertAdjacentHTML")
+    )
