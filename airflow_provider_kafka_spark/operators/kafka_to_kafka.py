@@ -4,7 +4,6 @@ delivery.
 
 from __future__ import annotations
 
-import json
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -46,6 +45,7 @@ from airflow_provider_kafka_spark.core.resolve import ReadRules
 from airflow_provider_kafka_spark.core.run_identity import instance_id
 from airflow_provider_kafka_spark.core.schema_ids import check_schema_id_map
 from airflow_provider_kafka_spark.core.topic_map import check_topic_map
+from airflow_provider_kafka_spark.core.verification import totals
 from airflow_provider_kafka_spark.failure import no_retry_on_permanent_error as no_retry_on_permanent_error
 from airflow_provider_kafka_spark.failure import undated_run_explained
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
@@ -546,13 +546,7 @@ class KafkaToKafkaOperator(DeferrableOperator):
             self.outlets = record_without_records(context, self.outlets, entry)
         else:
             self._suppress_asset_events()
-        self.log.info(
-            "Delivered: %s records read, %s written, %s offsets without a record. Result: %s",
-            f"{result['records_read']:,}",
-            f"{result['records_written']:,}",
-            f"{result['gaps']:,}",
-            json.dumps({name: value for name, value in result.items() if name != "ranges"}),
-        )
+        self.log.info("%s", totals(result))
         return result
 
     def _check_size(self, plan: ReplayPlan) -> None:

@@ -120,6 +120,15 @@ def is_web_address(text: str) -> bool:
     return _WEB_ADDRESS.fullmatch(text) is not None
 
 
+def is_loopback(address: str) -> bool:
+    """Whether only the driver's own machine reaches an address.
+
+    >>> is_loopback("http://localhost:4040"), is_loopback("http://driver.example.com:4040")
+    (True, False)
+    """
+    return re.match(r"https?://(localhost|127\.[\d.]+|\[::1\])(:|/|$)", address) is not None
+
+
 def _parse(text: str) -> JobEvent | None:
     try:
         fields = json.loads(text)
