@@ -197,8 +197,9 @@ def killed_at_progress(events: list[JobEvent], application: str | None = None) -
         if isinstance(event, JobProgress):
             hook.kill()
 
-    with pytest.raises(JobKilledError, match=application):
+    with pytest.raises(JobKilledError, match=application) as raised:
         run(kill, hook)
+    assert "it had read 50%: 1 of at most 2 records" in str(raised.value)
 
 
 @pytest.mark.parametrize("mode", ["cluster", "client"])
