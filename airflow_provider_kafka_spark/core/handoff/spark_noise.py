@@ -25,6 +25,8 @@ _NOISE = re.compile(
             _PREFIX + r"Utils: Service '[\w.]+' could not bind on port \d+\. Attempting port \d+\.",
             # The folder is set for a local master, which has no other.
             _PREFIX + r"SparkConf: Note that spark\.local\.dir will be overridden by the value set by the cluster.*",
+            # A fault of Kafka's client that was repaired in Kafka 0.10.2; Spark reads in such a thread by design.
+            _PREFIX + r"KafkaDataConsumer: KafkaDataConsumer is not running in UninterruptibleThread\..*KAFKA-1894",
             # The worker's own addresses, which a driver on the worker does not need.
             _PREFIX + r"Utils: Your hostname, .* resolves to a loopback address.*",
             _PREFIX + r"Utils: Set SPARK_LOCAL_IP if you need to bind to another address",

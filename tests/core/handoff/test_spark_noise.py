@@ -22,6 +22,8 @@ _AT = "26/11/24 01:55:21"
         "7079. Attempting port 7080.",
         f"{_AT} WARN SparkConf: Note that spark.local.dir will be overridden by the value set by the cluster manager "
         "(via SPARK_LOCAL_DIRS in standalone/kubernetes and LOCAL_DIRS in YARN).",
+        f"{_AT} WARN KafkaDataConsumer: KafkaDataConsumer is not running in UninterruptibleThread. It may hang when "
+        "KafkaDataConsumer's methods are interrupted because of KAFKA-1894",
         f"{_AT} WARN Utils: Your hostname, vm, resolves to a loopback address: 127.0.1.1; using 10.0.0.5 instead",
     ],
 )
