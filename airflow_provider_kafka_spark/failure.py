@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,7 +12,9 @@ from typing import Any, TypeVar
 from airflow.sdk.exceptions import AirflowFailException
 from jinja2.exceptions import UndefinedError
 
-from airflow_provider_kafka_spark.core.errors import InvalidInputError, KafkaSparkError
+from airflow_provider_kafka_spark.core.errors import InvalidInputError, KafkaSparkError, ProtocolError
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -22,15 +25,23 @@ _OF_A_DATED_RUN = re.compile(
 
 
 def no_retry_on_permanent_error(execute: Callable[..., T]) -> Callable[..., T]:
-    """Turn non-retriable errors into ``AirflowFailException``."""
+    """Turn non-retriable errors into ``AirflowFailException``, and leave out what would bury their message in the log.
+
+    Airflow logs the traceback of an error and of all its causes. Those of a :class:`KafkaSparkError` say nothing that
+    its message does not, unless it may be a bug of this package; with log level DEBUG they are logged nevertheless.
+    """
 
     @wraps(execute)
     def wrapped(*args: Any, **kwargs: Any) -> T:
         try:
             return execute(*args, **kwargs)
         except KafkaSparkError as error:
+            log.debug("Where the error below was raised:", exc_info=True)
+            if not isinstance(error, ProtocolError):
+                # Airflow does not log a cause without a traceback; callbacks find it in the exception.
+                error.__cause__ = error.__traceback__ = None
             if error.retriable:
-                raise
+                raise error from None
             raise AirflowFailException(f"{type(error).__name__}: {error}") from error
 
     return wrapped
@@ -54,4 +65,4 @@ def undated_run_explained() -> Iterator[None]:
             f"trigger --logical-date 2026-11-20T10:00:00Z' or \"logical_date\" in the request, use 'airflow backfill "
             f"create', or pass the window as a DAG parameter."
         )
-        raise AirflowFailException(f"{InvalidInputError.__name__}: {message}") from error
+        raise AirflowFailException(f"{InvalidInputError.__name__}: {message}") from None

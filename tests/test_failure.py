@@ -6,8 +6,14 @@ from __future__ import annotations
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
+from structlog.tracebacks import ExceptionDictTransformer
 
-from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError, DataLossError
+from airflow_provider_kafka_spark.core.errors import (
+    BrokerUnavailableError,
+    DataLossError,
+    KafkaSparkError,
+    ProtocolError,
+)
 from airflow_provider_kafka_spark.failure import no_retry_on_permanent_error
 
 
@@ -22,6 +28,31 @@ def test_a_final_error_is_final_to_airflow_and_keeps_its_name_and_cause() -> Non
     with pytest.raises(AirflowFailException, match="DataLossError: gone") as raised:
         execute(DataLossError("gone"))
     assert isinstance(raised.value.__cause__, DataLossError)
+
+
+@pytest.mark.parametrize("kind", [DataLossError, BrokerUnavailableError])
+def test_airflow_logs_the_message_once_and_nothing_of_the_way_to_it(kind: type[KafkaSparkError]) -> None:
+    """As its task runner renders an exception."""
+    with pytest.raises(Exception, match="gone") as raised:
+        execute_deeply(kind)
+    (shown,) = ExceptionDictTransformer(use_rich=False)((raised.type, raised.value, raised.value.__traceback__))
+    assert shown["exc_value"].endswith("gone")
+    assert [frame["name"] for frame in shown["frames"]] == [raised.traceback[0].frame.code.name, "wrapped"]
+
+
+def test_what_may_be_a_bug_keeps_its_traceback() -> None:
+    with pytest.raises(AirflowFailException) as raised:
+        execute_deeply(ProtocolError)
+    assert raised.value.__cause__ is not None
+    assert raised.value.__cause__.__traceback__ is not None
+
+
+@no_retry_on_permanent_error
+def execute_deeply(kind: type[KafkaSparkError]) -> None:
+    try:
+        raise OSError("the broker's words")
+    except OSError as error:
+        raise kind("gone") from error
 
 
 @pytest.mark.parametrize("error", [BrokerUnavailableError("later"), ValueError("a bug")])

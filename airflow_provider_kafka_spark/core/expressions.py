@@ -6,9 +6,11 @@ known to depend on its arguments alone.
 
 from __future__ import annotations
 
+import difflib
 import re
 
 from airflow_provider_kafka_spark.core.errors import ExpressionError
+from airflow_provider_kafka_spark.core.spark_functions import FUNCTIONS, KEYWORDS
 
 #: Groups of Spark's built-in functions (``ExpressionInfo.getGroup``) whose results come from the arguments alone.
 _ALLOWED_GROUPS = frozenset(
@@ -47,6 +49,12 @@ _HEADER_OR_QUOTED = re.compile(
     r"""|(?<![\w.`])header(?P<text>_text)?\s*\(\s*(?P<name>'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*")\s*\)""",
     re.DOTALL | re.IGNORECASE,
 )
+#: Ours, written out before Spark sees an expression.
+_HEADER_FUNCTIONS = frozenset({"header", "header_text"})
+#: What looks like a call by a plain name.
+_CALL = re.compile(r"(?<![\w.:$@])([^\W\d]\w*)\s*\(")
+#: What is left of a text, a name or a comment that is not read here as Spark reads it.
+_UNREAD = re.compile(r"""['"`]|/\*|\*/""")
 _YEAR = r"[+-]?\d{4,}(?!\d|:)"
 #: A complete date or time, as Spark's parser accepts it. The parser replaces 'now', in any spelling, by the current
 #: time, and adds the current day to a time without a day.
@@ -89,6 +97,39 @@ def expanded(sql: str) -> str:
     return _HEADER_OR_QUOTED.sub(_written_out, sql)
 
 
+def unknown_functions(sql: str) -> list[str]:
+    """The functions that an expression calls by a plain name, and that Spark does not have, as far as that can be seen
+    without its parser.
+
+    >>> unknown_functions("uper(topic) in ('f(x)') and exists(headers, h -> lenght(h.value) > 3)")
+    ['uper', 'lenght']
+    """
+    code = _HEADER_OR_QUOTED.sub(lambda found: " " if found[0][:2] in ("--", "/*") else "0", expanded(sql))
+    if _UNREAD.search(code):
+        return []
+    names = (name.lower() for name in _CALL.findall(code))
+    return list(dict.fromkeys(name for name in names if name not in FUNCTIONS | KEYWORDS))
+
+
+def unknown_function(name: str, sql: str, function: str) -> str:
+    """The error for a call of a function that Spark does not have.
+
+    :param name: of the parameter.
+    :param function: in lower case.
+
+    >>> unknown_function("where", "uper(topic)", "uper")[65:]
+    "uper() is not one of them. Did you mean upper()? Got 'uper(topic)'."
+    """
+    close = difflib.get_close_matches(function, FUNCTIONS | _HEADER_FUNCTIONS, n=1, cutoff=0.7)
+    hint = f"Did you mean {close[0]}()?" if close else "Correct the name."
+    if function in _HEADER_FUNCTIONS:
+        hint = f"It takes the name of a header as a text, such as {function}('tenant')."
+    return (
+        f"{name} must call Spark's built-in functions by their plain names; {function}() is not one of them. {hint} "
+        f"Got {cut(sql, 120)!r}."
+    )
+
+
 def _written_out(found: re.Match[str]) -> str:
     if found["name"] is None:
         return found[0]
@@ -101,18 +142,16 @@ def cut(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
-def refusal_of(function: str, group: str | None) -> str | None:
+def refusal_of(function: str, group: str) -> str | None:
     """Why an expression must not call a function, or None if it may.
 
     :param function: its name.
-    :param group: of Spark's built-in function of that name, or None if there is none.
+    :param group: of Spark's built-in function of that name.
 
     >>> refusal_of("upper", "string_funcs")
     >>> refusal_of("reflect", "misc_funcs")
     'it calls any method of the JVM'
     """
-    if group is None:
-        return "it is not one of Spark's built-in functions, called by its plain name"
     if group in _ALLOWED_GROUPS or function in _ALLOWED:
         return None
     if group in _SEVERAL_RECORDS:

@@ -6,7 +6,7 @@ and an aged-out timestamp or ``earliest`` is never an error (``KafkaSourceRDD``,
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from airflow_provider_kafka_spark.core.bounds import (
@@ -24,6 +24,8 @@ from airflow_provider_kafka_spark.core.errors import BoundError, DataLossError, 
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition
 
 PERMIT_LOSS = "Pass fail_on_data_loss=False to copy what is left; the report then names the gap."
+#: Producers' clocks and sending times differ by this much, in ms.
+_OUT_OF_ORDER_MS = 1_000
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -61,6 +63,25 @@ class ReadRules:
         # The two are fetched one after the other, so on a live topic the last stable offset may exceed the high
         # watermark.
         return min(state.last_stable, state.high_watermark) if self.read_committed else state.high_watermark
+
+
+def older_than_window(oldest: Mapping[TopicPartition, int], window: TimeWindow) -> list[str]:
+    """A warning if planned offsets hold records from before the window: timestamps are out of order there.
+
+    :param oldest: the oldest timestamp, in ms, of some planned records of a partition.
+    """
+    start = window.start_ms or 0
+    early = {p: ms for p, ms in sorted(oldest.items()) if ms < start - _OUT_OF_ORDER_MS}
+    if not early:
+        return []
+    partition, ms = min(early.items(), key=lambda item: item[1])
+    return [
+        (
+            f"The planned offsets of {len(early):,} of the partitions have records from before the window, such as "
+            f"one of {iso(ms)} in {partition}, since timestamps are out of order there. All of them are copied; "
+            "exact_window=True leaves out records from outside of the window."
+        )
+    ]
 
 
 def resolve_window(

@@ -7,6 +7,7 @@ from typing import Any
 
 from airflow_provider_kafka_spark.core.dead_letters import split_ranges
 from airflow_provider_kafka_spark.core.errors import DeliveryError, DuplicateRecordsError
+from airflow_provider_kafka_spark.core.expressions import cut
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.plan import ReplayPlan
 from airflow_provider_kafka_spark.core.protocol import JobReport, Pace, RangeReport, Transform
@@ -130,6 +131,35 @@ def result_of_run(report: JobReport, plan: ReplayPlan, warnings: tuple[str, ...]
         "target_ranges": [r.to_dict() for r in targets],
         "source_topic_ids": dict(plan.topic_ids),
     }
+
+
+def totals(result: Mapping[str, Any]) -> str:
+    """One line about a result, for the end of the task's log.
+
+    :param result: of a batch copy, a replay or a stream.
+    """
+    rejected = result.get("dead_letters", {}).get("records", 0)
+    optional = {
+        "rejected": rejected,
+        "delivered before": result.get("delivered_before", 0),
+        "duplicates": result["duplicates"],
+        "offsets missing": result["missing"],
+        "warnings": len(result["warnings"]),
+    }
+    targets = result["target_topics"]
+    parts = [
+        f"Delivered: {result['records_read']:,} records read",
+        f"{result['records_written']:,} written",
+        f"{result['gaps']:,} offsets without a record",
+        *(f"{count:,} {name}" for name, count in optional.items() if count),
+        *(
+            [f"to {cut(targets[0], 60)}" + (f" and {len(targets) - 1:,} more" if targets[1:] else "")]
+            if targets
+            else []
+        ),
+        *([f"in {result['seconds']:,.1f} s"] if result.get("seconds") else []),
+    ]
+    return f"{', '.join(parts)}. The XCom return_value has the offsets."
 
 
 def result_of_empty_plan(plan: ReplayPlan, run_id: str) -> dict[str, Any]:

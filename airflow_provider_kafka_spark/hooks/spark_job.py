@@ -27,7 +27,7 @@ from airflow_provider_kafka_spark.core.errors import (
 )
 from airflow_provider_kafka_spark.core.handoff.file_names import PROCEED, progress_uri
 from airflow_provider_kafka_spark.core.handoff.job_credentials import JobCredentials
-from airflow_provider_kafka_spark.core.handoff.job_events import JobEvent, JobStarted
+from airflow_provider_kafka_spark.core.handoff.job_events import JobEvent, JobProgress, JobStarted
 from airflow_provider_kafka_spark.core.handoff.report_mac import verified
 from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE
 from airflow_provider_kafka_spark.core.planned_copy import RemoteJob
@@ -99,6 +99,7 @@ class SparkJobHook(BaseHook):
         )
         self._submission: SparkSubmission | None = None
         self._killed = False
+        self._progress: JobProgress | None = None
 
     def check(self) -> None:
         """Check everything that a submission needs, before anything is planned or started.
@@ -224,7 +225,7 @@ class SparkJobHook(BaseHook):
         )
         prepared = prepare_job(self.cluster, request, job, logins, folder, tag, waits=waits)
         submission = self._new_submission(
-            partial(_record, on_event, proceed),
+            partial(_record, partial(self._note, on_event), proceed),
             folder,
             event_token=request.event_token,
             environment=prepared.environment,
@@ -232,6 +233,12 @@ class SparkJobHook(BaseHook):
             options=prepared.options,
         )
         return request, prepared, submission
+
+    def _note(self, on_event: OnEvent, event: JobEvent) -> None:
+        """Pass on an event, and keep the progress for the error of a job that is killed."""
+        if isinstance(event, JobProgress):
+            self._progress = replace(event, rate=None)
+        on_event(event)
 
     def _submit(self, submission: SparkSubmission, prepared: PreparedJob) -> Exception | None:
         """Run ``spark-submit`` to its end, which is that of the job.
@@ -260,8 +267,10 @@ class SparkJobHook(BaseHook):
         if self._killed:
             raise JobKilledError(
                 "The task was killed, and its Spark job with it (application "
-                f"{submission.application_id or 'not yet known'}). What it had written stays written; a retry "
-                "writes only what is missing where provenance_headers=True."
+                f"{submission.application_id or 'not yet known'}"
+                + (f"; it had read {self._progress}" if self._progress is not None else "")
+                + "). What it had written stays written; a retry writes only what is missing where "
+                "provenance_headers=True."
             )
         return failure
 

@@ -24,6 +24,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_kafka_spark.core.errors import CheckpointInUseError, DeliveryError
+from airflow_provider_kafka_spark.core.handoff.job_events import RecentRate
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, TopicPartition
 from airflow_provider_kafka_spark.core.protocol import BatchReport, JobReport, JobRequest, RangeReport, StreamRequest
 from airflow_provider_kafka_spark.core.spans import plan_spans
@@ -99,6 +100,7 @@ class StreamTotals:
     rejected: Counter[TopicPartition] = field(default_factory=Counter)
     batches: list[BatchReport] = field(default_factory=list)
     reports: list[JobReport] = field(default_factory=list)
+    recent: RecentRate = field(default_factory=lambda: RecentRate(time.monotonic()))
 
     @classmethod
     def of(cls, stream: StreamRequest) -> StreamTotals:
@@ -108,7 +110,8 @@ class StreamTotals:
     @property
     def progress(self) -> OverallProgress:
         """How far all is, for the next batch."""
-        return OverallProgress(sum(self.ends[p] - self.starts.get(p, 0) for p in self.ends), self.planned)
+        done = sum(self.ends[p] - self.starts.get(p, 0) for p in self.ends)
+        return OverallProgress(done, self.planned, self.recent)
 
     def add(self, number: int, report: JobReport, ends: dict[TopicPartition, int], *, replayed: bool = False) -> None:
         """Account for a batch.

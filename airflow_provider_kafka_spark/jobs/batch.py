@@ -220,6 +220,8 @@ def _write(
     group = f"copy-{uuid4()}"
     spark.sparkContext.setJobGroup(group, f"Copy of run {remaining.run.run_id}")
     planned, teller = remaining.source.offsets, ProgressTeller(spark, request)
+    total = request.offset_ranges.total
+    overall = (overall or OverallProgress(0, total)).after(total - planned, remaining.committed)
     with (
         TaskMonitor(spark.sparkContext, group) as monitor,
         ProgressLog(monitor, planned, request.progress_seconds, teller, overall),

@@ -20,6 +20,7 @@ from airflow_provider_kafka_spark.core.expressions import (
     is_written_out,
     lacks_a_day,
     refusal_of,
+    unknown_function,
 )
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def check_expression(spark: SparkSession, table: DataFrame, name: str, sql: str,
     check_size(name, sql, example)
     sql = expanded(sql)
     try:
-        reason = _refusal_as_parsed(spark, sql)
+        reason = _refusal_as_parsed(spark, sql, name)
         if reason is None:
             checked = table.select("*", F.expr(sql).alias("_checked"))
             reason = _refusal_as_analysed(spark, checked, table)
@@ -71,8 +72,11 @@ def check_expression(spark: SparkSession, table: DataFrame, name: str, sql: str,
     return checked.schema["_checked"].dataType.simpleString()
 
 
-def _refusal_as_parsed(spark: SparkSession, sql: str) -> str | None:
-    """What of an expression is not the record's, before Spark looks any of it up; None if all is."""
+def _refusal_as_parsed(spark: SparkSession, sql: str, name: str) -> str | None:
+    """What of an expression is not the record's, before Spark looks any of it up; None if all is.
+
+    :raises ExpressionError: if it calls a function that Spark does not have.
+    """
     jvm: Any = spark.sparkContext._jvm
     catalyst = jvm.org.apache.spark.sql.catalyst
     parsed = spark._jsparkSession.sessionState().sqlParser().parseExpression(sql)
@@ -85,7 +89,9 @@ def _refusal_as_parsed(spark: SparkSession, sql: str) -> str | None:
         if kind.endswith(".UnresolvedFunction"):
             function = str(node["nameParts"]).strip("[]").lower()
             found = built_in.lookupFunction(catalyst.FunctionIdentifier(function))
-            refusal = refusal_of(function, found.get().getGroup() if found.isDefined() else None)
+            if not found.isDefined():
+                raise ExpressionError(unknown_function(name, sql, function.replace(", ", ".")))
+            refusal = refusal_of(function, found.get().getGroup())
             if refusal is not None:
                 return f"calls {function}(): {refusal}"
         elif kind not in _UNRESOLVED and not kind.startswith(f"{_CATALYST}.expressions."):

@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -79,10 +79,24 @@ class OverallProgress:
 
     :param done: records that were read before this part.
     :param planned: records to be read at most, in all parts.
+    :param recent: the rate of all parts; None if this is the only one.
+    :param delivered_before: of the planned offsets, those that earlier tries had delivered.
+    :param committed: of these, the ones that are read again in this part.
     """
 
     done: int
     planned: int
+    recent: RecentRate | None = None
+    delivered_before: int = 0
+    committed: int = 0
+
+    def after(self, found: int, committed: int) -> OverallProgress:
+        """This progress where earlier tries had delivered a part.
+
+        :param found: offsets that are not read again.
+        :param committed: offsets that are read again, and not written.
+        """
+        return replace(self, done=self.done + found, delivered_before=found + committed, committed=committed)
 
 
 class ProgressLog:
@@ -113,7 +127,7 @@ class ProgressLog:
 
     def __enter__(self) -> ProgressLog:
         self._started = time.monotonic()
-        self._recent = RecentRate(self._started)
+        self._recent = self._overall.recent or RecentRate(self._started)
         self._thread.start()
         return self
 
@@ -123,8 +137,14 @@ class ProgressLog:
         self._stop.set()
         self._thread.join(timeout=10)
         if error is None:
-            seconds = time.monotonic() - self._started
-            self._teller.say(self._progress(self._planned, self._planned / seconds if seconds > 0 else None))
+            now = time.monotonic()
+            if self._overall.recent is not None:
+                rate = self._recent.at(now, self._overall.done + self._planned)
+            else:
+                rate = (
+                    (self._planned - self._overall.committed) / (now - self._started) if now > self._started else None
+                )
+            self._teller.say(self._progress(self._planned, rate))
 
     def _run(self) -> None:
         said = 0
@@ -137,10 +157,14 @@ class ProgressLog:
             # Executors report with their heartbeats, which may be slower than we are.
             if records > said:
                 said = records
-                progress = self._progress(min(records, self._planned), self._recent.at(time.monotonic(), records))
+                done = self._overall.done if self._overall.recent is not None else 0
+                progress = self._progress(
+                    min(records, self._planned), self._recent.at(time.monotonic(), done + records)
+                )
                 self._teller.say(progress)
                 self._teller.keep(progress)
 
     def _progress(self, records: int, rate: float | None) -> JobProgress:
         done = self._overall.done + records
-        return JobProgress(done, max(done, self._overall.planned), time.monotonic() - self._started, rate)
+        planned, seconds = max(done, self._overall.planned), time.monotonic() - self._started
+        return JobProgress(done, planned, seconds, rate, self._overall.delivered_before)

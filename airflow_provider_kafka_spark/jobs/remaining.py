@@ -40,6 +40,7 @@ class Remaining:
     :param slots: where each piece commits its progress, by its name.
     :param is_delivered: everything was delivered; records are only counted.
     :param before: what was found in the target.
+    :param committed: offsets of the source that earlier tries had committed; they are read again, and not written.
     """
 
     run: RunOwnership
@@ -48,6 +49,7 @@ class Remaining:
     slots: Mapping[str, Slot] = field(default_factory=dict)
     is_delivered: bool = False
     before: Delivered = field(default_factory=Delivered)
+    committed: int = 0
     warnings: tuple[str, ...] = ()
 
 
@@ -78,7 +80,8 @@ def find_remaining(
         return Remaining(run, source, target_ids, is_delivered=True, warnings=source.warnings)
     if decision is not Decision.READ_BACK:
         slots = run.open(decision, source.pieces)
-        return Remaining(run, source, target_ids, slots, warnings=source.warnings)
+        committed = run.committed_offsets(source.pieces) if decision is Decision.CONTINUE else 0
+        return Remaining(run, source, target_ids, slots, committed=committed, warnings=source.warnings)
     is_proved = bool(request.proved_key) and run.key == request.proved_key
     compacted = [name for name, config in configs.items() if "compact" in config["cleanup.policy"]]
     if compacted or not request.transform.provenance_headers:

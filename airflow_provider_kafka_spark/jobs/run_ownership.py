@@ -100,6 +100,11 @@ class RunOwnership:
         """How a Spark task knows that the run is still this driver's; None where no mark could be written."""
         return Owner(self._group, self._request.submission, self._token) if self.has_mark else None
 
+    def committed_offsets(self, pieces: Sequence[Piece]) -> int:
+        """How many offsets of the pieces earlier tries have committed, where :meth:`claim` said to continue."""
+        starts = {piece.name: piece.from_offset for piece in pieces}
+        return sum(max(0, c.offset - starts[name]) for name, c in self._committed.items() if name in starts)
+
     @property
     def id_prefix(self) -> str | None:
         """What the transactional ids of Spark tasks begin with; None for at least once."""

@@ -12,10 +12,9 @@ if TYPE_CHECKING:
 
 
 class SparkApplicationLink(BaseOperatorLink):
-    """The Spark UI of the driver, or the page on YARN; after the job, the page on the history server or on YARN.
+    """The page of the application on the history server or on YARN, which is there when the job has ended.
 
-    Without such a page, the link ends with the job: another job may get the driver's port. The operator pushes the
-    address as soon as the application has started; Airflow calls :meth:`get_link` when the task has ended.
+    The Spark UI of the driver ends with the job, and another job may get its port: it is in the task's log only.
     """
 
     name = "Spark application"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -187,7 +186,6 @@ class AuditReplayOperator(SparkJobOperator):
         for warning in result["warnings"]:
             self.log.warning("%s", warning)
         self.log.info("Audit: %s.\n%s", summary(result), table(result))
-        self.log.info("Result: %s", json.dumps({name: value for name, value in result.items() if name != "ranges"}))
         return result
 
     def _on_event(self, context: Context, event: JobEvent) -> None:

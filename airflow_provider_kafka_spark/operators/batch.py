@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, ClassVar
 
 from airflow_provider_kafka_spark.clients.consumer_group import ConsumerGroup
+from airflow_provider_kafka_spark.clients.edge_timestamps import oldest_sampled
 from airflow_provider_kafka_spark.clients.permissions import check_topics
 from airflow_provider_kafka_spark.core.bounds import (
     AtTimestamp,
@@ -20,12 +22,14 @@ from airflow_provider_kafka_spark.core.bounds import (
 from airflow_provider_kafka_spark.core.broker_state import ClusterState, Selection
 from airflow_provider_kafka_spark.core.copy_parameters import CopyParameters
 from airflow_provider_kafka_spark.core.errors import BoundError
+from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
 from airflow_provider_kafka_spark.core.parameters import given_flag
 from airflow_provider_kafka_spark.core.protocol import Transform
 from airflow_provider_kafka_spark.core.resolve import (
     ReadRules,
     ResolvedRanges,
     check_window,
+    older_than_window,
     resolve_window,
     timestamps_in,
 )
@@ -34,6 +38,7 @@ from airflow_provider_kafka_spark.operators.attempt import Attempt
 from airflow_provider_kafka_spark.operators.bounded_copy import BoundedCopyOperator
 
 Timestamp = str | int | datetime
+_TIMESTAMP_TYPE = "message.timestamp.type"
 _TIMESTAMPS = ("starting_timestamp", "ending_timestamp")
 
 
@@ -159,7 +164,12 @@ class KafkaToKafkaBatchOperator(BoundedCopyOperator):
         check_window(window, cluster.now_ms)
         if isinstance(start, GroupStart):
             starting = start.bound(ConsumerGroup(hook, start.group_id).committed(selection.partitions(cluster)))
-        return resolve_window(selection, starting, ending, cluster, rules), cluster
+        resolved = resolve_window(selection, starting, ending, cluster, rules)
+        if window.start_ms is None or records["exact_window"]:
+            return resolved, cluster
+        kept = {name for name in names if cluster.topic(name).config.get(_TIMESTAMP_TYPE) != "LogAppendTime"}
+        oldest = oldest_sampled(hook, OffsetRanges(r for r in resolved.ranges if r.topic in kept))
+        return replace(resolved, warnings=(*resolved.warnings, *older_than_window(oldest, window))), cluster
 
 
 def _contradiction(name: str) -> BoundError:

@@ -142,6 +142,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
             return self._return_stored_result(context, parameters, state.result, earlier)
         spark = self._new_spark_hook(context, parameters.delivery)
         spark.check()
+        self._check_functions(parameters, spark.cluster.spark_home.spark_version)
         manager = None if self.plan_only else self._manager_for(spark, context)
         earlier = None
         with self._attempt(context, parameters, spark) as attempt:
@@ -192,6 +193,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         place = BundlePlace.parse(folder, location, spark_version, scala_version)
         parameters = self._parameters(context)
         self._check_bundled(parameters)
+        self._check_functions(parameters, spark_version)
         store = RunStateStore(context, self.task_id)
         state = store.load(self.on_rerun)
         if state.result is not None:

@@ -4,7 +4,6 @@ delivery.
 
 from __future__ import annotations
 
-import json
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -15,8 +14,8 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from airflow_provider_kafka_spark.core.copy_parameters import CopyParameters, parse_pause
 from airflow_provider_kafka_spark.core.dead_letters import check_dead_letters
-from airflow_provider_kafka_spark.core.errors import InvalidInputError, PlanTooLargeError
-from airflow_provider_kafka_spark.core.expressions import check_size
+from airflow_provider_kafka_spark.core.errors import ExpressionError, InvalidInputError, PlanTooLargeError
+from airflow_provider_kafka_spark.core.expressions import check_size, unknown_function, unknown_functions
 from airflow_provider_kafka_spark.core.handoff.job_credentials import JobCredentials
 from airflow_provider_kafka_spark.core.handoff.job_events import JobEvent, JobStarted
 from airflow_provider_kafka_spark.core.new_topics import FAIL
@@ -45,7 +44,9 @@ from airflow_provider_kafka_spark.core.record_filter import check_headers, check
 from airflow_provider_kafka_spark.core.resolve import ReadRules
 from airflow_provider_kafka_spark.core.run_identity import instance_id
 from airflow_provider_kafka_spark.core.schema_ids import check_schema_id_map
+from airflow_provider_kafka_spark.core.spark_functions import NEWEST_SPARK
 from airflow_provider_kafka_spark.core.topic_map import check_topic_map
+from airflow_provider_kafka_spark.core.verification import totals
 from airflow_provider_kafka_spark.failure import no_retry_on_permanent_error as no_retry_on_permanent_error
 from airflow_provider_kafka_spark.failure import undated_run_explained
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
@@ -385,10 +386,8 @@ class KafkaToKafkaOperator(DeferrableOperator):
         check_delivery_mode(self.delivery)
         is_read_committed(self.isolation_level)
         columns = self._checked_columns()
-        of_columns = {f"columns[{name!r}]": sql for name, sql in columns.items()}
-        others = {name: getattr(self, name) for name in ("where", "target_topic_expr", "reject_when")}
-        for name, sql in {**others, **of_columns}.items():
-            check_size(name, sql or "", example="offset >= 100")
+        for name, sql in expressions_of(self, columns).items():
+            check_size(name, sql, example="offset >= 100")
         topic_map = {} if self.topic_map is None else check_topic_map(self.topic_map)
         Target(self.target_topic, self.target_topic_expr, topic_map=topic_map)
         check_dead_letters(
@@ -419,6 +418,20 @@ class KafkaToKafkaOperator(DeferrableOperator):
             dead_letter_topic=self.dead_letter_topic,
             schema_id_map=check_schema_id_map(self.schema_id_map),
         )
+
+    def _check_functions(self, parameters: CopyParameters, spark_version: str) -> None:
+        """Check the names of functions before Spark starts.
+
+        :param spark_version: such as ``"4.0.0"``; of a newer one than known here, it is only a warning.
+        :raises ExpressionError: if Spark has no function of a name.
+        """
+        is_known = tuple(map(int, spark_version.split(".")[:2])) <= NEWEST_SPARK
+        for name, sql in expressions_of(parameters, parameters.columns).items():
+            for function in unknown_functions(sql):
+                message = unknown_function(name, sql, function)
+                if is_known:
+                    raise ExpressionError(message)
+                self.log.warning("Spark %s may refuse this: %s", spark_version, message)
 
     def _read_optional_text(self, name: str) -> None:
         value = getattr(self, name)
@@ -546,13 +559,7 @@ class KafkaToKafkaOperator(DeferrableOperator):
             self.outlets = record_without_records(context, self.outlets, entry)
         else:
             self._suppress_asset_events()
-        self.log.info(
-            "Delivered: %s records read, %s written, %s offsets without a record. Result: %s",
-            f"{result['records_read']:,}",
-            f"{result['records_written']:,}",
-            f"{result['gaps']:,}",
-            json.dumps({name: value for name, value in result.items() if name != "ranges"}),
-        )
+        self.log.info("%s", totals(result))
         return result
 
     def _check_size(self, plan: ReplayPlan) -> None:
@@ -598,3 +605,13 @@ class KafkaToKafkaOperator(DeferrableOperator):
     def _suppress_asset_events(self) -> None:
         # Airflow emits an event for each outlet of the running task, which is a copy of the DAG's task.
         self.outlets = []
+
+
+def expressions_of(parameters: Any, columns: Mapping[str, str]) -> dict[str, str]:
+    """The author's SQL by the name of the parameter.
+
+    :param parameters: an operator or :class:`CopyParameters`.
+    """
+    others = {name: getattr(parameters, name) for name in ("where", "target_topic_expr", "reject_when")}
+    of_columns = {f"columns[{name!r}]": sql for name, sql in columns.items()}
+    return {name: sql for name, sql in {**others, **of_columns}.items() if sql}

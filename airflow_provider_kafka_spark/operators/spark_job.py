@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from inspect import signature
+from socket import gethostname
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.openlineage.utils.spark import (
     inject_parent_job_information_into_spark_properties,
     inject_transport_information_into_spark_properties,
 )
-from airflow.sdk import BaseOperator
+from airflow.sdk import BaseOperator, BaseOperatorLink
 from airflow.sdk.configuration import conf
 
 from airflow_provider_kafka_spark.core.errors import OptionError
-from airflow_provider_kafka_spark.core.handoff.job_events import JobStarted
+from airflow_provider_kafka_spark.core.handoff.job_events import JobStarted, is_loopback
 from airflow_provider_kafka_spark.core.parameters import unknown_parameters
 from airflow_provider_kafka_spark.core.secrets import secrets_in_url
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
@@ -70,7 +71,7 @@ class SparkJobOperator(BaseOperator):
         "post_submit_commands",
         "properties_file",
     )
-    operator_extra_links = (SparkApplicationLink(),)
+    operator_extra_links: Sequence[BaseOperatorLink] = (SparkApplicationLink(),)
 
     def __init__(
         self,
@@ -155,6 +156,10 @@ class SparkJobOperator(BaseOperator):
         self.spark_application_url: str | None = None
         self._spark_hook: SparkJobHook | None = None
 
+    def pre_execute(self, context: Context) -> None:  # noqa: ARG002 - Airflow's
+        """Take the link from this process until it is known where it leads: Airflow stores even an empty one."""
+        self.operator_extra_links = ()
+
     def on_kill(self) -> None:
         """Stop the Spark job on any cluster; ``execute`` then fails."""
         if self._spark_hook is not None:
@@ -221,19 +226,20 @@ class SparkJobOperator(BaseOperator):
             raise OptionError(f"deploy_mode must be 'client' or 'cluster'; got {self.deploy_mode!r}.")
 
     def _announce_application(self, context: Context, started: JobStarted) -> None:
-        """Log the application while it runs; Airflow shows links only after a task has ended."""
+        """Log the application while it runs, and make the link if it leads somewhere when the job has ended."""
         hook = self._spark_hook
         self.spark_application_url = None if hook is None else hook.page_after_end(started.application_id)
         address = started.ui_url or self.spark_application_url
-        self.log.info("Spark application %s is running: %s", started.application_id, address or "(no UI)")
-        if address is None:
-            return
-        for link in self.operator_extra_links:
-            context["ti"].xcom_push(key=link.xcom_key, value=address)
-        if self.spark_application_url is None:
+        reach = f" (from the worker {gethostname()} only)" if address and is_loopback(address) else ""
+        self.log.info("Spark application %s is running: %s%s", started.application_id, address or "(no UI)", reach)
+        if self.spark_application_url is not None:
+            self.operator_extra_links = type(self).operator_extra_links
+            for link in self.operator_extra_links:
+                context["ti"].xcom_push(key=link.xcom_key, value=self.spark_application_url)
+        elif address is not None:
             self.log.info(
-                "The link to the application ends with the job. With %r in the Extra of connection %r and "
-                "spark.eventLog.enabled=true it leads to the history server afterwards.",
+                "That page ends with the job. With %r in the Extra of connection %r and spark.eventLog.enabled=true "
+                "the task has a link to the history server.",
                 HISTORY_SERVER_EXTRA,
                 self.spark_conn_id,
             )

@@ -17,6 +17,7 @@ from airflow_provider_kafka_spark.core.connection.token_answer import without_to
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError
 from airflow_provider_kafka_spark.core.handoff.file_names import KEYTAB
 from airflow_provider_kafka_spark.core.handoff.job_events import JobEvent, JobStarted, is_web_address, take_event
+from airflow_provider_kafka_spark.core.handoff.spark_noise import is_noise
 from airflow_provider_kafka_spark.core.shown_text import shown
 from airflow_provider_kafka_spark.submission.job_files import write_private
 from airflow_provider_kafka_spark.submission.kubernetes_api import KubernetesApi
@@ -289,7 +290,7 @@ class SparkSubmission(SparkSubmitHook):
     def _without_events(self, lines: Iterator[str]) -> Iterator[str]:
         for line in lines:
             text, event = (line, None) if self._event_token is None else take_event(line, self._event_token)
-            if text.strip() or event is None:
+            if (text.strip() or event is None) and not is_noise(text.strip()):
                 yield shown(without_token_answer(text.rstrip("\n")), _LONGEST_LINE)
             if isinstance(event, JobStarted):
                 self._announce(event)

@@ -244,7 +244,7 @@ class Demo:
         def show_messages() -> None:
             for message in follower.new_messages():
                 # The result is printed as a table below.
-                text = message.partition(" Result: {")[0].replace("\n", "\n         ")
+                text = message.replace("\n", "\n         ")
                 self.emit(f"{time.monotonic() - started:6.1f} s {text}")
 
         left = runs.run(example.dag_id, log, logical_date=end.isoformat(), watch=show_messages)

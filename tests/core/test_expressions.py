@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider_kafka_spark.core.errors import ExpressionError
-from airflow_provider_kafka_spark.core.expressions import check_size, refusal_of
+from airflow_provider_kafka_spark.core.expressions import check_size, refusal_of, unknown_function, unknown_functions
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,6 @@ def test_a_function_of_its_arguments_is_permitted(function: str, group: str) -> 
         ("reflect", "misc_funcs", "any method of the JVM"),
         ("version", "misc_funcs", "not known to look at its arguments alone"),
         ("ai_query", "http_funcs", "not known to look at its arguments alone"),
-        ("shout", None, "not one of Spark's built-in functions"),
         ("from_avro", "misc_funcs", "files"),
         ("xpath", "xml_funcs", "files and addresses"),
         ("aes_encrypt", "misc_funcs", "a key"),
@@ -29,7 +28,7 @@ def test_a_function_of_its_arguments_is_permitted(function: str, group: str) -> 
         ("lag", "window_funcs", "several records"),
     ],
 )
-def test_every_other_one_is_refused_with_its_reason(function: str, group: str | None, reason: str) -> None:
+def test_every_other_one_is_refused_with_its_reason(function: str, group: str, reason: str) -> None:
     assert reason in str(refusal_of(function, group))
 
 
@@ -41,3 +40,37 @@ def test_an_expression_is_bounded_in_length_and_depth() -> None:
         check_size("where", "(" * 4_000 + "true" + ")" * 4_000, "true")
     with pytest.raises(ExpressionError, match="at most 16,384 characters"):
         check_size("where", "x" * 16_385, "true")
+
+
+@pytest.mark.parametrize(
+    ("sql", "unknown"),
+    [
+        ("uper(topic) = 'A'", ["uper"]),
+        ("UPPER (topic) = 'A' and Lenght\n(value) > 3", ["lenght"]),
+        ("uper /* a name */ (topic)", ["uper"]),
+        ("exists(headers, h -> lenght(h.value) > 3)", ["lenght"]),
+        ("case when(offset > 3) then(true) else(not(false)) end", []),
+        ("offset in(1, 2) and(partition between(0) and(3)) or(topic like all('a%', 'b%'))", []),
+        ("cast(value as decimal(10, 2)) > 3 and try_cast(key as varchar(5)) = 'a' and value::char(3) = 'b'", []),
+        ("struct<a:decimal(3,1)>", []),
+        ("extract(hour from timestamp) = 3 and trim(both 'x' from topic) = position('a' in topic)", []),
+        ("timestampdiff(hour, timestamp, timestamp) < 3 and dateadd(day, 1, timestamp) is not null", []),
+        ("string(value) = 'uper(x)' and topic = \"uper(x)\" -- uper(x)\n and `uper(x)` = 1 /* uper(x) */", []),
+        ("value = 'it\\'s uper(x)' and topic = 'it''s uper(x)'", []),
+        (r"topic rlike r'\uper(x)\'", []),
+        ("header_text('uper(x)') = 'a' and header(\"b\") is null", []),
+        ("headr('a') is null", ["headr"]),
+        pytest.param("`uper`(topic) = system.builtin.uper(topic)", [], id="other-names-are-left-to-spark"),
+        pytest.param("/* a /* nested */ uper(x) */ true", [], id="a-nested-comment-is-left-to-spark"),
+        pytest.param("value = 'open and uper(x)", [], id="an-open-text-is-left-to-spark"),
+        pytest.param("ümlaut(topic)", ["ümlaut"], id="letters-of-any-language"),
+    ],
+)
+def test_finds_calls_of_unknown_functions_and_nothing_that_looks_like_them(sql: str, unknown: list[str]) -> None:
+    assert unknown_functions(sql) == unknown
+
+
+def test_the_error_for_an_unknown_function_says_what_may_be_meant() -> None:
+    assert "Did you mean header()" in unknown_function("where", "headr('a') = 1", "headr")
+    assert "Correct the name." in unknown_function("where", "zzqq(1)", "zzqq")
+    assert "takes the name of a header as a text" in unknown_function("where", "header(topic)", "header")

@@ -22,6 +22,7 @@ from airflow_provider_kafka_spark.core.resolve import (
     ReadRules,
     ResolvedRanges,
     check_window,
+    older_than_window,
     resolve_replay,
     resolve_window,
     timestamps_in,
@@ -751,3 +752,13 @@ def test_words_and_offsets_need_no_timestamps() -> None:
     ending = Bound(Latest(), {TopicPartition("o", 0): AtOffset(3)})
 
     assert timestamps_in(Bound.everywhere(Earliest()), ending) == ()
+
+
+def test_records_from_before_a_window_are_a_warning() -> None:
+    """Which is out of order by more than producers' clocks are."""
+    window = TimeWindow(_T1, _T2)
+    assert older_than_window({TopicPartition("o", 0): _T1 - 1_000, TopicPartition("o", 1): _T1}, window) == []
+    (warning,) = older_than_window({TopicPartition("o", i): _T1 - i * 60_000 for i in range(3)}, window)
+    assert "of 2 of the partitions" in warning
+    assert "2026-11-20T08:58:00.000Z in o[2]" in warning
+    assert "exact_window=True" in warning

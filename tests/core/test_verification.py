@@ -20,6 +20,7 @@ from airflow_provider_kafka_spark.core.verification import (
     result_of_empty_plan,
     result_of_plan,
     result_of_run,
+    totals,
 )
 
 _RUN = "0123456789abcdef"
@@ -356,3 +357,15 @@ def test_the_result_of_a_plan_only_run_is_as_documented() -> None:
         "warnings": ["mind this", "PLAN ONLY: nothing was copied"],
     }
     assert json.loads(json.dumps(result)) == result
+
+
+def test_the_last_line_of_a_log_has_the_totals_and_fits_a_screen() -> None:
+    """However many ranges and topics there are."""
+    result = result_of_run(_report(), _PLAN)
+    assert totals(result) == (
+        "Delivered: 14 records read, 14 written, 0 offsets without a record, 3 offsets missing, 1 warnings, to copy, "
+        "in 12.3 s. The XCom return_value has the offsets."
+    )
+    many = {**result, "target_topics": ["x" * 249, *map(str, range(2_000))], "ranges": result["ranges"] * 1_000}
+    assert "xxx... and 2,000 more" in totals(many)
+    assert len(totals(many)) < 300

@@ -74,6 +74,20 @@ def test_quoted_data_is_no_event(driver: Driver) -> None:
     assert events_of_a_run() == [JobStarted("local-1", "http://driver:4040")]
 
 
+def test_what_of_a_drivers_output_is_logged(driver: Driver, capsys: pytest.CaptureFixture[str]) -> None:
+    """All but the lines that nobody can act on."""
+    driver(
+        """
+        print("WARNING: Using incubator modules: jdk.incubator.vector", flush=True)
+        print("26/11/24 01:55:21 ERROR SparkUI: Failed to bind SparkUI", flush=True)
+        """
+    )
+    events_of_a_run()
+    log = capsys.readouterr().out
+    assert "ERROR SparkUI: Failed to bind SparkUI" in log
+    assert "incubator" not in log
+
+
 def test_an_application_starts_once(driver: Driver) -> None:
     """The first start counts; progress goes on."""
     driver(
@@ -183,8 +197,9 @@ def killed_at_progress(events: list[JobEvent], application: str | None = None) -
         if isinstance(event, JobProgress):
             hook.kill()
 
-    with pytest.raises(JobKilledError, match=application):
+    with pytest.raises(JobKilledError, match=application) as raised:
         run(kill, hook)
+    assert "it had read 50%: 1 of at most 2 records" in str(raised.value)
 
 
 @pytest.mark.parametrize("mode", ["cluster", "client"])

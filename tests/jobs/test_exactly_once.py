@@ -12,6 +12,7 @@ from confluent_kafka import Producer
 from pyspark import InheritableThread
 
 from airflow_provider_kafka_spark.core.errors import JobError, RunTakenOverError, TargetError
+from airflow_provider_kafka_spark.core.handoff.job_events import JobProgress, take_event
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange
 from airflow_provider_kafka_spark.jobs.kafka_admin import kafka_admin
 from airflow_provider_kafka_spark.testing.broker_client import Record
@@ -29,7 +30,11 @@ pytestmark = [pytest.mark.broker, pytest.mark.spark]
 @pytest.mark.usefixtures("small_commits")
 @pytest.mark.parametrize("where", [None, "coalesce(try_cast(string(value) as int) % 2 = 0, true)"])
 def test_a_retry_goes_on_from_the_committed_progress(
-    kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy, where: str | None
+    kafka_broker: KafkaBroker,
+    topic: TopicFactory,
+    run_copy: Copy,
+    capfd: pytest.CaptureFixture[str],
+    where: str | None,
 ) -> None:
     """A record in the middle is refused: what was committed before it stays, and nothing is written twice."""
     source, target = topic(suffix="source"), topic(2, suffix="target", config={"max.message.bytes": "20000"})
@@ -41,8 +46,12 @@ def test_a_retry_goes_on_from_the_committed_progress(
     before = len(values(kafka_broker, target))
     kafka_broker.alter_topic(target, {"max.message.bytes": "1000000"})
 
-    report = run_copy(ranges, is_retry=True, audit_from={target: {"0": 0, "1": 0}}, **options)
+    report = run_copy(ranges, is_retry=True, audit_from={target: {"0": 0, "1": 0}}, event_token="token", **options)
 
+    (progress,) = [take_event(line, "token")[1] for line in capfd.readouterr().out.splitlines() if "progress" in line]
+    assert isinstance(progress, JobProgress)
+    assert (progress.records, progress.planned) == (434, 434)
+    assert before <= progress.delivered_before < 434
     kept = [i for i in range(433) if where is None or i % 2 == 0]
     expected = sorted([*(b"%d" % i for i in kept), large.value or b""])
     assert sorted(value or b"" for value in values(kafka_broker, target)) == expected

@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 from airflow_provider_kafka_spark.core.errors import ExpressionError
 from airflow_provider_kafka_spark.core.expressions import expanded
 from airflow_provider_kafka_spark.core.protocol import Transform
+from airflow_provider_kafka_spark.core.spark_functions import FUNCTIONS, KEYWORDS, NEWEST_SPARK
 from airflow_provider_kafka_spark.jobs.local_table import local_table
 from airflow_provider_kafka_spark.jobs.transform import SOURCE_COLUMNS, check_expressions, mark_selected, to_rows
 
@@ -59,7 +60,9 @@ def test_a_header_of_a_record_without_headers(spark: SparkSession) -> None:
 
 
 def test_a_header_has_a_plain_name(spark: SparkSession) -> None:
-    assert "calls header(): it is not one of" in refusal(spark, where="header(topic) is null")
+    assert "header() is not one of them. It takes the name of a header as a text" in refusal(
+        spark, where="header(topic) is null"
+    )
 
 
 @pytest.mark.parametrize(
@@ -79,7 +82,7 @@ def test_a_header_has_a_plain_name(spark: SparkSession) -> None:
         pytest.param("system.builtin.reflect('a.B', 'c') = 'x'", "plain name", id="qualified-name"),
         pytest.param("exists(array(1), x -> reflect('a.B', 'c') = 'x')", "calls reflect()", id="in-a-lambda"),
         pytest.param("case when reflect('a.B', 'c') = 'x' then true end", "calls reflect()", id="in-a-case"),
-        pytest.param("uper(topic) = 'A'", "calls uper(): it is not one of Spark's built-in functions", id="typo"),
+        pytest.param("uper(topic) = 'A'", "uper() is not one of them. Did you mean upper()", id="typo"),
         pytest.param("exists (select 1)", "subquery", id="exists"),
         pytest.param("offset in (select 1)", "subquery", id="in"),
         pytest.param("offset = (select max(id) from range(9))", "subquery", id="table-valued-function"),
@@ -121,7 +124,16 @@ def test_a_subquery_is_refused_before_its_files_are_looked_for(
 
 
 def test_a_registered_function_is_refused(spark: SparkSession, shouting: str) -> None:
-    assert "not one of Spark's built-in functions" in refusal(spark, columns={"value": f"{shouting}(string(value))"})
+    assert "must call Spark's built-in functions" in refusal(spark, columns={"value": f"{shouting}(string(value))"})
+
+
+def test_the_names_that_are_known_before_spark_starts_are_those_of_spark(spark: SparkSession) -> None:
+    listed = spark.sparkContext._jvm.org.apache.spark.sql.catalyst.analysis.FunctionRegistry.builtin().listFunction()  # type: ignore[union-attr]
+    functions = {str(listed.apply(i).funcName()) for i in range(listed.size())}
+    keywords = {str(row[0]).lower() for row in spark.sql("select keyword from sql_keywords()").collect()}
+    assert spark.version.startswith("{}.{}.".format(*NEWEST_SPARK))
+    assert set(filter(str.isidentifier, functions)) == FUNCTIONS
+    assert keywords <= FUNCTIONS | KEYWORDS
 
 
 def test_a_comment_does_not_cut_what_stands_beside_an_expression(spark: SparkSession) -> None:

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_kafka_spark.core.handoff.job_events import JobProgress, take_event
+from airflow_provider_kafka_spark.core.handoff.job_events import JobProgress, RecentRate, take_event
 from airflow_provider_kafka_spark.core.protocol import JobRequest, Transform
 from airflow_provider_kafka_spark.jobs import progress
-from airflow_provider_kafka_spark.jobs.progress import ProgressTeller, remove_progress
+from airflow_provider_kafka_spark.jobs.progress import OverallProgress, ProgressLog, ProgressTeller, remove_progress
 from airflow_provider_kafka_spark.submission import progress_file
 from airflow_provider_kafka_spark.submission.progress_file import followed_progress, read_progress
 from airflow_provider_kafka_spark.testing.broker_client import Record
@@ -113,3 +113,40 @@ def test_a_worker_follows_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             time.sleep(0.1)
 
     assert said == [_progress(1)]
+
+
+class _Monitor:
+    """Of a job that reads nothing more."""
+
+    records = 100
+
+
+def test_the_parts_of_a_stream_have_one_rate(capfd: pytest.CaptureFixture[str]) -> None:
+    """Short batches say how fast the whole stream is, with what lies between them, and nothing in its first seconds."""
+    teller = ProgressTeller(_NO_SPARK, replace(_REQUEST, event_token="token"))
+    now = time.monotonic()
+    for recent in (RecentRate(now), RecentRate(now - 20.0)):
+        overall = OverallProgress(900, 3_000, recent)
+        with ProgressLog(_Monitor(), 100, 60.0, teller, overall):  # type: ignore[arg-type]
+            pass
+
+    young, old = (take_event(line, "token")[1] for line in capfd.readouterr().out.splitlines())
+    assert isinstance(young, JobProgress)
+    assert isinstance(old, JobProgress)
+    assert (young.records, young.rate) == (1_000, None)
+    assert old.rate == pytest.approx(1_000 / 20.0, rel=0.1)
+
+
+def test_what_was_delivered_before_counts_for_the_total_and_not_for_the_rate(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    teller = ProgressTeller(_NO_SPARK, replace(_REQUEST, event_token="token"))
+    # 40 offsets are read no more, and 90 of the 100 others again.
+    with ProgressLog(_Monitor(), 100, 60.0, teller, OverallProgress(0, 140).after(40, 90)):  # type: ignore[arg-type]
+        time.sleep(0.1)
+
+    progress = take_event(capfd.readouterr().out, "token")[1]
+    assert isinstance(progress, JobProgress)
+    assert (progress.records, progress.planned, progress.delivered_before) == (140, 140, 130)
+    assert progress.rate is not None
+    assert progress.rate <= 10 / 0.1

@@ -31,6 +31,7 @@ from airflow_provider_kafka_spark.core.errors import (
     BrokerUnavailableError,
     ConnectionConfigError,
     DataLossError,
+    ExpressionError,
     InvalidInputError,
     JarError,
     JavaNotFoundError,
@@ -624,6 +625,14 @@ ROWS = [
     row(
         InvalidInputError, replay_with(where=["true"]), "where must be text that is not blank", "got ['true']",
         "template", id="where-not-text",
+    ),
+    row(
+        ExpressionError, replay_with(where="uper(topic) = 'A'"), "where must call", "uper() is not one of them",
+        "Did you mean upper()?", id="where-misspelt-function",
+    ),
+    row(
+        ExpressionError, replay_with(columns={"value": "lenght(value)"}), "columns['value'] must call", "lenght()",
+        "Did you mean length()?", id="columns-misspelt-function",
     ),
     row(
         InvalidInputError, replay_with(columns=["key"]), "columns must map columns to SQL", "got ['key']",

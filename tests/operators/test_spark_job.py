@@ -22,7 +22,7 @@ _HISTORY = "http://history.example.com:18080"
 @pytest.mark.parametrize(
     ("extra", "after"),
     [
-        pytest.param({}, "", id="no-history-server"),
+        pytest.param({}, None, id="no-history-server"),
         pytest.param({"history-server": _HISTORY}, f"{_HISTORY}/history/local-1/", id="history-server"),
     ],
 )
@@ -33,9 +33,9 @@ def test_the_link_after_a_local_job(
     connection: Callable[..., None],
     capsys: pytest.CaptureFixture[str],
     extra: dict[str, str],
-    after: str,
+    after: str | None,
 ) -> None:
-    """It leads to the driver while that runs, then to the history server or nowhere: the port may be another job's."""
+    """It leads to the history server, or there is none: the driver's port may be another job's soon."""
     source, target = topic(suffix="source"), topic(suffix="target")
     kafka.produce(source, [Record(value=b"v")])
     connection("spark_default", conn_type="spark", host="local[2]", extra=extra)
@@ -48,14 +48,20 @@ def test_the_link_after_a_local_job(
         conf={"spark.eventLog.enabled": "true", "spark.eventLog.dir": "file:///events"},
     )
 
-    with pytest.raises(JobReportMissingError):
-        operator.execute(task_context(ti=ti))  # type: ignore[arg-type]
-
     (link,) = operator.operator_extra_links
-    assert ti.pushed[link.xcom_key] == "http://driver:4040"
-    # Airflow asks when the task has ended, and puts this in its place.
-    assert link.get_link(operator, ti_key=None) == after  # type: ignore[arg-type]
-    assert ("The link to the application ends with the job." in capsys.readouterr().out) == (after == "")
+    context: Any = task_context(ti=ti)
+    operator.pre_execute(context)
+    with pytest.raises(JobReportMissingError):
+        operator.execute(context)
+
+    assert ti.pushed.get(link.xcom_key) == after
+    # What Airflow stores when the task has ended.
+    assert [each.get_link(operator, ti_key=None) for each in operator.operator_extra_links] == (
+        [after] if after else []
+    )  # type: ignore[arg-type]
+    log = capsys.readouterr().out
+    assert "Spark application local-1 is running: http://driver:4040" in log
+    assert ("That page ends with the job." in log) == (after is None)
 
 
 @pytest.mark.parametrize(

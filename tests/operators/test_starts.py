@@ -11,8 +11,10 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider_kafka_spark.clients.consumer_group import ConsumerGroup
-from airflow_provider_kafka_spark.core.offset_range import TopicPartition
+from airflow_provider_kafka_spark.clients.edge_timestamps import oldest_sampled
+from airflow_provider_kafka_spark.core.offset_range import OffsetRanges, TopicPartition
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
+from airflow_provider_kafka_spark.operators import batch
 from airflow_provider_kafka_spark.operators.available_now import KafkaToKafkaAvailableNowOperator
 from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
@@ -36,6 +38,51 @@ def plan(source: str, **parameters: Any) -> list[tuple[int, int, int]]:
     operator.render_template_fields({})
     result = operator.execute(task_context())  # type: ignore[arg-type]
     return [(r["partition"], r["from_offset"], r["until_offset"]) for r in result["ranges"]]
+
+
+@pytest.mark.parametrize(
+    ("config", "step_ms", "parameters", "warns"),
+    [
+        pytest.param({}, -1, {}, True, id="newest-first"),
+        pytest.param({}, 1, {}, False, id="in-order"),
+        pytest.param({}, -1, {"exact_window": True}, False, id="exact-window"),
+        pytest.param({"message.timestamp.type": "LogAppendTime"}, -1, {}, False, id="times-of-the-broker"),
+    ],
+)
+def test_a_window_out_of_order_is_a_warning_of_the_plan(
+    kafka: KafkaBroker,
+    topic: TopicFactory,
+    monkeypatch: pytest.MonkeyPatch,
+    config: dict[str, str],
+    step_ms: int,
+    parameters: dict[str, Any],
+    warns: bool,
+) -> None:
+    """Such a window has more records than the times say. Where it cannot be, no record is read to find out."""
+    source, asked = topic(2, config), list[OffsetRanges]()
+
+    def sampled(client: KafkaHook, ranges: OffsetRanges) -> dict[TopicPartition, int]:
+        asked.append(ranges)
+        return oldest_sampled(client, ranges)
+
+    monkeypatch.setattr(batch, "oldest_sampled", sampled)
+    start = MOMENT if step_ms > 0 else MOMENT + 99 * 60_000
+    records = [Record(value=b"v", partition=i % 2, timestamp=start + i * step_ms * 60_000) for i in range(100)]
+    kafka.produce(source, records)
+    operator = KafkaToKafkaBatchOperator(
+        task_id="plan",
+        topics=[source],
+        target_topic_expr="'x'",
+        plan_only=True,
+        starting_timestamp=MOMENT + 50 * 60_000,
+        **parameters,
+    )
+
+    result = operator.execute(task_context())  # type: ignore[arg-type]
+
+    found = [w for w in result["warnings"] if "from before the window" in w]
+    assert len(found) == warns
+    assert sum(ranges.total for ranges in asked) == (0 if config or parameters else result["planned_records"])
 
 
 @pytest.fixture

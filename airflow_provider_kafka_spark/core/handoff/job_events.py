@@ -38,17 +38,20 @@ class JobProgress:
     :param planned: to be read at most.
     :param seconds: since reading began.
     :param rate: records/s of late; None while that says nothing yet.
+    :param delivered_before: of the planned offsets, those that earlier tries had delivered.
     """
 
     records: int
     planned: int
     seconds: float
     rate: float | None = None
+    delivered_before: int = 0
 
     def __str__(self) -> str:
         # Rounded down: 100% means all.
         percent = min(100, self.records * 100 // self.planned) if self.planned else 100
-        parts = [f"{percent}%: {self.records:,} of at most {self.planned:,} records"]
+        before = f" ({self.delivered_before:,} delivered before)" if self.delivered_before else ""
+        parts = [f"{percent}%: {self.records:,} of at most {self.planned:,} records{before}"]
         if self.rate is not None:
             parts.append(f"{self.rate:,.0f} records/s")
             if self.rate > 0 and percent < 100:
@@ -118,6 +121,15 @@ def take_event(line: str, token: str) -> tuple[str, JobEvent | None]:
 def is_web_address(text: str) -> bool:
     """Whether it can be a link in Airflow's UI."""
     return _WEB_ADDRESS.fullmatch(text) is not None
+
+
+def is_loopback(address: str) -> bool:
+    """Whether only the driver's own machine reaches an address.
+
+    >>> is_loopback("http://localhost:4040"), is_loopback("http://driver.example.com:4040")
+    (True, False)
+    """
+    return re.match(r"https?://(localhost|127\.[\d.]+|\[::1\])(:|/|$)", address) is not None
 
 
 def _parse(text: str) -> JobEvent | None:

@@ -152,6 +152,11 @@ def test_every_event_can_be_shown(event: JobEvent) -> None:
         ),
         pytest.param(JobProgress(10, 10, 2.0, 5.0), "100%: 10 of at most 10 records, 5 records/s", id="done"),
         pytest.param(JobProgress(3, 10, 20.0, 0.0), "30%: 3 of at most 10 records, 0 records/s", id="stands-still"),
+        pytest.param(
+            JobProgress(378_484, 3_000_000, 12.0, 10_000.0, 378_000),
+            "12%: 378,484 of at most 3,000,000 records (378,000 delivered before), 10,000 records/s, about 262 s left",
+            id="resumed",
+        ),
         pytest.param(JobProgress(5, 10, 2.0), "50%: 5 of at most 10 records", id="too-early-for-a-rate"),
         pytest.param(JobProgress(0, 0, 0.0), "100%: 0 of at most 0 records", id="nothing-planned"),
         pytest.param(
