@@ -348,7 +348,7 @@ export function formatTime(value) {
   return Number.isNaN(moment.getTime()) ? "unknown" : `${moment.toISOString().slice(0, 19).replace("T", " ")} UTC`;
 }
 
-/** The span of offsets that a view shows, moved into the bounds low and high, with at least one offset. */
+/** The span of offsets that a view shows, moved into the bounds low and high, and has one offset or more. */
 export function clampView(from, until, low, high) {
   let size = until - from;
   if (size < 1n) size = 1n;
@@ -367,12 +367,12 @@ export function zoomView(view, isIn, low, high) {
   return clampView(start, start + next, low, high);
 }
 
-/** Round offsets for an axis, at most about as many as asked for. */
+/** Round offsets for an axis, at most about as many as the maximum. */
 export function ticks(from, until, maximum) {
   const size = until - from;
-  const least = size / BigInt(Math.max(1, Math.floor(maximum))) + 1n;
-  const power = 10n ** BigInt(String(least).length - 1);
-  const step = [1n, 2n, 5n, 10n].map((factor) => factor * power).find((each) => each >= least);
+  const minimum = size / BigInt(Math.max(1, Math.floor(maximum))) + 1n;
+  const power = 10n ** BigInt(String(minimum).length - 1);
+  const step = [1n, 2n, 5n, 10n].map((factor) => factor * power).find((each) => each >= minimum);
   const result = [];
   for (let at = ((from + step - 1n) / step) * step; at <= until; at += step) result.push(at);
   return result;
