@@ -151,7 +151,7 @@ def totals(result: Mapping[str, Any]) -> str:
         f"Delivered: {result['records_read']:,} records read",
         f"{result['records_written']:,} written",
         f"{result['gaps']:,} offsets without a record",
-        *(f"{count:,} {name}" for name, count in optional.items() if count),
+        *(f"{name}: {count:,}" for name, count in optional.items() if count),
         *(
             [f"to {cut(targets[0], 60)}" + (f" and {len(targets) - 1:,} more" if targets[1:] else "")]
             if targets

@@ -7,7 +7,9 @@ since the analysis alone already opens files and loads classes, and as analysed,
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_kafka_spark.core.errors import ExpressionError
@@ -49,6 +51,11 @@ def check_expression(spark: SparkSession, table: DataFrame, name: str, sql: str,
 
     # Otherwise Spark puts its settings and the driver's environment in the place of "${env:NAME}" before it parses.
     spark.conf.set("spark.sql.variable.substitute", "false")
+    with suppress(ImportError):
+        # Since Spark 4.0 PySpark logs an error that it raises.
+        from pyspark.logger import PySparkLogger
+
+        PySparkLogger.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     shown = repr(cut(sql, 120))
     check_size(name, sql, example)
     sql = expanded(sql)

@@ -363,7 +363,7 @@ def test_the_last_line_of_a_log_has_the_totals_and_fits_a_screen() -> None:
     """However many ranges and topics there are."""
     result = result_of_run(_report(), _PLAN)
     assert totals(result) == (
-        "Delivered: 14 records read, 14 written, 0 offsets without a record, 3 offsets missing, 1 warnings, to copy, "
+        "Delivered: 14 records read, 14 written, 0 offsets without a record, offsets missing: 3, warnings: 1, to copy, "
         "in 12.3 s. The XCom return_value has the offsets."
     )
     many = {**result, "target_topics": ["x" * 249, *map(str, range(2_000))], "ranges": result["ranges"] * 1_000}
