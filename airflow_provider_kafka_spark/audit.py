@@ -93,9 +93,9 @@ def _audit(options: argparse.Namespace) -> dict[str, Any]:
         return result_of_nothing(past)
     spark = SparkJobHook(options.spark_conn_id, submit_options={"name": "kafka-audit"})
     spark.check()
-    with KafkaHook(options.source_conn_id, timeout) as source:
+    with KafkaHook(options.source_conn_id, timeout, waits_for_start=False) as source:
         is_same = target_conn_id == options.source_conn_id
-        with source if is_same else KafkaHook(target_conn_id, timeout) as sink:
+        with source if is_same else KafkaHook(target_conn_id, timeout, waits_for_start=False) as sink:
             plan = planned_audit(past, source, sink, read_to_end=not options.only_where_written)
             deployment = spark.cluster.deployment
             logins = JobCredentials(

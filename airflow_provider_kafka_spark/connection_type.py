@@ -7,8 +7,14 @@ from __future__ import annotations
 from typing import Any
 
 from airflow_provider_kafka_spark.core.client_config import PROTOCOLS, TOKEN_MECHANISMS
-from airflow_provider_kafka_spark.core.connection.connection_form import CONN_TYPE
+from airflow_provider_kafka_spark.core.connection.connection_form import CONN_TYPE, LABELS
 from airflow_provider_kafka_spark.core.connection.sasl import MODULES
+
+_LISTENER = "Protocol and login (for every secured cluster)"
+_TLS = "TLS certificates"
+_KERBEROS = "Kerberos (GSSAPI)"
+_OAUTH = "OAuth (OAUTHBEARER)"
+_MORE = "Delegation tokens and further properties"
 
 
 def connection_type(hook_class: str) -> dict[str, Any]:
@@ -21,53 +27,93 @@ def connection_type(hook_class: str) -> dict[str, Any]:
         "hook-name": "Kafka (for Spark)",
         "hook-class-name": hook_class,
         "ui-field-behaviour": {
-            "hidden-fields": ["schema", "port"],
-            "relabeling": {
-                "host": "Bootstrap servers",
-                "login": "User (principal, client id)",
-                "password": "Password (client secret)",
+            # Airflow 3.3 tests no stored connection without a port, so the port must not be hidden.
+            "hidden-fields": ["schema"],
+            "relabeling": {name: LABELS[name] for name in ("host", "port", "login", "password")},
+            "placeholders": {
+                "host": "broker-1:9093,broker-2:9093",
+                "port": "9092: of servers that name none. The Test button needs a number here",
+                "login": "copier, or the principal, or the OAuth client's id. Needs a login mechanism",
+                "password": "of the user, or the OAuth client's secret",
             },
-            "placeholders": {"host": "broker-1:9093,broker-2:9093"},
         },
         "conn-fields": _FIELDS,
     }
 
 
-def _field(label: str, description: str, **schema: Any) -> dict[str, Any]:
-    return {"label": label, "description": description, "schema": {"type": ["string", "null"], **schema}}
+def _field(name: str, section: str, description: str, **schema: Any) -> dict[str, Any]:
+    return {
+        "label": LABELS[name],
+        "description": description,
+        "schema": {"type": ["string", "null"], "section": section, **schema},
+    }
 
 
+_PATH_OR_TEXT = "Path on the worker, such as {0}, or the PEM text itself"
+# The form has them in this order.
 _FIELDS = {
-    "security_protocol": _field("Protocol", "Of the brokers' listener", enum=[*PROTOCOLS], default="PLAINTEXT"),
-    "sasl_mechanism": _field("Login mechanism", "For SASL_PLAINTEXT and SASL_SSL", enum=[*MODULES]),
-    "ssl_ca": _field(
-        "CA certificates",
-        "Path on the worker, or the PEM text; empty for the machine's trust store",
-        format="multiline",
-    ),
-    "ssl_certificate": _field("Client certificate", "Path on the worker, or the PEM text", format="multiline"),
-    "ssl_private_key": _field("Client key", "Path on the worker, or the PEM text", format="password"),
-    "ssl_key_password": _field("Password of the client key", "If it is encrypted", format="password"),
-    "verify_host_names": _field(
-        "Check host names", "Brokers' certificates must match their host names", type=["boolean", "null"], default=True
-    ),
-    "kerberos_keytab": _field("Kerberos keytab", "GSSAPI: path on the worker; empty to use the worker's tickets"),
-    "kerberos_service_name": _field(
-        "Kerberos service", "GSSAPI: first part of the brokers' principals; kafka if empty"
-    ),
-    "oidc_endpoint_url": _field("Token endpoint", "OAUTHBEARER: https://id.example.com/token"),
-    "oidc_scope": _field("Token scope", "OAUTHBEARER"),
-    "oidc_extensions": _field("Token extensions", "OAUTHBEARER: name=value,name=value"),
-    "oidc_ca": _field(
-        "CA of the token endpoint", "OAUTHBEARER: path on the worker, or the PEM text", format="multiline"
-    ),
-    "delegation_mechanism": _field(
-        "Mechanism of delegation tokens",
-        "For jobs that log in with a token: SCRAM-SHA-512 if empty",
-        enum=[*TOKEN_MECHANISMS],
-    ),
-    "delegation_max_lifetime_ms": _field(
-        "Longest life of delegation tokens (ms)", "The brokers' own if empty", type=["integer", "null"]
-    ),
-    "librdkafka": _field("Further properties", 'librdkafka\'s, as JSON: {"client.id": "copy"}', format="multiline"),
+    name: _field(name, section, description, **schema)
+    for name, section, description, schema in (
+        (
+            "security_protocol",
+            _LISTENER,
+            "Of the brokers' listener, such as SASL_SSL: a login over TLS. PLAINTEXT has neither",
+            {"enum": [*PROTOCOLS], "default": "PLAINTEXT"},
+        ),
+        (
+            "sasl_mechanism",
+            _LISTENER,
+            "With SASL_SSL and SASL_PLAINTEXT: SCRAM-SHA-512, for example. GSSAPI is Kerberos, OAUTHBEARER is OAuth",
+            {"enum": [*MODULES]},
+        ),
+        (
+            "ssl_ca",
+            _TLS,
+            f"{_PATH_OR_TEXT.format('/etc/ssl/kafka-ca.pem')}. Empty: the machine's own trust store",
+            {"format": "multiline"},
+        ),
+        (
+            "verify_host_names",
+            _TLS,
+            "The certificate of broker-1:9093 must be for broker-1. Switch it off only for a test cluster",
+            {"type": ["boolean", "null"], "default": True},
+        ),
+        (
+            "ssl_certificate",
+            _TLS,
+            f"{_PATH_OR_TEXT.format('/etc/ssl/copier.crt')}. For brokers that ask for one",
+            {"format": "multiline"},
+        ),
+        ("ssl_private_key", _TLS, _PATH_OR_TEXT.format("/etc/ssl/copier.key"), {"format": "password"}),
+        ("ssl_key_password", _TLS, "Of a key that begins with BEGIN ENCRYPTED PRIVATE KEY", {"format": "password"}),
+        (
+            "kerberos_keytab",
+            _KERBEROS,
+            "Path on the worker, such as /etc/copier.keytab. Empty: the worker's tickets",
+            {},
+        ),
+        (
+            "kerberos_service_name",
+            _KERBEROS,
+            "First part of the brokers' principals: kafka of kafka/broker-1.example.com. Empty: kafka",
+            {},
+        ),
+        ("oidc_endpoint_url", _OAUTH, "Of the identity provider, such as https://id.example.com/token", {}),
+        ("oidc_scope", _OAUTH, "As the provider wants it, such as kafka. May be empty", {}),
+        ("oidc_extensions", _OAUTH, "As the brokers want them, such as logicalCluster=lkc-1,identityPoolId=pool-2", {}),
+        ("oidc_ca", _OAUTH, f"{_PATH_OR_TEXT.format('/etc/ssl/id-ca.pem')}", {"format": "multiline"}),
+        (
+            "delegation_mechanism",
+            _MORE,
+            "For jobs with use_delegation_token. Empty: SCRAM-SHA-512",
+            {"enum": [*TOKEN_MECHANISMS]},
+        ),
+        (
+            "delegation_max_lifetime_ms",
+            _MORE,
+            "How long renewals prolong a token, such as 604800000 (7 days). Empty: the brokers' own",
+            {"type": ["integer", "null"]},
+        ),
+        ("librdkafka", _MORE, 'Of librdkafka, as JSON: {"client.id": "copy"}', {"format": "multiline"}),
+    )
 }

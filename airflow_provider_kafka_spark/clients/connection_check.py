@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -47,7 +48,8 @@ def check_connection(conn_id: str) -> tuple[bool, str]:
     try:
         config = client.config
     except KafkaSparkError as error:
-        return False, _failed(error, passed)
+        return False, _without_id(_failed(error, passed), conn_id)
+    client.failures.quotes_client = False
     servers = parse_servers(config.bootstrap_servers)
     # Requested once, at the login.
     metadata = cache(client.metadata)
@@ -80,7 +82,17 @@ def check_connection(conn_id: str) -> tuple[bool, str]:
         )
         return False, _failed(late, passed)
     thread.join(max(0.0, deadline - time.monotonic()))
-    return found
+    passes, message = found
+    return passes, _without_id(message, conn_id)
+
+
+def _without_id(message: str, conn_id: str) -> str:
+    """The message without the connection's id: Airflow tests a copy with a random one."""
+    named = rf"connection {re.escape(repr(conn_id))}"
+    message = re.sub(rf" \({named}\)", "", message)
+    return re.sub(
+        rf"\b(The |the )?{named}", lambda found: f"{'T' if found[1] == 'The ' else 't'}his connection", message
+    )
 
 
 def _checked(steps: Mapping[str, Callable[[], str]], passed: dict[str, str]) -> tuple[bool, str]:
@@ -133,6 +145,11 @@ def _reach(servers: Sequence[Server]) -> str:
             f"The worker knows no address of {away}: {reasons}. Correct the host names of the connection, or the "
             "worker's DNS.",
             step="DNS",
+        )
+    if all(isinstance(error, ConnectionRefusedError) for error in failed.values()):
+        raise _CheckFailedError(
+            f"Nothing listens at {away}: each connection is refused. Correct host and port, or start the brokers.",
+            step="TCP",
         )
     raise _CheckFailedError(
         f"Nobody answers at {away}: {reasons}. Are the brokers up, the port right, and do the worker's DNS and "

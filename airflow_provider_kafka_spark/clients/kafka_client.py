@@ -37,6 +37,8 @@ T = TypeVar("T")
 
 #: What confluent-kafka raises for an answer that it does not expect, such as a name that is no UTF-8.
 MALFORMED_ANSWERS = (UnicodeError, SystemError, RuntimeError)
+#: Seconds in which every connection has to be refused before a first contact gives up.
+_REFUSED_SECONDS = 2.5
 
 
 class KafkaClient(ManagedResource, BaseHook):
@@ -45,10 +47,13 @@ class KafkaClient(ManagedResource, BaseHook):
     conn_name_attr = "conn_id"
     default_conn_name = "kafka_default"
 
-    def __init__(self, conn_id: str = default_conn_name, timeout: float = 30.0) -> None:
+    def __init__(
+        self, conn_id: str = default_conn_name, timeout: float = 30.0, *, waits_for_start: bool = True
+    ) -> None:
         super().__init__()
         self.conn_id = conn_id
         self.timeout = timeout
+        self._waits_for_start = waits_for_start
         self._answered = False
         self._admin: AdminClient | None = None
         self._group_consumers: dict[str, confluent_kafka.Consumer] = {}
@@ -184,6 +189,7 @@ class KafkaClient(ManagedResource, BaseHook):
             self.forget_errors()
         client, began = self.client, time.monotonic()
         deadline, wait = began + self.timeout, 0.5
+        refused_since: float | None = None
         while True:
             asked = time.monotonic()
             try:
@@ -193,6 +199,10 @@ class KafkaClient(ManagedResource, BaseHook):
                 now = time.monotonic()
                 if now >= deadline or self.failures.is_final(now - began, self.timeout):
                     raise self.to_error(error, "reading metadata") from error
+                if not self._waits_for_start:
+                    refused_since = (refused_since or now) if self.failures.nothing_listens() else None
+                    if refused_since is not None and now >= refused_since + _REFUSED_SECONDS:
+                        raise self.failures.refusal("reading metadata") from error
                 if now - asked < wait:
                     # The client fails at once if brokers are down; they may start again soon.
                     time.sleep(0.1)
@@ -202,7 +212,8 @@ class KafkaClient(ManagedResource, BaseHook):
             except MALFORMED_ANSWERS as error:
                 raise BrokerUnavailableError(f"The brokers' metadata must be readable; got {error!r}.") from error
             else:
-                self._answered = True
+                # A broker that was there and restarts is waited for.
+                self._answered = self._waits_for_start = True
                 return metadata
 
     def unauthorized_topics(

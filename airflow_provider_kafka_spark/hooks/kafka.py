@@ -25,6 +25,8 @@ class KafkaHook(KafkaClient):
         configuration.
     :param timeout: seconds for each call. If a broker does not answer, the call fails within this time; a refused login
         fails much earlier.
+    :param waits_for_start: whether a first request waits for its whole timeout while every bootstrap server refuses
+        connections. If not, it fails after about 3 s; later requests wait, so that brokers may restart.
     """
 
     # Not "kafka": that type belongs to the Kafka provider, and registering it twice breaks both.

@@ -27,14 +27,21 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def connected(parameters: CopyParameters, timeout: float) -> Iterator[tuple[KafkaHook, KafkaHook]]:
+def connected(
+    parameters: CopyParameters, timeout: float, *, waits_for_start: bool = True
+) -> Iterator[tuple[KafkaHook, KafkaHook]]:
     """The clusters of source and target; the same hook twice if both have one connection.
 
     :param timeout: seconds for each request to a broker.
+    :param waits_for_start: as of :class:`~airflow_provider_kafka_spark.hooks.kafka.KafkaHook`.
     """
-    with KafkaHook(parameters.source_conn_id, timeout) as source:
+
+    def hook(conn_id: str) -> KafkaHook:
+        return KafkaHook(conn_id, timeout, waits_for_start=waits_for_start)
+
+    with hook(parameters.source_conn_id) as source:
         is_same = parameters.target_connection == parameters.source_conn_id
-        with source if is_same else KafkaHook(parameters.target_connection, timeout) as sink:
+        with source if is_same else hook(parameters.target_connection) as sink:
             yield source, sink
 
 

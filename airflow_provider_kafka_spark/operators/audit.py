@@ -174,9 +174,13 @@ class AuditReplayOperator(SparkJobOperator):
     def _audit(self, context: Context, past: PastCopy, options: Mapping[str, str]) -> dict[str, Any]:
         spark = self._new_spark_hook(context, EXACTLY_ONCE)
         spark.check()
-        with KafkaHook(self.source_conn_id, self.kafka_timeout) as source:
+        with KafkaHook(self.source_conn_id, self.kafka_timeout, waits_for_start=False) as source:
             is_same = self.target_conn_id in (None, self.source_conn_id)
-            with source if is_same else KafkaHook(str(self.target_conn_id), self.kafka_timeout) as sink:
+            with (
+                source
+                if is_same
+                else KafkaHook(str(self.target_conn_id), self.kafka_timeout, waits_for_start=False) as sink
+            ):
                 self._tokens.check(spark.cluster, source, sink)
                 plan = planned_audit(past, source, sink, read_to_end=self.read_to_end)
                 with self._tokens.logins(context["task_state_store"], spark.cluster, source, sink) as logins:

@@ -115,9 +115,13 @@ class TranslateGroupOffsetsOperator(BaseOperator):
         :raises KafkaSparkError: for retriable errors.
         """
         self._read_rendered()
-        with KafkaHook(self.source_conn_id, self.kafka_timeout) as source:
+        with KafkaHook(self.source_conn_id, self.kafka_timeout, waits_for_start=False) as source:
             is_same = self.target_conn_id in (None, self.source_conn_id)
-            with source if is_same else KafkaHook(str(self.target_conn_id), self.kafka_timeout) as target:
+            with (
+                source
+                if is_same
+                else KafkaHook(str(self.target_conn_id), self.kafka_timeout, waits_for_start=False) as target
+            ):
                 move = self._translated(source, target)
                 self._show(move)
                 if not self.plan_only:

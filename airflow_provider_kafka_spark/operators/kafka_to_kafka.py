@@ -513,7 +513,8 @@ class KafkaToKafkaOperator(DeferrableOperator):
     @contextmanager
     def _attempt(self, context: Context, parameters: CopyParameters, spark: SparkJobHook) -> Iterator[Attempt]:
         """Connect to both clusters, for all steps of this try."""
-        with connected(parameters, self.kafka_timeout) as (source, sink):
+        # A job of an earlier try outlives a restart of the brokers, and so does the look for it.
+        with connected(parameters, self.kafka_timeout, waits_for_start=self._is_resumed) as (source, sink):
             self._tokens.check(spark.cluster, source, sink)
             yield Attempt(context, parameters, spark, source, sink)
 

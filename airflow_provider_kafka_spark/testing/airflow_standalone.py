@@ -27,7 +27,6 @@ _REQUEST_SECONDS = 90.0
 #: All parts of Airflow share SQLite: a read may find the database locked, which the API answers with 500, and succeed a
 #: moment later. Longer than a request, so that each is tried twice.
 _SERVER_ERROR_SECONDS = 120.0
-_PARTS = ("metadatabase", "scheduler", "dag_processor", "triggerer")
 
 
 class AirflowStandalone(ManagedServer):
@@ -41,6 +40,9 @@ class AirflowStandalone(ManagedServer):
     """
 
     user = "admin"
+    #: The command after ``airflow``, and the parts that it starts, as the health check names them.
+    command = "standalone"
+    parts = ("metadatabase", "scheduler", "dag_processor", "triggerer")
 
     def __init__(self, home: AirflowHome, *, start_timeout: float = 300.0) -> None:
         api, worker_logs, trigger_logs = free_ports(3)
@@ -57,9 +59,9 @@ class AirflowStandalone(ManagedServer):
                 "AIRFLOW__LOGGING__TRIGGER_LOG_SERVER_PORT": str(trigger_logs),
             },
         )
-        self.log = self.home.logs / "standalone.log"
+        self.log = self.home.logs / f"{self.command}.log"
         self._start_timeout = start_timeout
-        self._process = self.home.process([sys.executable, "-m", "airflow", "standalone"], self.log)
+        self._process = self.home.process([sys.executable, "-m", "airflow", self.command], self.log)
         self._token: str | None = None
 
     def start(self) -> None:
@@ -157,7 +159,7 @@ class AirflowStandalone(ManagedServer):
             except (OSError, HTTPException, ValueError) as error:
                 got = error
             else:
-                got = {part: health.get(part, {}).get("status") for part in _PARTS}
+                got = {part: health.get(part, {}).get("status") for part in self.parts}
                 if set(got.values()) == {"healthy"} and self._password_file.exists():
                     return
             time.sleep(_POLL_SECONDS)

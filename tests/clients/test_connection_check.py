@@ -60,6 +60,9 @@ def press_test(
     began = time.monotonic()
     good, message = Connection(conn_id="tested", **fields).test_connection()
     assert time.monotonic() - began < 30
+    # Airflow gives the tested copy a random id, and librdkafka's words are not for a user of the form.
+    assert "tested" not in message
+    assert "in state" not in message
     assert str(fields.get("password")) not in message
     return good, message
 
@@ -130,7 +133,7 @@ def test_a_configuration_that_cannot_be() -> None:
     assert not good
     assert message.startswith("Configuration failed. ssl.ca.location")
     assert "/no/such.pem: No such file or directory" in message
-    assert "ssl.ca.location is the field ssl_ca" in message
+    assert 'ssl.ca.location is "CA certificates" (ssl_ca)' in message
 
 
 def test_a_cluster_of_many_brokers(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,7 +162,7 @@ def test_a_name_without_address() -> None:
 def test_a_port_where_nobody_listens(closed_port: int) -> None:
     good, message = press_test(f"127.0.0.1:{closed_port}")
     assert not good
-    assert message.startswith(f"TCP failed. Nobody answers at 127.0.0.1:{closed_port}: Connection refused.")
+    assert message.startswith(f"TCP failed. Nothing listens at 127.0.0.1:{closed_port}:")
 
 
 class _WebServer(BaseRequestHandler):
@@ -223,7 +226,7 @@ def test_an_authority_that_is_not_trusted(broker: KafkaBroker) -> None:
     good, message = press_test(broker.sasl_ssl_bootstrap_servers, other, "reader")
     assert not good
     assert message.startswith("TLS failed. The certificate that the broker shows is signed by an unknown authority")
-    assert "ssl.ca.location is the field ssl_ca" in message
+    assert 'ssl.ca.location is "CA certificates" (ssl_ca)' in message
 
 
 def test_an_expired_certificate(misconfigured_broker: KafkaBroker) -> None:
@@ -243,7 +246,7 @@ def test_a_certificate_of_another_host(misconfigured_broker: KafkaBroker) -> Non
     assert not good
     assert message.startswith("TLS failed. The certificate that the broker shows is for another host name")
     assert "advertised.listeners" in message
-    assert "ssl.endpoint.identification.algorithm is the field verify_host_names" in message
+    assert 'ssl.endpoint.identification.algorithm is "Check host names" (verify_host_names)' in message
 
     good, message = press_test(misconfigured_broker.ssl_bootstrap_servers, {**extra, "verify_host_names": False})
     assert good, message
@@ -284,6 +287,7 @@ def test_a_wrong_password(broker: KafkaBroker) -> None:
     good, message = press_test(broker.sasl_ssl_bootstrap_servers, form(broker), "reader", password="wr0ng-pass-w0rd")
     assert not good
     assert message.startswith("Login failed. The broker refused the user or the password.")
+    assert 'sasl.username is "User" (login), sasl.password is "Password" (password)' in message
     assert "Passed before: DNS" in message
 
 

@@ -466,7 +466,7 @@ def test_a_form_in_place_of_properties(connection: Connection, broker: KafkaBrok
     connection("kafka_bad", extra=extra, **{**fields, "password": "wrong-pass"})
     with KafkaHook("kafka_bad") as hook, pytest.raises(BrokerAuthenticationError) as raised:
         hook.state(["orders"])
-    assert "sasl.password is the field password" in str(raised.value)
+    assert 'sasl.password is "Password" (password)' in str(raised.value)
     assert "wrong-pass" not in str(raised.value)
 
 

@@ -16,6 +16,8 @@ from confluent_kafka.admin import (
     AdminClient,
 )
 
+from airflow_provider_kafka_spark.clients import kafka_client
+from airflow_provider_kafka_spark.clients.connection.broker_failures import BrokerFailures
 from airflow_provider_kafka_spark.core.broker_state import PartitionState
 from airflow_provider_kafka_spark.core.errors import (
     BrokerAuthenticationError,
@@ -202,6 +204,24 @@ def test_what_went_wrong_hours_ago_is_not_the_cause(
     assert client.asked > 1
 
 
+def test_a_broker_that_was_there_is_waited_for(
+    kafka: KafkaBroker, topic: TopicFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a first contact a broker may restart, although nothing listens meanwhile."""
+    name = topic()
+    monkeypatch.setattr(kafka_client, "_REFUSED_SECONDS", 0.0)
+    monkeypatch.setattr(BrokerFailures, "nothing_listens", lambda _: True)
+    with KafkaHook(timeout=10, waits_for_start=False) as hook:
+        client = SlowOnce(hook.client)
+        monkeypatch.setattr(KafkaHook, "client", client)
+        with pytest.raises(BrokerUnavailableError, match="Nothing listens"):
+            hook.state([name])
+        hook.state([name])
+        client.asked = 0
+        assert name in hook.state([name]).topics
+        assert client.asked > 1
+
+
 class SlowOnce:
     """A client whose first answer does not come in time."""
 
@@ -255,6 +275,33 @@ def test_a_dead_broker_is_an_error_within_the_time_out(connection: Connection, c
     assert f"127.0.0.1:{closed_port}" in str(raised.value)
     assert "connection 'kafka_dead'" in str(raised.value)
     assert raised.value.retriable
+
+
+def test_a_first_contact_gives_up_soon_where_nothing_listens(connection: Connection, closed_port: int) -> None:
+    connection("kafka_dead", extra={"bootstrap.servers": f"127.0.0.1:{closed_port},localhost:{closed_port}"})
+    started = time.monotonic()
+
+    with (
+        KafkaHook("kafka_dead", timeout=30, waits_for_start=False) as hook,
+        pytest.raises(
+            BrokerUnavailableError, match=rf"^Nothing listens at .*:{closed_port} \(connection 'kafka_dead'\)"
+        ),
+    ):
+        hook.state(["orders"])
+
+    assert 2.5 <= time.monotonic() - started < 8
+
+
+def test_a_server_that_does_not_refuse_is_waited_for(connection: Connection, closed_port: int) -> None:
+    """It may be slow, although the other one is down."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        servers = f"127.0.0.1:{closed_port},127.0.0.1:{silent.getsockname()[1]}"
+        connection("kafka_silent", extra={"bootstrap.servers": servers})
+        with (
+            KafkaHook("kafka_silent", timeout=5, waits_for_start=False) as hook,
+            pytest.raises(BrokerUnavailableError, match="within 5 s"),
+        ):
+            hook.state(["orders"])
 
 
 def test_a_silent_broker_is_an_error_within_the_time_out(connection: Connection) -> None:

@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,7 +14,13 @@ from airflow.sdk import DAG, Asset
 from airflow.sdk.bases.operator import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_provider_kafka_spark.core.errors import ExpressionError, JarError, JobKilledError, JobReportMissingError
+from airflow_provider_kafka_spark.core.errors import (
+    BrokerUnavailableError,
+    ExpressionError,
+    JarError,
+    JobKilledError,
+    JobReportMissingError,
+)
 from airflow_provider_kafka_spark.core.evidence import CopyEvidence
 from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER, Provenance
 from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
@@ -270,6 +277,40 @@ def test_a_retry_uses_the_first_plan(kafka: KafkaBroker, topic: TopicFactory, re
     assert first.run_id == retry.run_id == cleared.run_id
     assert [request.is_retry for request in (first, retry, cleared)] == [False, True, True]
     assert retry.audit_from == cleared.audit_from == {target: {"0": 3}}
+
+
+@pytest.mark.broker
+def test_a_first_try_does_not_wait_where_nothing_listens(
+    connection: Callable[..., None], recording_spark: RecordingSpark
+) -> None:
+    """A retry does, whose job may have outlived a restart of the broker."""
+    connection("spark_default", conn_type="spark", host="local[2]")
+    store = TaskStateStore()
+
+    def copy(store: TaskStateStore) -> None:
+        run(KafkaToKafkaBatchOperator(task_id="task", topics=["orders"], target_topic="copy"), task_context(store))
+
+    with KafkaBroker() as broker:
+        connection("kafka_default", extra={"bootstrap.servers": broker.bootstrap_servers})
+        for name in ("orders", "copy"):
+            broker.create_topic(name)
+        broker.produce("orders", [Record(value=b"v")])
+        with pytest.raises(JobReportMissingError):
+            copy(store)
+        broker.kill()
+        began = time.monotonic()
+        with pytest.raises(BrokerUnavailableError, match="Nothing listens at"):
+            copy(TaskStateStore())
+        assert time.monotonic() - began < 8
+        starts = threading.Timer(5.0, broker.restart)
+        starts.start()
+        try:
+            with pytest.raises(JobReportMissingError):
+                copy(store)
+        finally:
+            starts.join()
+
+    assert len(recording_spark.requests) == 2
 
 
 @pytest.mark.broker

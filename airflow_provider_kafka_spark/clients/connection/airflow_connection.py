@@ -94,7 +94,7 @@ def _secrets_to_mask(config: KafkaClientConfig) -> list[str]:
 def _missing(conn_id: str) -> ConnectionConfigError:
     return ConnectionConfigError(
         f"The Kafka connection {conn_id!r} does not exist, or Airflow cannot read it (a deeply nested Extra). "
-        "Add it under Admin > Connections (type 'kafka_spark' or 'kafka'), or set "
+        "Add it under Admin > Connections (type 'Kafka (for Spark)'), or set "
         f'AIRFLOW_CONN_{conn_id.upper()}=\'{{"conn_type": "kafka", "extra": {{"bootstrap.servers": '
         '"broker-1:9092"}}\'.'
     )

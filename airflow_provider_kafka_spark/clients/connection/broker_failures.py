@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
+import socket
 import time
 from datetime import datetime, timezone
 
 from confluent_kafka import KafkaError, KafkaException
 
-from airflow_provider_kafka_spark.clients.connection.listener_probe import find_listener_fault
+from airflow_provider_kafka_spark.clients.connection.listener_probe import ask_all, find_listener_fault
 from airflow_provider_kafka_spark.core.client_config import KafkaClientConfig
+from airflow_provider_kafka_spark.core.connection.client_properties import parse_servers
 from airflow_provider_kafka_spark.core.connection.faults import (
     LOGIN,
     LoginFault,
@@ -64,6 +67,8 @@ _LOGIN_REFUSED = LoginFault(
 #: Seconds to probe brokers for the reason of a failure.
 _PROBE_SECONDS = 3.0
 _PROBE_AGAIN_SECONDS = 2.0
+#: A port where nothing listens refuses within a round trip.
+_CONNECT_SECONDS = 1.0
 
 
 class BrokerFailures:
@@ -73,6 +78,8 @@ class BrokerFailures:
     """
 
     def __init__(self, config: KafkaClientConfig) -> None:
+        #: Whether messages end with the client's own text.
+        self.quotes_client = True
         self._config = config
         self._errors: list[KafkaError] = []
         self._asked: tuple[float, LoginFault | None] | None = None
@@ -94,6 +101,25 @@ class BrokerFailures:
         fault = self._fault(timeout)
         return fault is not None and (not fault.transient or waited > timeout / 2)
 
+    def nothing_listens(self) -> bool:
+        """Return whether every bootstrap server refuses connections now."""
+        servers = parse_servers(self._config.bootstrap_servers)
+        answers = ask_all(servers, lambda server: socket.create_connection(server, _CONNECT_SECONDS), _CONNECT_SECONDS)
+        for answer in answers.values():
+            if isinstance(answer, socket.socket):
+                answer.close()
+        return all(isinstance(answer, ConnectionRefusedError) for answer in answers.values())
+
+    def refusal(self, action: str) -> BrokerUnavailableError:
+        """The error for a first contact with servers where nothing listens.
+
+        :param action: of the request, for the message.
+        """
+        return BrokerUnavailableError(
+            f"Nothing listens at {self._config.bootstrap_servers} (connection {self._config.conn_id!r}): each "
+            f"connection was refused while {action}. Correct host and port, or start the brokers."
+        )
+
     def to_error(
         self, error: Exception, action: str, timeout: float, required_acl: str | None = None
     ) -> BrokerError | UnknownTopicError:
@@ -107,31 +133,32 @@ class BrokerFailures:
         where = f"{self._config.bootstrap_servers} (connection {self._config.conn_id!r})"
         said = "; ".join(dict.fromkeys(without_token_answer(e.str()) for e in self._errors[-3:]))
         said = said or without_token_answer(text_of(error))
+        quoted = f": {said}" if self.quotes_client else ""
         fault = self._fault(timeout) if code in _UNREACHABLE | _REFUSED else None
         if fault is None and code in _AUTHENTICATION:
             fault = find_login_fault(text_of(error)) or _LOGIN_REFUSED
         if fault is not None:
-            message = f"{fault} Got from {where} while {action}: {said}."
+            message = f"{fault} Got from {where} while {action}{quoted}."
             return fault.error(self._config.with_field_names(message))
         if code in _AUTHORIZATION:
             return BrokerAuthorizationError(
-                f"The login of {where} lacks a permission while {action}: {said}. "
+                f"The login of {where} lacks a permission while {action}{quoted}. "
                 f"{f'It needs {required_acl}. ' if required_acl else ''}docs/reference/permissions.md lists what each "
                 "task needs."
             )
         if code == KafkaError.UNKNOWN_TOPIC_OR_PART:
-            return UnknownTopicError(f"A topic vanished from {where} while {action}: {said}.")
+            return UnknownTopicError(f"A topic vanished from {where} while {action}{quoted}.")
         if code in _UNREACHABLE:
             return BrokerUnavailableError(
-                f"No broker of {where} answered within {timeout:.0f} s while {action}: {said}. Check that the brokers "
+                f"No broker of {where} answered within {timeout:.0f} s while {action}{quoted}. Check that the brokers "
                 "are up and reachable from the worker, and that security.protocol matches their listener."
             )
         if code in LEADER_ELECTION_ERRORS:
             return BrokerUnavailableError(
-                f"{where} had no leader for it within {timeout:.0f} s while {action}: {said}. Check that the brokers "
+                f"{where} had no leader for it within {timeout:.0f} s while {action}{quoted}. Check that the brokers "
                 "are up; the task may be tried again."
             )
-        return BrokerError(f"{where} failed while {action}: {said}.")
+        return BrokerError(f"{where} failed while {action}: {said if self.quotes_client else _bare(said)}.")
 
     def _fault(self, timeout: float) -> LoginFault | None:
         """The fault of TLS or login, as far as it is known."""
@@ -159,6 +186,11 @@ def code_of(error: BaseException | None) -> int:
     """Kafka's error code; that of a time-out for a future that was never resolved."""
     cause = error.args[0] if isinstance(error, KafkaException) and error.args else None
     return cause.code() if isinstance(cause, KafkaError) else KafkaError._TIMED_OUT
+
+
+def _bare(said: str) -> str:
+    """What librdkafka says, without the address before it and the client's state after it."""
+    return re.sub(r"\S+://\S+: | \(after \d+ms in state \w+[^)]*\)", "", said)
 
 
 def text_of(error: Exception) -> str:

@@ -35,6 +35,29 @@ _PATH_OR_PEM = {
 }
 #: All fields that Airflow stores in the connection's Extra.
 FIELDS = (*_PROPERTIES, *_PATH_OR_PEM, "bootstrap_servers", "verify_host_names", "librdkafka")
+#: Field -> its label in the form. The first four are fields of every connection.
+LABELS = {
+    "host": "Bootstrap servers",
+    "port": "Port",
+    "login": "User",
+    "password": "Password",
+    "security_protocol": "Protocol",
+    "sasl_mechanism": "Login mechanism",
+    "ssl_ca": "CA certificates",
+    "verify_host_names": "Check host names",
+    "ssl_certificate": "Client certificate",
+    "ssl_private_key": "Client key",
+    "ssl_key_password": "Password of the client key",
+    "kerberos_keytab": "Kerberos keytab",
+    "kerberos_service_name": "Kerberos service",
+    "oidc_endpoint_url": "Token endpoint",
+    "oidc_scope": "Token scope",
+    "oidc_extensions": "Token extensions",
+    "oidc_ca": "CA of the token endpoint",
+    "delegation_mechanism": "Mechanism of delegation tokens",
+    "delegation_max_lifetime_ms": "Longest life of delegation tokens (ms)",
+    "librdkafka": "Further properties",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +90,8 @@ def extra_of_form(form: FormFields) -> dict[str, Any]:
     checked = str(typed.get("verify_host_names", True)).lower()
     if checked not in ("true", "false"):
         raise ConnectionConfigError(
-            f"verify_host_names of connection {form.conn_id!r} must be true or false; got {checked!r}. Correct it."
+            f"{_field('verify_host_names')} of connection {form.conn_id!r} must be true or false; got {checked!r}. "
+            "Correct it."
         )
     if checked == "false":
         found["ssl.endpoint.identification.algorithm"] = "none"
@@ -87,11 +111,15 @@ def extra_of_form(form: FormFields) -> dict[str, Any]:
 
 
 def with_field_names(message: str) -> str:
-    """The message with the names of the form's fields for the properties in it."""
+    """The message with the labels and names of the form's fields for the properties in it.
+
+    >>> with_field_names("sasl.username is empty.")
+    'sasl.username is empty. In this connection\'s form, sasl.username is "User" (login).'
+    """
     fields = {
         **{prop: name for name, prop in _PROPERTIES.items()},
         **{prop: name for name, pair in _PATH_OR_PEM.items() for prop in pair},
-        "bootstrap.servers": "host (Bootstrap servers)",
+        "bootstrap.servers": "host",
         "ssl.endpoint.identification.algorithm": "verify_host_names",
         "sasl.username": "login",
         "sasl.password": "password",
@@ -100,11 +128,16 @@ def with_field_names(message: str) -> str:
         "sasl.kerberos.principal": "login",
     }
     named = [
-        f"{prop} is the field {name}"
+        f"{prop} is {_field(name)}"
         for prop, name in fields.items()
         if re.search(rf"\b{re.escape(prop)}\b(?!\.\w)", message)
     ]
     return f"{message} In this connection's form, {', '.join(named)}." if named else message
+
+
+def _field(name: str) -> str:
+    """A field as messages name it."""
+    return f'"{LABELS[name]}" ({name})'
 
 
 def _raise_if_unknown(conn_id: str, typed: Mapping[str, Any]) -> None:
@@ -123,14 +156,14 @@ def _servers(form: FormFields, field_value: Any) -> dict[str, str]:
         host = ",".join(str(server) for server in parse_servers(form.host or "", form.port or DEFAULT_PORT))
     except ValueError as error:
         raise ConnectionConfigError(
-            f"The host of connection {form.conn_id!r} must be a broker's name, or some of them as "
+            f"{_field('host')} of connection {form.conn_id!r} must be a broker's name, or some of them as "
             f"'broker-1:9092,broker-2:9092'; {error}. Correct it."
         ) from None
     servers = str(field_value).strip() if field_value else ""
     if host and servers and host != servers:
         raise ConnectionConfigError(
-            f"The connection {form.conn_id!r} has the brokers {host!r} as its host and {servers!r} as its "
-            "bootstrap_servers. Keep one of them."
+            f"The connection {form.conn_id!r} has the brokers {host!r} in {_field('host')} and {servers!r} in "
+            "bootstrap_servers of its Extra. Keep one of them."
         )
     return {"bootstrap.servers": servers or host} if servers or host else {}
 
@@ -144,7 +177,7 @@ def _login(form: FormFields, mechanism: str) -> dict[str, str]:
     if form.password and password is None:
         raise ConnectionConfigError(
             f"The connection {form.conn_id!r} has a password, which Kerberos (GSSAPI) does not use. Name the "
-            "principal's keytab in kerberos_keytab, and remove the password."
+            f"principal's keytab in {_field('kerberos_keytab')}, and remove the password."
         )
     found = {user: form.login} if form.login else {}
     found |= {password: form.password} if form.password and password else {}
@@ -160,7 +193,7 @@ def _further(conn_id: str, value: Any) -> dict[str, Any]:
         found, fault = None, f"it is no JSON: {error}"
     if not isinstance(found, dict):
         raise ConnectionConfigError(
-            f"The field librdkafka of connection {conn_id!r} must be a JSON object of properties, such as "
+            f"{_field('librdkafka')} of connection {conn_id!r} must be a JSON object of properties, such as "
             f'{{"client.id": "copy"}}; {fault}. Correct it.'
         )
     return {str(name).strip(): value for name, value in found.items() if value is not None}

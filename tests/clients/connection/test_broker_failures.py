@@ -144,7 +144,7 @@ def test_a_form_has_its_own_words() -> None:
     failures = BrokerFailures(replace(_CONFIG, has_form=True))
     failures.add(KafkaError(KafkaError._SSL, "unable to get local issuer certificate"))
     message = str(failures.to_error(_TIMED_OUT, "reading metadata", 20))
-    assert "ssl.ca.location is the field ssl_ca" in message
+    assert 'ssl.ca.location is "CA certificates" (ssl_ca)' in message
 
 
 def test_listeners_are_not_asked_all_the_time(listener: Listener) -> None:

@@ -105,7 +105,8 @@ def test_servers_are_the_host_or_a_field(host: str | None, port: int | None, fie
             id="misspelt",
         ),
         pytest.param(
-            {"host": "b:1", "bootstrap_servers": "c:1"}, ["'b:1' as its host", "'c:1' as its bootstrap_servers"],
+            {"host": "b:1", "bootstrap_servers": "c:1"},
+            ["'b:1' in \"Bootstrap servers\" (host)", "'c:1' in bootstrap_servers"],
             id="servers-twice",
         ),
         pytest.param({"host": "b:port"}, ["'b:port' is no host:port"], id="no-host"),
@@ -114,7 +115,7 @@ def test_servers_are_the_host_or_a_field(host: str | None, port: int | None, fie
             ["['sasl.mechanism']", "different values"], id="two-mechanisms",
         ),
         pytest.param(
-            {"sasl_mechanism": "GSSAPI", "password": "hunter2"}, ["Kerberos", "kerberos_keytab"],
+            {"sasl_mechanism": "GSSAPI", "password": "hunter2"}, ["Kerberos", '"Kerberos keytab" (kerberos_keytab)'],
             id="kerberos-with-a-password",
         ),
         pytest.param({"librdkafka": "{"}, ["no JSON"], id="no-json"),
@@ -133,8 +134,8 @@ def test_messages_name_the_fields_of_the_form() -> None:
     """A user of the form does not know librdkafka's names; where a name is only part of another it is not meant."""
     message = with_field_names("needs sasl.password. And ssl.key.password, not ssl.key.")
     assert message.endswith(
-        "In this connection's form, ssl.key.password is the field ssl_key_password, sasl.password is the field "
-        "password."
+        'In this connection\'s form, ssl.key.password is "Password of the client key" (ssl_key_password), '
+        'sasl.password is "Password" (password).'
     )
     assert with_field_names("nothing of it") == "nothing of it"
 
