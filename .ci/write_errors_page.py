@@ -1,11 +1,10 @@
-"""Write docs/reference/errors.md from the docstrings of core/errors.py, to the standard output.
+"""Write docs/reference/errors.md from the docstrings of core/errors.py and from explain.py, to the standard output.
 
 The first paragraph of a class's docstring is its meaning, the second what to do.
 """
 
 from __future__ import annotations
 
-import inspect
 import re
 import sys
 import textwrap
@@ -13,6 +12,7 @@ from collections.abc import Iterator
 
 from airflow_provider_kafka_spark.core import errors
 from airflow_provider_kafka_spark.core.errors import KafkaSparkError
+from airflow_provider_kafka_spark.explain import explanation_of
 
 _HEAD = """\
 # Errors
@@ -25,6 +25,10 @@ Every failure that this package names is a subclass of `KafkaSparkError`, in
 **Retries.** Where a retry of the same task can succeed, Airflow retries it as often as `retries` permits. Every other
 error fails the task at once: the task raises `AirflowFailException` with the name of the error at the start of its
 message. After you corrected the cause, clear the task.
+
+**Codes.** The message of a failed task ends with the error's code. A code never changes. A shell has the same texts as
+this page: `airflow kafka-spark explain KS208`, or `python -m airflow_provider_kafka_spark.explain DataLossError`, and
+`--list` for all codes. In the commands to check, words in capitals are yours to replace; `B` is a bootstrap server.
 """
 
 
@@ -47,22 +51,24 @@ def _tree(error: type[KafkaSparkError]) -> Iterator[type[KafkaSparkError]]:
 
 
 def _entry(error: type[KafkaSparkError]) -> str:
-    meaning, _, to_do = inspect.cleandoc(error.__doc__ or "").partition("\n\n")
+    found = explanation_of(error)
     (base,) = error.__bases__
-    retry = "retried" if error.retriable else "not retried"
-    return "\n".join(
-        (
-            f"### `{error.__name__}`\n",
-            f"Base: `{base.__name__}`. {retry.capitalize()}.\n",
-            f"{_wrapped(meaning)}\n",
-            f"{_wrapped(f'**What to do:** {to_do}')}\n",
-        )
-    )
+    parts = [
+        f'<a id="{error.code.lower()}"></a>\n',
+        f"### `{error.__name__}`\n",
+        f"Code: {error.code}. Base: `{base.__name__}`. {'Retried' if error.retriable else 'Not retried'}.\n",
+        f"{_wrapped(found.happened)}\n",
+        f"{_wrapped(f'**What to do:** {found.to_do}')}\n",
+    ]
+    if found.causes:
+        parts += ["**Likely causes:**\n", *(_wrapped(f"- {cause}", "  ") for cause in found.causes), ""]
+    if found.checks:
+        parts += ["**What to check:**\n", "```sh", *found.checks, "```\n"]
+    return "\n".join(parts)
 
 
-def _wrapped(text: str) -> str:
-    one_line = " ".join(text.replace("``", "`").split())
-    return "\n".join(textwrap.wrap(one_line, 120, break_long_words=False, break_on_hyphens=False))
+def _wrapped(text: str, indent: str = "") -> str:
+    return "\n".join(textwrap.wrap(text, 120, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False))
 
 
 def _spaced(name: str) -> str:

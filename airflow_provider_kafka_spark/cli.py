@@ -6,13 +6,14 @@ from types import ModuleType
 
 from airflow.cli.cli_config import ActionCommand, Arg, CLICommand, GroupCommand, lazy_load_command
 
-from airflow_provider_kafka_spark import coverage, prepare
+from airflow_provider_kafka_spark import coverage, explain, prepare
 
 
 def get_cli_commands() -> list[CLICommand]:
     """What :mod:`~airflow_provider_kafka_spark.provider_info` names."""
     commands = [
         _command("prepare", "Fetch and make what the first tasks of a worker would wait for", prepare),
+        _command("explain", "Explain an error by its code or name", explain),
         _command("coverage", "Say which offsets of a topic were copied, and which were not", coverage),
     ]
     return [GroupCommand(name="kafka-spark", help="Kafka to Kafka on Spark", subcommands=commands)]

@@ -29,6 +29,7 @@ def no_retry_on_permanent_error(execute: Callable[..., T]) -> Callable[..., T]:
 
     Airflow logs the traceback of an error and of all its causes. Those of a :class:`KafkaSparkError` say nothing that
     its message does not, unless it may be a bug of this package; with log level DEBUG they are logged nevertheless.
+    The message of each error ends with a line on its code.
     """
 
     @wraps(execute)
@@ -41,10 +42,17 @@ def no_retry_on_permanent_error(execute: Callable[..., T]) -> Callable[..., T]:
                 # Airflow does not log a cause without a traceback; callbacks find it in the exception.
                 error.__cause__ = error.__traceback__ = None
             if error.retriable:
+                error.args = (_with_code(error, str(error)),)
                 raise error from None
-            raise AirflowFailException(f"{type(error).__name__}: {error}") from error
+            raise AirflowFailException(f"{type(error).__name__}: {_with_code(error, str(error))}") from error
 
     return wrapped
+
+
+def _with_code(error: KafkaSparkError | type[KafkaSparkError], message: str) -> str:
+    """The message with a last line on its code, once; a wrapped method may call another one."""
+    line = f"Error {error.code}: `airflow kafka-spark explain {error.code}` lists causes and checks."
+    return message if message.endswith(line) else f"{message}\n{line}"
 
 
 @contextmanager
@@ -65,4 +73,4 @@ def undated_run_explained() -> Iterator[None]:
             f"trigger --logical-date 2026-11-20T10:00:00Z' or \"logical_date\" in the request, use 'airflow backfill "
             f"create', or pass the window as a DAG parameter."
         )
-        raise AirflowFailException(f"{InvalidInputError.__name__}: {message}") from None
+        raise AirflowFailException(f"{InvalidInputError.__name__}: {_with_code(InvalidInputError, message)}") from None

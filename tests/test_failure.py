@@ -36,7 +36,7 @@ def test_airflow_logs_the_message_once_and_nothing_of_the_way_to_it(kind: type[K
     with pytest.raises(Exception, match="gone") as raised:
         execute_deeply(kind)
     (shown,) = ExceptionDictTransformer(use_rich=False)((raised.type, raised.value, raised.value.__traceback__))
-    assert shown["exc_value"].endswith("gone")
+    assert shown["exc_value"].count("gone") == 1
     assert [frame["name"] for frame in shown["frames"]] == [raised.traceback[0].frame.code.name, "wrapped"]
 
 

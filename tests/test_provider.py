@@ -134,6 +134,51 @@ def test_the_wheel_says_who_may_use_it_and_how(wheel: Path) -> None:
     assert f"[airflow.plugins]\nkafka_spark_coverage = {_PACKAGE}.coverage_page.plugin:" in entry_points
 
 
+_README = """
+[guide](docs/how-to/a.md#b) and [dags](dags), [here](#use-it), [Spark](https://spark.apache.org/), ![x](docs/x.png)
+"""
+
+
+@pytest.mark.parametrize(
+    ("address", "urls", "text"),
+    [
+        pytest.param(
+            "https://git.example/a/b",
+            {
+                "Source, https://git.example/a/b",
+                "Documentation, https://git.example/a/b/blob/main/docs/README.md",
+                "Changelog, https://git.example/a/b/blob/main/CHANGELOG.md",
+                "Issues, https://git.example/a/b/issues",
+            },
+            "[guide](https://git.example/a/b/blob/main/docs/how-to/a.md#b) and [dags](https://git.example/a/b/blob/main"
+            "/dags), [here](#use-it), [Spark](https://spark.apache.org/), "
+            "![x](https://git.example/a/b/raw/main/docs/x.png)",
+            id="filled-in",
+        ),
+        pytest.param("", set(), "guide and dags, [here](#use-it), [Spark](https://spark.apache.org/), x", id="empty"),
+    ],
+)
+def test_the_package_index_gets_no_relative_link(address: str, urls: set[str], text: str, tmp_path: Path) -> None:
+    """The repository's address is filled in at one place."""
+    checkout = tmp_path / "checkout"
+    shutil.copytree(_CHECKOUT, checkout, ignore=_NOT_COPIED)
+    (checkout / "README.md").write_text(_README)
+    setup = checkout / "setup.py"
+    filled, count = re.subn(r'^REPOSITORY = ".*"$', f'REPOSITORY = "{address}"', setup.read_text(), flags=re.MULTILINE)
+    assert count == 1
+    setup.write_text(filled)
+
+    uv("build", "--quiet", "--wheel", "--python", sys.executable, "--out-dir", tmp_path / "dist", checkout)
+
+    (built,) = (tmp_path / "dist").glob("*.whl")
+    with zipfile.ZipFile(built) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        metadata = archive.read(name).decode()
+    assert set(re.findall(r"^Project-URL: (.*)$", metadata, re.MULTILINE)) == urls
+    assert metadata.partition("\n\n")[2].strip() == text
+    assert "Description-Content-Type: text/markdown" in metadata
+
+
 def test_airflow_finds_the_provider(fresh: Path) -> None:
     """``airflow providers list`` shows the provider under its package's name and version."""
     output = run(fresh, "airflow", "providers", "list", "--output", "json")

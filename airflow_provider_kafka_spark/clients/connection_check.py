@@ -193,7 +193,7 @@ def _look_at_permissions(client: KafkaClient, metadata: Callable[[], Any]) -> st
         if client.unauthorized_topics([_NO_TOPIC]):
             raise _CheckFailedError(
                 "The login sees no topic: it may DESCRIBE none of those that there are. Grant READ on the topics that "
-                "are copied, and WRITE on those that are copied to; docs/reference/permissions.md lists what "
+                "are copied, and WRITE on those that are copied to; the documentation on permissions lists what "
                 "each task needs."
             )
         return "the cluster has no topic yet"

@@ -41,5 +41,5 @@ def check_operations(client: KafkaClient, resource: str, permitted: Collection[E
         raise BrokerAuthorizationError(
             f"The login of {client.config.bootstrap_servers} (connection {client.conn_id!r}) lacks a permission: it "
             f"needs {' and '.join(lacking)} on {resource}, and has only {', '.join(sorted(names))}. Grant it; "
-            "docs/reference/permissions.md lists what each task needs."
+            "the documentation on permissions lists what each task needs."
         )

@@ -51,7 +51,7 @@ def check_transactions(client: KafkaClient, timeout_ms: int, topic: str | None =
         if code == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
             raise BrokerAuthorizationError(
                 f"The login of {where} needs WRITE on the transactional ids that begin with {PREFIX!r} (an ACL of the "
-                f"pattern type prefixed): the job writes exactly once. Grant it; docs/reference/permissions.md "
+                f"pattern type prefixed): the job writes exactly once. Grant it; the documentation on permissions "
                 "lists what each "
                 f"task needs. {_OTHERWISE}"
             ) from error
@@ -73,7 +73,7 @@ def check_transactions(client: KafkaClient, timeout_ms: int, topic: str | None =
     except BrokerAuthorizationError as error:
         raise BrokerAuthorizationError(
             f"The login of {where} needs READ on the groups that begin with {PREFIX!r} (an ACL of the pattern type "
-            f"prefixed): the job commits its progress there. Grant it; docs/reference/permissions.md lists what "
+            f"prefixed): the job commits its progress there. Grant it; the documentation on permissions lists what "
             "each task needs. "
             f"{_OTHERWISE}"
         ) from error

@@ -78,6 +78,7 @@ class KafkaSparkError(Exception):
     Read the message: it says what is wrong and what to do. Catch this class to catch them all.
     """
 
+    code: ClassVar[str] = "KS001"
     retriable: ClassVar[bool] = False
 
 
@@ -87,12 +88,16 @@ class InvalidInputError(KafkaSparkError):
     Correct the parameter that the message names. If it is a template, check what it rendered to.
     """
 
+    code = "KS100"
+
 
 class OffsetRangeError(InvalidInputError):
     """An offset range is malformed, given twice or overlaps another one.
 
     Correct ``offset_ranges``, or pass ``merge_overlaps=True`` to write the records of overlapping ranges once.
     """
+
+    code = "KS101"
 
 
 class BoundError(InvalidInputError):
@@ -101,12 +106,16 @@ class BoundError(InvalidInputError):
     Correct the offsets or timestamps that the message names.
     """
 
+    code = "KS102"
+
 
 class OptionError(InvalidInputError):
     """An option is misspelt, refused, ignored by Spark, or contradicts another one.
 
     Correct or remove the option. The message names the parameter to use instead, if there is one.
     """
+
+    code = "KS103"
 
 
 class ExpressionError(InvalidInputError):
@@ -115,12 +124,16 @@ class ExpressionError(InvalidInputError):
     Correct ``where``, ``columns`` or ``target_topic_expr``, or leave out the records on which it fails.
     """
 
+    code = "KS104"
+
 
 class AuditInputError(InvalidInputError):
     """A result cannot be audited: it is no result of a copy, a plan, or of records without the provenance header.
 
     Pass the result of a task that has copied, as it was returned.
     """
+
+    code = "KS105"
 
 
 class ConnectionConfigError(InvalidInputError):
@@ -129,12 +142,16 @@ class ConnectionConfigError(InvalidInputError):
     Correct the property of the connection that the message names.
     """
 
+    code = "KS106"
+
 
 class TargetError(InvalidInputError):
     """The target cannot take the records: it is missing, is also read, has too few partitions, or refuses a record.
 
     Create or change the target topic, or leave out the record that the message names. Then clear the task.
     """
+
+    code = "KS107"
 
 
 class TargetRecreatedError(TargetError):
@@ -143,6 +160,7 @@ class TargetRecreatedError(TargetError):
     Create the topic if it does not exist. A retry writes all records to the new one.
     """
 
+    code = "KS108"
     retriable = True
 
 
@@ -152,12 +170,16 @@ class PlanError(KafkaSparkError):
     Correct the offsets. If the log was longer before, the topic was deleted and recreated.
     """
 
+    code = "KS200"
+
 
 class PlanTooLargeError(PlanError):
     """A plan has more records than the task permits.
 
     Look at the plan in the log. Correct what is read, or raise ``max_planned_records``.
     """
+
+    code = "KS201"
 
 
 class PlanOutdatedError(PlanError):
@@ -167,6 +189,8 @@ class PlanOutdatedError(PlanError):
     Make a new plan, and have it approved: clear the task that plans.
     """
 
+    code = "KS202"
+
 
 class AlreadyDeliveredError(PlanError):
     """The task instance has succeeded before, and ``on_rerun="fail"`` permits no second copy. Nothing was started.
@@ -174,12 +198,16 @@ class AlreadyDeliveredError(PlanError):
     Pass ``on_rerun="missing_only"`` to write what the target lacks, or ``"copy_again"``.
     """
 
+    code = "KS203"
+
 
 class UnknownTopicError(PlanError):
     """A topic or partition does not exist, or the login may not see it.
 
     Correct the name, create the topic, or grant DESCRIBE on it.
     """
+
+    code = "KS204"
 
 
 class GroupOffsetsError(PlanError):
@@ -189,6 +217,8 @@ class GroupOffsetsError(PlanError):
     Correct group, topics and target. The target's records need the header of ``provenance_headers=True``.
     """
 
+    code = "KS206"
+
 
 class TopicRecreatedError(PlanError):
     """A source or target of an audited copy was deleted or recreated since, or its log was cut.
@@ -196,6 +226,8 @@ class TopicRecreatedError(PlanError):
     Nothing can be compared: an audit says nothing about what was in the earlier topic. Copy again, if the records are
     needed.
     """
+
+    code = "KS207"
 
 
 class DataLossError(PlanError):
@@ -205,6 +237,8 @@ class DataLossError(PlanError):
     gap.
     """
 
+    code = "KS208"
+
 
 class OpenTransactionError(PlanError):
     """An open transaction of a producer hides records that were asked for.
@@ -213,6 +247,7 @@ class OpenTransactionError(PlanError):
     stays open ends by its own time-out (``transaction.timeout.ms`` of its producer).
     """
 
+    code = "KS209"
     retriable = True
 
 
@@ -223,12 +258,16 @@ class CheckpointError(KafkaSparkError):
     ``reset_checkpoint_to`` that the message gives.
     """
 
+    code = "KS300"
+
 
 class CheckpointMissingError(CheckpointError):
     """There is no checkpoint where a sensor expects one.
 
     Correct the location, run the stream first, or add ``"if_missing": "earliest"`` to ``since``.
     """
+
+    code = "KS301"
 
 
 class ConcurrentRunsError(PlanError):
@@ -237,6 +276,7 @@ class ConcurrentRunsError(PlanError):
     Set ``max_active_runs=1`` for the DAG.
     """
 
+    code = "KS205"
     retriable = True
 
 
@@ -246,6 +286,7 @@ class CheckpointInUseError(CheckpointError):
     Set ``max_active_runs=1`` for the DAG, and give each task a ``checkpoint_location`` of its own.
     """
 
+    code = "KS302"
     retriable = True
 
 
@@ -255,6 +296,7 @@ class ConsumerGroupError(KafkaSparkError):
     Pass a ``commit_group_id`` that nobody consumes with.
     """
 
+    code = "KS400"
     retriable = True
 
 
@@ -264,12 +306,16 @@ class ConsumerGroupActiveError(ConsumerGroupError):
     Stop its consumers and wait until their session has ended, or pass another ``target_group_id``.
     """
 
+    code = "KS401"
+
 
 class BrokerError(KafkaSparkError):
     """A broker did not answer as it should.
 
     Look at the reason in the message, and at the logs of the brokers.
     """
+
+    code = "KS500"
 
 
 class BrokerUnavailableError(BrokerError):
@@ -278,6 +324,7 @@ class BrokerUnavailableError(BrokerError):
     Check that the brokers are up and reachable from the worker, and that ``security.protocol`` is that of the listener.
     """
 
+    code = "KS501"
     retriable = True
 
 
@@ -287,12 +334,16 @@ class BrokerAuthenticationError(BrokerError):
     Check ``security.protocol``, ``sasl.mechanism`` and the credentials of the connection.
     """
 
+    code = "KS502"
+
 
 class BrokerTlsError(BrokerAuthenticationError):
     """TLS failed before the login: a certificate is missing, expired, not trusted, or of another host.
 
     Correct the certificate or the trusted CA that the message names.
     """
+
+    code = "KS503"
 
 
 class BrokerAuthorizationError(BrokerError):
@@ -301,12 +352,16 @@ class BrokerAuthorizationError(BrokerError):
     Grant the ACL that the message names. The permissions page lists what each task needs.
     """
 
+    code = "KS504"
+
 
 class DelegationTokenError(BrokerError):
     """A delegation token does not exist, is not visible to the login, or cannot be made by this broker.
 
     Check the token's id, its owner and renewers, and ``delegation.token.secret.key`` of the brokers.
     """
+
+    code = "KS505"
 
 
 class DelegationTokenNotUsableError(BrokerError):
@@ -315,6 +370,7 @@ class DelegationTokenNotUsableError(BrokerError):
     Wait for the retry. If it fails too, check that all brokers reach their controller.
     """
 
+    code = "KS507"
     retriable = True
 
 
@@ -325,12 +381,16 @@ class DelegationTokenExpiredError(DelegationTokenError):
     ``delegation.token.max.lifetime.ms``.
     """
 
+    code = "KS506"
+
 
 class SubmitError(KafkaSparkError):
     """The Spark job could not be started or followed.
 
     Look at the subclass: it names what is wrong.
     """
+
+    code = "KS600"
 
 
 class JavaNotFoundError(SubmitError):
@@ -339,6 +399,8 @@ class JavaNotFoundError(SubmitError):
     Install Java 17, or set ``JAVA_HOME`` or the ``PATH`` of the worker to it.
     """
 
+    code = "KS601"
+
 
 class JavaStartError(SubmitError):
     """A JVM for Kafka's Java client did not start in time, or ended at its start.
@@ -346,6 +408,7 @@ class JavaStartError(SubmitError):
     Run ``java -version`` on the worker, and check its free memory.
     """
 
+    code = "KS602"
     retriable = True
 
 
@@ -355,12 +418,16 @@ class SparkSubmitNotFoundError(SubmitError):
     Install ``pyspark`` in Airflow's environment, or set ``SPARK_HOME``.
     """
 
+    code = "KS603"
+
 
 class SparkVersionError(SubmitError):
     """The installed ``pyspark`` and ``pyspark-client`` have different versions, so their common files are mixed.
 
     Run the ``pip install`` command that the message gives.
     """
+
+    code = "KS604"
 
 
 class JarError(SubmitError):
@@ -370,6 +437,8 @@ class JarError(SubmitError):
     a file is refused, run the command of the message if you trust its content.
     """
 
+    code = "KS605"
+
 
 class ClassArchiveError(SubmitError):
     """The class archive, with which drivers on a local master start faster, cannot be made or kept.
@@ -377,6 +446,8 @@ class ClassArchiveError(SubmitError):
     Only ``prepare`` fails with it; jobs run without an archive. Do what the message says, or pass
     ``--no-class-archive``.
     """
+
+    code = "KS606"
 
 
 class ReportLocationError(SubmitError):
@@ -386,6 +457,8 @@ class ReportLocationError(SubmitError):
     that storage.
     """
 
+    code = "KS607"
+
 
 class JobFolderError(SubmitError):
     """The worker's temporary folder, or that of a ``JobBundle``, cannot take the files of a job. Nothing was written to
@@ -394,6 +467,7 @@ class JobFolderError(SubmitError):
     Free space there, or set ``TMPDIR`` to another folder; correct the permissions of the bundle's folder.
     """
 
+    code = "KS608"
     retriable = True
 
 
@@ -403,6 +477,7 @@ class StartNotRecordedError(SubmitError):
     Check Airflow's API server.
     """
 
+    code = "KS609"
     retriable = True
 
 
@@ -412,6 +487,8 @@ class JobError(KafkaSparkError):
     Look at the subclass: it names what is wrong.
     """
 
+    code = "KS700"
+
 
 class JobFailedError(JobError):
     """The job reported a failure that has no name of its own.
@@ -419,6 +496,7 @@ class JobFailedError(JobError):
     Look at the cause in the message and at the driver's log.
     """
 
+    code = "KS701"
     retriable = True
 
 
@@ -428,6 +506,7 @@ class JobReportMissingError(JobError):
     Look at the end of the driver's log in the message, such as for lack of memory.
     """
 
+    code = "KS702"
     retriable = True
 
 
@@ -437,6 +516,7 @@ class JobReportForgedError(JobError):
     Check who may write to ``report_location``.
     """
 
+    code = "KS703"
     retriable = True
 
 
@@ -446,6 +526,7 @@ class DeliveryError(JobError):
     Wait for the retry, which writes what is missing. If it fails too, look at the ranges in the message.
     """
 
+    code = "KS704"
     retriable = True
 
 
@@ -455,12 +536,16 @@ class AuditFindingError(JobError):
     Replay ``missing_ranges`` of the result. Pass ``fail_on_finding=False`` to have findings reported only.
     """
 
+    code = "KS705"
+
 
 class DuplicateRecordsError(JobError):
     """All records were delivered, and some of them more than once.
 
     Remove the surplus by the provenance header, or pass ``allow_duplicates=True`` to have it reported only.
     """
+
+    code = "KS706"
 
 
 class JobTokenEndedError(JobError):
@@ -469,6 +554,7 @@ class JobTokenEndedError(JobError):
     Raise ``delegation.token.max.lifetime.ms``, or split the job.
     """
 
+    code = "KS709"
     retriable = True
 
 
@@ -479,6 +565,7 @@ class PausedTooLongError(JobError):
     Look at the consumers of the group. A retry continues where this try stopped.
     """
 
+    code = "KS707"
     retriable = True
 
 
@@ -488,6 +575,7 @@ class RunTakenOverError(JobError):
     Nothing: the later try finishes the run.
     """
 
+    code = "KS708"
     retriable = True
 
 
@@ -497,6 +585,7 @@ class ProgressUnknownError(JobError):
     Nothing: a retry reads the target back.
     """
 
+    code = "KS711"
     retriable = True
 
 
@@ -506,6 +595,7 @@ class TransactionEndedError(JobError):
     Nothing, if it is rare. Else raise ``kafka.transaction.timeout.ms`` in ``sink_options``.
     """
 
+    code = "KS712"
     retriable = True
 
 
@@ -515,6 +605,7 @@ class SourceStalledError(JobError):
     Check the brokers of the source, or raise ``kafkaConsumer.pollTimeoutMs`` in ``source_options``.
     """
 
+    code = "KS713"
     retriable = True
 
 
@@ -524,6 +615,7 @@ class EarlierJobUnknownError(JobError):
     Give the worker access to YARN's ResourceManager or to Kubernetes, as the message says.
     """
 
+    code = "KS710"
     retriable = True
 
 
@@ -533,6 +625,7 @@ class JobKilledError(JobError):
     Clear the task to go on. It writes only what is missing.
     """
 
+    code = "KS714"
     retriable = True
 
 
@@ -542,6 +635,7 @@ class AirflowApiError(KafkaSparkError):
     The message has its answer. Check its address, and the token or the user that the command has.
     """
 
+    code = "KS801"
     retriable = True
 
 
@@ -552,12 +646,16 @@ class ProtocolError(KafkaSparkError):
     Clear a task whose stored plan is too old.
     """
 
+    code = "KS802"
+
 
 class LocalServiceError(KafkaSparkError):
     """A broker or cluster for tests and demos did not start, answer or stop.
 
     Look at the end of its log in the message.
     """
+
+    code = "KS803"
 
 
 def error_named(name: str, default: type[KafkaSparkError]) -> type[KafkaSparkError]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _PUBLIC_READER = (
     "Spark {} has no Kafka RDD as known to this package, so its public reader was used: slower, and each range is "
     "read by a Spark task of its own. Within each range the records are in order, between the ranges of a partition "
-    "they may not be. docs/reference/versions.md names the Spark versions that have it."
+    "they may not be. The documentation on versions names those that have it."
 )
 
 

@@ -280,6 +280,6 @@ def _missing(error: Exception) -> str:
     return (
         f"The writer must compile against the Kafka connector of this Spark version; got {first}. Leave "
         "kafka_connector out to have the connector fetched, or use a Spark version that "
-        "docs/reference/versions.md names. "
+        "the documentation on versions names. "
         "Nothing was written."
     )

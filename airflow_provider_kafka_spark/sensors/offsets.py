@@ -175,7 +175,7 @@ class KafkaNewRecordsSensor(KafkaOffsetsSensor):
     :param topic_pattern: a regular expression that matches whole names; exactly one of the two. (templated)
     :param since: ``"last_run"``, what no earlier run of this task has found; or offsets ``{"offsets": {"orders": {"0":
         23}}}``, the result of another task of this package (``copy.output``), ``{"checkpoint_location": ...}``,
-        ``{"group_id": ...}`` or ``{"timestamp": ...}``; see ``docs/reference/sensors.md`` for shorter forms. A
+        ``{"group_id": ...}`` or ``{"timestamp": ...}``; the reference of sensors has shorter forms. A
         partition that it does not know counts from its beginning. (templated)
     :param min_records: minimum number of new records. (templated)
     :param max_wait_for_min: seconds after the timestamp of the first new record, or a timedelta, after which fewer are

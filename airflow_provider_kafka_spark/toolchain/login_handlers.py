@@ -56,7 +56,7 @@ def how_to_give(class_name: str) -> str:
     """What an author does about a missing handler."""
     return (
         f"Add {_HANDLERS[class_name].coordinate} with its dependencies to jars, or to the folder of kafka_connector; "
-        "docs/how-to/connect-to-managed-kafka.md has the steps."
+        "the documentation on managed Kafka has the steps."
     )
 
 

@@ -143,8 +143,8 @@ class BrokerFailures:
         if code in _AUTHORIZATION:
             return BrokerAuthorizationError(
                 f"The login of {where} lacks a permission while {action}{quoted}. "
-                f"{f'It needs {required_acl}. ' if required_acl else ''}docs/reference/permissions.md lists what each "
-                "task needs."
+                f"{f'It needs {required_acl}. ' if required_acl else ''}The documentation on permissions lists what "
+                "each task needs."
             )
         if code == KafkaError.UNKNOWN_TOPIC_OR_PART:
             return UnknownTopicError(f"A topic vanished from {where} while {action}{quoted}.")

@@ -87,7 +87,7 @@ _CAUSES = (
         r"|ClassNotFoundException: (software\.amazon\.msk|com\.google\.cloud\.hosted\.kafka)\.)",
         "JarError",
         "Spark does not have the login handler of the managed Kafka: add its jar to the image or the class path of the "
-        "cluster (kafka_connector='provided'), or to jars; docs/how-to/connect-to-managed-kafka.md has the names.",
+        "cluster (kafka_connector='provided'), or to jars; the documentation on managed Kafka has the names.",
     ),
     (
         r"common\.errors\.UnsupportedVersionException",
@@ -104,7 +104,7 @@ _CAUSES = (
     (
         r"AuthorizationException|Not authorized to access",
         "BrokerAuthorizationError",
-        "A login lacks a permission; docs/reference/permissions.md lists what is needed.",
+        "A login lacks a permission; the documentation on permissions lists what is needed.",
     ),
     (
         r"kafka\.common\.errors\.(Timeout|Disconnect|Network)\w*Exception|has passed since batch creation",

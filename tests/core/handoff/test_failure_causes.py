@@ -15,7 +15,7 @@ _KNOWN = [
         "IAMClientCallbackHandler for configuration sasl.client.callback.handler.class: Class software.amazon.msk.auth."
         "iam.IAMClientCallbackHandler could not be found.",
         "JarError",
-        "connect-to-managed-kafka.md",
+        "documentation on managed Kafka",
         id="login-handler-missing",
     ),
     pytest.param(
@@ -305,7 +305,7 @@ def test_a_lacking_permission_is_named(said: str, asked: JobRequest | None, need
     assert failure.error == "BrokerAuthorizationError"
     assert said in failure.message
     assert needs in failure.message
-    assert "docs/reference/permissions.md" not in failure.message
+    assert "documentation on permissions" not in failure.message
 
 
 def test_an_unknown_failure_may_be_retried() -> None:

@@ -1,0 +1,226 @@
+"""Promises of ``python -m airflow_provider_kafka_spark.explain``, and of the codes of errors."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from airflow.cli.cli_parser import get_parser
+from airflow.sdk.exceptions import AirflowFailException
+
+from airflow_provider_kafka_spark import explain
+from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError, DataLossError, KafkaSparkError
+from airflow_provider_kafka_spark.explain import all_errors, explanation_of
+from airflow_provider_kafka_spark.failure import no_retry_on_permanent_error
+
+_PACKAGE = Path(explain.__file__).parent
+_CHECKOUT = _PACKAGE.parent
+#: A code is in the logs, tickets and runbooks of users: none is changed, removed or used again.
+_CODES = {
+    "KS001": "KafkaSparkError",
+    "KS100": "InvalidInputError",
+    "KS101": "OffsetRangeError",
+    "KS102": "BoundError",
+    "KS103": "OptionError",
+    "KS104": "ExpressionError",
+    "KS105": "AuditInputError",
+    "KS106": "ConnectionConfigError",
+    "KS107": "TargetError",
+    "KS108": "TargetRecreatedError",
+    "KS200": "PlanError",
+    "KS201": "PlanTooLargeError",
+    "KS202": "PlanOutdatedError",
+    "KS203": "AlreadyDeliveredError",
+    "KS204": "UnknownTopicError",
+    "KS205": "ConcurrentRunsError",
+    "KS206": "GroupOffsetsError",
+    "KS207": "TopicRecreatedError",
+    "KS208": "DataLossError",
+    "KS209": "OpenTransactionError",
+    "KS300": "CheckpointError",
+    "KS301": "CheckpointMissingError",
+    "KS302": "CheckpointInUseError",
+    "KS400": "ConsumerGroupError",
+    "KS401": "ConsumerGroupActiveError",
+    "KS500": "BrokerError",
+    "KS501": "BrokerUnavailableError",
+    "KS502": "BrokerAuthenticationError",
+    "KS503": "BrokerTlsError",
+    "KS504": "BrokerAuthorizationError",
+    "KS505": "DelegationTokenError",
+    "KS506": "DelegationTokenExpiredError",
+    "KS507": "DelegationTokenNotUsableError",
+    "KS600": "SubmitError",
+    "KS601": "JavaNotFoundError",
+    "KS602": "JavaStartError",
+    "KS603": "SparkSubmitNotFoundError",
+    "KS604": "SparkVersionError",
+    "KS605": "JarError",
+    "KS606": "ClassArchiveError",
+    "KS607": "ReportLocationError",
+    "KS608": "JobFolderError",
+    "KS609": "StartNotRecordedError",
+    "KS700": "JobError",
+    "KS701": "JobFailedError",
+    "KS702": "JobReportMissingError",
+    "KS703": "JobReportForgedError",
+    "KS704": "DeliveryError",
+    "KS705": "AuditFindingError",
+    "KS706": "DuplicateRecordsError",
+    "KS707": "PausedTooLongError",
+    "KS708": "RunTakenOverError",
+    "KS709": "JobTokenEndedError",
+    "KS710": "EarlierJobUnknownError",
+    "KS711": "ProgressUnknownError",
+    "KS712": "TransactionEndedError",
+    "KS713": "SourceStalledError",
+    "KS714": "JobKilledError",
+    "KS801": "AirflowApiError",
+    "KS802": "ProtocolError",
+    "KS803": "LocalServiceError",
+}
+_FAMILIES = {"KafkaSparkError", "SubmitError", "JobError"}
+_EACH_ERROR = pytest.mark.parametrize("error", all_errors(), ids=lambda error: error.__name__)
+
+
+def test_no_code_changes() -> None:
+    assert {error.code: error.__name__ for error in all_errors()} == _CODES
+
+
+@_EACH_ERROR
+def test_every_error_has_a_code_of_its_own(error: type[KafkaSparkError]) -> None:
+    """A new class would have that of its base."""
+    assert "code" in vars(error)
+    assert [other for other in all_errors() if other.code == error.code] == [error]
+
+
+@_EACH_ERROR
+def test_every_error_is_explained(error: type[KafkaSparkError]) -> None:
+    found = explanation_of(error)
+
+    assert found.happened
+    assert found.to_do
+    assert error.__name__ in _FAMILIES or error.__name__ in explain._CAUSES  # noqa: SLF001 - causes of a base are vague
+    assert found.checks or error is KafkaSparkError
+
+
+def test_no_explanation_is_of_an_error_that_does_not_exist() -> None:
+    names = {error.__name__ for error in all_errors()}
+
+    assert {*explain._CAUSES, *explain._CHECKS} - names == set()  # noqa: SLF001
+
+
+def test_the_commands_of_airflow_and_of_this_package_exist() -> None:
+    commands = {check for error in all_errors() for check in explanation_of(error).checks}
+    parser = get_parser()
+    for command in commands:
+        words = command.removeprefix("AIRFLOW__CORE__TEST_CONNECTION=Enabled ").split()
+        if words[0] == "airflow" and "--help" not in words:
+            parser.parse_args(words[1:])
+        if words[0] == "python":
+            assert (_CHECKOUT / f"{words[2].replace('.', '/')}.py").exists()
+
+
+@pytest.mark.parametrize("asked", ["KS208", "ks208", "DataLossError", "datalosserror", "DataLossError:", " KS208 "])
+def test_an_error_is_found_by_code_and_by_name(asked: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert explain.main([asked]) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("KS208 DataLossError\n")
+    assert re.findall(r"^([A-Z][a-z ]+):$", printed, re.MULTILINE) == [
+        "What happened",
+        "Likely causes",
+        "What to do",
+        "What to check",
+        "A retry",
+    ]
+    assert "It does not help" in printed
+    assert explain.main(["BrokerUnavailableError"]) == 0
+    assert "It can help" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("asked", "hint"),
+    [
+        pytest.param("DataLosError", " Did you mean KS208 (DataLossError)?", id="name"),
+        pytest.param("KS2O8", " Did you mean KS20", id="code"),
+        pytest.param("nonsense", "", id="nothing-near"),
+    ],
+)
+def test_an_unknown_error(asked: str, hint: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert explain.main([asked]) == 1
+    said = capsys.readouterr().err
+    assert f"got {asked!r}.{hint}" in said
+    assert ("Did you mean" in said) == bool(hint)
+
+
+def test_the_list(capsys: pytest.CaptureFixture[str]) -> None:
+    assert explain.main(["--list"]) == 0
+    assert dict(line.split() for line in capsys.readouterr().out.splitlines()) == _CODES
+
+
+def test_nothing_to_explain(capsys: pytest.CaptureFixture[str]) -> None:
+    assert explain.main([]) == 2
+    assert "must be given" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [["airflow_provider_kafka_spark.explain"], ["airflow", "kafka-spark", "explain"]])
+def test_as_a_command_of_its_own_and_of_airflow(command: list[str]) -> None:
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        whole = [sys.executable, "-m", *command, *arguments]
+        return subprocess.run(whole, capture_output=True, text=True, timeout=120, check=False)
+
+    found, unknown = run("KS501"), run("KS5O1")
+
+    assert (found.returncode, unknown.returncode) == (0, 1)
+    assert "KS501 BrokerUnavailableError\n" in found.stdout
+    assert "Did you mean KS501" in unknown.stderr
+    assert "Exit code: 0" in run("--help").stdout
+
+
+@no_retry_on_permanent_error
+def outer(error: KafkaSparkError) -> None:
+    inner(error)
+
+
+@no_retry_on_permanent_error
+def inner(error: KafkaSparkError) -> None:
+    raise error
+
+
+@pytest.mark.parametrize(
+    ("error", "raises"),
+    [(DataLossError("gone"), AirflowFailException), (BrokerUnavailableError("gone"), BrokerUnavailableError)],
+    ids=["permanent", "transient"],
+)
+def test_the_message_of_a_failed_task_has_the_code_once_and_the_command(
+    error: KafkaSparkError, raises: type[Exception]
+) -> None:
+    with pytest.raises(raises) as raised:
+        outer(error)
+    _, *last = str(raised.value).splitlines()
+    assert last == [f"Error {error.code}: `airflow kafka-spark explain {error.code}` lists causes and checks."]
+
+
+def _texts(module: Path) -> list[str]:
+    """Of all strings but docstrings."""
+    tree = ast.parse(module.read_text())
+    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    strings = (node for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str))
+    return [str(node.value) for node in strings if id(node) not in docstrings]
+
+
+def test_no_message_names_a_file_of_the_repository() -> None:
+    """Who installed the package does not have it."""
+    named = {
+        (module.name, text)
+        for module in _PACKAGE.rglob("*.py")
+        for text in _texts(module)
+        # Not the part of an address.
+        if re.search(r"(?<![\w/])(docs|tests|dags)/[\w/-]+\.\w+|\w\.md\b", text)
+    }
+
+    assert named == set()
