@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from airflow.sdk.exceptions import AirflowFailException
 from jinja2.exceptions import UndefinedError
 
 from airflow_provider_kafka_spark.core.errors import InvalidInputError, KafkaSparkError
+from airflow_provider_kafka_spark.metrics import count_failure
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
 
 T = TypeVar("T")
 
@@ -22,13 +26,15 @@ _OF_A_DATED_RUN = re.compile(
 
 
 def no_retry_on_permanent_error(execute: Callable[..., T]) -> Callable[..., T]:
-    """Turn non-retriable errors into ``AirflowFailException``."""
+    """Turn non-retriable errors into ``AirflowFailException``, and count all in a metric."""
 
     @wraps(execute)
     def wrapped(*args: Any, **kwargs: Any) -> T:
         try:
             return execute(*args, **kwargs)
         except KafkaSparkError as error:
+            for context in (a for a in (*args, *kwargs.values()) if isinstance(a, Mapping) and "ti" in a):
+                count_failure(cast("Context", context), error)
             if error.retriable:
                 raise
             raise AirflowFailException(f"{type(error).__name__}: {error}") from error
