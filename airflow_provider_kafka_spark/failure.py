@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from airflow.sdk.exceptions import AirflowFailException
 from jinja2.exceptions import UndefinedError
 
 from airflow_provider_kafka_spark.core.errors import InvalidInputError, KafkaSparkError, ProtocolError
+from airflow_provider_kafka_spark.metrics import count_failure
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +33,7 @@ def no_retry_on_permanent_error(execute: Callable[..., T]) -> Callable[..., T]:
 
     Airflow logs the traceback of an error and of all its causes. Those of a :class:`KafkaSparkError` say nothing that
     its message does not, unless it may be a bug of this package; with log level DEBUG they are logged nevertheless.
-    The message of each error ends with a line on its code.
+    The message of each error ends with a line on its code. A metric counts them all.
     """
 
     @wraps(execute)
@@ -37,6 +41,8 @@ def no_retry_on_permanent_error(execute: Callable[..., T]) -> Callable[..., T]:
         try:
             return execute(*args, **kwargs)
         except KafkaSparkError as error:
+            for context in (a for a in (*args, *kwargs.values()) if isinstance(a, Mapping) and "ti" in a):
+                count_failure(cast("Context", context), error)
             log.debug("Where the error below was raised:", exc_info=True)
             if not isinstance(error, ProtocolError):
                 # Airflow does not log a cause without a traceback; callbacks find it in the exception.

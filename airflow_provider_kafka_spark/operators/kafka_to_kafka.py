@@ -50,6 +50,7 @@ from airflow_provider_kafka_spark.core.verification import totals
 from airflow_provider_kafka_spark.failure import no_retry_on_permanent_error as no_retry_on_permanent_error
 from airflow_provider_kafka_spark.failure import undated_run_explained
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
+from airflow_provider_kafka_spark.metrics import count_copy, count_retry
 from airflow_provider_kafka_spark.operators.asset_events import (
     outlets_with_ledger,
     record_without_records,
@@ -351,6 +352,8 @@ class KafkaToKafkaOperator(DeferrableOperator):
             lambda: self._parsed().by_name(), self.log, as_stored=self._follows_trigger
         )
         self._is_resumed = bool(first)
+        if self._is_resumed and not self._follows_trigger:
+            count_retry(context)
         parameters = CopyParameters.from_names(first) if first else self._parsed()
         self._new_targets.check(parameters.target_topic_expr)
         if not client_classes_allowed():
@@ -560,6 +563,7 @@ class KafkaToKafkaOperator(DeferrableOperator):
             self.outlets = record_without_records(context, self.outlets, entry)
         else:
             self._suppress_asset_events()
+        count_copy(context, result)
         self.log.info("%s", totals(result))
         return result
 

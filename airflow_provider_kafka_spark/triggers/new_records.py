@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import time
 from collections.abc import AsyncIterator, Collection, Hashable, Sequence
 from datetime import timedelta
@@ -25,11 +26,15 @@ from airflow_provider_kafka_spark.core.errors import (
 )
 from airflow_provider_kafka_spark.core.parameters import check_connection_id, milliseconds
 from airflow_provider_kafka_spark.triggers.shared_poll import Poller, shared_poller, until_next_tick
+from airflow_provider_kafka_spark.triggers.watcher_health import WatcherHealth, watcher_name
 
 if TYPE_CHECKING:
     from airflow.sdk.execution_time.context import AssetStateStoreAccessors
 
+log = logging.getLogger(__name__)
+
 _STATE_KEY = "kafka-spark-watch"
+_ALARM_KEY = "kafka-spark-alarm"
 
 
 class KafkaNewRecordsTrigger(BaseEventTrigger):
@@ -49,7 +54,9 @@ class KafkaNewRecordsTrigger(BaseEventTrigger):
         second or two, the same event is sent again with the same number.
 
     If a broker does not answer or refuses the login, the trigger tries again at the next interval and logs a warning in
-    the triggerer's log, since there is no task to fail.
+    the triggerer's log, since there is no task to fail. After five minutes of failures it logs an error, each hour
+    again; the asset's state store has it at the key ``kafka-spark-alarm`` until the trigger works again, and
+    ``kafka_spark.watcher.*`` metrics show it.
 
     :param topics: names of topics; one that does not exist yet, or that the login may not see, is waited for.
     :param topic_pattern: a regular expression that matches whole names; exactly one of the two.
@@ -150,6 +157,11 @@ class KafkaNewRecordsTrigger(BaseEventTrigger):
         return self._conn_id
 
     @property
+    def tag(self) -> str:
+        """The watcher's name in metrics and in the log."""
+        return watcher_name(self._name, self._parameters["topics"], self._parameters["topic_pattern"])
+
+    @property
     def poll_interval(self) -> float:
         return self._poll_interval
 
@@ -172,6 +184,13 @@ class _WatchStateStore:
     async def write(self, state: WatchState) -> None:
         await self._store.aset(self._key, state.to_json())
 
+    async def write_alarm(self, alarm: str) -> None:
+        """Show with the asset why its watcher fails, or that it works again: an empty text."""
+        try:
+            await self._store.aset(self._key.replace(_STATE_KEY, _ALARM_KEY, 1), alarm)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the watcher goes on
+            log.warning("The asset's state does not have the watcher's alarm: %r", error)
+
 
 class _EventProducer(SharedStreamProducer):
     """Sends one event after the other, each when the previous one is acknowledged."""
@@ -183,6 +202,7 @@ class _EventProducer(SharedStreamProducer):
         self._acknowledged = asyncio.Event()
         self._state: WatchState | None = None
         self._unauthorized = ""
+        self._health = WatcherHealth(trigger.tag, trigger.log)
 
     async def open_stream(self) -> AsyncIterator[tuple[Any, Any]]:
         trigger, outage, logged, is_first_round = self._trigger, Outage(), "", True
@@ -193,6 +213,7 @@ class _EventProducer(SharedStreamProducer):
                 event = None if state is None else state.event()
                 if state is not None and event is not None:
                     self._acknowledged.clear()
+                    self._health.announced()
                     yield event, state
                     await self._acknowledged.wait()
                     continue
@@ -202,16 +223,25 @@ class _EventProducer(SharedStreamProducer):
                 try:
                     await self._evaluate(poller)
                 except KafkaSparkError as error:
+                    await self._note_failure(error)
                     if error.retriable:
                         outage.began(error, trigger.log)
                     elif str(error) != logged:
                         logged = str(error)
-                        trigger.log.warning("The watch cannot continue: %s: %s", type(error).__name__, error)
+                        trigger.log.error("The watch cannot continue: %s: %s", type(error).__name__, error)
                 except MALFORMED_ANSWERS as error:
-                    outage.began(BrokerUnavailableError(f"The brokers' answer cannot be read: {error!r}."), trigger.log)
+                    malformed = BrokerUnavailableError(f"The brokers' answer cannot be read: {error!r}.")
+                    await self._note_failure(malformed)
+                    outage.began(malformed, trigger.log)
                 else:
                     logged = ""
+                    if self._health.succeeded():
+                        await self._store.write_alarm("")
                     outage.ended(trigger.log)
+
+    async def _note_failure(self, error: KafkaSparkError) -> None:
+        if self._health.failed(error):
+            await self._store.write_alarm(f"{type(error).__name__}: {error}")
 
     async def _evaluate(self, poller: Poller) -> None:
         now_ms = int(time.time() * 1000)
