@@ -111,7 +111,7 @@ def extra_of_form(form: FormFields) -> dict[str, Any]:
 
 
 def with_field_names(message: str) -> str:
-    """The message with the labels and names of the form's fields for the properties in it.
+    r"""The message with the labels and names of the form's fields for the properties in it.
 
     >>> with_field_names("sasl.username is empty.")
     'sasl.username is empty. In this connection\'s form, sasl.username is "User" (login).'
