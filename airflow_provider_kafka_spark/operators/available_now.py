@@ -174,7 +174,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
                     planned, result_of_stream_plan(planned.plan, stream_plan, planned.transform, planned.pace)
                 )
             if stream_plan.has_work:
-                ledger = TaskLedger(context, self.task_id, parameters)
+                ledger = TaskLedger(context, self.task_id, parameters, self._note_lineage)
                 with ledger.running(planned, partial(_finished, folder, planned)):
                     submission, report = self._submit(attempt, store, stream_plan, planned, manager)
                     collected = self._collect(attempt, store, folder, stream_plan, planned, submission, report)

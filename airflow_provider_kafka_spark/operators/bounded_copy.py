@@ -156,7 +156,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
                 result = result_of_empty_plan(planned.plan, planned.run_id)
                 result["evidence"] = planned.evidence({}, planned.run_id)
             else:
-                with TaskLedger(context, self.task_id, parameters).running(planned):
+                with TaskLedger(context, self.task_id, parameters, self._note_lineage).running(planned):
                     submitted, report = self._submit(attempt, store, state, planned, manager)
                     result = self._collect(attempt, store, submitted, planned, report)
                 if planned.earlier is not None:

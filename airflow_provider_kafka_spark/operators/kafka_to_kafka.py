@@ -67,6 +67,7 @@ from airflow_provider_kafka_spark.state.run_state import remember_success
 from airflow_provider_kafka_spark.toolchain.settings import client_classes_allowed
 
 if TYPE_CHECKING:
+    from airflow.providers.openlineage.extractors import OperatorLineage
     from airflow.sdk import Context
 
 _COLUMNS = ("key", "value", "headers", "partition")
@@ -321,6 +322,24 @@ class KafkaToKafkaOperator(DeferrableOperator):
         self._tokens = DelegationTokenPolicy()
         #: Whether an earlier try has submitted a job, and the task was not cleared since.
         self._is_resumed = False
+        self._lineage_entry: Mapping[str, Any] | None = None
+
+    def get_openlineage_facets_on_start(self) -> OperatorLineage | None:
+        """Nothing yet: a task plans while it runs."""
+        return None
+
+    def get_openlineage_facets_on_complete(self, ti: Any) -> OperatorLineage | None:  # noqa: ARG002 - Airflow's
+        """The topics, records and offset ranges of this task, for Airflow's OpenLineage provider."""
+        from airflow_provider_kafka_spark.operators.lineage import lineage_of
+
+        return lineage_of(self._lineage_entry)
+
+    def get_openlineage_facets_on_failure(self, ti: Any) -> OperatorLineage | None:
+        """The topics of this task, and what of them is known to be committed."""
+        return self.get_openlineage_facets_on_complete(ti)
+
+    def _note_lineage(self, entry: Mapping[str, Any]) -> None:
+        self._lineage_entry = entry
 
     def render_template(self, *args: Any, **kwargs: Any) -> Any:
         """Airflow's method, with an error that says what to do if a run has no data interval."""
@@ -551,7 +570,7 @@ class KafkaToKafkaOperator(DeferrableOperator):
 
         :param earlier: what it delivered before it was cleared: no asset event announces the same records twice.
         """
-        entry = TaskLedger(context, self.task_id, parameters).complete(result)
+        entry = TaskLedger(context, self.task_id, parameters, self._note_lineage).complete(result)
         is_news = True
         if earlier is not None and earlier.announced:
             unannounced = earlier.unannounced(map(OffsetRange.parse, result["target_ranges"]))

@@ -41,10 +41,18 @@ class TaskLedger:
 
     :param context: of the running task.
     :param task_id: of the operator.
+    :param on_save: called with each entry after it is stored.
     """
 
-    def __init__(self, context: Context, task_id: str, parameters: CopyParameters) -> None:
+    def __init__(
+        self,
+        context: Context,
+        task_id: str,
+        parameters: CopyParameters,
+        on_save: Callable[[Mapping[str, Any]], None] | None = None,
+    ) -> None:
         self._context = context
+        self._on_save = on_save
         self._store = TaskState(context, task_id)
         self._parameters = parameters
 
@@ -139,6 +147,8 @@ class TaskLedger:
 
     def _save(self, entry: Mapping[str, Any]) -> None:
         self._store.set(STATE_KEY, entry)
+        if self._on_save is not None:
+            self._on_save(entry)
 
 
 def _server_of(conn_id: str) -> str:

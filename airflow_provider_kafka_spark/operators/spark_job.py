@@ -7,10 +7,6 @@ from inspect import signature
 from socket import gethostname
 from typing import TYPE_CHECKING, Any
 
-from airflow.providers.common.compat.openlineage.utils.spark import (
-    inject_parent_job_information_into_spark_properties,
-    inject_transport_information_into_spark_properties,
-)
 from airflow.sdk import BaseOperator, BaseOperatorLink
 from airflow.sdk.configuration import conf
 
@@ -20,6 +16,7 @@ from airflow_provider_kafka_spark.core.parameters import unknown_parameters
 from airflow_provider_kafka_spark.core.secrets import secrets_in_url
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.links.spark_application import SparkApplicationLink
+from airflow_provider_kafka_spark.operators.lineage import check_transport
 from airflow_provider_kafka_spark.submission.spark_cluster import HISTORY_SERVER_EXTRA
 
 if TYPE_CHECKING:
@@ -182,18 +179,21 @@ class SparkJobOperator(BaseOperator):
     def _with_lineage(self, properties: dict[str, Any], context: Context) -> dict[str, Any]:
         """Spark properties that link the job's OpenLineage events to this task, if the author or Airflow's
         configuration enables it.
+
+        :raises OptionError: if the transport has a login.
         """
         wanted = (
-            (
-                self.openlineage_inject_parent_job_info,
-                "parent_job",
-                inject_parent_job_information_into_spark_properties,
-            ),
-            (self.openlineage_inject_transport_info, "transport", inject_transport_information_into_spark_properties),
+            (self.openlineage_inject_parent_job_info, "parent_job"),
+            (self.openlineage_inject_transport_info, "transport"),
         )
-        for given, kind, inject in wanted:
+        for given, kind in wanted:
             if conf.getboolean("openlineage", f"spark_inject_{kind}_info", fallback=False) if given is None else given:
-                properties = inject(properties, context)
+                # Only here: the import of OpenLineage's client takes longer than that of this module.
+                from airflow.providers.common.compat.openlineage.utils import spark
+
+                inject = getattr(spark, f"inject_{kind}_information_into_spark_properties")
+                before, properties = properties, inject(properties, context)
+                check_transport(before, properties)
         return properties
 
     def _check_submit_types(self) -> None:
