@@ -324,17 +324,17 @@ class KafkaToKafkaOperator(DeferrableOperator):
         self._is_resumed = False
         self._lineage_entry: Mapping[str, Any] | None = None
 
-    def get_openlineage_facets_on_start(self) -> OperatorLineage | None:
+    def get_openlineage_facets_on_start(self) -> OperatorLineage[Any, Any] | None:
         """Nothing yet: a task plans while it runs."""
         return None
 
-    def get_openlineage_facets_on_complete(self, ti: Any) -> OperatorLineage | None:  # noqa: ARG002 - Airflow's
+    def get_openlineage_facets_on_complete(self, ti: Any) -> OperatorLineage[Any, Any] | None:  # noqa: ARG002 - Airflow's
         """The topics, records and offset ranges of this task, for Airflow's OpenLineage provider."""
         from airflow_provider_kafka_spark.operators.lineage import lineage_of
 
         return lineage_of(self._lineage_entry)
 
-    def get_openlineage_facets_on_failure(self, ti: Any) -> OperatorLineage | None:
+    def get_openlineage_facets_on_failure(self, ti: Any) -> OperatorLineage[Any, Any] | None:
         """The topics of this task, and what of them is known to be committed."""
         return self.get_openlineage_facets_on_complete(ti)
 

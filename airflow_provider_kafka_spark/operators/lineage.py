@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 _TRANSPORT = "spark.openlineage.transport."
 
 
-def lineage_of(entry: Mapping[str, Any] | None) -> OperatorLineage | None:
+def lineage_of(entry: Mapping[str, Any] | None) -> OperatorLineage[Any, Any] | None:
     """The datasets of a task, as OpenLineage names them: ``kafka://first-bootstrap-server`` and the topic.
 
     An input has the offset ranges that are delivered, as a subset of partitions; of a failed run, those that are known
