@@ -88,6 +88,7 @@ class PlannedCopy:
     :param audit_since_ms: when a stream's uncommitted batch was planned, in ms since 1970; None to take the time of the
         submission.
     :param pace: how fast the job may write; None for no limit.
+    :param title: of the task, for Spark's page.
     :param client_id: by which brokers know the job's clients, for quotas and logs.
     :param stream: the additional fields for a stream; None for a bounded copy.
     """
@@ -110,6 +111,7 @@ class PlannedCopy:
     audit_since_ms: int | None = None
     pace: Pace | None = None
     client_id: str = "airflow-kafka-spark"
+    title: str = ""
     stream: StreamRequest | None = None
 
     @property
@@ -207,6 +209,7 @@ class PlannedCopy:
             progress_seconds=progress_seconds,
             pace=self.pace,
             stream=self.stream,
+            title=self.title,
         )
 
 

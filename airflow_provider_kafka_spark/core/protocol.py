@@ -15,7 +15,7 @@ from airflow_provider_kafka_spark.core.codec import FROM_MINUS_ONE, decode_text,
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE
 
-PROTOCOL_VERSION = 9
+PROTOCOL_VERSION = 10
 _REMEDY = (
     "Worker and driver must run the same version of airflow-provider-kafka-spark: let the operator send its own code, "
     "and remove copies installed on the cluster."
@@ -233,6 +233,7 @@ class JobRequest:
     :param stream: the additional fields for a stream; None for a bounded copy.
     :param audit: the additional fields for an audit; None for a copy.
     :param report_key: of the MAC by which the worker knows the job's report. **Secret.**
+    :param title: of the task, for Spark's page.
     :param event_token: random value by which the worker knows the driver's own events in its output. **Secret.**
     :param owner_pid: process on the driver's own machine whose death ends the job, or None in cluster mode. A worker
         that was killed cannot stop its job, and its task's retry would write beside it.
@@ -259,6 +260,7 @@ class JobRequest:
     is_first_submission: bool = False
     untrusted_until: int = 0
     proved_key: str = ""
+    title: str = ""
     audit_from: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     audit_within: tuple[str, ...] = ()
     audit_since_ms: int | None = None

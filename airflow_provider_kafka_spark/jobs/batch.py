@@ -57,6 +57,9 @@ if TYPE_CHECKING:
 #: How long brokers may take to list their topics, when the write has failed.
 _LOOK_MS = 5_000
 
+#: How many ranges Spark's page shows.
+_SHOWN_RANGES = 5
+
 
 def copy(spark: SparkApplication, request: JobRequest) -> JobReport:
     """Copy the requested ranges, and report the counts of each.
@@ -218,7 +221,7 @@ def _write(
     if remaining.source is None:
         return WriteResult(), 0
     group = f"copy-{uuid4()}"
-    spark.sparkContext.setJobGroup(group, f"Copy of run {remaining.run.run_id}")
+    spark.sparkContext.setJobGroup(group, _description(request, remaining))
     planned, teller = remaining.source.offsets, ProgressTeller(spark, request)
     total = request.offset_ranges.total
     overall = (overall or OverallProgress(0, total)).after(total - planned, remaining.committed)
@@ -235,6 +238,13 @@ def _write(
                 raise keeper.failure from None
             raise
     return result, _failed_tasks(spark, group)
+
+
+def _description(request: JobRequest, remaining: Remaining) -> str:
+    """What Spark's page shows of the copy; Spark escapes it, or shows it as text."""
+    shown, more = request.ranges[:_SHOWN_RANGES], len(request.ranges) - _SHOWN_RANGES
+    ranges = ", ".join(shown) + (f" and {more:,} more" if more > 0 else "")
+    return f"{request.title or 'Copy'}: run {remaining.run.run_id}, {ranges}"
 
 
 def _kept_pace(

@@ -325,6 +325,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
             audit_since_ms=None if batch is None else batch.timestamp_ms,
             pace=self._pace(),
             client_id=self._client_id(attempt.context),
+            title=self._title(attempt.context),
             stream=stream,
         )
 

@@ -345,6 +345,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
             earlier=state.earlier,
             pace=self._pace(),
             client_id=self._client_id(attempt.context),
+            title=self._title(attempt.context),
             audit_from=_audit_from(target, state, plan),
         )
 

@@ -532,6 +532,12 @@ class KafkaToKafkaOperator(DeferrableOperator):
         """By which brokers know the job's clients."""
         return f"airflow-kafka-spark-{context['ti'].dag_id}.{self.task_id}"
 
+    def _title(self, context: Context) -> str:
+        """What Spark's page shows of the task."""
+        ti = context["ti"]
+        index = "" if ti.map_index is None or ti.map_index < 0 else f", map index {ti.map_index}"
+        return f"DAG {ti.dag_id}, task {self.task_id}, DAG run {ti.run_id}{index}"
+
     @contextmanager
     def _attempt(self, context: Context, parameters: CopyParameters, spark: SparkJobHook) -> Iterator[Attempt]:
         """Connect to both clusters, for all steps of this try."""

@@ -13,6 +13,7 @@ from airflow_provider_kafka_spark.jobs.spark_application import SparkApplication
 from airflow_provider_kafka_spark.testing.broker_client import Record
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
+from tests.in_process_jobs import InProcessSpark
 from tests.jobs.conftest import Copy
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
@@ -477,3 +478,19 @@ def test_batches_that_are_too_large_are_not_lost(
     kafka_broker.produce(source, [Record(b"k%d" % i, os.urandom(1000)) for i in range(1000)])
     report = run_copy([f"{source}:0:0:1000"], topic=target)
     assert report.records_written == 1000 == len(kafka_broker.consume(target))
+
+
+def test_sparks_page_says_whose_copy_it_is(
+    kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy, in_process_spark: InProcessSpark
+) -> None:
+    source, target = topic(7, suffix="source"), topic(suffix="target")
+    kafka_broker.produce(source, [Record(b"k", b"v", partition=0)])
+    title = "DAG hourly, task copy, DAG run manual__1"
+
+    run_copy([f"{source}:{p}:0:{1 if p == 0 else 0}" for p in range(7)], topic=target, title=title)
+
+    jobs = in_process_spark.spark.sparkContext._jsc.sc().statusStore().jobsList(None)
+    descriptions = [jobs.apply(n).description() for n in range(jobs.size())]
+    shown = next(d.get() for d in descriptions if d.isDefined() and title in d.get())
+    ranges = ", ".join(f"{source}:{p}:0:{1 if p == 0 else 0}" for p in range(5))
+    assert shown == f"{title}: run 0123456789abcdef, {ranges} and 2 more"
