@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
+#: The default of ``outlets``: of a mapped task Airflow looks at the default, before there is an operator.
+LEDGER_OUTLETS: list[Any] = [AssetAlias(ALIAS)]
+
+
 def outlets_with_ledger(outlets: object) -> list[Any]:
     """An author's outlets, and the ledger's alias.
 
@@ -24,7 +28,7 @@ def outlets_with_ledger(outlets: object) -> list[Any]:
         events have the same assets, there is no other one.
     """
     if outlets is None:
-        return [AssetAlias(ALIAS)]
+        return list(LEDGER_OUTLETS)
     given = list(outlets) if isinstance(outlets, list | tuple | set) else [outlets]
     return given if not given or any(isinstance(o, AssetAlias) for o in given) else [*given, AssetAlias(ALIAS)]
 

@@ -52,6 +52,7 @@ from airflow_provider_kafka_spark.failure import undated_run_explained
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.metrics import count_copy, count_retry
 from airflow_provider_kafka_spark.operators.asset_events import (
+    LEDGER_OUTLETS,
     outlets_with_ledger,
     record_without_records,
     set_asset_event_extra,
@@ -276,7 +277,7 @@ class KafkaToKafkaOperator(DeferrableOperator):
         min_token_lifetime: timedelta | float | None = None,
         kafka_timeout: float = 30.0,
         progress_seconds: float = 5.0,
-        outlets: Any = None,
+        outlets: Any = LEDGER_OUTLETS,
         **kwargs: Any,
     ) -> None:
         super().__init__(outlets=outlets_with_ledger(outlets), **kwargs)

@@ -241,8 +241,8 @@ def _check_that_there_was_something_to_be_found(world: World, processes: list[Pr
     assert {"good", "stream", "token"} <= looked_at
     for page, has in {
         "/environment/": (b"spark.eventLog.dir", b"(redacted)"),
-        "/jobs/": (b"Copy of run",),
-        "/api/v1/applications/": (b"Copy of run", b"(redacted)"),
+        "/jobs/": (b": run ",),
+        "/api/v1/applications/": (b": run ", b"(redacted)"),
     }.items():
         content = b"".join(text for address, text in world.pages.items() if f", {page}" in address)
         assert [word for word in has if word not in content] == [], (page, sorted(world.pages))
