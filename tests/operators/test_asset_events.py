@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from airflow.sdk import Asset, AssetAlias
+from airflow.sdk import DAG, Asset, AssetAlias
 
 from airflow_provider_kafka_spark.core.ledger import ALIAS
 from airflow_provider_kafka_spark.operators.asset_events import (
@@ -13,6 +13,7 @@ from airflow_provider_kafka_spark.operators.asset_events import (
     record_without_records,
     set_asset_event_extra,
 )
+from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
 from tests.airflow_fakes import task_context
 
 ENTRY: dict[str, Any] = {
@@ -43,6 +44,16 @@ def test_every_copy_has_the_ledgers_alias_unless_its_author_has_one_or_wants_no_
     given: object, expected: list[object]
 ) -> None:
     assert outlets_with_ledger(given) == expected
+
+
+def test_a_mapped_copy_has_it_before_there_is_an_operator() -> None:
+    """Airflow looks at the outlets of the mapped task when it prepares each of its instances."""
+    with DAG("mapped", schedule=None):
+        mapped = ReplayOffsetRangesOperator.partial(task_id="replay", target_topic="copy").expand(
+            offset_ranges=[["a:0:0:1"]]
+        )
+
+    assert mapped.outlets == [AssetAlias(ALIAS)]
 
 
 def test_each_asset_gets_an_event_and_other_outlets_are_skipped() -> None:
