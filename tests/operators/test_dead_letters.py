@@ -423,7 +423,7 @@ def test_bad_input(scene: Scene, parameters: dict[str, Any], kind: type, says: s
 @pytest.mark.parametrize(
     ("parameters", "says"),
     [
-        pytest.param({"reject_when": "no_such(value)"}, "ExpressionError: .*reject_when must depend", id="unknown"),
+        pytest.param({"reject_when": "no_such(value)"}, "ExpressionError: .*reject_when must call", id="unknown"),
         pytest.param({"reject_when": "offset"}, "ExpressionError: .*reject_when must be of type", id="type"),
         pytest.param(
             {"target_topic": None, "target_topic_expr": "'{dead}'"},
