@@ -200,8 +200,8 @@ def test_a_login_goes_by_the_secret_only(copies: Copies, with_login: KafkaBroker
 
 
 def test_a_job_that_fails_says_why(copies: Copies) -> None:
-    with pytest.raises(AirflowFailException, match="no_such_function"):
-        copies.run(where="no_such_function(value)")
+    with pytest.raises(AirflowFailException, match="no_such_column"):
+        copies.run(where="no_such_column > 1")
 
     assert copies.secrets() == []
 
