@@ -41,7 +41,7 @@ from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperat
 from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
 from airflow_provider_kafka_spark.submission import spark_submission
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
-from tests.airflow_fakes import TaskInstance, TaskStateStore, task_context
+from tests.airflow_fakes import TaskStateStore, task_context
 from tests.in_process_jobs import InProcessSpark
 from tests.operators.conftest import RecordingSpark, Traces
 
@@ -168,15 +168,16 @@ def test_a_job_that_fails_leaves_no_token(
 
 
 @dataclass
-class KillsWhenItRuns(TaskInstance):
-    """As Airflow does when a task is cleared or times out: as soon as its application has a link."""
+class KillsWhenItRuns(TaskStateStore):
+    """Kills the task as Airflow does when it is cleared or times out: as soon as its application is known."""
 
     operator: KafkaToKafkaBatchOperator | None = None
 
-    def xcom_push(self, key: str, value: Any) -> None:
-        super().xcom_push(key, value)
-        assert self.operator is not None
-        self.operator.on_kill()
+    def set(self, key: str, value: Any, *, retention: timedelta | None = None) -> None:
+        super().set(key, value, retention=retention)
+        if isinstance(value, dict) and value.get("application_id"):
+            assert self.operator is not None
+            self.operator.on_kill()
 
 
 def test_tokens_end_while_spark_is_being_ended(
@@ -202,7 +203,7 @@ def test_tokens_end_while_spark_is_being_ended(
         use_delegation_token=True,
     )
     with pytest.raises(JobKilledError):
-        operator.execute(task_context(ti=KillsWhenItRuns(operator=operator)))  # type: ignore[arg-type]
+        operator.execute(task_context(KillsWhenItRuns(operator=operator)))  # type: ignore[arg-type]
     assert left[0] == living_tokens() == []
     assert (traces.files, traces.processes) == ([], [])
 
