@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Mapping
 
 import confluent_kafka
@@ -10,10 +9,9 @@ from confluent_kafka import KafkaException
 
 from airflow_provider_kafka_spark.clients.kafka_client import KafkaClient
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition
-from airflow_provider_kafka_spark.core.run_identity import owner_group, run_prefix
+from airflow_provider_kafka_spark.core.pieces import partition_name, split_name
+from airflow_provider_kafka_spark.core.run_identity import owner_group, progress_group
 from airflow_provider_kafka_spark.core.run_protocol import Mark, MarkState, latest
-
-_OFFSETS = re.compile(r"(\d+)-(\d+)")
 
 
 def delivered_by_progress(
@@ -41,31 +39,25 @@ def delivered_by_progress(
         return OffsetRanges()
     if mark.state == MarkState.FINISHED.value:
         return planned
-    begins = dict(_beginnings(planned, topic_ids))
+    partitions = {partition_name(partition, topic_ids): partition for partition, _ in planned.by_partition()}
     slots = [TopicPartition(min(targets), number) for number in range(mark.width)]
     found = []
     for number in range(mark.groups):
-        progress = _committed(client, f"{run_prefix(instance)}{mark.key}-{number}", slots)
+        progress = _committed(client, progress_group(instance, mark.key, number), slots)
         for position, text in progress.values():
-            found += list(_copied(text.partition("\n")[0], position, begins))
+            found += list(_copied(text.partition("\n")[0], position, partitions))
     return planned.intersect(OffsetRanges(found).merge())
 
 
-def _beginnings(planned: OffsetRanges, topic_ids: Mapping[str, str]) -> Iterator[tuple[str, TopicPartition]]:
-    """What the name of each partition's pieces begins with, see ``core.pieces``."""
-    for partition, _ in planned.by_partition():
-        topic = partition.topic
-        named = f"{topic}-{topic_ids[topic]}" if topic in topic_ids else topic
-        yield f"{named}-{partition.partition}", partition
+def _copied(name: str, position: int, partitions: Mapping[str, TopicPartition]) -> Iterator[OffsetRange]:
+    """What a piece has copied that stands at ``position``.
 
-
-def _copied(name: str, position: int, begins: Mapping[str, TopicPartition]) -> Iterator[OffsetRange]:
-    """What a piece has copied that stands at ``position``."""
-    begin, _, offsets = name.rpartition("-")
-    begin, _, start = begin.rpartition("-")
-    partition, edges = begins.get(begin), _OFFSETS.fullmatch(f"{start}-{offsets}")
-    if partition is not None and edges is not None and int(edges[1]) < position <= int(edges[2]):
-        yield OffsetRange(partition.topic, partition.partition, int(edges[1]), position)
+    :param partitions: of the plan, by what the names of their pieces begin with.
+    """
+    of_partition, start, end = split_name(name) or ("", 0, 0)
+    partition = partitions.get(of_partition)
+    if partition is not None and start < position <= end:
+        yield OffsetRange(partition.topic, partition.partition, start, position)
 
 
 def _committed(

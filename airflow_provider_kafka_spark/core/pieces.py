@@ -7,14 +7,16 @@ name would fence each other, and each would take the other's progress for its ow
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from airflow_provider_kafka_spark.core.errors import PlanError
-from airflow_provider_kafka_spark.core.offset_range import OffsetRange
+from airflow_provider_kafka_spark.core.offset_range import OffsetRange, TopicPartition
 
 #: Each Spark task costs a transaction, about a tenth of a second, and memory of the driver.
 MAX_PIECES = 10_000
+_NAME = re.compile(r"(.*)-(\d+)-(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +117,26 @@ def _begins_in(r: OffsetRange, span: OffsetRange) -> bool:
     return r.topic_partition == span.topic_partition and r.from_offset < span.until_offset
 
 
+def partition_name(partition: TopicPartition, topic_ids: Mapping[str, str]) -> str:
+    """What the names of a partition's pieces begin with, and the whole name in a stream.
+
+    :param topic_ids: id of each topic, as far as it is known.
+    """
+    topic = partition.topic
+    named = f"{topic}-{topic_ids[topic]}" if topic in topic_ids else topic
+    return f"{named}-{partition.partition}"
+
+
+def split_name(name: str) -> tuple[str, int, int] | None:
+    """The :func:`partition_name`, the first offset and the end of a piece; None if a name has no offsets.
+
+    >>> split_name("orders-eu-0-100-200")
+    ('orders-eu-0', 100, 200)
+    """
+    found = _NAME.fullmatch(name)
+    return None if found is None else (found[1], int(found[2]), int(found[3]))
+
+
 def _name(spans: Sequence[OffsetRange], topic_ids: Mapping[str, str], *, goes_on: bool) -> str:
-    first, last = spans[0], spans[-1]
-    topic = f"{first.topic}-{topic_ids[first.topic]}" if first.topic in topic_ids else first.topic
-    name = f"{topic}-{first.partition}"
-    return name if goes_on else f"{name}-{first.from_offset}-{last.until_offset}"
+    name = partition_name(spans[0].topic_partition, topic_ids)
+    return name if goes_on else f"{name}-{spans[0].from_offset}-{spans[-1].until_offset}"

@@ -40,6 +40,18 @@ def pace_group(instance: str) -> str:
     return f"{run_prefix(instance)}pace"
 
 
+def progress_group(instance: str, key: str, number: int) -> str:
+    """A group whose committed offsets are the progress of a run's pieces.
+
+    :param key: the delivery key, see ``core.run_protocol``.
+    :param number: of the group, from 0.
+
+    >>> progress_group("899e8e7ad5959a34", "3714c25ff037e9ea", 0)
+    'airflow-kafka-spark-899e8e7ad5959a34-3714c25ff037e9ea-0'
+    """
+    return f"{run_prefix(instance)}{key}-{number}"
+
+
 def owner_group(instance: str) -> str:
     """The group whose committed offset has the mark of the run as its metadata."""
     return f"{run_prefix(instance)}owner"

@@ -168,7 +168,7 @@ class SparkJobHook(BaseHook):
         return application_id
 
     def manager(self) -> ResourceManager | KubernetesApi:
-        """Whom to ask about applications in cluster mode, for a trigger.
+        """What a trigger asks about applications in cluster mode.
 
         :raises OptionError: if the worker does not know its address, or a trigger could not log in there.
         """

@@ -18,7 +18,12 @@ from airflow_provider_kafka_spark.core.handoff.writer_messages import Owner, Slo
 from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE
 from airflow_provider_kafka_spark.core.pieces import Piece
 from airflow_provider_kafka_spark.core.protocol import JobRequest
-from airflow_provider_kafka_spark.core.run_identity import TRANSACTION_TIMEOUT_MS, owner_group, run_prefix
+from airflow_provider_kafka_spark.core.run_identity import (
+    TRANSACTION_TIMEOUT_MS,
+    owner_group,
+    progress_group,
+    run_prefix,
+)
 from airflow_provider_kafka_spark.core.run_protocol import (
     Claimant,
     Decision,
@@ -54,19 +59,21 @@ _OPEN_SECONDS = 120.0
 class _Slots:
     """Where the pieces of a key commit their progress: piece ``i`` as partition ``i % width`` of group ``i // width``.
 
-    :param prefix: of the groups.
+    :param instance: by which the run is found.
+    :param key: the delivery key.
     :param topic: of the target's cluster; its partitions only have to exist.
     """
 
-    prefix: str
+    instance: str
+    key: str
     topic: str
     width: int
 
     def of(self, i: int) -> Slot:
-        return Slot(f"{self.prefix}{i // self.width}", self.topic, i % self.width)
+        return Slot(progress_group(self.instance, self.key, i // self.width), self.topic, i % self.width)
 
     def groups(self, pieces: int) -> list[str]:
-        return [f"{self.prefix}{i}" for i in range(ceil(pieces / self.width))]
+        return [progress_group(self.instance, self.key, i) for i in range(ceil(pieces / self.width))]
 
 
 class RunOwnership:
@@ -172,7 +179,7 @@ class RunOwnership:
         if before is not None and before.key != mark.key:
             # They would expire by themselves.
             with suppress(Exception):
-                self.admin.remove_groups([f"{self._slots(before.key, 1).prefix}{i}" for i in range(before.groups)])
+                self.admin.remove_groups(self._slots(before.key, 1).groups(before.groups))
         return places
 
     def _claim_plainly(self, pieces: Sequence[Piece]) -> Decision:
@@ -218,7 +225,7 @@ class RunOwnership:
         return Claimant(request.submission, self._token, self.run_id, key, may_be, request.untrusted_until)
 
     def _slots(self, key: str, width: int) -> _Slots:
-        return _Slots(f"{run_prefix(self._request.instance)}{key}-", self._marked[0], width)
+        return _Slots(self._request.instance, key, self._marked[0], width)
 
     def _read_slots(self, mark: Mark, pieces: Sequence[Piece]) -> dict[str, CommittedOffset]:
         """The committed progress of pieces, as far as it is there, by name."""

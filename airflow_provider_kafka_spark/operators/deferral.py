@@ -74,7 +74,7 @@ class DeferrableOperator(SparkJobOperator):
         return self.execute(context)
 
     def _manager_for(self, spark: SparkJobHook, context: Context) -> ClusterManager | None:
-        """Whom the trigger asks for the end of the job; None if this worker follows it.
+        """What the trigger asks for the end of the job; None if this worker follows it.
 
         :raises OptionError: if the task is to be deferred and cannot be.
         """
