@@ -163,6 +163,8 @@ def server_properties(
         "default.replication.factor": "1",
         **_internal_topics(partitions=1, replication=1, min_in_sync=1),
         "group.initial.rebalance.delay.ms": "0",
+        # Tests write records of any time, which a broker that is some seconds old would begin to delete.
+        "log.retention.ms": "-1",
         # Shorter than the default of 15 s, for tests of compacted topics.
         "log.cleaner.backoff.ms": "200",
         "delegation.token.secret.key": "for-tests-only",
