@@ -92,6 +92,22 @@ class SchemaIds:
 
 
 @dataclass(frozen=True, slots=True)
+class PassedBatches:
+    """How record batches are passed on as they are.
+
+    :param consumer: settings of the consumer, without the prefix ``kafka.``; secrets are references.
+    :param max_bytes: the largest batch that every target takes.
+    :param wait_ms: how long one wait for the source is at most.
+    :param least_records: records are read one by one where batches have fewer, in the first answer of the source.
+    """
+
+    consumer: Mapping[str, str] = field(repr=False)
+    max_bytes: int
+    wait_ms: int
+    least_records: int
+
+
+@dataclass(frozen=True, slots=True)
 class WriterSettings:
     """What all Spark tasks of a job are to do.
 
@@ -115,6 +131,7 @@ class WriterSettings:
     :param wanted: None if the rows say it, or all are.
     :param dead_letters: None if nothing is rejected; otherwise the rows have the column ``_rejected``.
     :param schema_ids: None if none is rewritten.
+    :param batches: None if records are read one by one.
     """
 
     run_id: str
@@ -140,6 +157,7 @@ class WriterSettings:
     wanted: WantedRecords | None = None
     dead_letters: DeadLetters | None = None
     schema_ids: SchemaIds | None = None
+    batches: PassedBatches | None = None
 
     def to_json(self) -> str:
         return json.dumps(encode(self, _VERSION))
@@ -167,6 +185,8 @@ class TaskReport:
     :param resumed_at: source offset at which this attempt went on; None if it began at the first one.
     :param changed: how many records this attempt sent that no Kafka client can write as they were.
     :param first_changed: the first of these, such as ``orders[0]@123``.
+    :param batches_passed: how many batches this attempt passed on as they were.
+    :param obstacles: why other batches were taken apart, and how many records they had; see ``SourceBatch.java``.
     """
 
     piece: str
@@ -176,6 +196,8 @@ class TaskReport:
     resumed_at: int | None
     changed: int = 0
     first_changed: str | None = None
+    batches_passed: int = 0
+    obstacles: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def from_json(cls, text: str) -> TaskReport:

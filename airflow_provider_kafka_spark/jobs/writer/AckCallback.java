@@ -3,19 +3,25 @@ package airflow_provider_kafka_spark.jobs.writer;
 import org.apache.kafka.clients.producer.Callback;
 import org.apache.kafka.clients.producer.RecordMetadata;
 
-/** Passes the acknowledgement or the error of one record to its sink. */
+/** Passes the acknowledgement or the error of one record, or of one batch, to its sink. */
 final class AckCallback implements Callback {
+    /** Of the first record. */
     final long offset;
+    final int count;
     final String targetTopic;
     final int bytes;
     private final Sink sink;
     private final RangeCounts range;
 
-    /** @param bytes of key and value */
-    AckCallback(Sink sink, RangeCounts range, long offset, String targetTopic, int bytes) {
+    /**
+     * @param count of records
+     * @param bytes of key and value, or of the batch
+     */
+    AckCallback(Sink sink, RangeCounts range, long offset, int count, String targetTopic, int bytes) {
         this.sink = sink;
         this.range = range;
         this.offset = offset;
+        this.count = count;
         this.targetTopic = targetTopic;
         this.bytes = bytes;
     }
@@ -23,7 +29,7 @@ final class AckCallback implements Callback {
     @Override
     public void onCompletion(RecordMetadata metadata, Exception error) {
         if (error == null) {
-            sink.acknowledge(range, metadata);
+            sink.acknowledge(range, metadata, count);
         } else {
             sink.refuse(this, error);
         }

@@ -11,9 +11,9 @@ final class AckCounter {
 
     private final AtomicLongArray count = new AtomicLongArray(2 * MIDDLE);
 
-    void add() {
+    void add(int records) {
         // One thread writes, so this need not be atomic. Readers see it, and what was written before it, later.
-        count.lazySet(MIDDLE, count.get(MIDDLE) + 1);
+        count.lazySet(MIDDLE, count.get(MIDDLE) + records);
     }
 
     long get() {

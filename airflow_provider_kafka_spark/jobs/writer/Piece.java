@@ -69,6 +69,12 @@ final class Piece {
         return otherPartition == partition && offset >= first && offset < until && otherTopic.equals(topic);
     }
 
+    /** The position of the range that these offsets lie in from the first to the last, or -1. */
+    int findWhole(long firstOffset, long lastOffset) {
+        int range = find(firstOffset);
+        return range >= 0 && lastOffset < ends[range] ? range : -1;
+    }
+
     /** The position of the range that an offset lies in, or -1. It is fast for offsets that ascend. */
     int find(long offset) {
         if (offset < starts[current]) {

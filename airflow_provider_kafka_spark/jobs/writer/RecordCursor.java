@@ -56,16 +56,18 @@ class RecordCursor {
     /** The one target, or that of the record's topic; null if only a row says it. */
     @SuppressWarnings("cast")
     final void findTarget() {
-        if (targetTopics.isEmpty()) {
-            targetTopic = onlyTarget;
-            return;
-        }
-        targetTopic = (String) targetTopics.get(topic);
-        if (targetTopic == null) {
+        targetTopic = targetOf(topic);
+        if (targetTopic == null && !targetTopics.isEmpty()) {
             throw WriteFailure.ofData(
                 WriteFailure.NULL_TOPIC, "topic_map has no target for the topic of record " + name() + ".", name()
             );
         }
+    }
+
+    /** The one target, or that of a topic. */
+    @SuppressWarnings("cast")
+    final String targetOf(String sourceTopic) {
+        return targetTopics.isEmpty() ? onlyTarget : (String) targetTopics.get(sourceTopic);
     }
 
     /** Such as {@code orders[0]@123}. */

@@ -61,18 +61,28 @@ public final class RecordWriter implements FlatMapFunction {
     private String write(Settings job, Piece piece, Iterator records) throws Exception {
         TaskContext context = TaskContext.get();
         RecordCursor cursor = job.columns == null ? new RecordCursor(job) : new RowReader(job);
-        SourceIterator source = new SourceIterator(records, job, piece);
-        TaskWriter writer = new TaskWriter(piece, cursor, source, recordsRead, context);
+        BatchReader batches = job.batches == null ? null : new BatchReader(job.batches, piece, login(job.batches.consumer));
+        try {
+            SourceIterator source = new SourceIterator(batches == null ? records : batches, job, piece);
+            return write(job, piece, new TaskWriter(piece, cursor, source, batches, recordsRead, context), context);
+        } finally {
+            if (batches != null) {
+                batches.close();
+            }
+        }
+    }
+
+    private static String write(Settings job, Piece piece, TaskWriter writer, TaskContext context) throws Exception {
         Object first = writer.first();
         if (first == null) {
-            return TaskReport.format(piece, writer.counts(), null);
+            return TaskReport.format(piece, writer, null);
         }
-        Map login = config(job);
+        Map login = login(job.producer);
         TargetCluster cluster = new AdminTargetCluster(job, piece, login);
         try {
             Sink sink = newSink(job, piece, login, cluster, context);
             copy(writer, first, sink, new Pace(job, cluster, context));
-            return TaskReport.format(piece, writer.counts(), sink);
+            return TaskReport.format(piece, writer, sink);
         } finally {
             cluster.close();
         }
@@ -98,9 +108,9 @@ public final class RecordWriter implements FlatMapFunction {
         }
     }
 
-    /** The producer's settings. Where they have no login, Spark may have obtained a token for these brokers. */
-    private static Map config(Settings job) {
-        return new KafkaConfigUpdater("executor", PythonUtils.toScalaMap(new HashMap(job.producer)))
+    /** A client's settings. Where they have no login, Spark may have obtained a token for these brokers. */
+    private static Map login(Map settings) {
+        return new KafkaConfigUpdater("executor", PythonUtils.toScalaMap(new HashMap(settings)))
             .setAuthenticationConfigIfNeeded().build();
     }
 

@@ -40,6 +40,8 @@ final class Settings {
     final String deadLetterReasonHeader;
     /** Null if none is rewritten. */
     final SchemaIds schemaIds;
+    /** Null if records are read one by one. */
+    final BatchSettings batches;
     final Map<String, String> producer;
 
     private Settings(Fields fields) {
@@ -85,6 +87,8 @@ final class Settings {
         }
         Fields ids = fields.optionalObject("schema_ids");
         schemaIds = ids == null ? null : new SchemaIds(ids);
+        Fields passed = fields.optionalObject("batches");
+        batches = passed == null ? null : new BatchSettings(passed);
         producer = fields.map("producer");
         fields.end();
     }

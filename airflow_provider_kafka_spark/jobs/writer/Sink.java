@@ -7,6 +7,7 @@ import org.apache.kafka.clients.producer.Producer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.KafkaException;
+import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.header.internals.RecordHeaders;
 import org.apache.spark.TaskContext;
@@ -29,6 +30,9 @@ abstract class Sink {
     private long bytesBefore;
     private long bytes;
     private long changed;
+    /** Null if records are read one by one. */
+    private final ProducerInternals passing;
+    private long passed;
     private String firstChanged;
     private AckCallback refused;
     private Exception refusal;
@@ -42,6 +46,10 @@ abstract class Sink {
         this.context = context;
         provenance = new Provenance(settings, piece);
         progress = new CommittedProgress(piece);
+        passing = settings.batches == null || producer == null ? null : new ProducerInternals();
+        if (passing != null) {
+            passing.open(producer);
+        }
     }
 
     /** Before the first record. */
@@ -89,7 +97,7 @@ abstract class Sink {
         noteIfChanged(record);
         provenance.addTo(record);
         int size = (record.key == null ? 0 : record.key.length) + (record.value == null ? 0 : record.value.length);
-        AckCallback callback = new AckCallback(this, range, record.offset, record.targetTopic, size);
+        AckCallback callback = new AckCallback(this, range, record.offset, 1, record.targetTopic, size);
         Long timestamp = settings.preserveTimestamps && record.timestamp >= 0 ? Long.valueOf(record.timestamp) : null;
         try {
             begin();
@@ -105,6 +113,38 @@ abstract class Sink {
             refuse(callback, error);
             throwFailure();
         }
+    }
+
+    /** The largest batch that {@link #pass} takes. */
+    final long maxBatchBytes() {
+        return passing == null ? Long.MAX_VALUE : Math.min(settings.batches.maxBytes, passing.memory());
+    }
+
+    /** Whether the target has the partition of the piece. The producer keeps for minutes what it knows of a topic. */
+    final boolean hasTarget(String topic) {
+        return producer == null || producer.partitionsFor(topic).size() > piece.partition;
+    }
+
+    /** Sends a batch of the source as it is, to the partition of the same number. */
+    final void pass(SourceBatch batch, RangeCounts range, String targetTopic) {
+        AckCallback callback = new AckCallback(this, range, batch.first, batch.count, targetTopic, batch.bytes);
+        try {
+            begin();
+            sent += batch.count;
+            bytes += batch.bytes;
+            passing.send(
+                new TopicPartition(targetTopic, piece.partition), batch, callback, settings.deliveryTimeoutMs
+            );
+            passed++;
+        } catch (Exception error) {
+            refuse(callback, error);
+            throwFailure();
+        }
+    }
+
+    /** How many batches were passed on. */
+    final long passed() {
+        return passed;
     }
 
     /** How many records were sent that no Kafka client can write as they were. */
@@ -169,10 +209,10 @@ abstract class Sink {
     }
 
     /** Called by the producer's own thread, in which all acknowledgements arrive. */
-    final void acknowledge(RangeCounts range, RecordMetadata metadata) {
-        range.acknowledged.add();
-        progress.targets.add(metadata);
-        acknowledged.add();
+    final void acknowledge(RangeCounts range, RecordMetadata metadata, int count) {
+        range.acknowledged.add(count);
+        progress.targets.add(metadata, count);
+        acknowledged.add(count);
     }
 
     /** Keeps the first error of all records; the later ones follow from it. */

@@ -14,15 +14,20 @@ final class TargetOffsets {
     private final HashMap<TopicPartition, Span> spans = new HashMap<TopicPartition, Span>();
     private Span last;
 
-    /** Called by the producer's own thread, in which all acknowledgements arrive. */
-    void add(RecordMetadata record) {
+    /**
+     * Called by the producer's own thread, in which all acknowledgements arrive.
+     *
+     * @param record the first
+     * @param count of records, at consecutive offsets
+     */
+    void add(RecordMetadata record, int count) {
         Span span = last;
         if (span == null || span.partition != record.partition() || !span.topic.equals(record.topic())) {
             span = span(record.topic(), record.partition());
             last = span;
         }
         if (record.hasOffset()) {
-            span.add(record.offset(), record.offset());
+            span.add(record.offset(), record.offset() + count - 1);
         }
     }
 

@@ -2,18 +2,19 @@ package airflow_provider_kafka_spark.jobs.writer;
 
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import java.util.Collection;
+import java.util.Map;
 
 /** What a task returns: {@code TaskReport} in {@code writer_messages.py} says what each field means. */
+@SuppressWarnings("cast")
 final class TaskReport {
     private TaskReport() {
     }
 
     /** @param sink null if the piece had no records */
-    static String format(Piece piece, Collection<RangeCounts> counts, Sink sink) {
+    static String format(Piece piece, TaskWriter writer, Sink sink) {
         ObjectNode report = Fields.newObject().put("piece", piece.name);
         ArrayNode ranges = report.putArray("ranges");
-        for (RangeCounts range : counts) {
+        for (RangeCounts range : writer.counts()) {
             ranges.addArray().add(range.index).add(range.read).add(range.acknowledged.get() + range.alreadyCommitted)
                 .add(range.filtered).add(range.alreadyCommitted).add(range.rejected);
         }
@@ -25,6 +26,11 @@ final class TaskReport {
         report.put("resumed_at", sink == null ? null : sink.progress.resumedAt());
         report.put("changed", sink == null ? 0L : sink.changed());
         report.put("first_changed", sink == null ? null : sink.firstChanged());
+        report.put("batches_passed", sink == null ? 0L : sink.passed());
+        ObjectNode obstacles = report.putObject("obstacles");
+        for (Map.Entry<String, Long> obstacle : writer.obstacles().entrySet()) {
+            obstacles.put((String) obstacle.getKey(), (Long) obstacle.getValue());
+        }
         return report.toString();
     }
 }

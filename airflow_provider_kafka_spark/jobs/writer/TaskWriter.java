@@ -2,6 +2,9 @@ package airflow_provider_kafka_spark.jobs.writer;
 
 import java.util.Collection;
 import java.util.LinkedHashMap;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.concurrent.TimeUnit;
 import org.apache.spark.TaskContext;
 import org.apache.spark.executor.InputMetrics;
 import org.apache.spark.util.LongAccumulator;
@@ -9,6 +12,9 @@ import org.apache.spark.util.LongAccumulator;
 /** Copies the records of one piece into a sink, and counts what became of each range. */
 @SuppressWarnings("cast")
 final class TaskWriter {
+    /** The producer drops what it knows of a topic that it was not asked for within metadata.max.idle.ms. */
+    private static final long TARGET_NANOS = TimeUnit.SECONDS.toNanos(1L);
+
     private final Piece piece;
     private final RecordCursor cursor;
     private final SourceIterator source;
@@ -16,16 +22,27 @@ final class TaskWriter {
     private final TaskContext context;
     private final InputMetrics metrics;
     private final LinkedHashMap<Integer, RangeCounts> counts = new LinkedHashMap<Integer, RangeCounts>();
+    /** Null if records are read one by one. */
+    private final BatchReader batches;
+    /** Of batches that were taken apart: why, and how many records they had. */
+    private final TreeMap<String, Long> obstacles = new TreeMap<String, Long>();
+    private boolean hasTarget;
+    private long foundTargetAt;
     /** Of each range of the piece. */
     private final RangeCounts[] countsOf;
 
-    /** @param recordsRead is increased with every record */
+    /**
+     * @param batches what the source reads, or null if it reads records
+     * @param recordsRead is increased with every record
+     */
     TaskWriter(
-        Piece piece, RecordCursor cursor, SourceIterator source, LongAccumulator recordsRead, TaskContext context
+        Piece piece, RecordCursor cursor, SourceIterator source, BatchReader batches, LongAccumulator recordsRead,
+        TaskContext context
     ) {
         this.piece = piece;
         this.cursor = cursor;
         this.source = source;
+        this.batches = batches;
         this.recordsRead = recordsRead;
         this.context = context;
         metrics = context.taskMetrics().inputMetrics();
@@ -43,6 +60,11 @@ final class TaskWriter {
         return counts.values();
     }
 
+    /** Why batches were taken apart, and how many records they had. */
+    Map<String, Long> obstacles() {
+        return obstacles;
+    }
+
     /** The first input, or null. Nothing is open while it is waited for. */
     Object first() throws Exception {
         return next(null, null, piece.first, System.nanoTime());
@@ -56,18 +78,17 @@ final class TaskWriter {
         while (input != null) {
             sink.throwFailure();
             context.killTaskIfInterrupted();
-            cursor.read(input);
-            if (!piece.holds(cursor.topic, cursor.partition, cursor.offset)) {
-                throw WriteFailure.ofData(
-                    WriteFailure.OUTSIDE_OF_PIECE, "Record " + cursor.name() + " is outside of piece " + piece.name
-                        + ".", cursor.name()
-                );
+            if (input instanceof SourceBatch) {
+                if (!pass((SourceBatch) input, sink)) {
+                    batches.takeApart((SourceBatch) input);
+                    input = next(sink, pace, end, System.nanoTime());
+                    continue;
+                }
+                end = ((SourceBatch) input).last + 1;
+            } else {
+                copyRecord(input, sink);
+                end = cursor.offset + 1;
             }
-            int range = piece.find(cursor.offset);
-            if (range >= 0) {
-                handle(countsOf[range], sink);
-            }
-            end = cursor.offset + 1;
             long now = System.nanoTime();
             if (sink.isDue(now) || pace.isDue(sink)) {
                 pace.charge(sink);
@@ -83,6 +104,62 @@ final class TaskWriter {
         }
         // The next task does not know what this one has sent.
         pace.settle();
+    }
+
+    private void copyRecord(Object input, Sink sink) {
+        cursor.read(input);
+        if (!piece.holds(cursor.topic, cursor.partition, cursor.offset)) {
+            throw WriteFailure.ofData(
+                WriteFailure.OUTSIDE_OF_PIECE, "Record " + cursor.name() + " is outside of piece " + piece.name + ".",
+                cursor.name()
+            );
+        }
+        int range = piece.find(cursor.offset);
+        if (range >= 0) {
+            handle(countsOf[range], sink);
+        }
+    }
+
+    /**
+     * Pass a batch on as it is.
+     *
+     * @return false if its records have to be looked at
+     */
+    private boolean pass(SourceBatch batch, Sink sink) {
+        int range = piece.findWhole(batch.first, batch.last);
+        if (range < 0 || (batch.first < sink.progress.position() && batch.last >= sink.progress.position())) {
+            return false;
+        }
+        String obstacle = batch.obstacle(sink.maxBatchBytes());
+        if (obstacle != null) {
+            Long before = (Long) obstacles.get(obstacle);
+            obstacles.put(obstacle, Long.valueOf((before == null ? 0L : before.longValue()) + batch.count));
+            return false;
+        }
+        String target = cursor.targetOf(piece.topic);
+        boolean isCommitted = batch.last < sink.progress.position();
+        if (!isCommitted && !isFound(target, sink)) {
+            // The producer says what is wrong, for a record.
+            return false;
+        }
+        countsOf[range].read += batch.count;
+        if (isCommitted) {
+            countsOf[range].alreadyCommitted += batch.count;
+        } else {
+            sink.pass(batch, countsOf[range], target);
+        }
+        recordsRead.add(batch.count);
+        metrics.incRecordsRead(batch.count);
+        return true;
+    }
+
+    private boolean isFound(String target, Sink sink) {
+        long now = System.nanoTime();
+        if (!hasTarget || now - foundTargetAt > TARGET_NANOS) {
+            hasTarget = sink.hasTarget(target);
+            foundTargetAt = now;
+        }
+        return hasTarget;
     }
 
     private void handle(RangeCounts range, Sink sink) {

@@ -18,6 +18,7 @@ final class WriteFailure extends RuntimeException {
     static final String COULD_NOT_BEGIN = "could_not_begin";
     static final String COULD_NOT_COMMIT = "could_not_commit";
     static final String SOURCE_STALLED = "source_stalled";
+    static final String SOURCE_DAMAGED = "source_damaged";
     static final String NULL_TOPIC = "null_topic";
     static final String UNKNOWN_SCHEMA_ID = "unknown_schema_id";
     static final String NULL_HEADER_KEY = "null_header_key";

@@ -1,0 +1,277 @@
+package airflow_provider_kafka_spark.jobs.writer;
+
+import java.util.Collections;
+import java.util.Comparator;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.Iterator;
+import java.util.List;
+import java.util.Map;
+import java.util.NoSuchElementException;
+import java.util.Optional;
+import java.util.PriorityQueue;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.common.KafkaException;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.CorruptRecordException;
+import org.apache.kafka.common.errors.TimeoutException;
+import org.apache.kafka.common.header.internals.RecordHeaders;
+import org.apache.kafka.common.message.FetchResponseData;
+import org.apache.kafka.common.record.BaseRecords;
+import org.apache.kafka.common.record.ControlRecordType;
+import org.apache.kafka.common.record.MemoryRecords;
+import org.apache.kafka.common.record.MutableRecordBatch;
+import org.apache.kafka.common.record.Record;
+import org.apache.kafka.common.serialization.ByteArrayDeserializer;
+import org.apache.kafka.common.utils.BufferSupplier;
+import org.apache.kafka.common.utils.CloseableIterator;
+import org.apache.kafka.common.utils.Utils;
+
+/**
+ * The record batches of one piece, in order, and the records of those that are to be taken apart. A wait for the source
+ * that is over ends in a {@link TimeoutException}, after which the reader is asked again.
+ */
+@SuppressWarnings({"cast", "rawtypes", "unchecked"})
+final class BatchReader implements Iterator {
+    private final Piece piece;
+    private final long waitMs;
+    private final boolean checksCrcs;
+    private final boolean isCommittedOnly;
+    private final int leastRecords;
+    private final KafkaConsumer consumer;
+    private final ConsumerInternals fetches = new ConsumerInternals();
+    private final BufferSupplier decompression = BufferSupplier.create();
+    /** Of producers whose transactions were aborted, at the place that is read. */
+    private final HashSet<Long> aborting = new HashSet<Long>();
+    private PriorityQueue aborted = new PriorityQueue();
+    private Iterator<MutableRecordBatch> batches = Collections.emptyIterator();
+    private CloseableIterator<Record> records;
+    private MutableRecordBatch recordsOf;
+    /** The offset from which on nothing was given yet. */
+    private long position;
+    private Object next;
+    private boolean isFirst = true;
+    private boolean isSmall;
+
+    /** @throws UnsupportedOperationException if Kafka's client lacks what is needed */
+    BatchReader(BatchSettings settings, Piece piece, Map config) {
+        this.piece = piece;
+        waitMs = settings.waitMs;
+        leastRecords = settings.leastRecords;
+        position = piece.first;
+        HashMap all = new HashMap(config);
+        checksCrcs = !"false".equalsIgnoreCase(String.valueOf(all.get("check.crcs")));
+        isCommittedOnly = "read_committed".equalsIgnoreCase(String.valueOf(all.get("isolation.level")));
+        consumer = new KafkaConsumer(all, new ByteArrayDeserializer(), new ByteArrayDeserializer());
+        TopicPartition partition = new TopicPartition(piece.topic, piece.partition);
+        consumer.assign(Collections.singletonList(partition));
+        consumer.seek(partition, position);
+        fetches.open(consumer, partition);
+    }
+
+    /** Whether the source's batches are so small that one request for each would take longer than new ones. */
+    boolean hasSmallBatches() {
+        return isSmall;
+    }
+
+    @Override
+    public boolean hasNext() {
+        while (next == null) {
+            if (records != null) {
+                next = nextRecord();
+            } else if (batches.hasNext()) {
+                next = nextBatch();
+            } else if (position >= piece.until) {
+                return false;
+            } else {
+                fetch();
+            }
+        }
+        return true;
+    }
+
+    @Override
+    public Object next() {
+        if (!hasNext()) {
+            throw new NoSuchElementException();
+        }
+        Object found = next;
+        next = null;
+        return found;
+    }
+
+    @Override
+    public void remove() {
+        throw new UnsupportedOperationException();
+    }
+
+    /** The records of a batch that lie in the piece come next. */
+    void takeApart(SourceBatch batch) {
+        position = Math.max(piece.first, batch.first);
+        open(batch.batch);
+    }
+
+    void close() {
+        Utils.closeQuietly(records, "records of a batch");
+        Utils.closeQuietly(consumer, "consumer of " + piece.name);
+    }
+
+    private void fetch() {
+        FetchResponseData.PartitionData found = fetches.next(waitMs);
+        if (found == null) {
+            throw new TimeoutException("No batch within " + waitMs + " ms");
+        }
+        BaseRecords all = found.records();
+        if (!(all instanceof MemoryRecords)) {
+            throw Members.missing("records in memory; got " + all.getClass().getName());
+        }
+        startAborted(found.abortedTransactions());
+        look((MemoryRecords) all);
+        batches = ((MemoryRecords) all).batches().iterator();
+    }
+
+    /** Ask for what follows, before anything of this fetch is written. */
+    private void look(MemoryRecords all) {
+        MutableRecordBatch last = null;
+        long count = 0L;
+        long known = 0L;
+        try {
+            for (Iterator each = all.batches().iterator(); each.hasNext(); ) {
+                last = (MutableRecordBatch) each.next();
+                if (!last.isControlBatch() && last.countOrNull() != null) {
+                    count++;
+                    known += last.countOrNull().intValue();
+                }
+            }
+        } catch (KafkaException error) {
+            throw damaged("after offset " + (last == null ? position - 1 : last.lastOffset()), error);
+        }
+        if (last == null) {
+            throw damaged("at offset " + position, new CorruptRecordException("It has " + all.sizeInBytes() + " bytes."));
+        }
+        if (isFirst && count > 1) {
+            isFirst = false;
+            isSmall = known < count * leastRecords;
+        }
+        if (last.nextOffset() < piece.until) {
+            fetches.moveTo(last.nextOffset(), last.partitionLeaderEpoch());
+        }
+    }
+
+    /** The next batch to copy, or null if this one is not of the piece, or holds no records of a source. */
+    private Object nextBatch() {
+        MutableRecordBatch batch = (MutableRecordBatch) batches.next();
+        if (batch.lastOffset() < position) {
+            return null;
+        }
+        if (batch.baseOffset() >= piece.until) {
+            position = piece.until;
+            batches = Collections.emptyIterator();
+            return null;
+        }
+        if (checksCrcs && batch.magic() >= 2) {
+            try {
+                batch.ensureValid();
+            } catch (KafkaException error) {
+                throw damaged("at offsets " + batch.baseOffset() + " to " + batch.lastOffset(), error);
+            }
+        }
+        position = Math.max(position, batch.nextOffset());
+        if (isLeftOut(batch)) {
+            return null;
+        }
+        SourceBatch found = new SourceBatch(batch);
+        if (isSmall) {
+            takeApart(found);
+            return null;
+        }
+        return found;
+    }
+
+    /** Control batches, and what was aborted: as the consumer finds it, by the list in the answer to the fetch. */
+    private boolean isLeftOut(MutableRecordBatch batch) {
+        if (isCommittedOnly && batch.hasProducerId()) {
+            while (!aborted.isEmpty() && first(aborted.peek()) <= batch.lastOffset()) {
+                aborting.add(
+                    Long.valueOf(((FetchResponseData.AbortedTransaction) aborted.poll()).producerId())
+                );
+            }
+            Long producer = Long.valueOf(batch.producerId());
+            if (isAbortMarker(batch)) {
+                aborting.remove(producer);
+            } else if (batch.isTransactional() && aborting.contains(producer)) {
+                return true;
+            }
+        }
+        return batch.isControlBatch();
+    }
+
+    private static boolean isAbortMarker(MutableRecordBatch batch) {
+        if (!batch.isControlBatch()) {
+            return false;
+        }
+        Iterator each = batch.iterator();
+        return each.hasNext() && ControlRecordType.parse(((Record) each.next()).key()) == ControlRecordType.ABORT;
+    }
+
+    private void startAborted(List list) {
+        aborting.clear();
+        aborted = new PriorityQueue(8, new FirstOffset());
+        if (isCommittedOnly && list != null) {
+            aborted.addAll(list);
+        }
+    }
+
+    private static long first(Object transaction) {
+        return ((FetchResponseData.AbortedTransaction) transaction).firstOffset();
+    }
+
+    private void open(MutableRecordBatch batch) {
+        recordsOf = batch;
+        records = batch.streamingIterator(decompression);
+    }
+
+    /** The next record in the piece, or null if the batch has no more. */
+    private Object nextRecord() {
+        try {
+            while (records.hasNext()) {
+                Record record = (Record) records.next();
+                if (record.offset() >= position && record.offset() < piece.until) {
+                    position = record.offset() + 1;
+                    return consumed(record);
+                }
+            }
+        } catch (KafkaException error) {
+            throw damaged("after offset " + (position - 1), error);
+        }
+        records.close();
+        records = null;
+        position = Math.max(position, recordsOf.nextOffset());
+        return null;
+    }
+
+    private ConsumerRecord consumed(Record record) {
+        byte[] key = record.hasKey() ? Utils.toArray(record.key()) : null;
+        byte[] value = record.hasValue() ? Utils.toArray(record.value()) : null;
+        return new ConsumerRecord(
+            piece.topic, piece.partition, record.offset(), record.timestamp(), recordsOf.timestampType(),
+            key == null ? -1 : key.length, value == null ? -1 : value.length, key, value,
+            new RecordHeaders(record.headers()), Optional.empty()
+        );
+    }
+
+    private WriteFailure damaged(String where, KafkaException error) {
+        return WriteFailure.of(
+            WriteFailure.SOURCE_DAMAGED, "A batch of " + piece.topic + "[" + piece.partition + "] " + where
+                + " is damaged. Nothing of it was written.", error
+        );
+    }
+
+    private static final class FirstOffset implements Comparator {
+        @Override
+        public int compare(Object left, Object right) {
+            return Long.compare(first(left), first(right));
+        }
+    }
+}

@@ -1,0 +1,101 @@
+package airflow_provider_kafka_spark.jobs.writer;
+
+import java.lang.reflect.Field;
+import java.lang.reflect.Method;
+import java.util.Optional;
+import org.apache.kafka.clients.Metadata;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.internals.SubscriptionState;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.message.FetchResponseData;
+import org.apache.kafka.common.utils.Time;
+import org.apache.kafka.common.utils.Timer;
+
+/**
+ * A consumer's fetches as they came from the broker. Leaders, sessions, logins and positions stay the consumer's; only
+ * its reading of records is left out. All that is not public of the consumer is reached here.
+ */
+@SuppressWarnings({"cast", "rawtypes", "unchecked"})
+final class ConsumerInternals {
+    private static final String PACKAGE = "org.apache.kafka.clients.consumer.internals.";
+    private static final Class CLASSIC = Members.type(PACKAGE + "ClassicKafkaConsumer");
+    private static final Class FETCHER = Members.type(PACKAGE + "Fetcher");
+    private static final Class BUFFER = Members.type(PACKAGE + "FetchBuffer");
+    private static final Class NETWORK = Members.type(PACKAGE + "ConsumerNetworkClient");
+    private static final Class[] NONE = {};
+    private static final Class[] TIMER = {Timer.class};
+
+    private final Field delegateOf = Members.field(KafkaConsumer.class, "delegate");
+    private final Field fetcherOf = Members.field(CLASSIC, "fetcher");
+    private final Field clientOf = Members.field(CLASSIC, "client");
+    private final Field subscriptionsOf = Members.field(CLASSIC, "subscriptions");
+    private final Method updateMetadata = Members.method(CLASSIC, "updateAssignmentMetadataIfNeeded", TIMER);
+    private final Method sendFetches = Members.method(FETCHER, "sendFetches", NONE);
+    private final Method collect = Members.method(FETCHER, "collectFetch", NONE);
+    private final Field bufferOf = Members.field(FETCHER, "fetchBuffer");
+    private final Method peek = Members.method(BUFFER, "peek", NONE);
+    private final Method take = Members.method(BUFFER, "poll", NONE);
+    private final Field dataOf = Members.field(Members.type(PACKAGE + "CompletedFetch"), "partitionData");
+    private final Field leaderOf = Members.field(SubscriptionState.FetchPosition.class, "currentLeader");
+    private final Method pollNetwork = Members.method(NETWORK, "poll", TIMER);
+
+    private Object delegate;
+    private Object fetcher;
+    private Object client;
+    private Object buffer;
+    private SubscriptionState subscriptions;
+    private TopicPartition partition;
+
+    /** @throws UnsupportedOperationException if this client lacks what is needed; it names what */
+    ConsumerInternals() {
+        // The members above are looked up.
+    }
+
+    /** @param consumer has the partition assigned, and a position in it */
+    void open(KafkaConsumer consumer, TopicPartition assigned) {
+        partition = assigned;
+        delegate = Members.get(delegateOf, consumer);
+        if (!CLASSIC.isInstance(delegate)) {
+            throw Members.missing("ClassicKafkaConsumer behind group.protocol=" + delegate.getClass().getName());
+        }
+        fetcher = Members.get(fetcherOf, delegate);
+        client = Members.get(clientOf, delegate);
+        buffer = Members.get(bufferOf, fetcher);
+        subscriptions = (SubscriptionState) Members.get(subscriptionsOf, delegate);
+    }
+
+    /** The next fetch that has records, or null if there was none within this time. */
+    FetchResponseData.PartitionData next(long ms) {
+        Timer timer = Time.SYSTEM.timer(ms);
+        do {
+            Members.call(updateMetadata, delegate, new Object[] {timer});
+            request();
+            Object fetch = Members.call(peek, buffer, NONE);
+            if (fetch == null) {
+                Members.call(pollNetwork, client, new Object[] {timer});
+                continue;
+            }
+            FetchResponseData.PartitionData data = (FetchResponseData.PartitionData) Members.get(dataOf, fetch);
+            if (data.errorCode() == 0 && data.records() != null && data.records().sizeInBytes() > 0) {
+                Members.call(take, buffer, NONE);
+                return data;
+            }
+            // Errors and answers without records are the consumer's own work: it throws, or looks for another leader.
+            Members.call(collect, fetcher, NONE);
+        } while (timer.notExpired());
+        return null;
+    }
+
+    /** Go on at an offset, and let the fetch from there travel while the one before is written. */
+    void moveTo(long offset, int leaderEpoch) {
+        SubscriptionState.FetchPosition before = subscriptions.position(partition);
+        Optional epoch = leaderEpoch < 0 ? Optional.empty() : Optional.of(Integer.valueOf(leaderEpoch));
+        Metadata.LeaderAndEpoch leader = (Metadata.LeaderAndEpoch) Members.get(leaderOf, before);
+        subscriptions.position(partition, new SubscriptionState.FetchPosition(offset, epoch, leader));
+        request();
+    }
+
+    private void request() {
+        Members.call(sendFetches, fetcher, NONE);
+    }
+}

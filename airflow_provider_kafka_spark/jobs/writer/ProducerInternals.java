@@ -1,0 +1,103 @@
+package airflow_provider_kafka_spark.jobs.writer;
+
+import java.lang.reflect.Constructor;
+import java.lang.reflect.Field;
+import java.lang.reflect.Method;
+import java.nio.ByteBuffer;
+import java.util.Deque;
+import java.util.List;
+import org.apache.kafka.clients.producer.Callback;
+import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.clients.producer.Producer;
+import org.apache.kafka.clients.producer.internals.BufferPool;
+import org.apache.kafka.clients.producer.internals.FutureRecordMetadata;
+import org.apache.kafka.clients.producer.internals.ProduceRequestResult;
+import org.apache.kafka.clients.producer.internals.ProducerBatch;
+import org.apache.kafka.clients.producer.internals.RecordAccumulator;
+import org.apache.kafka.clients.producer.internals.Sender;
+import org.apache.kafka.clients.producer.internals.TransactionManager;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.utils.Time;
+
+/**
+ * Gives ready-made batches to a producer, at the end of what waits for their partition. Memory, sequence numbers,
+ * retries, leaders, transactions and logins stay the producer's. All that is not public of it is reached here.
+ */
+@SuppressWarnings({"cast", "rawtypes", "unchecked"})
+final class ProducerInternals {
+    private static final String PACKAGE = "org.apache.kafka.clients.producer.internals.";
+    private static final Class THUNK = Members.type(PACKAGE + "ProducerBatch$Thunk");
+    private static final Class INCOMPLETE = Members.type(PACKAGE + "IncompleteBatches");
+
+    private final Field accumulatorOf = Members.field(KafkaProducer.class, "accumulator");
+    private final Field senderOf = Members.field(KafkaProducer.class, "sender");
+    private final Field transactionsOf = Members.field(KafkaProducer.class, "transactionManager");
+    private final Field poolOf = Members.field(RecordAccumulator.class, "free");
+    private final Field incompleteOf = Members.field(RecordAccumulator.class, "incomplete");
+    private final Method queueOf =
+        Members.method(RecordAccumulator.class, "getOrCreateDeque", new Class[] {TopicPartition.class});
+    private final Method addIncomplete = Members.method(INCOMPLETE, "add", new Class[] {ProducerBatch.class});
+    private final Field resultOf = Members.field(ProducerBatch.class, "produceFuture");
+    private final Field countOf = Members.field(ProducerBatch.class, "recordCount");
+    private final Field thunksOf = Members.field(ProducerBatch.class, "thunks");
+    private final Constructor newThunk;
+
+    private RecordAccumulator accumulator;
+    private Sender sender;
+    private TransactionManager transactions;
+    private BufferPool pool;
+    private Object incomplete;
+
+    /** @throws UnsupportedOperationException if this client lacks what is needed; it names what */
+    ProducerInternals() {
+        Constructor found;
+        try {
+            found = THUNK.getDeclaredConstructor(new Class[] {Callback.class, FutureRecordMetadata.class});
+        } catch (NoSuchMethodException error) {
+            throw Members.missing("constructor of " + THUNK.getName());
+        }
+        found.setAccessible(true);
+        newThunk = found;
+    }
+
+    void open(Producer producer) {
+        accumulator = (RecordAccumulator) Members.get(accumulatorOf, producer);
+        sender = (Sender) Members.get(senderOf, producer);
+        transactions = (TransactionManager) Members.get(transactionsOf, producer);
+        pool = (BufferPool) Members.get(poolOf, accumulator);
+        incomplete = Members.get(incompleteOf, accumulator);
+    }
+
+    /** A batch that is larger than all the producer's memory would wait for ever. */
+    long memory() {
+        return pool.totalMemory();
+    }
+
+    /**
+     * Queue a batch.
+     *
+     * @param acknowledged is called once, with the offset of the batch's first record
+     * @param maxWaitMs for the producer's memory
+     */
+    void send(TopicPartition target, SourceBatch source, Callback acknowledged, long maxWaitMs) throws Exception {
+        if (transactions != null) {
+            transactions.maybeAddPartition(target);
+        }
+        ByteBuffer memory = pool.allocate(source.bytes, maxWaitMs);
+        ProducerBatch batch = new ProducerBatch(target, new ReadyBatch(memory, source), Time.SYSTEM.milliseconds());
+        countOf.setInt(batch, source.count);
+        ProduceRequestResult result = (ProduceRequestResult) Members.get(resultOf, batch);
+        FutureRecordMetadata first = new FutureRecordMetadata(result, 0, source.batch.maxTimestamp(), 0, 0, Time.SYSTEM);
+        ((List) Members.get(thunksOf, batch)).add(newThunk.newInstance(new Object[] {acknowledged, first}));
+        Deque queue = (Deque) Members.call(queueOf, accumulator, new Object[] {target});
+        synchronized (queue) {
+            ProducerBatch last = (ProducerBatch) queue.peekLast();
+            if (last != null) {
+                last.closeForRecordAppends();
+            }
+            queue.addLast(batch);
+            Members.call(addIncomplete, incomplete, new Object[] {batch});
+        }
+        sender.wakeup();
+    }
+}
