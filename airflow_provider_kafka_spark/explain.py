@@ -226,7 +226,7 @@ _CAUSES: Mapping[str, tuple[str, ...]] = {
     ),
     "AuditInputError": (
         "The value is the result of another task, or a plan.",
-        "The copy ran without provenance_headers.",
+        "The copy ran without provenance headers.",
         "The connection leads to another cluster than that of the copy.",
     ),
     "ConnectionConfigError": (

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 SOURCE, PARTITIONS = "orders", 4
 _OURS = "our job, exactly once, warm"
 _AT_LEAST_ONCE = "our job, at least once, warm"
+_BATCHES = "our job, exactly once by batches, warm"
 _BY_HAND = "hand-written job, warm"
 _SQL, _SQL_BY_HAND = "our job with SQL, exactly once, warm", "hand-written job with the same SQL, warm"
 #: Every record passes, and every value is changed.
@@ -102,8 +103,9 @@ def _variants(copies: _Copies, spark: SparkSession, stack: ExitStack) -> list[Va
         copies.variant(_AT_LEAST_ONCE, ours(_request(broker, delivery="at_least_once"))),
         copies.variant(
             f"{_AT_LEAST_ONCE}, without the provenance header",
-            ours(_request(broker, delivery="at_least_once", provenance_headers=False)),
+            ours(_request(broker, delivery="at_least_once", provenance=None)),
         ),
+        copies.variant(_BATCHES, ours(_request(broker, provenance=None, preserve_partition=True))),
         copies.variant(_LIMIT, _limit(broker, spark)),
         copies.variant(_BY_HAND, lambda target: handwritten_job.copy(spark, bootstrap, SOURCE, target)),
         copies.variant(_SQL, ours(_request(broker, where=_WHERE, columns={"value": _VALUE}))),

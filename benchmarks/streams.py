@@ -53,7 +53,7 @@ class _Streams:
     def variants(self) -> list[Variant]:
         return [
             self._variant(_OURS, self._ours),
-            self._variant(_BARE, lambda target, checkpoint: self._ours(target, checkpoint, provenance_headers=False)),
+            self._variant(_BARE, lambda target, checkpoint: self._ours(target, checkpoint, provenance=None)),
             self._variant(_BY_HAND, self._by_hand),
             # A whole process is never warm.
             self._variant(_WHOLE, self._whole, warm_up=False),

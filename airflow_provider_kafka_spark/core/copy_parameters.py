@@ -59,7 +59,7 @@ class CopyParameters:
     preserve_partition: bool
     preserve_timestamps: bool
     include_headers: bool
-    provenance_headers: bool
+    provenance: str | None
     delivery: str
     isolation_level: str
     source_options: Mapping[str, str]
@@ -76,6 +76,10 @@ class CopyParameters:
     def known_targets(self) -> tuple[str, ...]:
         """Every topic that may be written to; empty if ``target_topic_expr`` decides."""
         return self.transform().targets
+
+    @property
+    def has_provenance_headers(self) -> bool:
+        return self.transform().has_provenance_headers
 
     @property
     def is_exactly_once(self) -> bool:
@@ -109,7 +113,7 @@ class CopyParameters:
             schema_id_map=self.schema_id_map,
             preserve_partition=self.preserve_partition,
             include_headers=self.include_headers,
-            provenance_headers=self.provenance_headers,
+            provenance=self.provenance,
             preserve_timestamps=self.preserve_timestamps,
             window_start_ms=start_ms,
             window_end_ms=end_ms,

@@ -214,7 +214,7 @@ class GroupOffsetsError(PlanError):
     """A group's offsets cannot be translated: it has none, they are not of this topic, or the target has no records
     that a copy has written.
 
-    Correct group, topics and target. The target's records need the header of ``provenance_headers=True``.
+    Correct group, topics and target. The target's records need the header of ``provenance="headers"``.
     """
 
     code = "KS206"

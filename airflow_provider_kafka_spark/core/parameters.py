@@ -125,6 +125,23 @@ def _json_of(text: str, name: str) -> Any:
         ) from error
 
 
+def parse_provenance(value: object, headers: object = None) -> str | None:
+    """How a copy says where its records came from: ``headers``, ``segments`` or None, which may be text.
+
+    :param headers: the old ``provenance_headers``, true or false; None if it was not given.
+    :raises OptionError: if it is none of these, or if both are given.
+    """
+    headers = text_or_none(headers)
+    found = text_or_none(value)
+    if headers is not None:
+        if found != "headers":
+            raise OptionError("provenance_headers is the old spelling of provenance; pass only provenance.")
+        return "headers" if flag(headers, "provenance_headers") else None
+    if found not in ("headers", "segments", None):
+        raise OptionError(f"provenance must be 'headers', 'segments' or None; got {value!r}.")
+    return None if found is None else str(found)
+
+
 def check_on_empty(value: object) -> None:
     """:raises OptionError: if it is neither ``succeed`` nor ``skip``."""
     if value not in ("succeed", "skip"):

@@ -118,9 +118,9 @@ def _checked(result: Mapping[str, Any]) -> PastCopy:
                 f"run_id of a result must be 16 hexadecimal digits; got {str(run_id)[:40]!r}. Pass the result as its "
                 "task returned it."
             )
-    if not evidence.transform.provenance_headers:
+    if not evidence.transform.has_provenance_headers:
         raise AuditInputError(
-            "Only a copy with provenance_headers=True can be audited: without the header nothing tells which records "
+            "Only a copy with provenance='headers' can be audited: without the header nothing tells which records "
             f"of the target are of run {result['run_id']}. Compare the target with the source by other means, and copy "
             "with the header next time."
         )

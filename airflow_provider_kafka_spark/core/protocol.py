@@ -15,7 +15,7 @@ from airflow_provider_kafka_spark.core.codec import FROM_MINUS_ONE, decode_text,
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE
 
-PROTOCOL_VERSION = 10
+PROTOCOL_VERSION = 11
 _REMEDY = (
     "Worker and driver must run the same version of airflow-provider-kafka-spark: let the operator send its own code, "
     "and remove copies installed on the cluster."
@@ -39,7 +39,8 @@ class Transform:
     :param schema_id_map: see ``core.schema_ids``; empty if no id is rewritten.
     :param preserve_partition: write to the source partition's number.
     :param include_headers: keep the source's headers.
-    :param provenance_headers: add a header that says where the record came from.
+    :param provenance: ``"headers"`` adds a header that says where the record came from, ``"segments"`` maps offsets in
+        the report; None does neither.
     :param preserve_timestamps: keep the record's timestamp.
     :param window_start_ms: drop records with an older timestamp, in ms; None drops none.
     :param window_end_ms: drop records with this timestamp or a later one, in ms.
@@ -51,7 +52,7 @@ class Transform:
     topic_expr: str | None = None
     preserve_partition: bool = False
     include_headers: bool = True
-    provenance_headers: bool = True
+    provenance: str | None = "headers"
     preserve_timestamps: bool = True
     window_start_ms: int | None = None
     window_end_ms: int | None = None
@@ -72,6 +73,11 @@ class Transform:
         names = self.topic_map.values() if self.topic is None else (self.topic,)
         dead = () if self.dead_letter_topic is None or self.topic_expr is not None else (self.dead_letter_topic,)
         return tuple(sorted({*names, *dead}))
+
+    @property
+    def has_provenance_headers(self) -> bool:
+        """Whether each record of the target says where it came from."""
+        return self.provenance == "headers"
 
     @property
     def has_filter(self) -> bool:

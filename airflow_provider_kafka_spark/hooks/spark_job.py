@@ -270,7 +270,7 @@ class SparkJobHook(BaseHook):
                 f"{submission.application_id or 'not yet known'}"
                 + (f"; it had read {self._progress}" if self._progress is not None else "")
                 + "). What it had written stays written; a retry writes only what is missing where "
-                "provenance_headers=True."
+                "provenance='headers'."
             )
         return failure
 

@@ -100,7 +100,7 @@ def copy_ranges(
         # Nothing was written twice, so nothing has to be searched for duplicates.
         again = f"{failed} Spark tasks failed and ran again; each went on from its committed progress."
         return replace(report, warnings=(*report.warnings, again))
-    if failed and request.transform.provenance_headers:
+    if failed and request.transform.has_provenance_headers:
         report = replace(report, duplicates=find_written(spark, request, run, targets).duplicates)
     return replace(report, failed_tasks=failed)
 

@@ -36,6 +36,15 @@ def poll_timeout_ms(options: Mapping[str, str]) -> int:
     return int(options.get(_POLL_TIMEOUT, _DEFAULT_POLL_TIMEOUT_MS))
 
 
+def wait_for_records_ms(options: Mapping[str, str], transaction_timeout_ms: int) -> int:
+    """How long one wait for records is at most: the writer commits what is open before it waits again.
+
+    :param options: of the source.
+    :param transaction_timeout_ms: of the transactions that are open meanwhile.
+    """
+    return min(poll_timeout_ms(options), max(_MIN_POLL_TIMEOUT_MS, transaction_timeout_ms // 4))
+
+
 def read_tasks(
     spark: HasContext,
     tasks: Sequence[Sequence[OffsetRange]],
@@ -53,8 +62,7 @@ def read_tasks(
     from py4j.protocol import Py4JError
 
     try:
-        wait_ms = max(_MIN_POLL_TIMEOUT_MS, transaction_timeout_ms // 4)
-        return _read(spark, tasks, options, min(poll_timeout_ms(options), wait_ms))
+        return _read(spark, tasks, options, wait_for_records_ms(options, transaction_timeout_ms))
     # TypeError: py4j's answer where a name is a package, that is, where the class is absent.
     except (Py4JError, TypeError, AttributeError) as error:
         sys.stderr.write(

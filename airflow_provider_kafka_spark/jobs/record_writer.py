@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+from airflow_provider_kafka_spark.core.batch_path import warning_of_batches
 from airflow_provider_kafka_spark.core.errors import JarError
 from airflow_provider_kafka_spark.core.handoff.audit_messages import AuditSettings
 from airflow_provider_kafka_spark.core.handoff.writer_messages import TaskFailure, TaskReport, WriterSettings
@@ -46,6 +47,7 @@ class WriteResult:
     :param rejected: records acknowledged by the dead-letter topic, as ``written``.
     :param targets: where each Spark task wrote, in this attempt and in earlier ones.
     :param reports: of the pieces, by their names.
+    :param notes: what the author should know besides.
     """
 
     read: Counter[int] = field(default_factory=Counter)
@@ -55,6 +57,7 @@ class WriteResult:
     rejected: Counter[int] = field(default_factory=Counter)
     targets: list[OffsetRange] = field(default_factory=list)
     reports: dict[str, TaskReport] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     @property
     def pieces(self) -> set[str]:
@@ -69,10 +72,14 @@ class WriteResult:
     @property
     def warnings(self) -> tuple[str, ...]:
         """That records could not be written as they were, if it is so."""
+        obstacles = sum((Counter(report.obstacles) for report in self.reports.values()), Counter[str]())
+        taken_apart = warning_of_batches(obstacles)
+        notes = self.notes if taken_apart is None else (*self.notes, taken_apart)
         changed = [report for report in self.reports.values() if report.changed]
         if not changed:
-            return ()
+            return notes
         return (
+            *notes,
             f"{sum(report.changed for report in changed):,} records are not as they were in the source, such as "
             f"{changed[0].first_changed}: Kafka's Java client writes no timestamp below 0 (the target has the time of "
             "the copy) and no header whose name is not UTF-8 (the other bytes became U+FFFD).",
@@ -112,6 +119,12 @@ def run_writer(
     for report in records.mapPartitions(writer).collect():
         result.add(TaskReport.from_json(str(report)))
     return result
+
+
+def missing_internals(context: SparkContext) -> str | None:
+    """What Kafka's client of this Spark lacks to pass batches on, or None."""
+    found = _new(context, "BatchSupport").missing()
+    return None if found is None else str(found)
 
 
 def in_range(context: SparkContext, pieces: Sequence[str]) -> Any:

@@ -26,7 +26,7 @@ _COMPACTED = (
 )
 _NO_HEADERS = (
     "An earlier try may have delivered records, its committed progress does not tell which, and "
-    "provenance_headers=False leaves no other way to find them: all records are written again."
+    "without provenance headers there is no other way to find them: all records are written again."
 )
 
 
@@ -84,7 +84,7 @@ def find_remaining(
         return Remaining(run, source, target_ids, slots, committed=committed, warnings=source.warnings)
     is_proved = bool(request.proved_key) and run.key == request.proved_key
     compacted = [name for name, config in configs.items() if "compact" in config["cleanup.policy"]]
-    if compacted or not request.transform.provenance_headers:
+    if compacted or not request.transform.has_provenance_headers:
         if is_proved:
             # The target cannot say what it has. The worker knows what it got.
             return Remaining(run, source, target_ids, is_delivered=True, warnings=source.warnings)

@@ -6,11 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_kafka_spark.core.batch_path import (
+    changes,
+    clients_in_the_way,
+    targets_in_the_way,
+    warning_of,
+)
 from airflow_provider_kafka_spark.core.dead_letters import REASON_HEADER
 from airflow_provider_kafka_spark.core.errors import JobFailedError, error_named
 from airflow_provider_kafka_spark.core.handoff.task_failures import failure_of_task
 from airflow_provider_kafka_spark.core.handoff.writer_messages import (
     DeadLetters,
+    PassedBatches,
     SchemaIds,
     SharedPace,
     WantedRecords,
@@ -22,8 +29,8 @@ from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER
 from airflow_provider_kafka_spark.core.record_filter import bytes_of
 from airflow_provider_kafka_spark.core.run_identity import TRANSACTION_TIMEOUT_MS
 from airflow_provider_kafka_spark.core.schema_ids import SIDES
-from airflow_provider_kafka_spark.jobs.kafka_rdd import poll_timeout_ms
-from airflow_provider_kafka_spark.jobs.record_writer import TaskMonitor, WriteResult, run_writer
+from airflow_provider_kafka_spark.jobs.kafka_rdd import poll_timeout_ms, wait_for_records_ms
+from airflow_provider_kafka_spark.jobs.record_writer import TaskMonitor, WriteResult, missing_internals, run_writer
 from airflow_provider_kafka_spark.jobs.remaining import Remaining
 from airflow_provider_kafka_spark.jobs.run_ownership import TIMEOUT_OPTION
 from airflow_provider_kafka_spark.jobs.spark_application import SparkApplication
@@ -38,6 +45,10 @@ _DELIVERY_TIMEOUT_MS = 120_000
 _MARGIN_MS = 10_000
 #: Records of one transaction at most; most are committed after a time, so that consumers see them.
 COMMIT_RECORDS, COMMIT_MS = 1_000_000, 2_000
+#: Batches of fewer records take longer, one request each, than new ones of many records.
+LEAST_RECORDS = 16
+#: Of the consumer whose batches are passed on: the worker has decided all offsets.
+_CONSUMER = {"auto.offset.reset": "none", "enable.auto.commit": "false", "allow.auto.create.topics": "false"}
 
 
 def write_records(
@@ -62,6 +73,8 @@ def write_records(
     largest = {name: int(config["max.message.bytes"]) for name, config in configs.items()}
     settings = _settings(request, remaining, _fitting_batches(request.sink_options, largest), pace)
     records = source.records
+    batches, notes = _passed_batches(spark, request, remaining, configs)
+    settings = replace(settings, batches=batches)
     if records is None or needs_sql(transform):
         is_beside = records is not None
         of_source = source.rows(spark.session, headers=names_headers(transform), beside_records=is_beside)
@@ -70,7 +83,7 @@ def write_records(
         records = plain_rows(spark.session, rows)
     pieces = [piece_text(piece, remaining.slots.get(piece.name)) for piece in source.pieces]
     try:
-        return run_writer(spark.sparkContext, records, settings, pieces, monitor)
+        return replace(run_writer(spark.sparkContext, records, settings, pieces, monitor), notes=notes)
     except Py4JJavaError as error:
         failure = monitor.failure
         if failure is None:
@@ -87,7 +100,7 @@ def _settings(
     delivery_timeout_ms = int(options.get("kafka.delivery.timeout.ms", _DELIVERY_TIMEOUT_MS))
     return WriterSettings(
         run_id=remaining.run.run_id,
-        provenance_header=PROVENANCE_HEADER if transform.provenance_headers else None,
+        provenance_header=PROVENANCE_HEADER if transform.has_provenance_headers else None,
         target_topic=transform.topic,
         target_topics=transform.topic_map,
         wanted=_wanted(transform),
@@ -111,6 +124,25 @@ def _settings(
         pace=pace,
         producer={name.removeprefix("kafka."): value for name, value in options.items() if name.startswith("kafka.")},
     )
+
+
+def _passed_batches(
+    spark: SparkApplication, request: JobRequest, remaining: Remaining, configs: Mapping[str, Mapping[str, str]]
+) -> tuple[PassedBatches | None, tuple[str, ...]]:
+    """How batches are passed on, or None; and what the author should know, who asked for nothing else."""
+    options = request.source_options
+    if remaining.source is None or changes(request.transform):
+        return None, ()
+    others = clients_in_the_way(options, request.sink_options, fail_on_data_loss=request.fail_on_data_loss)
+    others += targets_in_the_way(sorted(remaining.target_ids), configs)
+    if not others and (missing := missing_internals(spark.sparkContext)):
+        others = (f"Kafka's client: {missing}",)
+    if others:
+        return None, (warning_of(others),)
+    consumer = {name.removeprefix("kafka."): value for name, value in options.items() if name.startswith("kafka.")}
+    largest = min(int(config["max.message.bytes"]) for config in configs.values())
+    wait_ms = wait_for_records_ms(options, int(request.sink_options.get(TIMEOUT_OPTION, TRANSACTION_TIMEOUT_MS)))
+    return PassedBatches({**consumer, **_CONSUMER}, largest, wait_ms, LEAST_RECORDS), ()
 
 
 def _wanted(transform: Transform) -> WantedRecords | None:

@@ -354,7 +354,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
     def _log_plan(
         self, parameters: CopyParameters, plan: ReplayPlan, stream_plan: StreamPlan, checkpoint: Checkpoint | None
     ) -> None:
-        finds_delivered = parameters.provenance_headers or parameters.is_exactly_once
+        finds_delivered = parameters.has_provenance_headers or parameters.is_exactly_once
         starting = parameters.records["starting_offsets"]
         log_stream_plan(self.log, plan, stream_plan, checkpoint, starting, finds_delivered)
 

@@ -514,14 +514,14 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
             self.log.info(
                 "An earlier try of this run may have written records: this one resumes from its committed progress."
             )
-        elif planned.parameters.provenance_headers:
+        elif planned.parameters.has_provenance_headers:
             self.log.info(
                 "An earlier try of this run may have delivered records: the target is searched for them first."
             )
         else:
             self.log.warning(
-                "An earlier try of this run may have delivered records, and provenance_headers=False leaves no way to "
-                "find which: they are written again."
+                "An earlier try of this run may have delivered records, and without provenance headers there is no way "
+                "to find which: they are written again."
             )
 
 

@@ -41,7 +41,7 @@ class TranslateGroupOffsetsOperator(BaseOperator):
     """Commit the offsets of a consumer group on copied topics as the offsets of the same records on their targets.
 
     No record that the group has not consumed on the source lies before an offset that is committed on the target. The
-    records must have the header of ``provenance_headers=True``. The target is read backwards, until each record that
+    records must have the header of ``provenance="headers"``. The target is read backwards, until each record that
     the group has not consumed was found; all of it where one is missing.
 
     .. warning::
@@ -407,7 +407,7 @@ def _check_found(translation: GroupTranslation, sources: Sequence[SourcePosition
     if lacking and not translation.found():
         raise GroupOffsetsError(
             f"The target topic {translation.topic!r} must have records that a copy of {_shown(lacking)} has written "
-            "with provenance_headers=True; none was found. Copy the topic first; if the records have aged out of the "
+            "with provenance='headers'; none was found. Copy the topic first; if the records have aged out of the "
             "target, set the group's offsets there by hand."
         )
 

@@ -4,14 +4,17 @@ delivery.
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from airflow.exceptions import AirflowProviderDeprecationWarning
 from airflow.sdk.exceptions import AirflowSkipException
 
+from airflow_provider_kafka_spark.core.batch_path import check_segments
 from airflow_provider_kafka_spark.core.copy_parameters import CopyParameters, parse_pause
 from airflow_provider_kafka_spark.core.dead_letters import check_dead_letters
 from airflow_provider_kafka_spark.core.errors import ExpressionError, InvalidInputError, PlanTooLargeError
@@ -35,6 +38,7 @@ from airflow_provider_kafka_spark.core.parameters import (
     list_of,
     mapping_of,
     optional_integer,
+    parse_provenance,
     text_or_none,
 )
 from airflow_provider_kafka_spark.core.plan import ReplayPlan, Target
@@ -73,7 +77,7 @@ if TYPE_CHECKING:
 
 _COLUMNS = ("key", "value", "headers", "partition")
 _FLAGS = ("allow_same_topic", "allow_duplicates", "create_target_topics", "fail_on_data_loss", "plan_only")
-_STORED_FLAGS = ("preserve_partition", "preserve_timestamps", "include_headers", "provenance_headers")
+_STORED_FLAGS = ("preserve_partition", "preserve_timestamps", "include_headers")
 _SECONDS = ("kafka_timeout", "progress_seconds")
 
 
@@ -86,7 +90,7 @@ class KafkaToKafkaOperator(DeferrableOperator):
 
     With ``delivery="exactly_once"`` records are written in transactions, and a retry resumes from the progress that was
     committed with them. With ``"at_least_once"`` a retry reads the target back by the provenance header; with
-    ``provenance_headers=False`` it would write everything again.
+    ``provenance=None`` it would write everything again.
 
     :param source_conn_id: Kafka connection to read from. (templated)
     :param target_conn_id: Kafka connection to write to; the source's when None. (templated)
@@ -118,8 +122,10 @@ class KafkaToKafkaOperator(DeferrableOperator):
     :param preserve_timestamps: keep each record's timestamp; the plan fails if the target would replace it, refuse it,
         or delete such a record at once. (templated)
     :param include_headers: keep the source's headers. (templated)
-    :param provenance_headers: add a header ``x-kafka-spark-source``: ``run_id|topic|partition|offset|timestamp in ms``.
-        (templated)
+    :param provenance: ``"headers"`` adds a header ``x-kafka-spark-source`` to each record:
+        ``run_id|topic|partition|offset|timestamp in ms``. ``"segments"`` changes no record: the result maps offsets of
+        the source to offsets of the target. None does neither. (templated)
+    :param provenance_headers: deprecated: True is ``provenance="headers"``, False is ``provenance=None``. (templated)
     :param delivery: ``exactly_once``: consumers that read committed see each record once, even after kills; needs
         transactions on the target's brokers. ``at_least_once`` if brokers or permissions do not allow them: a retry
         writes only what is missing, and duplicates are searched for when Spark has run a task again. (templated)
@@ -181,6 +187,8 @@ class KafkaToKafkaOperator(DeferrableOperator):
         "max_pause",
         "new_topic_partitions",
         "on_refused_config",
+        "provenance",
+        "provenance_headers",
         "on_empty",
         "on_rerun",
         "use_delegation_token",
@@ -258,7 +266,8 @@ class KafkaToKafkaOperator(DeferrableOperator):
         preserve_partition: bool = False,
         preserve_timestamps: bool = True,
         include_headers: bool = True,
-        provenance_headers: bool = True,
+        provenance: str | None = "headers",
+        provenance_headers: bool | str | None = None,
         delivery: str = EXACTLY_ONCE,
         allow_duplicates: bool = False,
         isolation_level: str = "read_committed",
@@ -301,7 +310,14 @@ class KafkaToKafkaOperator(DeferrableOperator):
         self.preserve_partition = given_flag(preserve_partition, "preserve_partition")
         self.preserve_timestamps = given_flag(preserve_timestamps, "preserve_timestamps")
         self.include_headers = given_flag(include_headers, "include_headers")
-        self.provenance_headers = given_flag(provenance_headers, "provenance_headers")
+        self.provenance = provenance
+        self.provenance_headers = provenance_headers
+        if provenance_headers is not None:
+            warnings.warn(
+                "provenance_headers is deprecated; use provenance='headers' for True, and provenance=None for False.",
+                AirflowProviderDeprecationWarning,
+                stacklevel=2,
+            )
         self.delivery = delivery
         self.allow_duplicates = given_flag(allow_duplicates, "allow_duplicates")
         self.isolation_level = isolation_level
@@ -408,6 +424,8 @@ class KafkaToKafkaOperator(DeferrableOperator):
         self._check_texts()
         check_delivery_mode(self.delivery)
         is_read_committed(self.isolation_level)
+        self.provenance = parse_provenance(self.provenance, self.provenance_headers)
+        self.provenance_headers = None
         columns = self._checked_columns()
         for name, sql in expressions_of(self, columns).items():
             check_size(name, sql, example="offset >= 100")
@@ -418,7 +436,7 @@ class KafkaToKafkaOperator(DeferrableOperator):
             self.reject_when,
             topic_map.values() if self.target_topic is None else (self.target_topic,),
         )
-        return CopyParameters(
+        parameters = CopyParameters(
             source_conn_id=self.source_conn_id,
             target_conn_id=self.target_conn_id,
             target_topic=self.target_topic,
@@ -428,7 +446,7 @@ class KafkaToKafkaOperator(DeferrableOperator):
             preserve_partition=self.preserve_partition,
             preserve_timestamps=self.preserve_timestamps,
             include_headers=self.include_headers,
-            provenance_headers=self.provenance_headers,
+            provenance=self.provenance,
             delivery=self.delivery,
             isolation_level=self.isolation_level,
             source_options=check_source_options(self.source_options, stream=self._is_stream),
@@ -441,6 +459,8 @@ class KafkaToKafkaOperator(DeferrableOperator):
             dead_letter_topic=self.dead_letter_topic,
             schema_id_map=check_schema_id_map(self.schema_id_map),
         )
+        check_segments(parameters.transform())
+        return parameters
 
     def _check_functions(self, parameters: CopyParameters, spark_version: str) -> None:
         """Check the names of functions before Spark starts.

@@ -48,7 +48,7 @@ def log_stream_plan(
             ", ".join(stream_plan.uncommitted.format()),
             "records that the target already has are not written again"
             if finds_delivered
-            else "all of it is written again, since provenance_headers=False leaves no way to find what the target "
+            else "all of it is written again, since without provenance headers there is no way to find what the target "
             "already has",
         )
     if stream_plan.added:

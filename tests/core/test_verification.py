@@ -156,7 +156,7 @@ def test_refuses_the_report_of_another_run(changes: dict[str, Any], fragment: st
         pytest.param(
             {"failed_tasks": 2},
             False,
-            ["2 Spark tasks were lost", "may be", "provenance_headers=True"],
+            ["2 Spark tasks were lost", "may be", "provenance='headers'"],
             id="unknown-number",
         ),
     ],
@@ -166,7 +166,7 @@ def test_duplicates_are_a_permanent_error(
 ) -> None:
     """All was delivered, and some of it twice, or perhaps twice: the message says how many, why, and what to do."""
     with pytest.raises(DuplicateRecordsError) as error:
-        check_duplicates(_report(**changes), replace(_KEEP_ALL, provenance_headers=provenance_headers))
+        check_duplicates(_report(**changes), replace(_KEEP_ALL, provenance="headers" if provenance_headers else None))
 
     for fragment in (*fragments, "local-1", "allow_duplicates=True"):
         assert fragment in str(error.value)
@@ -183,7 +183,7 @@ def test_duplicates_are_a_permanent_error(
 )
 def test_passes_where_nothing_is_there_twice(changes: dict[str, Any], provenance_headers: bool) -> None:
     """A lost task alone is no fault where its duplicates could be looked for."""
-    check_duplicates(_report(**changes), replace(_KEEP_ALL, provenance_headers=provenance_headers))
+    check_duplicates(_report(**changes), replace(_KEEP_ALL, provenance="headers" if provenance_headers else None))
 
 
 def test_duplicates_do_not_hide_what_is_missing() -> None:

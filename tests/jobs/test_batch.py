@@ -94,7 +94,7 @@ def test_leaves_headers_out_on_demand(kafka_broker: KafkaBroker, topic: TopicFac
     source, target = topic(suffix="source"), topic(suffix="target")
     kafka_broker.produce(source, [Record(b"k", b"v", (("a", b"1"),))])
 
-    run_copy([f"{source}:0:0:1"], topic=target, include_headers=False, provenance_headers=False)
+    run_copy([f"{source}:0:0:1"], topic=target, include_headers=False, provenance=None)
 
     assert [r.headers for r in kafka_broker.consume(target)] == [()]
 
@@ -167,7 +167,7 @@ def test_expressions_between_gaps(
         where="offset % 3 <> 0",
         columns={"value": "concat(string(value), '!')"},
         preserve_partition=True,
-        provenance_headers=False,
+        provenance=None,
     )
 
     kept = [2 * offset + p for p in (0, 1) for offset in (*range(2, 9), *range(13, 17)) if offset % 3]
@@ -220,7 +220,7 @@ def test_where_and_columns(kafka_broker: KafkaBroker, topic: TopicFactory, run_c
         topic=target,
         where="cast(string(key) as int) >= 4 and headers[0].key = 'i'",
         columns={"value": "upper(string(value))", "partition": "cast(string(key) as int) % 2", "headers": "null"},
-        provenance_headers=False,
+        provenance=None,
     )
 
     written = kafka_broker.consume(target)

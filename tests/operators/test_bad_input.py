@@ -181,7 +181,7 @@ def audit_of(evidence: dict[str, Any] | None = None, without: str | None = None,
 
 
 def audit_without_header(w: World) -> Arguments:
-    transform = encode(Transform(topic=w.target, provenance_headers=False))
+    transform = encode(Transform(topic=w.target, provenance=None))
     return {"of": result_of_copy(w, {"transform": transform})}
 
 
@@ -375,7 +375,7 @@ ROWS = [
     row(AuditInputError, audit_of({"transform": {"where": 1}}), "as its task", "unknown", id="audit-bad-evidence"),
     row(AuditInputError, audit_of({"version": 9}), "must be of version 1", "got 9", id="audit-later-evidence"),
     row(
-        AuditInputError, audit_without_header, "provenance_headers=True", "run 0123456789abcdef",
+        AuditInputError, audit_without_header, "provenance='headers'", "run 0123456789abcdef",
         id="audit-without-header",
     ),
     row(AuditInputError, audits_of_two_targets, "must have the same target", "one by one", id="audits-of-two-targets"),

@@ -406,7 +406,7 @@ def _beyond_the_end(scene: Scene) -> dict[str, Any]:
 
 
 BAD = [
-    pytest.param(GroupOffsetsError, _without_provenance, "provenance_headers=True; none was found", id="no-provenance"),
+    pytest.param(GroupOffsetsError, _without_provenance, "provenance='headers'; none was found", id="no-provenance"),
     pytest.param(GroupOffsetsError, _without_commits, "does not exist, or its offsets have expired", id="no-group"),
     pytest.param(GroupOffsetsError, _beyond_the_end, "at or before the end", id="beyond-the-end"),
     pytest.param(

@@ -127,7 +127,7 @@ LAYOUTS = [
     pytest.param({"target_topic": None, "target_topic_expr": "'{target}'"}, id="expr"),
     pytest.param({"target_topic": None, "topic_map": {"{source}": "{target}"}}, id="map"),
     pytest.param({"preserve_partition": True}, id="same-partition"),
-    pytest.param({"provenance_headers": False}, id="no-header"),
+    pytest.param({"provenance": None}, id="no-header"),
 ]
 
 

@@ -128,8 +128,8 @@ def test_a_clear_writes_again_what_the_target_has_lost(task: Task, is_recreated:
 @pytest.mark.parametrize(
     ("parameters", "policy"),
     [
-        pytest.param({"provenance_headers": False}, "delete", id="no-header"),
-        pytest.param({"provenance_headers": False, "delivery": "at_least_once"}, "delete", id="no-header-and-plain"),
+        pytest.param({"provenance": None}, "delete", id="no-header"),
+        pytest.param({"provenance": None, "delivery": "at_least_once"}, "delete", id="no-header-and-plain"),
         pytest.param({}, "compact", id="compacted"),
     ],
 )
@@ -242,12 +242,12 @@ def refused_mark(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("refused_mark")
-@pytest.mark.parametrize("provenance_headers", [True, False])
+@pytest.mark.parametrize("has_header", [True, False])
 def test_without_a_mark_nothing_counts_as_proved_that_was_not(
-    task: Task, monkeypatch: pytest.MonkeyPatch, provenance_headers: bool
+    task: Task, monkeypatch: pytest.MonkeyPatch, has_header: bool
 ) -> None:
     """The first try has written nothing; a clear of the second finds the proof, and with more records it is another."""
-    task.parameters |= {"delivery": "at_least_once", "provenance_headers": provenance_headers}
+    task.parameters |= {"delivery": "at_least_once", "provenance": "headers" if has_header else None}
     with monkeypatch.context() as patch:
         patch.setattr(batch, "write_records", _fail)
         with pytest.raises(Exception, match="the worker is gone"):
@@ -260,7 +260,7 @@ def test_without_a_mark_nothing_counts_as_proved_that_was_not(
     task.clear()
 
     assert retried == cleared == once(0, 10)
-    assert task.values() == once(0, 12) + (Counter() if provenance_headers else once(0, 10))
+    assert task.values() == once(0, 12) + (Counter() if has_header else once(0, 10))
 
 
 @pytest.mark.usefixtures("refused_mark")

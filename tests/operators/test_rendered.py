@@ -35,7 +35,7 @@ _GIVEN = "{{ params.given }}"
 _FLAGS = [
     pytest.param(kind, name, id=f"{kind[0].__name__}-{name}")
     for kind, names in (
-        (_BATCH, "allow_same_topic preserve_partition preserve_timestamps include_headers provenance_headers"),
+        (_BATCH, "allow_same_topic preserve_partition preserve_timestamps include_headers"),
         (_BATCH, "allow_duplicates fail_on_data_loss plan_only preserve_order exact_window"),
         (_REPLAY, "merge_overlaps plan_only"),
         (_STREAM, "plan_only allow_same_topic"),

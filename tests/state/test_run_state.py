@@ -447,7 +447,7 @@ def test_a_result_of_many_ranges_stays_below_where_airflow_warns(ranges: int) ->
         pytest.param(replace(PLAN, target_cluster_id="B"), TRANSFORM, "the target cluster", id="target-cluster"),
         pytest.param(PLAN, replace(TRANSFORM, where="offset > 3"), "where", id="where"),
         pytest.param(PLAN, replace(TRANSFORM, columns={"value": "key"}), "columns", id="columns"),
-        pytest.param(PLAN, replace(TRANSFORM, provenance_headers=False), "provenance_headers", id="headers"),
+        pytest.param(PLAN, replace(TRANSFORM, provenance=None), "provenance", id="headers"),
     ],
 )
 @pytest.mark.parametrize("clear_number", [pytest.param(0, id="retry"), pytest.param(1, id="clear")])

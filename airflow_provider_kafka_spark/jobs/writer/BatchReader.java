@@ -154,17 +154,15 @@ final class BatchReader implements Iterator {
             isFirst = false;
             isSmall = known < count * leastRecords;
         }
-        if (last.nextOffset() < piece.until) {
-            fetches.moveTo(last.nextOffset(), last.partitionLeaderEpoch());
+        long wanted = piece.nextWanted(last.nextOffset());
+        if (wanted < piece.until) {
+            fetches.moveTo(wanted, last.partitionLeaderEpoch());
         }
     }
 
     /** The next batch to copy, or null if this one is not of the piece, or holds no records of a source. */
     private Object nextBatch() {
         MutableRecordBatch batch = (MutableRecordBatch) batches.next();
-        if (batch.lastOffset() < position) {
-            return null;
-        }
         if (batch.baseOffset() >= piece.until) {
             position = piece.until;
             batches = Collections.emptyIterator();
@@ -177,8 +175,10 @@ final class BatchReader implements Iterator {
                 throw damaged("at offsets " + batch.baseOffset() + " to " + batch.lastOffset(), error);
             }
         }
-        position = Math.max(position, batch.nextOffset());
-        if (isLeftOut(batch)) {
+        // Also of a batch that is not wanted: the end of its transaction counts for those after it.
+        boolean isWanted = !isLeftOut(batch) && batch.lastOffset() >= position;
+        position = Math.max(position, piece.nextWanted(batch.nextOffset()));
+        if (!isWanted) {
             return null;
         }
         SourceBatch found = new SourceBatch(batch);
@@ -247,7 +247,7 @@ final class BatchReader implements Iterator {
         }
         records.close();
         records = null;
-        position = Math.max(position, recordsOf.nextOffset());
+        position = piece.nextWanted(recordsOf.nextOffset());
         return null;
     }
 

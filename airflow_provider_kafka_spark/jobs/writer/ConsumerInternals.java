@@ -18,26 +18,26 @@ import org.apache.kafka.common.utils.Timer;
 @SuppressWarnings({"cast", "rawtypes", "unchecked"})
 final class ConsumerInternals {
     private static final String PACKAGE = "org.apache.kafka.clients.consumer.internals.";
-    private static final Class CLASSIC = Members.type(PACKAGE + "ClassicKafkaConsumer");
-    private static final Class FETCHER = Members.type(PACKAGE + "Fetcher");
-    private static final Class BUFFER = Members.type(PACKAGE + "FetchBuffer");
-    private static final Class NETWORK = Members.type(PACKAGE + "ConsumerNetworkClient");
     private static final Class[] NONE = {};
     private static final Class[] TIMER = {Timer.class};
 
+    private final Class classic = Members.type(PACKAGE + "ClassicKafkaConsumer");
+    private final Class fetcherType = Members.type(PACKAGE + "Fetcher");
+    private final Class bufferType = Members.type(PACKAGE + "FetchBuffer");
     private final Field delegateOf = Members.field(KafkaConsumer.class, "delegate");
-    private final Field fetcherOf = Members.field(CLASSIC, "fetcher");
-    private final Field clientOf = Members.field(CLASSIC, "client");
-    private final Field subscriptionsOf = Members.field(CLASSIC, "subscriptions");
-    private final Method updateMetadata = Members.method(CLASSIC, "updateAssignmentMetadataIfNeeded", TIMER);
-    private final Method sendFetches = Members.method(FETCHER, "sendFetches", NONE);
-    private final Method collect = Members.method(FETCHER, "collectFetch", NONE);
-    private final Field bufferOf = Members.field(FETCHER, "fetchBuffer");
-    private final Method peek = Members.method(BUFFER, "peek", NONE);
-    private final Method take = Members.method(BUFFER, "poll", NONE);
+    private final Field fetcherOf = Members.field(classic, "fetcher");
+    private final Field clientOf = Members.field(classic, "client");
+    private final Field subscriptionsOf = Members.field(classic, "subscriptions");
+    private final Method updateMetadata = Members.method(classic, "updateAssignmentMetadataIfNeeded", TIMER);
+    private final Method sendFetches = Members.method(fetcherType, "sendFetches", NONE);
+    private final Method collect = Members.method(fetcherType, "collectFetch", NONE);
+    private final Field bufferOf = Members.field(fetcherType, "fetchBuffer");
+    private final Method peek = Members.method(bufferType, "peek", NONE);
+    private final Method take = Members.method(bufferType, "poll", NONE);
     private final Field dataOf = Members.field(Members.type(PACKAGE + "CompletedFetch"), "partitionData");
     private final Field leaderOf = Members.field(SubscriptionState.FetchPosition.class, "currentLeader");
-    private final Method pollNetwork = Members.method(NETWORK, "poll", TIMER);
+    private final Method pollNetwork =
+        Members.method(Members.type(PACKAGE + "ConsumerNetworkClient"), "poll", TIMER);
 
     private Object delegate;
     private Object fetcher;
@@ -55,7 +55,7 @@ final class ConsumerInternals {
     void open(KafkaConsumer consumer, TopicPartition assigned) {
         partition = assigned;
         delegate = Members.get(delegateOf, consumer);
-        if (!CLASSIC.isInstance(delegate)) {
+        if (!classic.isInstance(delegate)) {
             throw Members.missing("ClassicKafkaConsumer behind group.protocol=" + delegate.getClass().getName());
         }
         fetcher = Members.get(fetcherOf, delegate);

@@ -69,6 +69,16 @@ final class Piece {
         return otherPartition == partition && offset >= first && offset < until && otherTopic.equals(topic);
     }
 
+    /** The first offset from this one on that lies in a range, or the end of the piece. */
+    long nextWanted(long offset) {
+        for (int i = 0; i < ends.length; i++) {
+            if (offset < ends[i]) {
+                return Math.max(offset, starts[i]);
+            }
+        }
+        return until;
+    }
+
     /** The position of the range that these offsets lie in from the first to the last, or -1. */
     int findWhole(long firstOffset, long lastOffset) {
         int range = find(firstOffset);

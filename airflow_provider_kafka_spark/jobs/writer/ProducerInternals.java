@@ -26,8 +26,6 @@ import org.apache.kafka.common.utils.Time;
 @SuppressWarnings({"cast", "rawtypes", "unchecked"})
 final class ProducerInternals {
     private static final String PACKAGE = "org.apache.kafka.clients.producer.internals.";
-    private static final Class THUNK = Members.type(PACKAGE + "ProducerBatch$Thunk");
-    private static final Class INCOMPLETE = Members.type(PACKAGE + "IncompleteBatches");
 
     private final Field accumulatorOf = Members.field(KafkaProducer.class, "accumulator");
     private final Field senderOf = Members.field(KafkaProducer.class, "sender");
@@ -36,7 +34,8 @@ final class ProducerInternals {
     private final Field incompleteOf = Members.field(RecordAccumulator.class, "incomplete");
     private final Method queueOf =
         Members.method(RecordAccumulator.class, "getOrCreateDeque", new Class[] {TopicPartition.class});
-    private final Method addIncomplete = Members.method(INCOMPLETE, "add", new Class[] {ProducerBatch.class});
+    private final Method addIncomplete =
+        Members.method(Members.type(PACKAGE + "IncompleteBatches"), "add", new Class[] {ProducerBatch.class});
     private final Field resultOf = Members.field(ProducerBatch.class, "produceFuture");
     private final Field countOf = Members.field(ProducerBatch.class, "recordCount");
     private final Field thunksOf = Members.field(ProducerBatch.class, "thunks");
@@ -50,11 +49,12 @@ final class ProducerInternals {
 
     /** @throws UnsupportedOperationException if this client lacks what is needed; it names what */
     ProducerInternals() {
+        Class thunk = Members.type(PACKAGE + "ProducerBatch$Thunk");
         Constructor found;
         try {
-            found = THUNK.getDeclaredConstructor(new Class[] {Callback.class, FutureRecordMetadata.class});
+            found = thunk.getDeclaredConstructor(new Class[] {Callback.class, FutureRecordMetadata.class});
         } catch (NoSuchMethodException error) {
-            throw Members.missing("constructor of " + THUNK.getName());
+            throw Members.missing("constructor of " + thunk.getName());
         }
         found.setAccessible(true);
         newThunk = found;

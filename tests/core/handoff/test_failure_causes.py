@@ -274,7 +274,7 @@ def request(
         ),
         pytest.param(
             _TOPIC.format("copy"),
-            request(is_retry=True, provenance_headers=False),
+            request(is_retry=True, provenance=None),
             "The login of the target needs WRITE on topic 'copy'.",
             id="nothing-is-read-back",
         ),

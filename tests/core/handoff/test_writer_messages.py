@@ -51,11 +51,19 @@ def test_a_report_as_a_task_writes_it() -> None:
     text = (
         '{"version":1,"piece":"a","ranges":[[0,3,2,1,0]],'
         '"targets":[{"topic":"copy","partition":0,"first":5,"last":6}],"targets_unknown":false,"resumed_at":null,'
-        '"changed":2,"first_changed":"orders[0]@7"}'
+        '"changed":2,"first_changed":"orders[0]@7","batches_passed":3,"obstacles":{"compacted":4}}'
     )
 
     assert TaskReport.from_json(text) == TaskReport(
-        "a", ((0, 3, 2, 1, 0),), (TargetSpan("copy", 0, 5, 6),), False, None, changed=2, first_changed="orders[0]@7"
+        "a",
+        ((0, 3, 2, 1, 0),),
+        (TargetSpan("copy", 0, 5, 6),),
+        False,
+        None,
+        changed=2,
+        first_changed="orders[0]@7",
+        batches_passed=3,
+        obstacles={"compacted": 4},
     )
 
 

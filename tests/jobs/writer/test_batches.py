@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -33,8 +32,15 @@ def job(spark: SparkSession, kafka_broker: KafkaBroker, topic: TopicFactory) -> 
         preserve_partition=True,
         preserve_timestamps=True,
         batches=PassedBatches(
-            {"bootstrap.servers": kafka_broker.bootstrap_servers, "isolation.level": "read_committed",
-             "auto.offset.reset": "none", "enable.auto.commit": "false"}, 1_000_000, 1_000, 0
+            {
+                "bootstrap.servers": kafka_broker.bootstrap_servers,
+                "isolation.level": "read_committed",
+                "auto.offset.reset": "none",
+                "enable.auto.commit": "false",
+            },
+            1_000_000,
+            1_000,
+            0,
         ),
     )
     job.claim()
