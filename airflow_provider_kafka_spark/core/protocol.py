@@ -14,6 +14,7 @@ from typing import Any
 from airflow_provider_kafka_spark.core.codec import FROM_MINUS_ONE, decode_text, encode
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE
+from airflow_provider_kafka_spark.core.segments import Segment
 
 PROTOCOL_VERSION = 11
 _REMEDY = (
@@ -404,6 +405,9 @@ class JobReport:
     :param failure: None if the job finished.
     :param target_ranges: where the written records are, without those of ``JobRequest.audit_within``: from the first to
         the last one of a partition. Records of other writers may lie between them.
+    :param segments: which offsets of the target hold which of the source; None if it was not asked for, or is not known
+        of all records.
+    :param batches_passed: record batches of the source that this driver passed on as they were.
     :param delivered_before: records that earlier tries had delivered and this one therefore left out.
     :param duplicates: records of this run that the target has more than once, if the job checked it.
     :param failed_tasks: Spark tasks that failed, or were lost and ran again, while the job succeeded.
@@ -426,6 +430,8 @@ class JobReport:
     target_ids: Mapping[str, str] = field(default_factory=dict)
     failure: JobFailure | None = None
     target_ranges: tuple[OffsetRange, ...] = ()
+    segments: tuple[Segment, ...] | None = None
+    batches_passed: int = 0
     delivered_before: int = 0
     duplicates: int = 0
     failed_tasks: int = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 from airflow_provider_kafka_spark.core.dead_letters import split_ranges
@@ -35,7 +36,24 @@ def check_delivery(report: JobReport, plan: ReplayPlan, run_id: str, transform: 
     if report.failure is not None:
         faults.append(f"the job reports a failure: {report.failure.error}: {report.failure.message}")
     faults += faults_of_counts(report, transform)
+    faults += faults_of_segments(report)
     raise_if_mismatched(faults, report, plan)
+
+
+def faults_of_segments(report: JobReport) -> list[str]:
+    """Descriptions of the ranges of which the mapping of offsets has not each written record once."""
+    if report.segments is None:
+        return []
+    sources = sorted(segment.source for segment in report.segments)
+    faults = [
+        f"{later}: mapped twice"
+        for earlier, later in pairwise(sources)
+        if earlier.topic_partition == later.topic_partition and earlier.until_offset > later.from_offset
+    ]
+    mapped = sum(source.size for source in sources)
+    if mapped != report.records_written:
+        faults.append(f"{mapped:,} records are mapped to offsets of the target, and {report.records_written:,} written")
+    return faults
 
 
 def faults_of_counts(report: JobReport, transform: Transform) -> list[str]:
@@ -129,6 +147,8 @@ def result_of_run(report: JobReport, plan: ReplayPlan, warnings: tuple[str, ...]
         "missing_ranges": _missing_ranges(plan),
         "ranges": [range_result(r, dead) for r in _with_empty(report, plan)],
         "target_ranges": [r.to_dict() for r in targets],
+        **({} if report.segments is None else {"segments": [s.to_dict() for s in report.segments]}),
+        "batches_passed": report.batches_passed,
         "source_topic_ids": dict(plan.topic_ids),
     }
 

@@ -27,6 +27,7 @@ from airflow_provider_kafka_spark.core.errors import CheckpointInUseError, Deliv
 from airflow_provider_kafka_spark.core.handoff.job_events import RecentRate
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, TopicPartition
 from airflow_provider_kafka_spark.core.protocol import BatchReport, JobReport, JobRequest, RangeReport, StreamRequest
+from airflow_provider_kafka_spark.core.segments import Segment, joined
 from airflow_provider_kafka_spark.core.spans import plan_spans
 from airflow_provider_kafka_spark.core.streams.checkpoint import (
     MANIFEST_NAME,
@@ -73,6 +74,8 @@ def copy_stream(spark: SparkApplication, request: JobRequest) -> JobReport:
         ranges=totals.ranges(),
         target_topics=totals.target_topics(request),
         target_ranges=merged(r for report in totals.reports for r in report.target_ranges),
+        segments=_segments(totals.reports),
+        batches_passed=sum(report.batches_passed for report in totals.reports),
         target_ids={name: topic_id for report in totals.reports for name, topic_id in report.target_ids.items()},
         application_id=spark.sparkContext.applicationId,
         spark_version=spark.sparkContext.version,
@@ -153,6 +156,12 @@ class StreamTotals:
     def target_topics(self, request: JobRequest) -> tuple[str, ...]:
         known = set(request.transform.targets)
         return tuple(sorted(known | {topic for report in self.reports for topic in report.target_topics}))
+
+
+def _segments(reports: Sequence[JobReport]) -> tuple[Segment, ...] | None:
+    """Those of all batches; None if they are not known of one."""
+    known = [report.segments for report in reports if report.segments is not None]
+    return joined(s for segments in known for s in segments) if known and len(known) == len(reports) else None
 
 
 def _raise_if_moved(spark: SparkApplication, stream: StreamRequest) -> None:

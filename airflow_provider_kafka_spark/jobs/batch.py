@@ -25,6 +25,7 @@ from airflow_provider_kafka_spark.core.kept_timestamps import check_timestamp_ty
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE
 from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest, RangeReport
+from airflow_provider_kafka_spark.core.segments import Segment, joined
 from airflow_provider_kafka_spark.jobs.driver import run_job
 from airflow_provider_kafka_spark.jobs.kafka_admin import KafkaAdmin
 from airflow_provider_kafka_spark.jobs.lag_watch import LagWatch
@@ -57,6 +58,10 @@ if TYPE_CHECKING:
 #: How long brokers may take to list their topics, when the write has failed.
 _LOOK_MS = 5_000
 
+_UNMAPPED = (
+    "The result has no segments: an earlier try of this run wrote records, and its committed progress does not say any "
+    "more to which offsets. All records are in the target."
+)
 #: How many ranges Spark's page shows.
 _SHOWN_RANGES = 5
 
@@ -115,6 +120,8 @@ def _report(
 ) -> JobReport:
     """The counts of this driver, and of what earlier tries had delivered."""
     planned, run = request.offset_ranges.without_empty(), remaining.run
+    segments = _segments(request, remaining, result)
+    unmapped = [_UNMAPPED] if request.transform.provenance == "segments" and segments is None else []
     before = _per_range(planned, remaining.before.ranges)
     rejected = result.rejected + _per_range(planned, remaining.before.rejected)
     ranges = (
@@ -137,13 +144,15 @@ def _report(
         spark_version=spark.sparkContext.version,
         seconds=seconds,
         target_ranges=merged(_written_to(request, run.admin, remaining, result, targets)),
+        segments=segments,
+        batches_passed=sum(task.batches_passed for task in result.reports.values()),
         delivered_before=before.total() + result.already_committed.total(),
         duplicates=remaining.before.duplicates,
         progress_groups=run.groups,
         delivery_key=run.key,
         target_ids=dict(remaining.target_ids),
         ui_url=spark.sparkContext.uiWebUrl,
-        warnings=(*remaining.warnings, *result.warnings),
+        warnings=(*remaining.warnings, *result.warnings, *unmapped),
     )
 
 
@@ -198,6 +207,26 @@ def _written_to(
             if start < end:
                 written_to.append(OffsetRange(topic, number, start, end))
     return written_to
+
+
+def _segments(request: JobRequest, remaining: Remaining, result: WriteResult) -> tuple[Segment, ...] | None:
+    """Which offsets of the target hold which of the source; None if nobody asked, or if it is not known of all."""
+    transform, reports = request.transform, result.reports.values()
+    if transform.provenance != "segments" or any(report.segments_unknown for report in reports):
+        return None
+    pieces = {} if remaining.source is None else {piece.name: piece for piece in remaining.source.pieces}
+    found = []
+    for report in reports:
+        piece = pieces[report.piece]
+        target = transform.topic or transform.topic_map[piece.topic]
+        for start, end, target_start in report.segments:
+            found.append(
+                Segment(
+                    OffsetRange(piece.topic, piece.partition, start, end),
+                    OffsetRange(target, piece.partition, target_start, target_start + end - start),
+                )
+            )
+    return joined(found)
 
 
 def _selected_records(spark: SparkApplication, request: JobRequest, planned: OffsetRanges) -> DataFrame:

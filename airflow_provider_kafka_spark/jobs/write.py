@@ -121,6 +121,7 @@ def _settings(
         owner=remaining.run.owner,
         id_prefix=remaining.run.id_prefix,
         delivered=remaining.is_delivered,
+        segments=transform.provenance == "segments",
         pace=pace,
         producer={name.removeprefix("kafka."): value for name, value in options.items() if name.startswith("kafka.")},
     )

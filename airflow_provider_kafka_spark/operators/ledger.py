@@ -83,6 +83,7 @@ class TaskLedger:
             "filtered": evidence.transform.drops_records or evidence.transform.reject_when is not None,
             "target_topics": result["target_topics"],
             "target_ranges": [*result.get("written_before", ()), *result["target_ranges"]],
+            **({"segments": result["segments"]} if "segments" in result else {}),
             "source_cluster_id": evidence.source_cluster_id,
             "target_cluster_id": evidence.target_cluster_id,
             "source_topic_ids": result["source_topic_ids"],

@@ -305,6 +305,7 @@ def test_the_result_of_a_run_is_as_documented() -> None:
         "delivered_before": 2,
         "target_topics": ["copy"],
         "target_ranges": [{"topic": "copy", "partition": 0, "from_offset": 3, "until_offset": 14}],
+        "batches_passed": 0,
         "application_id": "local-1",
         "spark_version": "4.0.1",
         "seconds": 12.346,

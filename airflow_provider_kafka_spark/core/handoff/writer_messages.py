@@ -131,6 +131,7 @@ class WriterSettings:
     :param wanted: None if the rows say it, or all are.
     :param dead_letters: None if nothing is rejected; otherwise the rows have the column ``_rejected``.
     :param schema_ids: None if none is rewritten.
+    :param segments: whether offsets of the source are mapped to those of the target.
     :param batches: None if records are read one by one.
     """
 
@@ -157,6 +158,7 @@ class WriterSettings:
     wanted: WantedRecords | None = None
     dead_letters: DeadLetters | None = None
     schema_ids: SchemaIds | None = None
+    segments: bool = False
     batches: PassedBatches | None = None
 
     def to_json(self) -> str:
@@ -186,6 +188,9 @@ class TaskReport:
     :param changed: how many records this attempt sent that no Kafka client can write as they were.
     :param first_changed: the first of these, such as ``orders[0]@123``.
     :param batches_passed: how many batches this attempt passed on as they were.
+    :param segments: for each run of consecutive offsets its first and its end in the source, and its first in the
+        target's partition of the same number; those of earlier attempts included. Empty if they were not asked for.
+    :param segments_unknown: whether those of earlier attempts are not known.
     :param obstacles: why other batches were taken apart, and how many records they had; see ``SourceBatch.java``.
     """
 
@@ -198,6 +203,8 @@ class TaskReport:
     first_changed: str | None = None
     batches_passed: int = 0
     obstacles: Mapping[str, int] = field(default_factory=dict)
+    segments: tuple[tuple[int, ...], ...] = ()
+    segments_unknown: bool = False
 
     @classmethod
     def from_json(cls, text: str) -> TaskReport:

@@ -29,7 +29,7 @@ final class AckCallback implements Callback {
     @Override
     public void onCompletion(RecordMetadata metadata, Exception error) {
         if (error == null) {
-            sink.acknowledge(range, metadata, count);
+            sink.acknowledge(this, range, metadata);
         } else {
             sink.refuse(this, error);
         }

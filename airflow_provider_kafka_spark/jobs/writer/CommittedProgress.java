@@ -13,15 +13,22 @@ final class CommittedProgress {
     /** Ends the metadata: librdkafka, by which the worker reads them, goes on to the next zero. */
     private static final char END = 0;
 
+    /** Begins the line of the segments. */
+    private static final String SEGMENTS = "=";
+
     final TargetOffsets targets = new TargetOffsets();
+    /** Null if the job does not ask for them. */
+    final Segments segments;
     private final Piece piece;
     private boolean isUnknown;
+    private boolean hasUnknownSegments;
     /** Source offset up to which everything is done, exclusive. */
     private long position;
     private Long resumedAt;
 
-    CommittedProgress(Piece piece) {
+    CommittedProgress(Piece piece, boolean hasSegments) {
         this.piece = piece;
+        segments = hasSegments ? new Segments() : null;
         position = piece.first;
     }
 
@@ -36,6 +43,11 @@ final class CommittedProgress {
     /** Whether it is unknown where earlier attempts wrote to. */
     boolean hasUnknownTargets() {
         return isUnknown;
+    }
+
+    /** Whether it is unknown which offsets of the target hold what earlier attempts wrote. */
+    boolean hasUnknownSegments() {
+        return hasUnknownSegments;
     }
 
     /** Where this attempt went on, or null if it began at the first offset. */
@@ -62,15 +74,22 @@ final class CommittedProgress {
             resumedAt = Long.valueOf(position);
             int zero = found.metadata().indexOf(END);
             String written = found.metadata().substring(end + 1, zero < 0 ? found.metadata().length() : zero);
-            isUnknown = written.equals(UNKNOWN);
-            targets.parse(written);
+            int line = written.indexOf(SEGMENTS);
+            isUnknown = written.startsWith(UNKNOWN);
+            targets.parse(line < 0 ? written : written.substring(0, line));
+            hasUnknownSegments = segments != null && (line < 0 || written.indexOf(UNKNOWN, line) >= 0);
+            if (segments != null && !hasUnknownSegments) {
+                segments.parse(written.substring(line + 1));
+            }
         }
         return true;
     }
 
     /** Everything is done, although the slot may be gone. */
     void finish(OffsetAndMetadata found) {
-        isUnknown = isUnknown || !load(found);
+        boolean isFound = load(found);
+        isUnknown = isUnknown || !isFound;
+        hasUnknownSegments = segments != null && (hasUnknownSegments || !isFound);
         position = Long.MAX_VALUE;
         resumedAt = null;
     }
@@ -79,7 +98,13 @@ final class CommittedProgress {
     OffsetAndMetadata toCommit(long newPosition) {
         String name = piece.name + "\n";
         String written = isUnknown ? UNKNOWN : targets.format();
-        boolean isLong = name.length() + written.length() > MAX_METADATA;
-        return new OffsetAndMetadata(newPosition, name + (isLong ? UNKNOWN : written) + END);
+        if (name.length() + written.length() > MAX_METADATA) {
+            written = UNKNOWN;
+        }
+        if (segments != null) {
+            String all = SEGMENTS + (hasUnknownSegments ? UNKNOWN : segments.format());
+            written += name.length() + written.length() + all.length() > MAX_METADATA ? SEGMENTS + UNKNOWN : all;
+        }
+        return new OffsetAndMetadata(newPosition, name + written + END);
     }
 }

@@ -40,6 +40,8 @@ final class Settings {
     final String deadLetterReasonHeader;
     /** Null if none is rewritten. */
     final SchemaIds schemaIds;
+    /** Whether offsets of the source are mapped to those of the target. */
+    final boolean segments;
     /** Null if records are read one by one. */
     final BatchSettings batches;
     final Map<String, String> producer;
@@ -87,6 +89,7 @@ final class Settings {
         }
         Fields ids = fields.optionalObject("schema_ids");
         schemaIds = ids == null ? null : new SchemaIds(ids);
+        segments = fields.flag("segments");
         Fields passed = fields.optionalObject("batches");
         batches = passed == null ? null : new BatchSettings(passed);
         producer = fields.map("producer");

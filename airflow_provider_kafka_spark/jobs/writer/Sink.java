@@ -45,7 +45,7 @@ abstract class Sink {
         this.cluster = cluster;
         this.context = context;
         provenance = new Provenance(settings, piece);
-        progress = new CommittedProgress(piece);
+        progress = new CommittedProgress(piece, settings.segments);
         passing = settings.batches == null || producer == null ? null : new ProducerInternals();
         if (passing != null) {
             passing.open(producer);
@@ -209,9 +209,13 @@ abstract class Sink {
     }
 
     /** Called by the producer's own thread, in which all acknowledgements arrive. */
-    final void acknowledge(RangeCounts range, RecordMetadata metadata, int count) {
+    final void acknowledge(AckCallback sent, RangeCounts range, RecordMetadata metadata) {
+        int count = sent.count;
         range.acknowledged.add(count);
         progress.targets.add(metadata, count);
+        if (progress.segments != null && metadata.hasOffset()) {
+            progress.segments.add(sent.offset, sent.offset + count, metadata.offset());
+        }
         acknowledged.add(count);
     }
 

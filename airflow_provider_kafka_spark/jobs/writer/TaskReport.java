@@ -23,6 +23,11 @@ final class TaskReport {
             sink.progress.targets.write(targets);
         }
         report.put("targets_unknown", sink != null && sink.progress.hasUnknownTargets());
+        ArrayNode segments = report.putArray("segments");
+        if (sink != null && sink.progress.segments != null) {
+            sink.progress.segments.write(segments);
+        }
+        report.put("segments_unknown", sink != null && sink.progress.hasUnknownSegments());
         report.put("resumed_at", sink == null ? null : sink.progress.resumedAt());
         report.put("changed", sink == null ? 0L : sink.changed());
         report.put("first_changed", sink == null ? null : sink.firstChanged());

@@ -57,3 +57,32 @@ def test_passes_all_batches(job: WriterJob) -> None:
     (report,) = result.reports.values()
     assert (report.batches_passed, report.obstacles) == (20, {})
     assert job.broker.committed(job.slot.group, job.target) == {0: COUNT}
+
+
+def test_segments_map_each_offset(job: WriterJob) -> None:
+    """A marker of a transaction ends a segment."""
+    job.change(segments=True, commit_records=100)
+
+    (report,) = job.run().reports.values()
+
+    assert report.segments == ((0, 100, 0), (100, 200, 101))
+    assert not report.segments_unknown
+
+
+def test_a_second_attempt_knows_the_segments(job: WriterJob) -> None:
+    """They are committed with the progress."""
+    job.change(segments=True, commit_records=100)
+    job.run()
+
+    (report,) = job.run().reports.values()
+
+    assert (report.segments, report.batches_passed) == (((0, 100, 0), (100, 200, 101)), 0)
+
+
+def test_segments_of_single_records(job: WriterJob) -> None:
+    """The other path has the same ones."""
+    job.change(segments=True, batches=None, commit_records=100)
+
+    (report,) = job.run().reports.values()
+
+    assert report.segments == ((0, 100, 0), (100, 200, 101))
