@@ -48,6 +48,7 @@ class Layout(Enum):
 
 class Delivery(Enum):
     EXACTLY_ONCE = "exactly_once"
+    BATCHES = "exactly_once, by batches"
     AT_LEAST_ONCE = "at_least_once"
 
 

@@ -49,6 +49,8 @@ class Copy:
         assert report.duplicates == 0
         if self.in_order:
             self._check_order(arrived)
+        if request.transform.provenance == "segments":
+            self._check_segments(report, arrived)
         planned = request.planned_offsets if request.stream is not None else request.offset_ranges.total
         assert sum(r.offset_range.size for r in report.ranges) == planned
         assert report.records_read == report.records_written == planned
@@ -59,6 +61,17 @@ class Copy:
         arrived = self.broker.consume(self.target)
         expected, found = Counter(map(_row, self.records)), Counter(map(_row, arrived))
         return expected - found, found - expected, arrived
+
+    def _check_segments(self, report: JobReport, arrived: Sequence[Record]) -> None:
+        """Each offset is mapped to that of the same record."""
+        assert report.batches_passed > 0
+        assert report.segments is not None
+        source = {(r.partition, r.offset): _row(r) for r in self.broker.consume(self.source)}
+        target = {(r.partition, r.offset): _row(r) for r in arrived}
+        for segment in report.segments:
+            for i in range(segment.source.size):
+                there = target[segment.target.partition, segment.target.from_offset + i]
+                assert there == source[segment.source.partition, segment.source.from_offset + i], segment
 
     def _check_order(self, arrived: Sequence[Record]) -> None:
         """In order for each source and target partition."""
@@ -73,4 +86,6 @@ def _row(record: Record) -> Row:
 
 
 def _source_partition(record: Record) -> bytes:
-    return next(value or b"" for name, value in record.headers if name == PROVENANCE_HEADER).split(b"|")[2]
+    """By its header. Without one, it came from the partition of the same number."""
+    headers = [value for name, value in record.headers if name == PROVENANCE_HEADER and value]
+    return headers[0].split(b"|")[2] if headers else b"%d" % (record.partition or 0)
