@@ -404,6 +404,10 @@ _CAUSES: Mapping[str, tuple[str, ...]] = {
         "An open transaction hides the records that come next.",
         "A quota throttles the login.",
     ),
+    "SourceDamagedError": (
+        "A disk of a broker has damaged the log of the partition.",
+        "The network has damaged the answer of a broker; then a retry passes.",
+    ),
     "JobKilledError": (
         "A person or a time-out (execution_timeout) ended the task.",
         "The worker stopped, or ran out of memory.",
@@ -459,6 +463,7 @@ _CHECKS: Mapping[str, tuple[str, ...]] = {
     "EarlierJobUnknownError": ("yarn application -status APPLICATION_ID", "kubectl auth can-i get pods"),
     "TransactionEndedError": (_TRANSACTIONS,),
     "SourceStalledError": (_TOPIC, _HANGING),
+    "SourceDamagedError": (_TOPIC,),
     "AirflowApiError": ("curl -s API_SERVER/api/v2/monitor/health",),
     "ProtocolError": ("pip show airflow-provider-kafka-spark",),
     "LocalServiceError": ("ss -ltn", "free -m"),

@@ -79,6 +79,7 @@ _CODES = {
     "KS712": "TransactionEndedError",
     "KS713": "SourceStalledError",
     "KS714": "JobKilledError",
+    "KS715": "SourceDamagedError",
     "KS801": "AirflowApiError",
     "KS802": "ProtocolError",
     "KS803": "LocalServiceError",

@@ -101,6 +101,26 @@ def targets_in_the_way(targets: Sequence[str], configs: Mapping[str, Mapping[str
     return tuple(found)
 
 
+def reasons_against(
+    transform: Transform,
+    options: tuple[Mapping[str, str], Mapping[str, str]],
+    configs: Mapping[str, Mapping[str, str]],
+    *,
+    fail_on_data_loss: bool,
+) -> tuple[str, ...]:
+    """All that is known before the job; empty if batches are passed on.
+
+    :param options: of the source and of the sink, as the author gave them.
+    :param configs: settings of each target; empty if they are not known.
+    """
+    known = {name: config for name, config in configs.items() if config}
+    return (
+        *changes(transform),
+        *clients_in_the_way(*options, fail_on_data_loss=fail_on_data_loss),
+        *targets_in_the_way(sorted(configs), known),
+    )
+
+
 def describe(reasons: Sequence[str]) -> str:
     """A line of a plan.
 

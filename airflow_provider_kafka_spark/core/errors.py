@@ -59,6 +59,7 @@
     │   ├── ProgressUnknownError     the committed progress of a Spark task is gone                   (retriable)
     │   ├── TransactionEndedError    the brokers ended a transaction of the job                       (retriable)
     │   ├── SourceStalledError       the source gave no records for too long                          (retriable)
+    │   ├── SourceDamagedError       a record batch of the source is damaged                          (retriable)
     │   └── JobKilledError           the task was killed, and the job with it                         (retriable)
     ├── AirflowApiError              Airflow's API did not answer a question about past runs          (retriable)
     ├── ProtocolError                a request, report or stored state is not of a form that is read
@@ -606,6 +607,16 @@ class SourceStalledError(JobError):
     """
 
     code = "KS713"
+    retriable = True
+
+
+class SourceDamagedError(JobError):
+    """A record batch of the source is damaged: its checksum is wrong, it is cut off, or its format is not known.
+
+    Nothing of it was written. Look at the disk of the partition's leader, or move the leader to another replica.
+    """
+
+    code = "KS715"
     retriable = True
 
 

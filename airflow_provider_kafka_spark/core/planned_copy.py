@@ -89,6 +89,7 @@ class PlannedCopy:
         submission.
     :param pace: how fast the job may write; None for no limit.
     :param title: of the task, for Spark's page.
+    :param path: how records are read, in one sentence, see ``core.batch_path``.
     :param client_id: by which brokers know the job's clients, for quotas and logs.
     :param stream: the additional fields for a stream; None for a bounded copy.
     """
@@ -112,6 +113,7 @@ class PlannedCopy:
     pace: Pace | None = None
     client_id: str = "airflow-kafka-spark"
     title: str = ""
+    path: str = ""
     stream: StreamRequest | None = None
 
     @property

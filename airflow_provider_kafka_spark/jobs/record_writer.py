@@ -47,7 +47,7 @@ class WriteResult:
     :param rejected: records acknowledged by the dead-letter topic, as ``written``.
     :param targets: where each Spark task wrote, in this attempt and in earlier ones.
     :param reports: of the pieces, by their names.
-    :param notes: what the author should know besides.
+    :param notes: what the author should know of the whole job.
     """
 
     read: Counter[int] = field(default_factory=Counter)

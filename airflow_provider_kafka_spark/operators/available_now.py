@@ -280,6 +280,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         attempt.check_target(target, reads_back=stream_plan.uncommitted_batch is not None)
         self._log_plan(parameters, plan, stream_plan, checkpoint)
         self._log_pace(plan)
+        self._path(parameters, parameters.transform(), target, plan)
         attempt.check_pace(self._pace(), target)
         attempt.check_timestamps(target, plan)
         stream = stream_request(

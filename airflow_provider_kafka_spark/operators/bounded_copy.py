@@ -281,10 +281,15 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         origin = PlanOrigin.of(planned, {name: getattr(self, name) for name in LAYOUT})
         result = result_of_plan(planned.plan, planned.run_id, planned.transform, planned.pace)
         pace = "none" if planned.pace is None else planned.pace.describe(planned.plan.planned_records)
-        parts = [planned.plan.markdown(), markdown_item("Pace", pace.removeprefix("Pace: ")), origin.markdown()]
+        parts = [
+            planned.plan.markdown(),
+            markdown_item("Pace", pace.removeprefix("Pace: ")),
+            markdown_item("Path", planned.path),
+            origin.markdown(),
+        ]
         return {
             **result,
-            "text": f"{result['text']}\n{origin.describe()}",
+            "text": f"{result['text']}\n{planned.path}\n{origin.describe()}",
             "markdown": "\n".join(parts),
             "plan": origin.to_json(),
         }
@@ -324,6 +329,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         attempt.check_target(target, reads_back=state.has_submitted)
         self.log.info("The plan of run %s:\n%s", state.run_id, plan.table())
         self._log_pace(plan)
+        path = self._path(attempt.parameters, transform, target, plan)
         attempt.check_pace(self._pace(), target)
         is_rerun = state.earlier is not None and state.plan is None
         if is_rerun or not state.has_submitted:
@@ -334,6 +340,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
             parameters=attempt.parameters,
             plan=plan,
             transform=transform,
+            path=path,
             rules=rules,
             ranges=plan.ranges.without_empty(),
             spans=plan_spans(plan.ranges, self.max_records_per_partition),

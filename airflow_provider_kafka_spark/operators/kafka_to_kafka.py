@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from airflow.exceptions import AirflowProviderDeprecationWarning
 from airflow.sdk.exceptions import AirflowSkipException
 
-from airflow_provider_kafka_spark.core.batch_path import check_segments
+from airflow_provider_kafka_spark.core.batch_path import check_segments, describe, reasons_against
+from airflow_provider_kafka_spark.core.broker_state import ClusterState
 from airflow_provider_kafka_spark.core.copy_parameters import CopyParameters, parse_pause
 from airflow_provider_kafka_spark.core.dead_letters import check_dead_letters
 from airflow_provider_kafka_spark.core.errors import ExpressionError, InvalidInputError, PlanTooLargeError
@@ -43,7 +44,7 @@ from airflow_provider_kafka_spark.core.parameters import (
 )
 from airflow_provider_kafka_spark.core.plan import ReplayPlan, Target
 from airflow_provider_kafka_spark.core.planned_copy import EarlierDelivery, PlannedCopy
-from airflow_provider_kafka_spark.core.protocol import JobReport, Pace
+from airflow_provider_kafka_spark.core.protocol import JobReport, Pace, Transform
 from airflow_provider_kafka_spark.core.record_filter import check_headers, check_keys
 from airflow_provider_kafka_spark.core.resolve import ReadRules
 from airflow_provider_kafka_spark.core.run_identity import instance_id
@@ -525,6 +526,15 @@ class KafkaToKafkaOperator(DeferrableOperator):
         pace = self._pace()
         if pace is not None:
             self.log.info("%s", pace.describe(plan.planned_records))
+
+    def _path(self, parameters: CopyParameters, transform: Transform, target: ClusterState, plan: ReplayPlan) -> str:
+        """Log and return how records are read: by batches, or one by one, and why."""
+        topics = target.topics
+        configs = {name: topics[name].config if name in topics else {} for name in plan.target_topics}
+        options = (parameters.source_options, parameters.sink_options)
+        path = describe(reasons_against(transform, options, configs, fail_on_data_loss=self.fail_on_data_loss))
+        self.log.info("%s", path)
+        return path
 
     def _rules(self, parameters: CopyParameters) -> ReadRules:
         return ReadRules(parameters.read_committed, self.fail_on_data_loss)

@@ -29,6 +29,11 @@ _ERRORS: Mapping[str, tuple[str, str]] = {
         "A retry goes on from what was committed. Look at the brokers of the source, or raise "
         "kafkaConsumer.pollTimeoutMs in source_options.",
     ),
+    "source_damaged": (
+        "SourceDamagedError",
+        "Look at the disk of the partition's leader, or move the leader to another replica; a retry goes on from what "
+        "was committed.",
+    ),
     "null_topic": (
         "TargetError",
         "Use coalesce in target_topic_expr, add the topic to topic_map, or leave such records out with where.",

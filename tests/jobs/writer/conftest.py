@@ -91,9 +91,9 @@ class WriterJob:
         """Commit the mark of a submission."""
         self._commit(f"{self.prefix}owner", 0, json.dumps({"number": number, "token": driver}))
 
-    def open(self, name: str | None = None) -> None:
-        """Commit the slot at the start of the piece."""
-        self._commit(self.slot.group, 0, f"{name or self.pieces[0].name}\n")
+    def open(self, name: str | None = None, position: int = 0) -> None:
+        """Commit the slot, by default at the start of the piece."""
+        self._commit(self.slot.group, position, f"{name or self.pieces[0].name}\n")
 
     def change(self, **settings: Any) -> None:
         self.settings = replace(self.settings, **settings)

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
-from airflow_provider_kafka_spark.core.handoff.writer_messages import PassedBatches
+from airflow_provider_kafka_spark.core.handoff.writer_messages import PassedBatches, TaskReport
+from airflow_provider_kafka_spark.core.offset_range import OffsetRange
+from airflow_provider_kafka_spark.core.pieces import cut
+from airflow_provider_kafka_spark.jobs.record_writer import missing_internals
 from airflow_provider_kafka_spark.testing.broker_client import Record
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
@@ -17,35 +27,73 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
-COUNT = 200
+COUNT, IN_BATCH = 200, 10
 VALUES = [b"%d" % i for i in range(COUNT)]
+#: What a record may be: without key, value or headers, with null in a header, of any time.
+STRANGE = [
+    Record(None, b"no key", (), 5_000),
+    Record(b"no value", None, (("h", None), ("h", b""), ("h", b"again")), 4_000),
+    Record(b"", b"", (("ключ".encode().decode(), b"\x00\xff"),), 6_000),
+    *(Record(b"k%d" % i, b"v" * i, (("i", b"%d" % i),), 10_000 - i) for i in range(40)),
+]
+NewJob = Callable[..., WriterJob]
 
 
 @pytest.fixture
-def job(spark: SparkSession, kafka_broker: KafkaBroker, topic: TopicFactory) -> WriterJob:
-    """A copy of all records of a topic, in batches of ten, claimed and opened by its driver."""
+def new_job(spark: SparkSession, kafka_broker: KafkaBroker) -> NewJob:
+    """A copy of a topic's partition by batches, claimed and opened by its driver."""
+
+    def make(source: str, target: str, until: int, **batches: int) -> WriterJob:
+        job = WriterJob(spark, kafka_broker, kafka_broker, source, target, until)
+        consumer = {
+            "bootstrap.servers": kafka_broker.bootstrap_servers,
+            "isolation.level": "read_committed",
+            "auto.offset.reset": "none",
+            "enable.auto.commit": "false",
+            "fetch.max.wait.ms": "50",
+        }
+        job.change(
+            provenance_header=None,
+            preserve_partition=True,
+            preserve_timestamps=True,
+            segments=True,
+            batches=PassedBatches(
+                consumer, **{"max_bytes": 1_000_000, "wait_ms": 1_000, "least_records": 0, **batches}
+            ),
+        )
+        job.claim()
+        job.open()
+        return job
+
+    return make
+
+
+@pytest.fixture
+def job(kafka_broker: KafkaBroker, topic: TopicFactory, new_job: NewJob) -> WriterJob:
+    """Of a topic with batches of ten records."""
     source, target = topic(suffix="source"), topic(suffix="target")
-    kafka_broker.produce(source, [Record(b"k", value) for value in VALUES], {"batch.num.messages": 10})
-    job = WriterJob(spark, kafka_broker, kafka_broker, source, target, COUNT)
-    job.change(
-        provenance_header=None,
-        preserve_partition=True,
-        preserve_timestamps=True,
-        batches=PassedBatches(
-            {
-                "bootstrap.servers": kafka_broker.bootstrap_servers,
-                "isolation.level": "read_committed",
-                "auto.offset.reset": "none",
-                "enable.auto.commit": "false",
-            },
-            1_000_000,
-            1_000,
-            0,
-        ),
-    )
-    job.claim()
-    job.open()
-    return job
+    kafka_broker.produce(source, [Record(b"k", value) for value in VALUES], {"batch.num.messages": IN_BATCH})
+    return new_job(source, target, COUNT)
+
+
+def report_of(job: WriterJob) -> TaskReport:
+    (report,) = job.run().reports.values()
+    return report
+
+
+def assert_copied(job: WriterJob, report: TaskReport) -> None:
+    """Each record that a reader sees in the source is in the target as it was, at the mapped offset."""
+    source = {r.offset: _content(r) for r in job.source_broker.consume(job.source)}
+    target = {r.offset: _content(r) for r in job.broker.consume(job.target)}
+    mapped = {start + i: at + i for start, end, at in report.segments for i in range(end - start)}
+    wanted = {offset for part in job.pieces[0].parts for offset in range(part.from_offset, part.until_offset)}
+    assert mapped.keys() == source.keys() & wanted
+    assert sorted(mapped.values()) == sorted(target)
+    assert {offset: target[at] for offset, at in mapped.items()} == {offset: source[offset] for offset in mapped}
+
+
+def _content(record: Record) -> Record:
+    return record._replace(offset=None)
 
 
 def test_passes_all_batches(job: WriterJob) -> None:
@@ -55,34 +103,244 @@ def test_passes_all_batches(job: WriterJob) -> None:
     assert job.written() == VALUES
     assert (result.read, result.written, result.already_committed) == ({0: COUNT}, {0: COUNT}, {0: 0})
     (report,) = result.reports.values()
-    assert (report.batches_passed, report.obstacles) == (20, {})
+    assert (report.batches_passed, report.obstacles) == (COUNT // IN_BATCH, {})
     assert job.broker.committed(job.slot.group, job.target) == {0: COUNT}
 
 
-def test_segments_map_each_offset(job: WriterJob) -> None:
-    """A marker of a transaction ends a segment."""
-    job.change(segments=True, commit_records=100)
+@pytest.mark.parametrize("by_batches", [True, False])
+def test_segments_map_each_offset(job: WriterJob, by_batches: bool) -> None:
+    """A marker of a transaction ends a segment; the other path has the same ones."""
+    job.change(commit_records=100, **({} if by_batches else {"batches": None}))
 
-    (report,) = job.run().reports.values()
+    report = report_of(job)
 
     assert report.segments == ((0, 100, 0), (100, 200, 101))
     assert not report.segments_unknown
+    assert_copied(job, report)
 
 
 def test_a_second_attempt_knows_the_segments(job: WriterJob) -> None:
-    """They are committed with the progress."""
-    job.change(segments=True, commit_records=100)
-    job.run()
+    """They are committed with the progress; nothing is written twice."""
+    first = report_of(job)
 
-    (report,) = job.run().reports.values()
+    second = report_of(job)
 
-    assert (report.segments, report.batches_passed) == (((0, 100, 0), (100, 200, 101)), 0)
+    assert (second.segments, second.batches_passed) == (first.segments, 0)
+    assert job.written() == VALUES
 
 
-def test_segments_of_single_records(job: WriterJob) -> None:
-    """The other path has the same ones."""
-    job.change(segments=True, batches=None, commit_records=100)
+def test_what_was_delivered_is_only_counted(job: WriterJob) -> None:
+    first = report_of(job)
+    job.change(delivered=True)
 
-    (report,) = job.run().reports.values()
+    result = job.run()
 
-    assert report.segments == ((0, 100, 0), (100, 200, 101))
+    assert result.already_committed == {0: COUNT}
+    assert [report.segments for report in result.reports.values()] == [first.segments]
+    assert job.written() == VALUES
+
+
+def test_goes_on_in_the_middle_of_a_batch(job: WriterJob) -> None:
+    """As after an attempt that read record by record."""
+    job.open(f"{job.pieces[0].name}\n=0 f 0", position=15)
+    job.change(commit_records=1_000)
+
+    report = report_of(job)
+
+    assert job.written() == VALUES[15:]
+    assert report.resumed_at == 15
+    assert report.segments == ((0, 15, 0), (15, COUNT, 0))
+    assert report.batches_passed == COUNT // IN_BATCH - 2
+
+
+def test_ranges_that_begin_and_end_inside_of_batches(job: WriterJob) -> None:
+    """Their edges are read record by record, in order, and what lies between them is not written."""
+    ranges = [OffsetRange(job.source, 0, *edges) for edges in ((3, 17), (25, 60), (60, 61), (150, 199))]
+    job.pieces = cut({r: i for i, r in enumerate(ranges)}, [[OffsetRange(job.source, 0, 3, 199)]], {})
+    job.open()
+
+    result = job.run()
+
+    assert job.written() == [value for r in ranges for value in VALUES[r.from_offset : r.until_offset]]
+    assert result.written == {i: r.size for i, r in enumerate(ranges)}
+    (report,) = result.reports.values()
+    assert report.batches_passed == 3 + 4
+    assert_copied(job, report)
+
+
+@pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_every_compression(kafka_broker: KafkaBroker, topic: TopicFactory, new_job: NewJob, compression: str) -> None:
+    """Records without key, value or headers, with null headers, and of times out of order."""
+    source, target = topic(suffix="source"), topic(suffix="target")
+    kafka_broker.produce(source, STRANGE, {"compression.type": compression, "batch.num.messages": 7})
+    job = new_job(source, target, len(STRANGE))
+
+    report = report_of(job)
+
+    assert report.batches_passed > 1
+    assert_copied(job, report)
+
+
+def test_a_batch_of_one_record_and_one_of_many(kafka_broker: KafkaBroker, topic: TopicFactory, new_job: NewJob) -> None:
+    source, target = topic(suffix="source"), topic(suffix="target")
+    kafka_broker.produce(source, [Record(b"k", b"one")])
+    many = {"batch.num.messages": 100_000, "linger.ms": 2_000, "batch.size": 10_000_000, "compression.type": "zstd"}
+    kafka_broker.produce(source, [Record(b"k", b"%d" % i) for i in range(100_000)], many)
+    job = new_job(source, target, 100_001)
+    job.change(commit_records=1_000_000)
+
+    report = report_of(job)
+
+    assert 2 <= report.batches_passed <= 20
+    assert report.segments == ((0, 100_001, 0),)
+    assert job.written()[:2] + job.written()[-1:] == [b"one", b"0", b"99999"]
+
+
+@pytest.mark.parametrize("delivery", ["exactly_once", "at_least_once"])
+def test_aborted_and_open_transactions(
+    kafka_broker: KafkaBroker, topic: TopicFactory, new_job: NewJob, delivery: str
+) -> None:
+    """What was aborted is left out, also of a producer that commits later; markers and what is open end segments."""
+    source, target = topic(suffix="source"), topic(suffix="target")
+    one, other = (_transactional(kafka_broker, f"{source}-{name}") for name in ("one", "other"))
+    for producer, name, commits in [(one, "a", False), (one, "b", True), (other, "c", True), (one, "d", False)]:
+        _write(producer, source, name)
+        producer.commit_transaction() if commits else producer.abort_transaction()
+    _write(one, source, "e")
+    _write(other, source, "f")
+    one.commit_transaction()
+    until = kafka_broker.offsets(source)[0][1]
+    other.abort_transaction()
+    job = new_job(source, target, until)
+    if delivery == "at_least_once":
+        job.change(id_prefix=None)
+
+    report = report_of(job)
+
+    assert job.written() == [b"%s%d" % (name, i) for name in (b"b", b"c", b"e") for i in range(20)]
+    assert_copied(job, report)
+
+
+def _transactional(broker: KafkaBroker, name: str) -> Producer:
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": name})
+    producer.init_transactions()
+    return producer
+
+
+def _write(producer: Producer, topic: str, name: str) -> None:
+    producer.begin_transaction()
+    for i in range(20):
+        producer.produce(topic, b"%s%d" % (name.encode(), i), b"k", partition=0)
+    producer.flush()
+
+
+def test_a_compacted_source(kafka_broker: KafkaBroker, topic: TopicFactory, new_job: NewJob) -> None:
+    """Batches with gaps are read record by record, those without are passed on, in order."""
+    at_once = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.001", "segment.ms": "100"}
+    source, target = topic(config=at_once, suffix="source"), topic(suffix="target")
+    batches = {"batch.num.messages": IN_BATCH}
+    kafka_broker.produce(source, [Record(b"%d" % (i % 65), b"%d" % i) for i in range(100)], batches)
+    deadline = time.monotonic() + 60
+    while len(kafka_broker.consume(source)) >= 100:
+        assert time.monotonic() < deadline
+        # The segment that is being written is not compacted, and a new one begins with a record.
+        kafka_broker.produce(source, [Record(b"last", b"last")])
+        time.sleep(0.2)
+    until = kafka_broker.offsets(source)[0][1]
+    job = new_job(source, target, until)
+
+    report = report_of(job)
+
+    assert report.obstacles["compacted"] > 0
+    assert report.batches_passed > 0
+    assert_copied(job, report)
+
+
+def test_a_source_with_times_of_arrival(kafka_broker: KafkaBroker, topic: TopicFactory, new_job: NewJob) -> None:
+    """The target would refuse such batches; the records keep these times."""
+    source = topic(config={"message.timestamp.type": "LogAppendTime"}, suffix="source")
+    kafka_broker.produce(source, [Record(b"k", value) for value in VALUES[:30]], {"batch.num.messages": IN_BATCH})
+    job = new_job(source, topic(suffix="target"), 30)
+
+    report = report_of(job)
+
+    assert (report.batches_passed, report.obstacles) == (0, {"log_append_time": 30})
+    assert_copied(job, report)
+
+
+def test_batches_at_the_limit_of_the_target(kafka_broker: KafkaBroker, topic: TopicFactory, new_job: NewJob) -> None:
+    """A batch of exactly max.message.bytes is passed on; a larger one goes record by record, in new batches."""
+    source = topic(suffix="source")
+    values = [os.urandom(1_000) for _ in range(20)]
+    kafka_broker.produce(source, [Record(b"k", value) for value in values[:10]], {"batch.num.messages": 10})
+    kafka_broker.produce(source, [Record(b"k", value) for value in values[10:]], {"batch.num.messages": 10})
+    size = (_log_of(kafka_broker, source).stat().st_size) // 2
+    for limit, passed in ((size, 2), (size - 1, 0)):
+        target = topic(config={"max.message.bytes": str(limit)}, suffix=f"target{limit}")
+        job = new_job(source, target, 20, max_bytes=limit)
+        job.change(producer={**job.settings.producer, "batch.size": "4000"})
+
+        report = report_of(job)
+
+        assert (report.batches_passed, report.obstacles) == (passed, {} if passed else {"too_large": 20})
+        assert_copied(job, report)
+
+
+def test_small_batches_are_read_record_by_record(job: WriterJob) -> None:
+    """One request for each would take longer."""
+    assert job.settings.batches is not None
+    job.change(batches=replace(job.settings.batches, least_records=IN_BATCH + 1))
+
+    report = report_of(job)
+
+    assert (report.batches_passed, job.written()) == (0, VALUES)
+    assert_copied(job, report)
+
+
+@pytest.mark.parametrize(
+    ("place", "content"),
+    [
+        pytest.param(100, b"\x00\x01\x02\x03", id="wrong-checksum"),
+        pytest.param(16, b"\x07", id="a-format-of-tomorrow"),
+    ],
+)
+def test_a_damaged_batch_is_an_error_that_names_it(
+    kafka_broker: KafkaBroker, topic: TopicFactory, new_job: NewJob, place: int, content: bytes
+) -> None:
+    """Nothing of it is passed on."""
+    source, target = topic(suffix="source"), topic(suffix="target")
+    for values in (VALUES[:10], VALUES[10:20]):
+        kafka_broker.produce(source, [Record(b"k", value) for value in values], {"batch.num.messages": 10})
+    job = new_job(source, target, 20)
+    log = _log_of(kafka_broker, source)
+    with log.open("r+b") as file:
+        file.seek(log.stat().st_size // 2 + place)
+        file.write(content)
+
+    failure = job.failure()
+
+    assert failure.kind == "source_damaged"
+    assert source in failure.message
+    assert set(job.written()) <= set(VALUES[:10])
+
+
+def test_what_has_aged_out_is_an_error(job: WriterJob) -> None:
+    """As the consumer says it."""
+    job.source_broker.delete_records(job.source, {0: 50})
+
+    with pytest.raises(Exception, match="OffsetOutOfRangeException"):
+        job.run()
+
+    assert job.written() == []
+
+
+def test_the_client_has_all_that_is_needed(spark: SparkSession) -> None:
+    """Members of Kafka's clients that are not public."""
+    assert missing_internals(spark.sparkContext) is None
+
+
+def _log_of(broker: KafkaBroker, topic: str) -> Path:
+    """The first file of a topic's first partition."""
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    (future,) = admin.describe_configs([ConfigResource(ResourceType.BROKER, "1")]).values()
+    return Path(future.result(30)["log.dirs"].value, f"{topic}-0", f"{0:020}.log")
