@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from airflow_provider_kafka_spark.jobs.janino import CompiledClasses
 
 _PACKAGE, _FOLDER = "airflow_provider_kafka_spark.jobs", "writer"
+#: What ``ReadyBatch`` needs of Kafka's client.
+_SINCE_KAFKA_3_8 = "org.apache.kafka.common.compress.Compression"
 #: How long to wait for the last events of a job that has ended.
 _EVENTS_MS = 10_000
 #: The class loader of the compiled classes, by Spark application.
@@ -246,7 +248,7 @@ def _new(context: SparkContext, name: str, *arguments: Any) -> Any:
 def compile_ahead(jvm: Any) -> None:
     """Begin to compile the writer, while the application of this JVM starts; that saves a sixth of a second."""
     executor = ThreadPoolExecutor(1, "compile")
-    _ahead.append(executor.submit(compile_java, jvm, java_sources(_PACKAGE, _FOLDER)))
+    _ahead.append(executor.submit(_compile, jvm))
     executor.shutdown(wait=False)
 
 
@@ -259,10 +261,12 @@ def _compile_and_ship(context: SparkContext) -> Any:
     from py4j.protocol import Py4JError
 
     jvm: Any = context._jvm
-    sources = java_sources(_PACKAGE, _FOLDER)
     try:
-        compiled = _ahead.pop().result() if _ahead else compile_java(jvm, sources)
-        jar = Path(jvm.org.apache.spark.SparkFiles.getRootDirectory()) / f"record-writer-{_digest(sources)}.jar"
+        compiled = _ahead.pop().result() if _ahead else _compile(jvm)
+        jar = (
+            Path(jvm.org.apache.spark.SparkFiles.getRootDirectory())
+            / f"record-writer-{_digest(compiled.bytecodes)}.jar"
+        )
         compiled.write_jar(jar)
         # Without other processes, nobody has to fetch it from the driver.
         context._jsc.addJar(f"local:{jar}" if context._jsc.isLocal() else str(jar))
@@ -272,8 +276,26 @@ def _compile_and_ship(context: SparkContext) -> Any:
         raise JarError(_missing(error)) from error
 
 
-def _digest(sources: Mapping[str, str]) -> str:
-    return sha256("".join(sources.values()).encode()).hexdigest()[:16]
+def _compile(jvm: Any) -> CompiledClasses:
+    """Compile the writer against the Kafka client of a JVM.
+
+    :raises Py4JJavaError: if it does not compile.
+    :raises TypeError: if the driver has no Janino.
+    """
+    from py4j.protocol import Py4JJavaError
+
+    sources = java_sources(_PACKAGE, _FOLDER)
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    try:
+        jvm.java.lang.Class.forName(_SINCE_KAFKA_3_8, False, loader)
+    except Py4JJavaError:
+        # Where it is absent, no batch is passed on: see BatchSupport.
+        sources = {path: text for path, text in sources.items() if not path.endswith("/ReadyBatch.java")}
+    return compile_java(jvm, sources)
+
+
+def _digest(bytecodes: Mapping[str, bytes]) -> str:
+    return sha256(b"".join(content for _, content in sorted(bytecodes.items()))).hexdigest()[:16]
 
 
 def _missing(error: Exception) -> str:

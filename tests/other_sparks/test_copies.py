@@ -49,6 +49,29 @@ def test_a_replay(spark_version: str, kafka: KafkaBroker, topic: TopicFactory, d
     assert all(r.headers[0] == ("h", b"1") for r in written)
 
 
+def test_batches_that_are_passed_on(spark_version: str, kafka: KafkaBroker, topic: TopicFactory) -> None:
+    """Where the Kafka client is another one, records are read one by one, and the result says so."""
+    source, target = topic(suffix="source"), topic(suffix="target")
+    kafka.produce(source, [Record(b"k", b"%d" % i) for i in range(100)])
+    operator = ReplayOffsetRangesOperator(
+        task_id="replay",
+        offset_ranges=[f"{source}:0:0:100"],
+        target_topic=target,
+        preserve_partition=True,
+        provenance="segments",
+    )
+
+    result = operator.execute(task_context())  # type: ignore[arg-type]
+
+    assert [r.value for r in kafka.consume(target)] == [b"%d" % i for i in range(100)]
+    assert [(s["from_offset"], s["until_offset"], s["target_from_offset"]) for s in result["segments"]] == [(0, 100, 0)]
+    if result["batches_passed"] == 0:
+        (warning,) = result["warnings"]
+        assert "passes_batches=False" in warning
+        assert "Kafka's client" in warning
+    assert (result["batches_passed"] > 0) == (spark_version != "3.5.7")
+
+
 def test_a_stream(kafka: KafkaBroker, topic: TopicFactory, tmp_path: Path) -> None:
     source, target = topic(2, suffix="source"), topic(suffix="target")
     kafka.produce(source, [Record(b"k", b"%d" % i, partition=i % 2) for i in range(100)])

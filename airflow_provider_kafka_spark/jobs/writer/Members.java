@@ -1,5 +1,6 @@
 package airflow_provider_kafka_spark.jobs.writer;
 
+import java.lang.reflect.Constructor;
 import java.lang.reflect.Field;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
@@ -46,6 +47,16 @@ final class Members {
             }
         }
         throw missing("method " + name + " in " + owner.getName());
+    }
+
+    static Constructor constructor(Class owner, Class[] parameters) {
+        try {
+            Constructor found = owner.getDeclaredConstructor(parameters);
+            found.setAccessible(true);
+            return found;
+        } catch (NoSuchMethodException error) {
+            throw missing("known constructor of " + owner.getName());
+        }
     }
 
     static Object get(Field field, Object owner) {

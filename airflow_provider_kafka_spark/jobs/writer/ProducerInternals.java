@@ -17,6 +17,7 @@ import org.apache.kafka.clients.producer.internals.RecordAccumulator;
 import org.apache.kafka.clients.producer.internals.Sender;
 import org.apache.kafka.clients.producer.internals.TransactionManager;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.record.MemoryRecordsBuilder;
 import org.apache.kafka.common.utils.Time;
 
 /**
@@ -40,6 +41,7 @@ final class ProducerInternals {
     private final Field countOf = Members.field(ProducerBatch.class, "recordCount");
     private final Field thunksOf = Members.field(ProducerBatch.class, "thunks");
     private final Constructor newThunk;
+    private final Constructor newRecords;
 
     private RecordAccumulator accumulator;
     private Sender sender;
@@ -50,14 +52,15 @@ final class ProducerInternals {
     /** @throws UnsupportedOperationException if this client lacks what is needed; it names what */
     ProducerInternals() {
         Class thunk = Members.type(PACKAGE + "ProducerBatch$Thunk");
-        Constructor found;
+        newThunk = Members.constructor(thunk, new Class[] {Callback.class, FutureRecordMetadata.class});
+        Class records;
         try {
-            found = thunk.getDeclaredConstructor(new Class[] {Callback.class, FutureRecordMetadata.class});
-        } catch (NoSuchMethodException error) {
-            throw Members.missing("constructor of " + thunk.getName());
+            // It is not compiled for clients before 3.8, whose builder of records is another one.
+            records = Class.forName(ProducerInternals.class.getPackage().getName() + ".ReadyBatch");
+        } catch (ClassNotFoundException error) {
+            throw Members.missing("MemoryRecordsBuilder as known here");
         }
-        found.setAccessible(true);
-        newThunk = found;
+        newRecords = Members.constructor(records, new Class[] {ByteBuffer.class, SourceBatch.class});
     }
 
     void open(Producer producer) {
@@ -84,7 +87,8 @@ final class ProducerInternals {
             transactions.maybeAddPartition(target);
         }
         ByteBuffer memory = pool.allocate(source.bytes, maxWaitMs);
-        ProducerBatch batch = new ProducerBatch(target, new ReadyBatch(memory, source), Time.SYSTEM.milliseconds());
+        MemoryRecordsBuilder records = (MemoryRecordsBuilder) newRecords.newInstance(new Object[] {memory, source});
+        ProducerBatch batch = new ProducerBatch(target, records, Time.SYSTEM.milliseconds());
         countOf.setInt(batch, source.count);
         ProduceRequestResult result = (ProduceRequestResult) Members.get(resultOf, batch);
         FutureRecordMetadata first = new FutureRecordMetadata(result, 0, source.batch.maxTimestamp(), 0, 0, Time.SYSTEM);
