@@ -74,6 +74,7 @@ def test_a_green_task(kafka: KafkaBroker, topic: TopicFactory, traces: Traces) -
     assert result == {
         "version": 1,
         "run_id": run_id,
+        "batches_passed": 0,
         "source_topic_ids": result["source_topic_ids"],
         "ranges": [
             {
