@@ -11,7 +11,8 @@ from airflow_provider_kafka_spark.clients.kafka_client import KafkaClient
 from airflow_provider_kafka_spark.clients.record_reader import read_range
 from airflow_provider_kafka_spark.core.group_offsets import GroupTranslation
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange
-from airflow_provider_kafka_spark.core.provenance import Provenance, provenance_of
+from airflow_provider_kafka_spark.core.provenance import SourcePlace, provenance_of
+from airflow_provider_kafka_spark.core.segments import SegmentIndex
 
 _SETTINGS = {
     "isolation.level": "read_committed",
@@ -23,16 +24,17 @@ _SETTINGS = {
 }
 
 
-def translate(translation: GroupTranslation, source: KafkaClient, target: KafkaClient) -> None:
+def translate(translation: GroupTranslation, source: KafkaClient, target: KafkaClient, segments: SegmentIndex) -> None:
     """Read what the translation needs.
 
+    :param segments: say where a record came from that has no header.
     :raises BrokerError: if a broker does not return it, or gives nothing for as long as the time-out.
     """
     of_target = target.new_consumer(**_SETTINGS)
     try:
         while blocks := translation.next_blocks():
             for block in blocks:
-                translation.add_block(block, _origins(target, of_target, block))
+                translation.add_block(block, _origins(target, of_target, block, segments))
             target.log.info(
                 "Read %s records of %r, backwards to %s.",
                 f"{translation.records_read:,}",
@@ -60,7 +62,11 @@ def _ask_source(translation: GroupTranslation, source: KafkaClient) -> None:
 
 
 def _origins(
-    client: KafkaClient, consumer: confluent_kafka.Consumer, block: OffsetRange
-) -> Iterator[tuple[int, Provenance | None]]:
+    client: KafkaClient, consumer: confluent_kafka.Consumer, block: OffsetRange, segments: SegmentIndex
+) -> Iterator[tuple[int, SourcePlace | None]]:
     for offset, message in read_range(client, consumer, block, "reading records"):
-        yield offset, provenance_of(cast("list[tuple[str, bytes | None]] | None", message.headers()))
+        place = segments.source_of(block.topic_partition, offset)
+        if place is None:
+            found = provenance_of(cast("list[tuple[str, bytes | None]] | None", message.headers()))
+            place = None if found is None else found.place
+        yield offset, place

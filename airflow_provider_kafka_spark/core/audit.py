@@ -44,7 +44,8 @@ class AuditPlan:
     def digest(self) -> str:
         """Identifies what is audited: 16 hexadecimal digits."""
         past = self.past
-        content = [past.run_ids, past.ranges.format(), self.source.format(), self.target.format()]
+        segments = [segment.to_dict() for segment in past.segments]
+        content = [past.run_ids, past.ranges.format(), self.source.format(), self.target.format(), segments]
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
 
 
@@ -65,7 +66,13 @@ def plan_audit(past: PastCopy, source: ClusterState, target: ClusterState, *, re
         _check_id("source", topic, past.source_ids.get(topic), source)
     for topic in past.target_topics:
         _check_id("target", topic, evidence.target_ids.get(topic), target)
-    targets, warnings = _target_ranges(past, target, read_to_end=read_to_end)
+    # Without headers nothing tells later copies from other records.
+    targets, warnings = _target_ranges(past, target, read_to_end=read_to_end and past.has_headers)
+    if past.unmapped:
+        warnings.append(
+            f"{past.unmapped.total:,} offsets that earlier tries had finished are not audited: their tries left no "
+            f"segments, such as of {past.unmapped[0]}."
+        )
     aged, gone = _aged(past, target)
     readable, lost = _readable(past, source)
     return AuditPlan(past, readable, targets, aged, (*warnings, *gone, *lost), read_to_end)

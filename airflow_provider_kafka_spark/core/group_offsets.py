@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from airflow_provider_kafka_spark.core.broker_state import PartitionState
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition
 from airflow_provider_kafka_spark.core.offset_set import OffsetSet
-from airflow_provider_kafka_spark.core.provenance import Provenance
+from airflow_provider_kafka_spark.core.provenance import SourcePlace
 
 #: Offsets of a target partition that are read at first, and at most.
 FIRST_BLOCK, LARGEST_BLOCK = 1_000, 1_000_000
@@ -117,10 +117,10 @@ class GroupTranslation:
                 p.block_size = min(p.block_size * 4, LARGEST_BLOCK)
         return blocks
 
-    def add_block(self, block: OffsetRange, records: Iterable[tuple[int, Provenance | None]]) -> None:
+    def add_block(self, block: OffsetRange, records: Iterable[tuple[int, SourcePlace | None]]) -> None:
         """What was read of a block.
 
-        :param records: in order; offset and provenance of each, None for a record that no copy has written.
+        :param records: in order; offset and source of each, None for a record that no copy has written.
         """
         p = self._partitions[block.partition]
         first: int | None = None

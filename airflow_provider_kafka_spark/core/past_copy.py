@@ -13,6 +13,7 @@ from airflow_provider_kafka_spark.core.errors import AuditInputError, KafkaSpark
 from airflow_provider_kafka_spark.core.evidence import CopyEvidence
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition
 from airflow_provider_kafka_spark.core.protocol import Transform
+from airflow_provider_kafka_spark.core.segments import Segment, sources_of
 from airflow_provider_kafka_spark.core.verification import RESULT_VERSION
 
 #: As ``uuid4().hex[:16]`` gives it.
@@ -27,6 +28,9 @@ class PastCopy:
     :param ranges: what was read, without empty ranges.
     :param records: how many records each range had; a range is left out if that is not known.
     :param filtered: how many of them were left out; only where some were.
+    :param segments: where the target has what was copied with ``provenance="segments"``.
+    :param has_headers: some of it has provenance headers, so copies of it by later tries are found wherever they are.
+    :param unmapped: what earlier tries of such a copy had finished, and is not audited: nothing tells where it is.
     :param evidence: of the first result; ``compares`` and ``with_headers`` are of all.
     :param source_ids: id of each source topic then, as far as known.
     :param target_topics: that were written to.
@@ -45,6 +49,9 @@ class PastCopy:
     has_unknown_places: bool = False
     compares: bool = True
     filtered: Mapping[OffsetRange, int] = field(default_factory=dict)
+    segments: tuple[Segment, ...] = ()
+    has_headers: bool = True
+    unmapped: OffsetRanges = field(default_factory=OffsetRanges)
 
     @property
     def is_empty(self) -> bool:
@@ -118,18 +125,16 @@ def _checked(result: Mapping[str, Any]) -> PastCopy:
                 f"run_id of a result must be 16 hexadecimal digits; got {str(run_id)[:40]!r}. Pass the result as its "
                 "task returned it."
             )
-    if not evidence.transform.has_provenance_headers:
-        raise AuditInputError(
-            "Only a copy with provenance='headers' can be audited: without the header nothing tells which records "
-            f"of the target are of run {result['run_id']}. Compare the target with the source by other means, and copy "
-            "with the header next time."
-        )
+    segments = _segments(result, evidence.transform)
     finished_before = OffsetRanges.parse(result.get("finished_before", []))
     written_before = OffsetRanges.parse(result.get("written_before", []), merge_overlaps=True)
     reported = {OffsetRange.parse(r): _count(r, "records_read") for r in result["ranges"]}
     written = {OffsetRange.parse(r): _delivered(r) for r in result["ranges"]}
     ranges = OffsetRanges(r for r in reported if not r.is_empty)
-    others = finished_before.subtract(ranges)
+    others, unmapped = finished_before.subtract(ranges), OffsetRanges()
+    if not evidence.transform.has_provenance_headers:
+        unmapped = others.subtract(sources_of(segments))
+        others = others.subtract(unmapped)
     ranges_written = [*result["target_ranges"], *dead_letters_of(result)]
     targets = OffsetRanges.parse(ranges_written, merge_overlaps=True).merge(written_before)
     # What an earlier try rejected may be in a topic that this one did not write to.
@@ -143,10 +148,38 @@ def _checked(result: Mapping[str, Any]) -> PastCopy:
         source_ids={str(name): str(topic_id) for name, topic_id in result.get("source_topic_ids", {}).items()},
         target_topics=tuple(sorted(topics | {r.topic for r in targets})),
         target_ranges=_one_each(targets),
-        has_unknown_places=bool(finished_before) and not written_before,
+        has_unknown_places=bool(finished_before) and not written_before and evidence.transform.has_provenance_headers,
         compares=not evidence.transform.columns and not evidence.transform.schema_id_map,
         filtered={r: reported[r] - written[r] for r in ranges if reported[r] > written[r]},
+        segments=segments,
+        has_headers=evidence.transform.has_provenance_headers,
+        unmapped=unmapped,
     )
+
+
+def _segments(result: Mapping[str, Any], transform: Transform) -> tuple[Segment, ...]:
+    """:raises AuditInputError: if nothing tells which records of the target are those of the copy."""
+    if transform.has_provenance_headers:
+        return ()
+    if transform.provenance is None or ("segments" not in result and result["records_written"]):
+        reason = (
+            "this one had provenance=None"
+            if transform.provenance is None
+            else "this one has none, because an earlier try wrote records and its progress is gone"
+        )
+        raise AuditInputError(
+            "Only a copy with provenance headers, or with segments in its result, can be audited; "
+            f"{reason}, so nothing tells which records of the target are of run {result['run_id']}. Compare the target "
+            "with the source by other means, and copy with provenance='headers' next time."
+        )
+    segments = tuple(Segment.from_dict(s) for s in result.get("segments", ()))
+    topics = set(result["target_topics"])
+    if strange := [s for s in segments if s.target.topic not in topics]:
+        raise AuditInputError(
+            f"The segments of a result must lead to its target_topics {sorted(topics)[:5]}; one leads to "
+            f"{strange[0].target.topic!r}. Pass the result as its task returned it."
+        )
+    return segments
 
 
 def _delivered(r: Mapping[str, Any]) -> int:
@@ -222,6 +255,9 @@ def _joined(past: PastCopy, other: PastCopy) -> PastCopy:
         has_unknown_places=past.has_unknown_places or other.has_unknown_places,
         compares=past.compares and other.compares,
         filtered={**past.filtered, **{r: other.filtered[r] for r in new if r in other.filtered}},
+        segments=(*past.segments, *other.segments),
+        has_headers=past.has_headers or other.has_headers,
+        unmapped=past.unmapped.merge(other.unmapped),
     )
 
 

@@ -197,12 +197,14 @@ class AuditRequest:
     :param compares: compare fingerprints of the records, which nothing has changed.
     :param may_have_aged: source partitions, as ``topic:partition``, whose records may have aged out of the target:
         what is not there is unknown.
+    :param segments: where the target has records that no header tells of.
     """
 
     run_ids: tuple[str, ...]
     target_ranges: tuple[str, ...]
     compares: bool
     may_have_aged: tuple[str, ...] = ()
+    segments: tuple[Segment, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 PROVENANCE_HEADER = "x-kafka-spark-source"
 _SEPARATOR = "|"
+
+
+class SourcePlace(NamedTuple):
+    """Where a record is in the source. Somebody else may have written it, so the topic's name need not be legal."""
+
+    topic: str
+    partition: int
+    offset: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +48,10 @@ class Provenance:
         """
         run_id, topic, partition, offset, timestamp_ms = value.decode().split(_SEPARATOR)
         return cls(run_id, topic, int(partition), int(offset), int(timestamp_ms))
+
+    @property
+    def place(self) -> SourcePlace:
+        return SourcePlace(self.topic, self.partition, self.offset)
 
     def format(self) -> bytes:
         """The header's value; :meth:`parse` reads it back."""

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any
 
-from airflow_provider_kafka_spark.core.offset_range import OffsetRange
+from airflow_provider_kafka_spark.core.errors import InvalidInputError, KafkaSparkError
+from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition
+from airflow_provider_kafka_spark.core.provenance import SourcePlace
 
 _SOURCE = ("topic", "partition", "from_offset", "until_offset")
 
@@ -33,7 +38,10 @@ class Segment:
 
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> Segment:
-        """:raises KafkaSparkError: if it is malformed."""
+        """:raises KafkaSparkError: if an offset, a partition or a topic of it is malformed.
+        :raises KeyError: if it lacks a key.
+        :raises TypeError: if it is no mapping, or an offset no number.
+        """
         source = OffsetRange.parse({name: value[name] for name in _SOURCE})
         start = value["target_from_offset"]
         return cls(source, OffsetRange(value["target_topic"], value["target_partition"], start, start + source.size))
@@ -67,3 +75,61 @@ def joined(segments: Iterable[Segment]) -> tuple[Segment, ...]:
         else:
             found.append(segment)
     return tuple(found)
+
+
+class SegmentIndex:
+    """Finds the source of a target's record.
+
+    :param segments: of any number of copies.
+    """
+
+    def __init__(self, segments: Iterable[Segment]) -> None:
+        ordered = sorted(segments, key=lambda s: s.target)
+        self._by_target = {p: list(group) for p, group in groupby(ordered, key=lambda s: s.target.topic_partition)}
+        self._starts = {p: [s.target.from_offset for s in found] for p, found in self._by_target.items()}
+
+    def source_of(self, target: TopicPartition, offset: int) -> SourcePlace | None:
+        """Where a record of the target came from; None for one of somebody else.
+
+        >>> segment = Segment(OffsetRange("orders", 0, 5, 8), OffsetRange("copy", 0, 100, 103))
+        >>> index = SegmentIndex([segment])
+        >>> index.source_of(TopicPartition("copy", 0), 101)
+        SourcePlace(topic='orders', partition=0, offset=6)
+        >>> index.source_of(TopicPartition("copy", 0), 103) is None
+        True
+        """
+        i = bisect_right(self._starts.get(target, []), offset) - 1
+        if i < 0:
+            return None
+        source, to = self._by_target[target][i].source, self._by_target[target][i].target
+        if offset >= to.until_offset:
+            return None
+        return SourcePlace(source.topic, source.partition, source.from_offset + offset - to.from_offset)
+
+
+def sources_of(segments: Iterable[Segment]) -> OffsetRanges:
+    """All that is mapped of the source; what is mapped twice counts once."""
+    return OffsetRanges().merge(segment.source for segment in segments)
+
+
+def segments_in(value: object, name: str) -> tuple[Segment, ...]:
+    """The segments in results of copies, or in what their asset events say.
+
+    :param value: mappings with the key ``segments``, one or a list of them, or the same as JSON text.
+    :param name: of the parameter, for errors.
+    :raises InvalidInputError: if one of them has no segments, or they are malformed.
+    """
+    example = "the result of a copy with provenance='segments' (copy.output), a list of such results, or that as JSON"
+    try:
+        found: Any = json.loads(value) if isinstance(value, str) else value
+        items = [found] if isinstance(found, Mapping) else list(found)
+        lacking = [item for item in items if "segments" not in item and item.get("records_written") != 0]
+        segments = tuple(Segment.from_dict(s) for item in items for s in item.get("segments", ()))
+    except (KafkaSparkError, KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        raise InvalidInputError(f"{name} must be {example}; reading it failed: {str(error)[:200]}.") from None
+    if lacking or not items:
+        raise InvalidInputError(
+            f"{name} must be {example}; {len(lacking)} of {len(items)} have no segments. A copy with another "
+            "provenance has none, nor one whose earlier try wrote records and left no progress."
+        )
+    return segments

@@ -75,7 +75,8 @@ def _audit(spark: SparkApplication, request: JobRequest, wanted: AuditRequest) -
         TaskMonitor(context, group) as monitor,
         ProgressLog(monitor, offsets, request.progress_seconds, ProgressTeller(spark, request)),
     ):
-        functions = AuditFunctions(context, ranges_text(ranges, _partitions(wanted.may_have_aged)), monitor)
+        audited = ranges_text(ranges, _partitions(wanted.may_have_aged), wanted.segments)
+        functions = AuditFunctions(context, audited, monitor)
         sides = [_source_side(spark, request, wanted, source, functions)] if source else []
         sides += [_target_side(spark, request, wanted, target, functions)] if target else []
         tasks = max(context.defaultParallelism, min(_MAX_TASKS, -(-ranges.total // _MERGED_OFFSETS)))

@@ -50,8 +50,8 @@ _SECONDS = ("kafka_timeout", "progress_seconds")
 class AuditReplayOperator(SparkJobOperator):
     """Say of each record that a past run has copied whether the target has it once, and as it was.
 
-    The evidence is the provenance header in the target: source and target are read by a Spark job and compared record
-    by record. Nothing is written to Kafka.
+    The evidence is the provenance header in the target, or the segments in the result: source and target are read by a
+    Spark job and compared record by record. Nothing is written to Kafka.
 
     :param of: the result of a task that has copied, ``copy.output``; that result as JSON text; a list of such results,
         such as those of a copy and of the replay of what it missed; or ``"dag_id.task_id"`` for the newest result of
@@ -243,6 +243,7 @@ def audit_request(
             target_ranges=tuple(plan.target.format()),
             compares=past.compares,
             may_have_aged=tuple(f"{p.topic}:{p.partition}" for p in plan.may_have_aged),
+            segments=past.segments,
         ),
     )
 

@@ -26,9 +26,11 @@ from airflow_provider_kafka_spark.core.parameters import (
     mapping_of,
     text_or_none,
 )
+from airflow_provider_kafka_spark.core.segments import SegmentIndex, segments_in
 from airflow_provider_kafka_spark.core.topic_map import check_topic_map, mapped
 from airflow_provider_kafka_spark.failure import no_retry_on_permanent_error
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
+from airflow_provider_kafka_spark.operators.past_result import newest_result, task_named
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -41,8 +43,9 @@ class TranslateGroupOffsetsOperator(BaseOperator):
     """Commit the offsets of a consumer group on copied topics as the offsets of the same records on their targets.
 
     No record that the group has not consumed on the source lies before an offset that is committed on the target. The
-    records must have the header of ``provenance="headers"``. The target is read backwards, until each record that
-    the group has not consumed was found; all of it where one is missing.
+    records must have the header of ``provenance="headers"``, or the results of copies with ``provenance="segments"``
+    are given. The target is read backwards, until each record that the group has not consumed was found; all of it
+    where one is missing.
 
     .. warning::
         Stop the consumers and the producers of the source first, and let the copy finish. What is consumed or produced
@@ -58,6 +61,9 @@ class TranslateGroupOffsetsOperator(BaseOperator):
     :param target_topic: the copy of all topics. (templated)
     :param topic_map: the copy of each topic, by its name. Without it and ``target_topic`` copies have the same names on
         another cluster. (templated)
+    :param of: results of copies with ``provenance="segments"``, which say where records without a header are:
+        ``copy.output``, a list of results or of the ``extra`` of asset events, the same as JSON text, or
+        ``"dag_id.task_id"`` for the newest result of that task. (templated)
     :param fail_on_data_loss: fail if a record that the source has and the group has not consumed is not in the target;
         otherwise the result counts them. (templated)
     :param plan_only: return the offsets, commit nothing. (templated)
@@ -72,11 +78,12 @@ class TranslateGroupOffsetsOperator(BaseOperator):
         "topics",
         "target_topic",
         "topic_map",
+        "of",
         "fail_on_data_loss",
         "plan_only",
         "kafka_timeout",
     )
-    template_fields_renderers = {"topic_map": "json"}  # noqa: RUF012 - Airflow's
+    template_fields_renderers = {"topic_map": "json", "of": "json"}  # noqa: RUF012 - Airflow's
     ui_color = "#f5e3d0"
 
     def __init__(
@@ -89,6 +96,7 @@ class TranslateGroupOffsetsOperator(BaseOperator):
         topics: list[str] | None = None,
         target_topic: str | None = None,
         topic_map: dict[str, str] | None = None,
+        of: Mapping[str, Any] | Sequence[Mapping[str, Any]] | str | None = None,
         fail_on_data_loss: bool = True,
         plan_only: bool = False,
         kafka_timeout: float = 30.0,
@@ -102,12 +110,13 @@ class TranslateGroupOffsetsOperator(BaseOperator):
         self.topics = topics
         self.target_topic = target_topic
         self.topic_map = topic_map
+        self.of = of
         self.fail_on_data_loss = given_flag(fail_on_data_loss, "fail_on_data_loss")
         self.plan_only = given_flag(plan_only, "plan_only")
         self.kafka_timeout = kafka_timeout
 
     @no_retry_on_permanent_error
-    def execute(self, context: Context) -> dict[str, Any]:  # noqa: ARG002 - Airflow's
+    def execute(self, context: Context) -> dict[str, Any]:
         """Translate, check, commit, and read back what was committed.
 
         :return: old and new offsets, as the documentation gives them.
@@ -115,6 +124,7 @@ class TranslateGroupOffsetsOperator(BaseOperator):
         :raises KafkaSparkError: for retriable errors.
         """
         self._read_rendered()
+        segments = self._segments(context)
         with KafkaHook(self.source_conn_id, self.kafka_timeout, waits_for_start=False) as source:
             is_same = self.target_conn_id in (None, self.source_conn_id)
             with (
@@ -122,7 +132,7 @@ class TranslateGroupOffsetsOperator(BaseOperator):
                 if is_same
                 else KafkaHook(str(self.target_conn_id), self.kafka_timeout, waits_for_start=False) as target
             ):
-                move = self._translated(source, target)
+                move = self._translated(source, target, segments)
                 self._show(move)
                 if not self.plan_only:
                     self._commit(target, move)
@@ -157,7 +167,14 @@ class TranslateGroupOffsetsOperator(BaseOperator):
         self.plan_only = flag(self.plan_only, "plan_only")
         self.kafka_timeout = check_seconds(self.kafka_timeout, "kafka_timeout")
 
-    def _translated(self, source: KafkaHook, target: KafkaHook) -> _Move:
+    def _segments(self, context: Context) -> SegmentIndex:
+        """:raises InvalidInputError: if the given results have none."""
+        of: object = text_or_none(self.of) if isinstance(self.of, str) else self.of
+        if isinstance(of, str) and (named := task_named(of)) is not None:
+            of = newest_result(context["ti"], named)
+        return SegmentIndex(() if of is None else segments_in(of, "of"))
+
+    def _translated(self, source: KafkaHook, target: KafkaHook, segments: SegmentIndex) -> _Move:
         """Read everything; nothing is committed."""
         group = ConsumerGroup(source, self.group_id)
         target_group = ConsumerGroup(target, self.target_group_id or self.group_id)
@@ -181,7 +198,7 @@ class TranslateGroupOffsetsOperator(BaseOperator):
         for name in sorted(set(targets.values())):
             of_topic = [s for s in sources if targets[s.partition.topic] == name]
             translation = GroupTranslation(name, of_target.topic(name).partitions, of_topic)
-            translate(translation, source, target)
+            translate(translation, source, target, segments)
             _check_found(translation, of_topic)
             translations.append(translation)
         positions = [position for translation in translations for position in translation.positions()]
@@ -407,8 +424,9 @@ def _check_found(translation: GroupTranslation, sources: Sequence[SourcePosition
     if lacking and not translation.found():
         raise GroupOffsetsError(
             f"The target topic {translation.topic!r} must have records that a copy of {_shown(lacking)} has written "
-            "with provenance='headers'; none was found. Copy the topic first; if the records have aged out of the "
-            "target, set the group's offsets there by hand."
+            "with provenance='headers', or that the segments of the results in of lead to; none was found. Copy the "
+            "topic first, or pass of=copy.output; if the records have aged out of the target, set the group's offsets "
+            "there by hand."
         )
 
 

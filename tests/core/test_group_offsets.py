@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from airflow_provider_kafka_spark.core.broker_state import PartitionState
 from airflow_provider_kafka_spark.core.group_offsets import GroupTranslation, SourcePosition
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition
-from airflow_provider_kafka_spark.core.provenance import Provenance
+from airflow_provider_kafka_spark.core.provenance import SourcePlace
 
 #: Of one target partition: source partition and offset of each record, None for one of others, "gap" for no record.
 Log = list[tuple[int, int] | str | None]
@@ -43,7 +43,7 @@ def translated(
             log = targets[b.partition]
             read = [(o, log[o]) for o in range(b.from_offset, b.until_offset) if log[o] != "gap"]
             translation.add_block(
-                b, [(o, None if r is None else Provenance("r", "s", int(r[0]), int(r[1]), 0)) for o, r in read]
+                b, [(o, None if r is None else SourcePlace("s", int(r[0]), int(r[1]))) for o, r in read]
             )
         for r in translation.doubtful():
             translation.add_source(r, [o for o in sorted(source[r.partition]) if r.from_offset <= o < r.until_offset])

@@ -12,6 +12,7 @@ from airflow_provider_kafka_spark.core.evidence import CopyEvidence
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.past_copy import parse_results
 from airflow_provider_kafka_spark.core.protocol import Transform
+from airflow_provider_kafka_spark.core.segments import Segment
 
 
 def result(
@@ -82,6 +83,38 @@ def test_a_batch_that_an_earlier_generation_of_the_stream_had_begun() -> None:
     assert past.run_ids == ("a" * 16, "f" * 16)
     with pytest.raises(AuditInputError, match="16 hexadecimal digits"):
         parse_results(result(["orders:0:0:10"], evidence={"also_run_ids": ("' or '",)}))
+
+
+def mapped(source: str, target_offset: int) -> dict[str, Any]:
+    r = OffsetRange.parse(source)
+    return Segment(r, OffsetRange("copy", r.partition, target_offset, target_offset + r.size)).to_dict()
+
+
+def test_segments() -> None:
+    """What earlier tries had finished, and no segment has, is not audited: nothing tells where it is."""
+    past = parse_results(
+        result(
+            ["orders:0:10:20"],
+            transform={"provenance": "segments"},
+            records_written=10,
+            segments=[mapped("orders:0:5:20", 100)],
+            finished_before=["orders:0:0:10"],
+        )
+    )
+
+    assert past.segments == (Segment(OffsetRange("orders", 0, 5, 20), OffsetRange("copy", 0, 100, 115)),)
+    assert past.ranges.format() == ["orders:0:5:10", "orders:0:10:20"]
+    assert past.unmapped.format() == ["orders:0:0:5"]
+    assert not past.has_headers
+    assert not past.has_unknown_places
+
+
+def test_segments_to_another_topic_are_of_another_copy() -> None:
+    segment = {**mapped("orders:0:0:10", 0), "target_topic": "elsewhere"}
+    with pytest.raises(AuditInputError, match="must lead to its target_topics"):
+        parse_results(
+            result(["orders:0:0:10"], transform={"provenance": "segments"}, records_written=10, segments=[segment])
+        )
 
 
 def test_several_results_are_one_audit() -> None:

@@ -188,6 +188,65 @@ def test_what_is_missing_is_replayed_and_the_next_audit_is_clean(world: World) -
     assert world.replay(again["missing_ranges"])["records_written"] == 0
 
 
+def test_a_copy_with_segments(world: World) -> None:
+    """No record says where it came from; the result does. Records of others are none of the copy's."""
+    before = [Record(b"k", b"of somebody else", partition=number) for number in (0, 1)]
+    world.kafka.produce(world.target, before)
+    copied = world.copy(provenance="segments")
+    world.kafka.produce(world.target, before)
+
+    result = world.audit(copied)
+
+    assert counts(result) == {"once": 10}
+    assert any("later copies of the same records are not seen" in warning for warning in result["warnings"])
+
+
+def test_findings_of_a_copy_with_segments(world: World) -> None:
+    """A record that another offset of the target has, one that is mapped twice, and one that is not mapped at all."""
+    copied = world.copy(provenance="segments")
+    of_first = [s for s in copied["segments"] if s["partition"] == 0]
+    (whole,) = of_first
+    source, target = whole["from_offset"], whole["target_from_offset"]
+
+    def segment(start: int, size: int, at: int) -> dict[str, Any]:
+        place = {
+            "from_offset": source + start,
+            "until_offset": source + start + size,
+            "target_from_offset": target + at,
+        }
+        return {**whole, **place}
+
+    others = [s for s in copied["segments"] if s["partition"] != 0]
+    wrong = {**copied, "segments": [*others, segment(0, 2, 0), segment(1, 2, 2)]}
+
+    result = world.audit(wrong)
+
+    # Source offset 1 is at 1 as well as at 2, where 2 is; 2 is at 3, where 3 is; 3 and 4 are nowhere.
+    assert counts(result) == {"once": 7, "doubled": 1, "missing": 2, "different": 2}
+    assert [(r["from_offset"], r["until_offset"]) for r in result["missing_ranges"]] == [(source + 3, source + 5)]
+
+
+def test_what_segments_lack_is_replayed_with_either_provenance(world: World) -> None:
+    """Results with headers and with segments are audited together."""
+    copied = world.copy(provenance="segments")
+    lost = {**copied, "segments": [s for s in copied["segments"] if s["partition"] != 0]}
+    missing = world.audit(lost)["missing_ranges"]
+
+    for provenance in ("headers", "segments"):
+        repaired = world.replay(missing, provenance=provenance)
+
+        assert counts(world.audit([lost, repaired]))["once"] == 10
+
+
+@pytest.mark.parametrize("provenance", [None, "segments"])
+def test_a_copy_of_which_nothing_tells_where_it_is(world: World, provenance: str | None) -> None:
+    copied = world.copy(provenance=provenance)
+    copied.pop("segments", None)
+
+    with pytest.raises(AirflowFailException, match=r"provenance headers, or with segments in its result"):
+        world.audit(copied)
+
+
 def test_a_finding_fails_the_task_after_its_result_was_pushed(world: World) -> None:
     copied = world.rewrite(lambda r: [] if r.value == b"0" else [r, r] if r.value == b"1" else [r])
     ti = TaskInstance()

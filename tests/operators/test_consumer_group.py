@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -126,12 +127,51 @@ def test_a_group_goes_on_at_the_copy_where_it_stopped_at_the_source(
         assert result["seen_again"] == 0
 
 
-def _copy(scene: Scene, starting: dict[str, int], **parameters: Any) -> None:
+@pytest.mark.spark
+@pytest.mark.parametrize("form", ["results", "json", "events"])
+def test_segments_say_where_records_without_headers_are(
+    scene: Scene, in_process_spark: InProcessSpark, form: str
+) -> None:
+    """Two copies, the second of which continues the first, with records of others before, between and after them."""
+    results = []
+    for part in range(2):
+        values = [b"%d" % i for i in range(part * 10, part * 10 + 10)]
+        scene.kafka.produce(scene.source, [Record(b"k", v, partition=int(v) % 2) for v in values])
+        scene.kafka.produce(scene.target, [Record(b"k", b"other", partition=p) for p in (0, 1)])
+        starting = {str(p): 5 * part for p in (0, 1)}
+        results.append(_copy(scene, starting, preserve_partition=True, provenance="segments"))
+    scene.kafka.produce(scene.target, [Record(b"k", b"other", partition=p) for p in (0, 1)])
+    scene.commit({0: 3, 1: 7})
+    extras = [{"segments": r["segments"], "run_id": r["run_id"]} for r in results]
+
+    moved = scene.translate(of={"results": results, "json": json.dumps(results), "events": extras}[form])
+
+    committed = scene.committed()
+    seen = [r.value for r in scene.kafka.consume(scene.target) if (r.offset or 0) >= committed[r.partition or 0]]
+    assert set(seen) == {b"other", *(b"%d" % (2 * i) for i in range(3, 10)), *(b"%d" % (2 * i + 1) for i in (7, 8, 9))}
+    assert (moved["state"], moved["missing"], moved["seen_again"]) == ("committed", 0, 0)
+
+
+@pytest.mark.spark
+def test_a_record_that_is_gone_from_its_segment_is_missing(scene: Scene, in_process_spark: InProcessSpark) -> None:
+    """Segments alone are no proof: the target is read."""
+    scene.produce({0: 10})
+    result = _copy(scene, {}, preserve_partition=True, provenance="segments")
+    scene.kafka.delete_records(scene.target, {0: 5})
+    scene.commit({0: 2})
+
+    with pytest.raises(
+        AirflowFailException, match=r"3 records that the group .* has not consumed are not in the target"
+    ):
+        scene.translate(of=result)
+
+
+def _copy(scene: Scene, starting: dict[str, int], **parameters: Any) -> dict[str, Any]:
     more = {"starting_offsets": {scene.source: starting}} if starting else {}
     operator = KafkaToKafkaBatchOperator(
         task_id="copy", topics=[scene.source], target_topic=scene.target, **more, **parameters
     )
-    operator.execute(task_context())  # type: ignore[arg-type]
+    return operator.execute(task_context())  # type: ignore[arg-type,no-any-return]
 
 
 def test_several_partitions_in_one_take_the_smallest_place_and_count_what_is_seen_again(scene: Scene) -> None:
@@ -406,7 +446,9 @@ def _beyond_the_end(scene: Scene) -> dict[str, Any]:
 
 
 BAD = [
-    pytest.param(GroupOffsetsError, _without_provenance, "provenance='headers'; none was found", id="no-provenance"),
+    pytest.param(
+        GroupOffsetsError, _without_provenance, "provenance='headers', or that the segments", id="no-provenance"
+    ),
     pytest.param(GroupOffsetsError, _without_commits, "does not exist, or its offsets have expired", id="no-group"),
     pytest.param(GroupOffsetsError, _beyond_the_end, "at or before the end", id="beyond-the-end"),
     pytest.param(
@@ -429,6 +471,12 @@ BAD = [
     pytest.param(OptionError, lambda _: {"plan_only": "{{ 'maybe' }}"}, "plan_only must be", id="plan-only"),
     pytest.param(OptionError, lambda _: {"fail_on_data_loss": "{{ '' }}"}, "fail_on_data_loss must", id="data-loss"),
     pytest.param(InvalidInputError, lambda _: {"topics": []}, "must be a list of names", id="topics-empty"),
+    pytest.param(
+        InvalidInputError, lambda _: {"of": {"records_written": 3}}, "1 of 1 have no segments", id="of-headers"
+    ),
+    pytest.param(InvalidInputError, lambda _: {"of": []}, "of must be the result of a copy", id="of-empty"),
+    pytest.param(InvalidInputError, lambda _: {"of": "{"}, "of must be the result of a copy", id="of-no-json"),
+    pytest.param(InvalidInputError, lambda _: {"of": {"segments": [{}]}}, "reading it failed", id="of-malformed"),
 ]
 
 

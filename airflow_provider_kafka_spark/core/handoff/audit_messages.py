@@ -1,16 +1,18 @@
 """What the driver and the readers of an audit say to each other, as versioned JSON. No I/O.
 
-The Java classes ``AuditReader``, ``AuditRanges`` and ``AuditMerger`` in ``jobs/writer`` are the other side.
+The Java classes ``AuditReader``, ``AuditRanges``, ``AuditSegments`` and ``AuditMerger`` in ``jobs/writer`` are the
+other side.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from airflow_provider_kafka_spark.core.codec import decode_text, encode
 from airflow_provider_kafka_spark.core.offset_range import OffsetRanges, TopicPartition
+from airflow_provider_kafka_spark.core.segments import Segment
 
 _VERSION = 1
 
@@ -67,10 +69,23 @@ class AuditTaskReport:
         return decode_text(cls, text, version=_VERSION, name="The report of a Spark task")
 
 
-def ranges_text(ranges: OffsetRanges, may_have_aged: Collection[TopicPartition]) -> str:
-    """The audited ranges; their indexes and those of their partitions are by their order."""
+def ranges_text(
+    ranges: OffsetRanges, may_have_aged: Collection[TopicPartition], segments: Iterable[Segment] = ()
+) -> str:
+    """The audited ranges; their indexes and those of their partitions are by their order.
+
+    :param segments: where the target has records that no header tells of. Each becomes the target's topic, partition,
+        first offset and end, the index of the source's partition, and the first offset there.
+    """
+    by_partition = list(ranges.by_partition())
+    indexes = {p: i for i, (p, _) in enumerate(by_partition)}
     partitions = [
         [p.topic, p.partition, p in may_have_aged, [[r.from_offset, r.until_offset] for r in of_partition]]
-        for p, of_partition in ranges.by_partition()
+        for p, of_partition in by_partition
     ]
-    return json.dumps({"version": _VERSION, "partitions": partitions})
+    mapped = [
+        [to.topic, to.partition, to.from_offset, to.until_offset, indexes[of.topic_partition], of.from_offset]
+        for of, to in sorted(((s.source, s.target) for s in segments), key=lambda pair: pair[1])
+        if of.topic_partition in indexes
+    ]
+    return json.dumps({"version": _VERSION, "partitions": partitions, "segments": mapped})

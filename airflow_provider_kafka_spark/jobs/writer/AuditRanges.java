@@ -21,6 +21,7 @@ final class AuditRanges {
     final long[] ends;
     /** Whether what is not in the target may have aged out of it. */
     final boolean[] mayHaveAged;
+    final AuditSegments segments;
     private final HashMap<String, Integer> partitions = new HashMap<String, Integer>();
 
     private AuditRanges(Fields fields) {
@@ -47,6 +48,7 @@ final class AuditRanges {
             }
         }
         firsts[list.size()] = next;
+        segments = new AuditSegments(fields.list("segments"));
         fields.end();
     }
 

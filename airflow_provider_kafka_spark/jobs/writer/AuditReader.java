@@ -230,8 +230,14 @@ public final class AuditReader implements PairFlatMapFunction {
             }
         }
 
-        /** The last header says which source record it is; those before it came with that record. */
+        /**
+         * A segment says which source record it is, or the last header; those before it came with that record.
+         */
         private void addTarget() {
+            if (ranges.segments.find(topic, number, offset)) {
+                addDelivered(ranges.segments.partition(), ranges.segments.offset());
+                return;
+            }
             int last = headers.length - 1;
             if (last < 0 || !headers[last].key().equals(job.header)) {
                 return;
@@ -245,7 +251,10 @@ public final class AuditReader implements PairFlatMapFunction {
                 return;
             }
             int index = ranges.partition(new String(text, start, second - start, StandardCharsets.ISO_8859_1));
-            long from = number(text, second + 1, third);
+            addDelivered(index, number(text, second + 1, third));
+        }
+
+        private void addDelivered(int index, long from) {
             if (index >= 0 && from >= 0 && ranges.find(index, from) >= 0) {
                 add(index, from, DELIVERED, fingerprint());
             }
