@@ -18,7 +18,7 @@ from benchmarks.machine import machine_lines, version_line
 from benchmarks.rounds import emit
 from benchmarks.table import Section
 
-MEASUREMENTS = ("bulk", "streams", "replay", "ranges", "audit", "yarn", "planning", "sensors", "triggerer")
+MEASUREMENTS = ("bulk", "batches", "streams", "replay", "ranges", "audit", "yarn", "planning", "sensors", "triggerer")
 #: Disk space for source, target and broker: for each record of the bulk copy, and at least.
 _BYTES_PER_RECORD, _LEAST_BYTES = 1_000, 5_000_000_000
 
@@ -77,7 +77,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
         "--records",
         type=_positive,
         default=2_000_000,
-        help="records of the bulk copy and of the streams (default: 2000000)",
+        help="records of the bulk copies and of the streams (default: 2000000)",
     )
     parser.add_argument("--rounds", type=_positive, default=3, help="measured rounds, after a warm-up (default: 3)")
     parser.add_argument("--sensors", type=_positive, default=200, help="deferred sensors that wait (default: 200)")
@@ -121,10 +121,11 @@ def _header(options: argparse.Namespace) -> str:
 
 def _measurements(options: argparse.Namespace, folder: Path) -> dict[str, Callable[[], Section]]:
     # Imported after the change of environment, which Airflow reads at import.
-    from benchmarks import audits, bulk, planning, ranges, replay, sensors, streams, triggerer, yarn
+    from benchmarks import audits, batches, bulk, planning, ranges, replay, sensors, streams, triggerer, yarn
 
     return {
         "bulk": lambda: bulk.measure(options.records, options.rounds, folder),
+        "batches": lambda: batches.measure(options.records, options.rounds, folder),
         "streams": lambda: streams.measure(options.records, options.rounds, folder),
         "replay": lambda: replay.measure(options.rounds, folder),
         "ranges": lambda: ranges.measure(options.rounds),

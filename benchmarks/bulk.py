@@ -7,9 +7,9 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from airflow_provider_kafka_spark.core.protocol import JobRequest
+from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from benchmarks import airflow_task, confluent_loop, handwritten_job, java_loop, kcat
 from benchmarks.environment import connect_to
@@ -31,7 +31,8 @@ _BY_HAND = "hand-written job, warm"
 _SQL, _SQL_BY_HAND = "our job with SQL, exactly once, warm", "hand-written job with the same SQL, warm"
 #: Every record passes, and every value is changed.
 _WHERE, _VALUE = "get_json_object(string(value), '$.order_id') is not null", "concat(string(value), ' ')"
-_KCAT, _LOOP, _MIRROR_MAKER = "`kcat -C \\| kcat -P`", "confluent-kafka loop in Python", "MirrorMaker 2, warm"
+KCAT, MIRROR_MAKER = "`kcat -C \\| kcat -P`", "MirrorMaker 2, warm"
+_LOOP = "confluent-kafka loop in Python"
 _LIMIT = "the limit: a loop on Kafka's Java clients, warm"
 _WHOLE, _WHOLE_BY_HAND = "our operator, whole `execute`", "hand-written job, whole `execute` of SparkSubmitOperator"
 
@@ -44,13 +45,13 @@ def measure(records: int, rounds: int, folder: Path) -> Section:
         connect_to(broker.bootstrap_servers)
         fill(broker, SOURCE, PARTITIONS, orders(records, PARTITIONS), records)
         spark = stack.enter_context(warm_session())
-        copies = _Copies(broker, records, folder)
+        copies = Copies(broker, records, folder)
         variants = _variants(copies, spark, stack)
         alternate(variants, rounds, limit=max(300.0, records / 5_000))
         return _section(variants, copies, records, rounds)
 
 
-class _Copies:
+class Copies:
     """One copy into a fresh target, timed and checked; remembers how many headers each variant leaves."""
 
     def __init__(self, broker: KafkaBroker, records: int, folder: Path) -> None:
@@ -76,14 +77,17 @@ class _Copies:
         return Variant(name, run, warm_up)
 
 
-def _variants(copies: _Copies, spark: SparkSession, stack: ExitStack) -> list[Variant]:
+def _variants(copies: Copies, spark: SparkSession, stack: ExitStack) -> list[Variant]:
     broker, bootstrap = copies.broker, copies.broker.bootstrap_servers
     jars = ":".join(map(str, connector_jars()))
     # The same settings of Spark itself as the operator's, so that only the jobs differ.
     conf = {"spark.log.level": "WARN", "spark.ui.showConsoleProgress": "false"}
 
     def ours(request: JobRequest) -> Callable[[str], None]:
-        return lambda target: _copy_ours(spark, request, target, copies.records)
+        def copy(target: str) -> None:
+            copy_ours(spark, request, target, copies.records)
+
+        return copy
 
     def whole(target: str) -> float:
         arguments = {"topics": [SOURCE], "target_topic": target}
@@ -99,69 +103,80 @@ def _variants(copies: _Copies, spark: SparkSession, stack: ExitStack) -> list[Va
         return airflow_task.execute_in_child(airflow_task.SPARK_SUBMIT, arguments, copies.folder)
 
     return [
-        copies.variant(_OURS, ours(_request(broker))),
-        copies.variant(_AT_LEAST_ONCE, ours(_request(broker, delivery="at_least_once"))),
+        copies.variant(_OURS, ours(request_of(broker))),
+        copies.variant(_AT_LEAST_ONCE, ours(request_of(broker, delivery="at_least_once"))),
         copies.variant(
             f"{_AT_LEAST_ONCE}, without the provenance header",
-            ours(_request(broker, delivery="at_least_once", provenance=None)),
+            ours(request_of(broker, delivery="at_least_once", provenance=None)),
         ),
-        copies.variant(_BATCHES, ours(_request(broker, provenance=None, preserve_partition=True))),
+        copies.variant(_BATCHES, ours(request_of(broker, provenance=None, preserve_partition=True))),
         copies.variant(_LIMIT, _limit(broker, spark)),
         copies.variant(_BY_HAND, lambda target: handwritten_job.copy(spark, bootstrap, SOURCE, target)),
-        copies.variant(_SQL, ours(_request(broker, where=_WHERE, columns={"value": _VALUE}))),
+        copies.variant(_SQL, ours(request_of(broker, where=_WHERE, columns={"value": _VALUE}))),
         copies.variant(
             _SQL_BY_HAND,
             lambda target: handwritten_job.copy(spark, bootstrap, SOURCE, target, where=_WHERE, value=_VALUE),
         ),
-        _kcat(copies),
+        kcat_variant(copies),
         copies.variant(_LOOP, lambda target: confluent_loop.copy(broker, SOURCE, target)),
-        _mirror_maker(copies, stack),
+        mirror_maker_variant(copies, stack),
         # A whole process is never warm.
         copies.variant(_WHOLE, whole, warm_up=False),
         copies.variant(_WHOLE_BY_HAND, whole_by_hand, warm_up=False),
     ]
 
 
-def _request(broker: KafkaBroker, **options: object) -> JobRequest:
+def request_of(broker: KafkaBroker, source: str = SOURCE, **options: Any) -> JobRequest:
+    """What the operator would submit to copy ``source``.
+
+    :param options: of the operator, instead of its defaults.
+    """
     with fresh_topic(broker, PARTITIONS) as target:
-        arguments = {"topics": [SOURCE], "target_topic": target, **options}
+        arguments = {"topics": [source], "target_topic": target, **options}
         return airflow_task.request_of(airflow_task.BATCH, arguments)
 
 
 def _limit(broker: KafkaBroker, spark: SparkSession) -> Callable[[str], None]:
-    loop, request = java_loop.compiled(spark), _request(broker, delivery="at_least_once")
+    loop, request = java_loop.compiled(spark), request_of(broker, delivery="at_least_once")
     ends = {number: end for number, (_, end) in broker.offsets(SOURCE).items()}
     return lambda target: java_loop.copy(loop, spark, request, SOURCE, target, ends)
 
 
-def _copy_ours(spark: SparkSession, request: JobRequest, target: str, records: int) -> None:
+def copy_ours(spark: SparkSession, request: JobRequest, target: str, records: int) -> JobReport:
+    """Copy by our job.
+
+    :raises WrongCopyError: if its report does not count ``records`` records.
+    """
     from airflow_provider_kafka_spark.jobs import batch
     from airflow_provider_kafka_spark.jobs.spark_application import SparkApplication
 
     report = batch.copy(SparkApplication(spark), replace(request, transform=replace(request.transform, topic=target)))
     if (report.records_read, report.records_written) != (records, records):
         raise WrongCopyError(f"The report must count {records:,} records; it says {report}.")
+    return report
 
 
-def _kcat(copies: _Copies) -> Variant:
+def kcat_variant(copies: Copies) -> Variant:
+    """kcat, or a variant without a measurement where it cannot be installed."""
     program = kcat.find_kcat()
     if program is None:
-        return unavailable(_KCAT, "kcat is not installed")
-    return copies.variant(_KCAT, lambda target: kcat.copy(program, copies.broker, SOURCE, target))
+        return unavailable(KCAT, "kcat is not installed")
+    return copies.variant(KCAT, lambda target: kcat.copy(program, copies.broker, SOURCE, target))
 
 
-def _mirror_maker(copies: _Copies, stack: ExitStack) -> Variant:
+def mirror_maker_variant(copies: Copies, stack: ExitStack) -> Variant:
+    """MirrorMaker 2, which runs until ``stack`` ends."""
     emit("  starting MirrorMaker ...")
     mirror = stack.enter_context(MirrorMaker(copies.broker, copies.folder))
     suffix = f".{SOURCE}"
     return copies.variant(
-        _MIRROR_MAKER,
+        MIRROR_MAKER,
         lambda target: mirror.copy(target.removesuffix(suffix), SOURCE, PARTITIONS, copies.records),
         suffix=suffix,
     )
 
 
-def _section(variants: list[Variant], copies: _Copies, records: int, rounds: int) -> Section:
+def _section(variants: list[Variant], copies: Copies, records: int, rounds: int) -> Section:
     by_name = {variant.name: variant for variant in variants}
     by_hand, ours = by_name[_BY_HAND], by_name[_OURS]
     rows = []
@@ -176,7 +191,7 @@ def _section(variants: list[Variant], copies: _Copies, records: int, rounds: int
         rows.append(
             [variant.name, middle, extent, f"{rate:,.0f}", ratio_text(baseline.median, variant.median), headers]
         )
-    others = [by_name[name] for name in (_KCAT, _LOOP, _MIRROR_MAKER) if by_name[name].missing is None]
+    others = [by_name[name] for name in (KCAT, _LOOP, MIRROR_MAKER) if by_name[name].missing is None]
     fastest = min(others, key=lambda variant: variant.median)
     return Section(
         "Bulk copy",

@@ -94,7 +94,8 @@ class MirrorMaker:
             if arrived and started is None:
                 started = now
             if arrived >= count:
-                return now - (started or now)
+                # A trial's few records may all be there when the first is seen.
+                return max(now - (started or now), _POLL_SECONDS)
             if time.monotonic() - checked > 5:
                 checked = time.monotonic()
                 self._check_tasks(alias)

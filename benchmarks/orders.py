@@ -16,6 +16,8 @@ _CURRENCIES = ("EUR", "USD", "GBP", "CHF", "SEK")
 _CHANNELS = (b"web", b"app", b"store", b"phone")
 _CITIES = ("Berlin", "Lyon", "Porto", "Ghent", "Turin", "Malmo", "Graz", "Delft", "Basel", "Cork")
 _LOW_128 = (1 << 128) - 1
+#: Orders in the text of :func:`cut_orders`.
+_IN_TEXT = 20_000
 
 
 def orders(count: int, partitions: int, seed: int = 1) -> Iterator[Record]:
@@ -38,6 +40,19 @@ def orders(count: int, partitions: int, seed: int = 1) -> Iterator[Record]:
             headers=(("trace-id", b"%016x" % (a >> 128)), ("channel", _CHANNELS[b & 3])),
             partition=i % partitions,
         )
+
+
+def cut_orders(count: int, partitions: int, size: int) -> Iterator[Record]:
+    """Yield ``count`` records with values of ``size`` bytes, which are pieces of a long text of orders.
+
+    The text and the keys repeat after 4 MB, which is more than any batch holds.
+    """
+    templates = list(orders(_IN_TEXT, partitions))
+    text = b",".join(order.value or b"" for order in templates)
+    starts = len(text) - size
+    for i in range(count):
+        start, template = i * size % starts, templates[i % _IN_TEXT]
+        yield template._replace(value=text[start : start + size], partition=i % partitions)
 
 
 def mean_value_size(sample: int = 1_000) -> float:

@@ -37,7 +37,10 @@ class Goal:
 
 @dataclass(frozen=True)
 class Section:
-    """One measurement: what was done, a table, what was wanted, and lines to add below the table."""
+    """One measurement: what was done, a table, what was wanted, and lines to add below the table.
+
+    :param parts: sections of the next level.
+    """
 
     title: str
     text: str
@@ -45,15 +48,18 @@ class Section:
     rows: Sequence[Sequence[str]]
     goals: Sequence[Goal] = field(default=())
     notes: Sequence[str] = field(default=())
+    parts: Sequence[Section] = field(default=())
 
-    def markdown(self) -> str:
-        lines = [f"## {self.title}", "", self.text, "", _line(self.header)]
+    def markdown(self, level: int = 2) -> str:
+        lines = [f"{'#' * level} {self.title}", "", self.text, "", _line(self.header)]
         lines.append(_line(["---"] + ["---:"] * (len(self.header) - 1)))
         lines += [_line(row) for row in self.rows]
         if self.notes:
             lines += ["", *self.notes]
         if self.goals:
             lines += ["", *(goal.line() for goal in self.goals)]
+        for part in self.parts:
+            lines += ["", part.markdown(level + 1).rstrip()]
         return "\n".join(lines) + "\n"
 
 

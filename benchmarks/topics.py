@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from benchmarks.rounds import emit
@@ -27,12 +28,22 @@ def new_broker() -> KafkaBroker:
     return KafkaBroker(properties=_BROKER_PROPERTIES, jvm_options=("-Xms1g", "-Xmx1g"))
 
 
-def fill(broker: KafkaBroker, topic: str, partitions: int, records: Iterable[Record], count: int) -> None:
-    """Create a topic and write ``records``, of which there are ``count``."""
+def fill(
+    broker: KafkaBroker,
+    topic: str,
+    partitions: int,
+    records: Iterable[Record],
+    count: int,
+    config: Mapping[str, Any] | None = None,
+) -> None:
+    """Create a topic and write ``records``, of which there are ``count``.
+
+    :param config: more librdkafka properties of the producer.
+    """
     emit(f"  writing {count:,} records to {topic!r} ...")
     started = time.perf_counter()
     broker.create_topic(topic, partitions)
-    broker.produce(topic, _with_progress(records, count))
+    broker.produce(topic, _with_progress(records, count), config)
     emit(f"  written in {time.perf_counter() - started:.0f} s")
 
 
