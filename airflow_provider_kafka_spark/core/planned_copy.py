@@ -16,6 +16,7 @@ from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRa
 from airflow_provider_kafka_spark.core.plan import ReplayPlan
 from airflow_provider_kafka_spark.core.protocol import JobRequest, Pace, StreamRequest, Transform
 from airflow_provider_kafka_spark.core.resolve import ReadRules
+from airflow_provider_kafka_spark.core.segments import Segment
 from airflow_provider_kafka_spark.core.spans import plan_spans
 
 
@@ -37,6 +38,9 @@ class EarlierDelivery:
     :param target_ranges: where the target got them, as ``topic:partition:from:until``.
     :param announced: the part of ``target_ranges`` that asset events have announced.
     :param target_ids: id of each target topic then.
+    :param submission: number of the latest submission that it is of.
+    :param ranges: what was read, as ``topic:partition:from:until``.
+    :param segments: where its records are; None if that is not known.
     """
 
     key: str
@@ -44,6 +48,9 @@ class EarlierDelivery:
     target_ranges: tuple[str, ...] = ()
     announced: tuple[str, ...] = ()
     target_ids: Mapping[str, str] = field(default_factory=dict)
+    submission: int = 0
+    ranges: tuple[str, ...] = ()
+    segments: tuple[Segment, ...] | None = None
 
     def still_there(self, target_ids: Mapping[str, str]) -> EarlierDelivery:
         """What is not in a topic that was recreated since.
@@ -164,6 +171,22 @@ class PlannedCopy:
             also_run_ids=(self.run_id,) if self.stream is not None and self.run_id != run_id else (),
         ).to_dict()
 
+    @property
+    def _proved(self) -> dict[str, Any]:
+        """What the request says of a delivery that the worker has proved before the task was cleared."""
+        earlier = self.earlier
+        if earlier is None:
+            return {}
+        found = {"proved_key": earlier.key, "audit_within": earlier.target_ranges}
+        if self.transform.provenance != "segments":
+            return found
+        return {
+            **found,
+            "proved_until": earlier.submission,
+            "proved_ranges": earlier.ranges,
+            "proved_segments": earlier.segments,
+        }
+
     def request(self, job: SubmittedJob, logins: JobCredentials, progress_seconds: float) -> JobRequest:
         """The request to the job.
 
@@ -202,8 +225,6 @@ class PlannedCopy:
             is_retry=self.is_retry,
             adopts_run=self.adopts_run,
             is_first_submission=self.is_first_submission,
-            proved_key="" if self.earlier is None else self.earlier.key,
-            audit_within=() if self.earlier is None else self.earlier.target_ranges,
             untrusted_until=job.untrusted_until,
             audit_from=self.audit_from,
             audit_since_ms=job.audit_since_ms if self.audit_since_ms is None else self.audit_since_ms,
@@ -212,6 +233,7 @@ class PlannedCopy:
             pace=self.pace,
             stream=self.stream,
             title=self.title,
+            **self._proved,
         )
 
 

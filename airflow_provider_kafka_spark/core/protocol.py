@@ -68,6 +68,10 @@ class Transform:
         """With the part of the map that concerns these source topics."""
         return replace(self, topic_map={t: name for t, name in self.topic_map.items() if t in topics})
 
+    def target_of(self, topic: str) -> str:
+        """The target of a source topic, where no expression decides."""
+        return self.topic or self.topic_map[topic]
+
     @property
     def targets(self) -> tuple[str, ...]:
         """Every topic that is written to; empty if ``topic_expr`` decides."""
@@ -230,6 +234,10 @@ class JobRequest:
     :param is_first_submission: the worker has never submitted a job under this ``run_id``.
     :param untrusted_until: progress that was committed under this submission number or a lower one does not count.
     :param proved_key: the delivery key of a delivery that the worker has proved, or empty.
+    :param proved_until: number of the latest submission that ``proved_ranges`` is of; 0 without them.
+    :param proved_ranges: what was read and delivered before the task was cleared, by the worker's own proof; only where
+        no header tells it.
+    :param proved_segments: where these records are; None if that is not known.
     :param audit_from: where to look for earlier deliveries: for each target topic and partition, its end before the
         run's first submission, or before the first one since the task was cleared after its delivery.
     :param audit_within: where to look in front of that: where the target got what was delivered before the clear.
@@ -269,6 +277,9 @@ class JobRequest:
     is_first_submission: bool = False
     untrusted_until: int = 0
     proved_key: str = ""
+    proved_until: int = 0
+    proved_ranges: tuple[str, ...] = ()
+    proved_segments: tuple[Segment, ...] | None = None
     title: str = ""
     audit_from: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     audit_within: tuple[str, ...] = ()

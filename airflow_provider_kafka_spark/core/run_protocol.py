@@ -19,6 +19,8 @@ from airflow_provider_kafka_spark.core.errors import ProtocolError, RunTakenOver
 from airflow_provider_kafka_spark.core.pieces import Piece
 
 _MARK_VERSION = 1
+#: Half a delivery key: what is delivered, and how it is cut into pieces.
+_HALF = 8
 #: A driver that claims later than this may have been overtaken by a submission whose mark has expired since.
 LATE_CLAIM_MS = 3_600_000
 
@@ -45,6 +47,7 @@ class Mark:
     :param state: of the run under this key.
     :param groups: how many groups hold the slots of the key.
     :param width: how many slots each of them has: that of piece ``i`` is number ``i % width`` of group ``i // width``.
+    :param pieces: how many slots there are; 0 if that is not known.
     """
 
     number: int
@@ -54,6 +57,7 @@ class Mark:
     state: str
     groups: int = 0
     width: int = 1
+    pieces: int = 0
 
     def to_json(self) -> str:
         """The metadata of the committed offset; brokers take 4,096 bytes by default."""
@@ -84,6 +88,9 @@ class Claimant:
         this ``run_id``.
     :param untrusted_until: progress that was committed under this number or a lower one does not count: that submission
         wrote without progress (at least once), or its report did not prove delivery.
+    :param carries: no header says what the target has, so that progress of another plan of the same delivery counts.
+    :param proved_until: the worker knows all that submissions up to this number have delivered; 0 if it does not.
+    :param has_lost_state: the worker has lost what it knew of the run.
     """
 
     number: int
@@ -92,9 +99,12 @@ class Claimant:
     key: str
     may_have_delivered: bool
     untrusted_until: int = 0
+    carries: bool = False
+    proved_until: int = 0
+    has_lost_state: bool = False
 
-    def mark(self, state: MarkState, groups: int = 0, width: int = 1) -> Mark:
-        return Mark(self.number, self.token, self.run_id, self.key, state.value, groups, width)
+    def mark(self, state: MarkState, groups: int = 0, width: int = 1, pieces: int = 0) -> Mark:
+        return Mark(self.number, self.token, self.run_id, self.key, state.value, groups, width, pieces)
 
 
 class Decision(enum.Enum):
@@ -104,6 +114,8 @@ class Decision(enum.Enum):
     BEGIN = enum.auto()
     #: The committed progress has everything that was delivered.
     CONTINUE = enum.auto()
+    #: The progress of another plan, or the worker, has everything that was delivered; the pieces take it over.
+    CARRY_OVER = enum.auto()
     #: Everything was delivered and proved: this driver only counts.
     DELIVERED = enum.auto()
     #: Something may have been delivered that the progress does not tell: the target is read back.
@@ -119,11 +131,20 @@ def delivery_key(parts: Mapping[str, object], target_ids: Mapping[str, str], pie
     :param pieces: of the plan; None for a stream, whose batches share their progress.
 
     >>> delivery_key({"run_id": "run"}, {"copy": "id"}, None)
-    '3714c25ff037e9ea'
+    '1035c6a474234e98'
     """
     described = None if pieces is None else [piece.describe() for piece in pieces]
-    content = json.dumps([dict(parts), dict(target_ids), described], sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(content.encode()).hexdigest()[:16]
+    return _digest([dict(parts), dict(target_ids)]) + _digest(described)
+
+
+def _digest(content: object) -> str:
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:_HALF]
+
+
+def is_same_delivery(key: str, other: str) -> bool:
+    """Whether two delivery keys differ in their pieces only."""
+    return key[:_HALF] == other[:_HALF]
 
 
 def latest(marks: Iterable[Mark]) -> Mark | None:
@@ -166,7 +187,8 @@ def decide(mark: Mark | None, claimant: Claimant) -> Decision:
     """What a driver does that has just fenced all other claimers.
 
     :param mark: as it is after that.
-    :raises RunTakenOverError: if a later submission has had the run, or another driver of the same submission.
+    :raises RunTakenOverError: if a later submission has had the run, or another driver of the same submission; or if
+        an earlier one has finished since the worker looked, and only the worker knows what it delivered.
     """
     if mark is not None and mark.token != claimant.token and mark.number >= claimant.number:
         raise RunTakenOverError(
@@ -180,9 +202,32 @@ def decide(mark: Mark | None, claimant: Claimant) -> Decision:
         if is_trusted and mark.state == MarkState.FINISHED.value:
             return Decision.DELIVERED
         return Decision.READ_BACK
+    if mark is not None and _is_carried(mark, claimant):
+        return Decision.CARRY_OVER
     if claimant.may_have_delivered or (mark is not None and mark.run_id == claimant.run_id):
         return Decision.READ_BACK
     return Decision.BEGIN
+
+
+def _is_carried(mark: Mark, claimant: Claimant) -> bool:
+    if not claimant.carries or mark.run_id != claimant.run_id or not is_same_delivery(mark.key, claimant.key):
+        return False
+    if carries_proof(mark, claimant):
+        return True
+    if mark.state == MarkState.FINISHED.value and not claimant.proved_until and not claimant.has_lost_state:
+        raise RunTakenOverError(
+            f"Submission {claimant.number} of run {claimant.run_id} was planned before an earlier one had finished, so "
+            "it does not know what that one delivered. Nothing was written by this one; a retry takes it into account."
+        )
+    return mark.state == MarkState.OPEN.value and mark.number > claimant.untrusted_until and mark.pieces > 0
+
+
+def carries_proof(mark: Mark, claimant: Claimant) -> bool:
+    """Whether the worker's proof has all that was delivered, so that no slots are needed: its own submission is the
+    latest that has opened the run, and none has written without a trace since.
+    """
+    is_latest = mark.state == MarkState.FINISHED.value or mark.number <= claimant.proved_until
+    return 0 < claimant.proved_until >= claimant.untrusted_until and is_latest
 
 
 def with_slots(decision: Decision, pieces: Collection[str], slots: Mapping[str, int]) -> Decision:
@@ -204,10 +249,14 @@ def fences(mark: Mark | None, claimant: Claimant) -> bool:
 def claiming(mark: Mark | None, claimant: Claimant, decision: Decision) -> Mark:
     """The mark that a driver commits before it fences earlier tasks.
 
-    It must not promise more than is so, should this driver die next: what was open under the same key stays so.
+    It must not promise more than is so, should this driver die next: what was open under the same key stays so. So does
+    what is carried over, under its old key, until the new slots are committed.
     """
-    if mark is not None and decision in (Decision.CONTINUE, Decision.DELIVERED):
-        return replace(mark, number=claimant.number, token=claimant.token)
+    if mark is not None and decision in (Decision.CONTINUE, Decision.CARRY_OVER, Decision.DELIVERED):
+        # An earlier worker may be about to remove the slots.
+        is_proved = decision is Decision.CARRY_OVER and carries_proof(mark, claimant)
+        state = MarkState.FINISHED.value if is_proved else mark.state
+        return replace(mark, number=claimant.number, token=claimant.token, state=state)
     return claimant.mark(MarkState.OPENING)
 
 

@@ -218,7 +218,7 @@ def _segments(request: JobRequest, remaining: Remaining, result: WriteResult) ->
     found = []
     for report in reports:
         piece = pieces[report.piece]
-        target = transform.topic or transform.topic_map[piece.topic]
+        target = transform.target_of(piece.topic)
         for start, end, target_start in report.segments:
             found.append(
                 Segment(

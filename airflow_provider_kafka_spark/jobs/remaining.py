@@ -25,8 +25,8 @@ _COMPACTED = (
     "ranges are written again, in order."
 )
 _NO_HEADERS = (
-    "An earlier try may have delivered records, its committed progress does not tell which, and "
-    "without provenance headers there is no other way to find them: all records are written again."
+    "An earlier try may have delivered records, its committed progress does not tell which, and without provenance "
+    "headers there is no other way to find them: all records are written again."
 )
 
 
@@ -80,7 +80,7 @@ def find_remaining(
         return Remaining(run, source, target_ids, is_delivered=True, warnings=source.warnings)
     if decision is not Decision.READ_BACK:
         slots = run.open(decision, source.pieces)
-        committed = run.committed_offsets(source.pieces) if decision is Decision.CONTINUE else 0
+        committed = 0 if decision is Decision.BEGIN else run.committed_offsets(source.pieces)
         return Remaining(run, source, target_ids, slots, committed=committed, warnings=source.warnings)
     is_proved = bool(request.proved_key) and run.key == request.proved_key
     compacted = [name for name, config in configs.items() if "compact" in config["cleanup.policy"]]

@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from math import ceil
 from uuid import uuid4
 
+from airflow_provider_kafka_spark.core.carried_progress import ProvedDelivery, SlotProgress, carried
 from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError, DeliveryError
 from airflow_provider_kafka_spark.core.handoff.writer_messages import Owner, Slot
+from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
 from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE
 from airflow_provider_kafka_spark.core.pieces import Piece
 from airflow_provider_kafka_spark.core.protocol import JobRequest
@@ -29,6 +31,7 @@ from airflow_provider_kafka_spark.core.run_protocol import (
     Decision,
     Mark,
     MarkState,
+    carries_proof,
     claiming,
     decide,
     delivery_key,
@@ -108,7 +111,7 @@ class RunOwnership:
         return Owner(self._group, self._request.submission, self._token) if self.has_mark else None
 
     def committed_offsets(self, pieces: Sequence[Piece]) -> int:
-        """How many offsets of the pieces earlier tries have committed, where :meth:`claim` said to continue."""
+        """How many offsets of the pieces earlier tries have committed, where :meth:`claim` said that this counts."""
         starts = {piece.name: piece.from_offset for piece in pieces}
         return sum(max(0, c.offset - starts[name]) for name, c in self._committed.items() if name in starts)
 
@@ -144,13 +147,39 @@ class RunOwnership:
         if decision is Decision.CONTINUE and mark is not None:
             self._committed = self._read_slots(mark, pieces)
             decision = with_slots(decision, [p.name for p in pieces], {n: c.offset for n, c in self._committed.items()})
+        if decision is Decision.CARRY_OVER and mark is not None:
+            stands = self._carried(mark, pieces)
+            if stands is None:
+                return Decision.READ_BACK
+            self._committed = {
+                piece.name: CommittedOffset(
+                    s.position, s.format(request.transform.target_of(piece.topic), piece.partition)
+                )
+                for piece, s in zip(pieces, stands, strict=True)
+            }
         return decision
+
+    def _carried(self, mark: Mark, pieces: Sequence[Piece]) -> tuple[SlotProgress, ...] | None:
+        """Where the pieces stand by what was delivered under another plan; None if that is not known."""
+        request, slots = self._request, list[SlotProgress]()
+        proved = ProvedDelivery(OffsetRanges.parse(request.proved_ranges), request.proved_segments)
+        if not carries_proof(mark, self._claimant(pieces)):
+            of_mark = self._slots(mark.key, mark.width)
+            committed = self.admin.committed(of_mark.groups(mark.pieces))
+            found = [
+                committed.get(s.group, {}).get((s.topic, s.partition)) for s in map(of_mark.of, range(mark.pieces))
+            ]
+            slots = [SlotProgress.parse(offset.offset, offset.metadata) for offset in found if offset is not None]
+            if len(slots) < mark.pieces:
+                return None
+        return carried(pieces, slots, proved)
 
     def open(self, decision: Decision, pieces: Sequence[Piece]) -> dict[str, Slot]:
         """Commit the progress of all pieces, and with the last of it that the run is open (C6). Spark tasks start after
         this.
 
-        :param decision: with ``CONTINUE`` the progress is as it was committed, otherwise that of nothing.
+        :param decision: with ``CONTINUE`` the progress is as it was committed, with ``CARRY_OVER`` as it was under
+            another plan, otherwise that of nothing.
         :param pieces: that are going to be written, sorted.
         :return: where each piece commits its progress, by its name.
         """
@@ -167,10 +196,10 @@ class RunOwnership:
         places = {piece.name: slots.of(i) for i, piece in enumerate(pieces)}
         for piece in pieces:
             slot, committed = places[piece.name], CommittedOffset(piece.from_offset, f"{piece.name}\n\0")
-            if decision is Decision.CONTINUE:
+            if decision in (Decision.CONTINUE, Decision.CARRY_OVER):
                 committed = self._committed.get(piece.name, committed)
             progress[slot.group][slot.topic, slot.partition] = committed
-        mark = claimant.mark(MarkState.OPEN, len(self.groups), width)
+        mark = claimant.mark(MarkState.OPEN, len(self.groups), width, len(pieces))
         *earlier, last = _in_parts(self.groups) or [()]
         for groups in earlier:
             self._producer.commit({group: progress[group] for group in groups})
@@ -222,7 +251,9 @@ class RunOwnership:
         if not is_part:
             self.key = key
         may_be = may_have_delivered(request.is_retry, now_ms if self._has_run else submitted_at_ms, now_ms)
-        return Claimant(request.submission, self._token, self.run_id, key, may_be, request.untrusted_until)
+        carries = request.transform.provenance == "segments" and not request.goes_on
+        of_worker = request.untrusted_until, carries, request.proved_until, request.adopts_run
+        return Claimant(request.submission, self._token, self.run_id, key, may_be, *of_worker)
 
     def _slots(self, key: str, width: int) -> _Slots:
         return _Slots(self._request.instance, key, self._marked[0], width)

@@ -22,12 +22,14 @@ from airflow.sdk.execution_time.context import NEVER_EXPIRE
 from airflow_provider_kafka_spark.core.codec import FROM_MINUS_ONE, decode, encode
 from airflow_provider_kafka_spark.core.dead_letters import all_target_ranges
 from airflow_provider_kafka_spark.core.errors import AlreadyDeliveredError
+from airflow_provider_kafka_spark.core.evidence import CopyEvidence
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.parameters import COPY_AGAIN, EXACTLY_ONCE, FAIL, MISSING_ONLY
 from airflow_provider_kafka_spark.core.plan import ReplayPlan, fingerprint_changes, shortened
 from airflow_provider_kafka_spark.core.planned_copy import EarlierDelivery, RemoteJob
 from airflow_provider_kafka_spark.core.protocol import StreamRequest, Transform
 from airflow_provider_kafka_spark.core.run_protocol import next_number
+from airflow_provider_kafka_spark.core.segments import Segment, joined
 from airflow_provider_kafka_spark.core.streams.stream_plan import StreamPlan
 
 if TYPE_CHECKING:
@@ -178,8 +180,16 @@ class RunState:
         result = self.result or {}
         delivered = tuple(all_target_ranges(result).format())
         announced = () if self.earlier is None else self.earlier.still_there(self.proved_ids).announced
+        ranges, segments = self._proved(result)
         earlier = EarlierDelivery(
-            self.key, result["records_written"], delivered, delivered if self.succeeded else announced, self.proved_ids
+            self.key,
+            result["records_written"],
+            delivered,
+            delivered if self.succeeded else announced,
+            self.proved_ids,
+            self.submission,
+            ranges,
+            segments,
         )
         return replace(
             self,
@@ -189,6 +199,19 @@ class RunState:
             target_ends=None,
             earlier=earlier,
         )
+
+    def _proved(self, result: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[Segment, ...] | None]:
+        """What this delivery and those before it have read, and where the records are, if that is known of all."""
+        evidence = CopyEvidence.from_dict(result["evidence"])
+        if evidence.transform.provenance != "segments":
+            return (), None
+        ranges = OffsetRanges.parse(result["ranges"]).without_empty()
+        segments = [Segment.from_dict(s) for s in result["segments"]] if "segments" in result else None
+        before = self.earlier
+        if before is not None and before.target_ids == self.proved_ids:
+            ranges = ranges.merge(OffsetRanges.parse(before.ranges))
+            segments = None if segments is None or before.segments is None else [*segments, *before.segments]
+        return tuple(ranges.merge().format()), None if segments is None else joined(set(segments))
 
 
 class RunStateStore:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
-from airflow_provider_kafka_spark.core.errors import ExpressionError, RunTakenOverError, TargetError
+from airflow_provider_kafka_spark.core.errors import ExpressionError, JobFailedError, RunTakenOverError, TargetError
 from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
+from airflow_provider_kafka_spark.core.protocol import JobReport
+from airflow_provider_kafka_spark.core.run_identity import PREFIX
 from airflow_provider_kafka_spark.core.spans import plan_spans
 from airflow_provider_kafka_spark.jobs import batch
 from airflow_provider_kafka_spark.jobs.kafka_admin import kafka_admin
+from airflow_provider_kafka_spark.jobs.run_ownership import RunOwnership
 from airflow_provider_kafka_spark.testing.broker_client import Record
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
@@ -172,3 +177,136 @@ def test_a_broker_that_allows_only_short_transactions(strict_broker: KafkaBroker
 
     _assert_each_once(strict_broker, source, target)
     assert report.delivered_before == 60
+
+
+_SEGMENTS: dict[str, Any] = {"provenance": "segments", "preserve_partition": True}
+
+
+def _assert_mapped(kafka_broker: KafkaBroker, source: str, target: str, report: JobReport) -> None:
+    """The segments map each record of the source to that of the target."""
+    _assert_each_once(kafka_broker, source, target)
+    of_source, of_target = (
+        {(r.partition, r.offset): r.value for r in kafka_broker.consume(topic)} for topic in (source, target)
+    )
+    assert report.segments is not None
+    mapped = {
+        (s.source.partition, s.source.from_offset + i): (s.target.partition, s.target.from_offset + i)
+        for s in report.segments
+        for i in range(s.source.size)
+    }
+    assert {place: of_target[to] for place, to in mapped.items()} == of_source
+
+
+@pytest.mark.usefixtures("small_commits")
+@pytest.mark.parametrize(("before", "after"), [("in-order", "in-order"), ("in-order", "cut-at-70")])
+@pytest.mark.parametrize("start", [0, 20])
+def test_segments_go_on_under_another_plan(
+    kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy, before: str, after: str, start: int
+) -> None:
+    """The source has grown since the first try, or has lost its beginning, and no header tells what was delivered."""
+    source, target = topic(2, suffix="source"), topic(2, suffix="target", config=REFUSES_LARGE)
+    of_partition = [numbered(250, partition=0), [*numbered(100, 250, 1), large(1), *numbered(50, 350, 1)]]
+    for records in of_partition:
+        kafka_broker.produce(source, records, {"batch.num.messages": 10})
+    ranges = [f"{source}:0:0:250", f"{source}:1:0:151"]
+    with pytest.raises(TargetError):
+        run_copy(ranges, topic=target, **_SEGMENTS, **_layout(ranges, before))
+    written = len(values(kafka_broker, target))
+    kafka_broker.alter_topic(target, TAKES_LARGE)
+    kafka_broker.produce(source, [*numbered(60, 400, 0), *numbered(60, 460, 1)], {"batch.num.messages": 10})
+    longer = [f"{source}:0:{start}:310", f"{source}:1:{start}:211"]
+
+    report = run_copy(longer, topic=target, is_retry=True, **_SEGMENTS, **_layout(longer, after))
+    again = run_copy(longer, topic=target, is_retry=True, **_SEGMENTS, **_layout(longer, after))
+
+    _assert_each_once(kafka_broker, source, target)
+    assert written >= 250
+    assert report.delivered_before == written - 2 * start
+    assert report.warnings == ()
+    assert (report.records_written, again.segments) == (521 - 2 * start, report.segments)
+    if start == 0:
+        _assert_mapped(kafka_broker, source, target, report)
+
+
+@pytest.mark.usefixtures("small_commits")
+def test_segments_go_on_after_a_clear_that_follows_a_delivery(
+    kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy
+) -> None:
+    """The worker has stored what was delivered, and where; the slots are removed then."""
+    source, target = topic(suffix="source"), topic(suffix="target")
+    kafka_broker.produce(source, numbered(100))
+    options: dict[str, Any] = {"topic": target, **_SEGMENTS}
+    number = int(time.time() * 1000)
+    first = run_copy([f"{source}:0:0:100"], submission=number, **options)
+    assert first.segments is not None
+    proved = {
+        "untrusted_until": number,
+        "proved_until": number,
+        "proved_ranges": (f"{source}:0:0:100",),
+        "proved_segments": first.segments,
+    }
+
+    for tries in range(1, 4):
+        kafka_broker.produce(source, numbered(50, 50 + 50 * tries))
+        end = 100 + 50 * tries
+        report = run_copy([f"{source}:0:0:{end}"], submission=number + tries, is_retry=True, **options, **proved)
+
+        _assert_mapped(kafka_broker, source, target, report)
+        assert report.delivered_before == end - 50
+
+
+@pytest.mark.usefixtures("small_commits")
+def test_a_driver_dies_between_its_claim_and_its_slots(
+    kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until the new slots are committed, the mark goes on to promise what those of the plan before have."""
+    source, target = topic(suffix="source"), topic(suffix="target")
+    kafka_broker.produce(source, numbered(150))
+    options: dict[str, Any] = {"topic": target, **_SEGMENTS}
+    run_copy([f"{source}:0:0:100"], **options)
+    with monkeypatch.context() as patched:
+        patched.setattr(RunOwnership, "open", _die)
+        with pytest.raises(JobFailedError, match="died"):
+            run_copy([f"{source}:0:0:120"], is_retry=True, **options)
+
+    report = run_copy([f"{source}:0:0:150"], is_retry=True, **options)
+
+    _assert_mapped(kafka_broker, source, target, report)
+    assert report.delivered_before == 100
+
+
+def _die(*_: object) -> None:
+    raise RuntimeError("died")
+
+
+def _remove_slots(kafka_broker: KafkaBroker, spark: SparkSession) -> None:
+    """Those of all runs, but not their marks."""
+    admin = AdminClient({"bootstrap.servers": kafka_broker.bootstrap_servers})
+    groups = [group.group_id for group in admin.list_consumer_groups().result(30).valid]
+    with kafka_admin(spark, {"kafka.bootstrap.servers": kafka_broker.bootstrap_servers}) as removing:
+        removing.remove_groups([g for g in groups if g.startswith(PREFIX) and not g.endswith("owner")])
+
+
+@pytest.mark.usefixtures("small_commits")
+@pytest.mark.parametrize("lost", ["a-slot", "another-order", "untrusted"])
+def test_what_segments_do_not_tell_is_written_again(
+    kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy, spark: SparkSession, lost: str
+) -> None:
+    """The result has a warning. Nothing is missing."""
+    source, target = topic(suffix="source"), topic(suffix="target", config=REFUSES_LARGE)
+    kafka_broker.produce(source, [*numbered(60), large(), *numbered(239, 60)], {"batch.num.messages": 10})
+    ranges, options = [f"{source}:0:0:300"], {"topic": target, **_SEGMENTS}
+    number = int(time.time() * 1000)
+    layout = _layout(ranges, "cut-at-100" if lost == "another-order" else "in-order")
+    with pytest.raises(TargetError):
+        run_copy(ranges, submission=number, **options, **layout)
+    kafka_broker.alter_topic(target, TAKES_LARGE)
+    if lost == "a-slot":
+        _remove_slots(kafka_broker, spark)
+    more = {"untrusted_until": number} if lost == "untrusted" else {}
+
+    report = run_copy([f"{source}:0:0:290"], submission=number + 1, is_retry=True, **options, **more)
+
+    assert set(values(kafka_broker, target)) >= set(values(kafka_broker, source)[:290])
+    assert report.records_written == 290
+    assert any("all records are written again" in warning for warning in report.warnings)

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from airflow_provider_kafka_spark.core import run_protocol
+from airflow_provider_kafka_spark.core.carried_progress import ProvedDelivery, SlotProgress, carried
 from airflow_provider_kafka_spark.core.errors import RunTakenOverError
+from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.run_protocol import LATE_CLAIM_MS, Decision, MarkState
-from tests.model.world import AT_LEAST_ONCE, Driver, Plan, Scenario, World, key_of, names_of
+from tests.model.world import AT_LEAST_ONCE, Driver, Plan, Scenario, World, key_of, names_of, pieces_of
 
 Steps = Iterator[tuple[str, World]]
 
@@ -100,6 +103,13 @@ def _read(scenario: Scenario, world: World, index: int) -> tuple[str, World]:
         positions = tuple(slots.get(name, 0) for name in names)
         following = _prepared(scenario, world, index, driver.pieces, positions)
         return f"{driver.token} C5: reads the slots {positions}", following
+    if decision is Decision.CARRY_OVER:
+        positions = _carried(world, driver)
+        if positions is None:
+            text = f"{driver.token} C5: what was delivered cannot be carried over"
+            return text, world.with_driver(index, decision=Decision.READ_BACK)
+        text = f"{driver.token} C5: carries {positions} over from another plan"
+        return text, _prepared(scenario, world, index, driver.pieces, positions)
     if decision is Decision.DELIVERED:
         return f"{driver.token} C5: only counts", world.with_driver(index, step="writes", pieces=(), slots=())
     if decision is Decision.READ_BACK and not scenario.rules.reads_back and _is_proved(scenario, driver):
@@ -114,6 +124,19 @@ def _read(scenario: Scenario, world: World, index: int) -> tuple[str, World]:
         pieces, text = tuple(piece for piece in rest if piece), f"reads {delivered} back from the target"
     starts = tuple(piece[0] for piece in pieces)
     return f"{driver.token} C5: {text}", _prepared(scenario, world, index, pieces, starts, duplicates)
+
+
+def _carried(world: World, driver: Driver) -> tuple[int, ...] | None:
+    """Where the pieces stand, by what the package's own function makes of the slots and of the worker's proof."""
+    mark, slots = driver.seen, list[SlotProgress]()
+    assert mark is not None
+    if not run_protocol.carries_proof(mark, driver.claimant):
+        slots = [SlotProgress(name, position) for name, position in world.slots_of(mark.key).items()]
+        if len(slots) < mark.pieces:
+            return None
+    ranges = OffsetRanges(OffsetRange("orders", 0, offset, offset + 1) for offset in driver.proved)
+    found = carried(pieces_of(driver.pieces), slots, ProvedDelivery(ranges.merge()))
+    return None if found is None else tuple(stands.position for stands in found)
 
 
 def _is_proved(scenario: Scenario, driver: Driver) -> bool:
@@ -147,7 +170,7 @@ def _commit(scenario: Scenario, world: World, index: int) -> Steps:
         yield f"{driver.token} C6: commits the first slots", following.with_driver(index, step="C6 mark")
         return
     claimant = replace(driver.claimant, key=driver.key)
-    mark = claimant.mark(MarkState.OPEN, len(positions))
+    mark = claimant.mark(MarkState.OPEN, len(positions), pieces=len(positions))
     following = world.with_slots(driver.key, dict(positions[-1:])).with_mark(mark, scenario.rules)
     yield f"{driver.token} C6: commits the last slot and the mark 'open'", following.with_driver(index, step="writes")
 

@@ -5,7 +5,8 @@ The model calls the functions of ``core/run_protocol.py`` for each decision. Exc
 - writers at least once of earlier tries, which nothing fences: they have ended when the next try begins, and so has
   every writer when a try begins that delivers at least once;
 - a Spark task that passes over a record of its source, when the worker does not judge the report that shows it;
-- records without the provenance header, when their progress is lost;
+- records without the provenance header, when their progress is lost, when a verdict was bad, or when the worker of an
+  earlier try finishes its run while a later driver claims it;
 - copies under another ``run_id``, as after a first try whose state store and mark are both lost.
 
 ``test_limits_and_old_rules.py`` shows that the model finds the faults that it looks for.
@@ -24,6 +25,9 @@ _AT_LEAST_ONCE = Try(kind="clear", delivery=AT_LEAST_ONCE)
 _NO_MARK = Try(kind="clear", delivery=AT_LEAST_ONCE, may_mark=False)
 _NARROW_FIRST, _NARROW_RETRY = Try(((0,),), "first"), Try(((0,),), "retry")
 _CUT: Plan = ((0,), (1,))
+_LONGER, _LONGER_RETRY = Try(((0, 1, 2),), "clear"), Try(((0, 1, 2),), "retry")
+#: Records have no header, and the result maps their offsets.
+_CARRIES = Rules(reads_back=False, carries=True)
 
 
 @pytest.mark.parametrize(
@@ -49,6 +53,24 @@ _CUT: Plan = ((0,), (1,))
         pytest.param(Scenario((_WIDE_FIRST, _CLEAR)), 1_500, id="clear-with-a-smaller-plan"),
         pytest.param(Scenario((_WIDE_FIRST, Try(THE_SAME_IN_ONE, "clear"))), 1_500, id="clear-with-another-layout"),
         pytest.param(Scenario((_FIRST, Try(_CUT, "clear"), _CLEAR)), 20_000, id="clear-with-another-layout-and-back"),
+        pytest.param(
+            Scenario((_FIRST, _LONGER, _LONGER), rules=_CARRIES), 5_000, id="segments-and-a-clear-with-a-longer-plan"
+        ),
+        pytest.param(
+            Scenario((_FIRST, _LONGER, Try(((0, 1, 2, 3),), "clear")), rules=_CARRIES),
+            5_000,
+            id="segments-and-two-clears-with-longer-plans",
+        ),
+        pytest.param(
+            Scenario((_FIRST, Try(_CUT, "clear"), Try(_CUT, "retry")), rules=_CARRIES),
+            5_000,
+            id="segments-and-a-cut-plan",
+        ),
+        pytest.param(
+            Scenario((_FIRST, _LONGER, _LONGER_RETRY), rules=_CARRIES),
+            5_000,
+            id="segments-a-longer-plan-and-its-retry",
+        ),
         pytest.param(Scenario((_FIRST, Try(kind="clear", changes_run=True))), 300, id="clear-with-other-expressions"),
         pytest.param(
             Scenario((_NARROW_FIRST, _NARROW_RETRY, _NARROW_RETRY), ("the state store is lost",)),

@@ -54,9 +54,13 @@ def _submitted(scenario: Scenario, world: World, asked: Try, index: int) -> tupl
     stored = world.store
     number = scenario.rules.next_number(0 if stored is None else stored.number, len(world.workers) + 1)
     untrusted_until = 0 if stored is None else stored.untrusted_until
+    proved, proved_until = (
+        ((), 0) if stored is None or run_id != stored.run_id else (stored.proved, stored.proved_until)
+    )
     if stored is not None and stored.result is not None and run_id == stored.run_id:
         # A clear after the delivery looks at the target.
-        untrusted_until = stored.number
+        untrusted_until = proved_until = stored.number
+        proved = tuple(sorted({*proved, *stored.result.offsets}))
     is_at_least_once = any(t.delivery == AT_LEAST_ONCE for t in scenario.tries[: index + 1])
     if is_at_least_once and scenario.rules.ends_before_at_least_once:
         # Nothing fences writers at least once, and they fence nobody: earlier ones have ended.
@@ -66,7 +70,9 @@ def _submitted(scenario: Scenario, world: World, asked: Try, index: int) -> tupl
     for i in range(scenario.drivers):
         token = f"driver {len(world.drivers) + i + 1}"
         key = key_of(run_id, asked.delivery, world.incarnation, asked.plan)
-        claimant = Claimant(number, token, run_id, key, may_have_delivered, untrusted_until)
+        carries = scenario.rules.carries
+        of_worker = untrusted_until, carries, proved_until if carries else 0
+        claimant = Claimant(number, token, run_id, key, may_have_delivered, *of_worker)
         drivers.append(
             Driver(
                 token,
@@ -75,16 +81,21 @@ def _submitted(scenario: Scenario, world: World, asked: Try, index: int) -> tupl
                 incarnation=world.incarnation,
                 key=key,
                 pieces=asked.plan,
-                proved_key="" if stored is None else stored.proved_key,
+                proved_key=_proved_key(stored),
+                proved=proved,
             )
         )
     now_untrusted = number if asked.delivery == AT_LEAST_ONCE else untrusted_until
     world = world._replace(
         workers=(*world.workers, Worker("waits", number, run_id)),
         drivers=(*world.drivers, *drivers),
-        store=Stored(number, run_id, now_untrusted, proved_key="" if stored is None else stored.proved_key),
+        store=Stored(number, run_id, now_untrusted, None, False, _proved_key(stored), proved, proved_until),
     )
     return f"try {index + 1} ({asked.kind}) stores and submits number {number} of run {run_id}", world
+
+
+def _proved_key(stored: Stored | None) -> str:
+    return "" if stored is None else stored.proved_key
 
 
 def _run(world: World, asked: Try, index: int) -> tuple[str, bool]:

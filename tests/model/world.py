@@ -73,6 +73,8 @@ class Rules:
     checks_ids_at_end: bool = True
     #: Whether records have the provenance header, by which they are found in the target.
     reads_back: bool = True
+    #: Whether the progress of another plan, and what the worker has proved, count for the pieces of this one.
+    carries: bool = False
     #: Whether an earlier driver has ended before a try that delivers at least once, or follows one.
     ends_before_at_least_once: bool = True
     #: Whether the driver finishes the run, and not the worker.
@@ -119,6 +121,9 @@ class Stored(NamedTuple):
     is_green: bool = False
     #: The delivery key of the latest result.
     proved_key: str = ""
+    #: What was delivered before the task was cleared, and the number of the latest submission that it is of.
+    proved: tuple[int, ...] = ()
+    proved_until: int = 0
 
 
 class Worker(NamedTuple):
@@ -150,6 +155,7 @@ class Driver(NamedTuple):
     done: tuple[int, ...] = ()
     has_lost: bool = False
     proved_key: str = ""
+    proved: tuple[int, ...] = ()
     is_late: bool = False
     ended_at: int = 0
 

@@ -15,6 +15,8 @@ final class CommittedProgress {
 
     /** Begins the line of the segments. */
     private static final String SEGMENTS = "=";
+    /** Follows, where the piece copies all that lies between its ends: another plan may then go on from here. */
+    private static final String WHOLE = "!";
 
     final TargetOffsets targets = new TargetOffsets();
     /** Null if the job does not ask for them. */
@@ -79,7 +81,7 @@ final class CommittedProgress {
             targets.parse(line < 0 ? written : written.substring(0, line));
             hasUnknownSegments = segments != null && (line < 0 || written.indexOf(UNKNOWN, line) >= 0);
             if (segments != null && !hasUnknownSegments) {
-                segments.parse(written.substring(line + 1));
+                segments.parse(written.substring(line + (written.startsWith(WHOLE, line + 1) ? 2 : 1)));
             }
         }
         return true;
@@ -102,8 +104,9 @@ final class CommittedProgress {
             written = UNKNOWN;
         }
         if (segments != null) {
-            String all = SEGMENTS + (hasUnknownSegments ? UNKNOWN : segments.format());
-            written += name.length() + written.length() + all.length() > MAX_METADATA ? SEGMENTS + UNKNOWN : all;
+            String mark = piece.isWhole() ? SEGMENTS + WHOLE : SEGMENTS;
+            String all = mark + (hasUnknownSegments ? UNKNOWN : segments.format());
+            written += name.length() + written.length() + all.length() > MAX_METADATA ? mark + UNKNOWN : all;
         }
         return new OffsetAndMetadata(newPosition, name + written + END);
     }

@@ -69,6 +69,18 @@ final class Piece {
         return otherPartition == partition && offset >= first && offset < until && otherTopic.equals(topic);
     }
 
+    /** Whether the ranges leave nothing out between the first offset and the end. */
+    boolean isWhole() {
+        long next = first;
+        for (int i = 0; i < starts.length; i++) {
+            if (starts[i] != next) {
+                return false;
+            }
+            next = ends[i];
+        }
+        return next == until;
+    }
+
     /** The first offset from this one on that lies in a range, or the end of the piece. */
     long nextWanted(long offset) {
         for (int i = 0; i < ends.length; i++) {
