@@ -118,7 +118,12 @@ final class BatchReader implements Iterator {
     }
 
     private void fetch() {
-        FetchResponseData.PartitionData found = fetches.next(waitMs);
+        FetchResponseData.PartitionData found;
+        try {
+            found = fetches.next(waitMs);
+        } catch (CorruptRecordException error) {
+            throw damaged("at offset " + position, error);
+        }
         if (found == null) {
             throw new TimeoutException("No batch within " + waitMs + " ms");
         }
