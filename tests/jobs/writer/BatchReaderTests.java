@@ -7,7 +7,9 @@ import java.util.Arrays;
 import java.util.Collections;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.Optional;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.internals.SubscriptionState;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.compress.Compression;
 import org.apache.kafka.common.message.FetchResponseData;
@@ -58,6 +60,23 @@ public final class BatchReaderTests {
         }
     }
 
+    /** The epoch of a batch would make the consumer look for a truncation where a later place is read. */
+    public static void aPlaceFurtherOnHasNoEpoch(String brokers, String topic) throws Exception {
+        BatchReader reader = reader(brokers, topic, "[[0, 20, 0], [50, 60, 1]]", 60);
+        try {
+            reader.next();
+            check(position(reader).offset == 10L, "the next batch is asked for");
+            check(hasEpoch(reader), "its epoch is known");
+            reader.next();
+            check(position(reader).offset == 50L, "the next range is asked for");
+            check(!hasEpoch(reader), "its epoch is not known");
+            check(((SourceBatch) reader.next()).first == 50L, "it is read");
+            check(!reader.hasNext(), "nothing follows");
+        } finally {
+            reader.close();
+        }
+    }
+
     private static Map config(String brokers) {
         HashMap config = new HashMap();
         config.put("bootstrap.servers", brokers);
@@ -67,6 +86,30 @@ public final class BatchReaderTests {
         // One batch to a fetch.
         config.put("max.partition.fetch.bytes", "1");
         return config;
+    }
+
+    private static BatchReader reader(String brokers, String topic, String ranges, int until) {
+        String settings = "{'version': 1, 'consumer': {}, 'max_bytes': 1000000, 'wait_ms': " + WAIT_MS
+            + ", 'least_records': 0}";
+        String piece = "{'version': 1, 'name': 'piece', 'topic': '" + topic + "', 'partition': 0, 'ranges': " + ranges
+            + ", 'until': " + until + ", 'slot': null}";
+        BatchSettings batches = new BatchSettings(Fields.parse("PassedBatches", json(settings)));
+        return new BatchReader(batches, Piece.parse(json(piece)), config(brokers));
+    }
+
+    private static SubscriptionState.FetchPosition position(BatchReader reader) {
+        SubscriptionState subscriptions = (SubscriptionState) internals(reader, "subscriptions");
+        return subscriptions.position((TopicPartition) internals(reader, "partition"));
+    }
+
+    private static boolean hasEpoch(BatchReader reader) {
+        Field epoch = Members.field(SubscriptionState.FetchPosition.class, "offsetEpoch");
+        return ((Optional) Members.get(epoch, position(reader))).isPresent();
+    }
+
+    private static Object internals(BatchReader reader, String name) {
+        Object fetches = Members.get(Members.field(BatchReader.class, "fetches"), reader);
+        return Members.get(Members.field(ConsumerInternals.class, name), fetches);
     }
 
     /** Put an answer to a fetch from offset 0 where the consumer puts them. */
@@ -105,5 +148,9 @@ public final class BatchReaderTests {
         if (!isSo) {
             throw new AssertionError(what);
         }
+    }
+
+    private static String json(String text) {
+        return text.replace('\'', '"');
     }
 }
