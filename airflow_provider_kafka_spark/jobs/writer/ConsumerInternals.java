@@ -40,6 +40,7 @@ final class ConsumerInternals {
     private final Field leaderOf = Members.field(SubscriptionState.FetchPosition.class, "currentLeader");
     private final Class clientType = Members.type(PACKAGE + "ConsumerNetworkClient");
     private final Method pollNetwork = Members.method(clientType, "poll", TIMER);
+    private final Method transmit = Members.method(clientType, "transmitSends", NONE);
 
     private Object delegate;
     private Object fetcher;
@@ -99,6 +100,7 @@ final class ConsumerInternals {
         Metadata.LeaderAndEpoch leader = (Metadata.LeaderAndEpoch) Members.get(leaderOf, before);
         subscriptions.position(partition, new SubscriptionState.FetchPosition(offset, epoch, leader));
         request();
+        Members.call(transmit, client, NONE);
     }
 
     private void request() {

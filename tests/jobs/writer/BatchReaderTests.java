@@ -8,6 +8,7 @@ import java.util.Collections;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.Optional;
+import org.apache.kafka.clients.KafkaClient;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.internals.SubscriptionState;
 import org.apache.kafka.common.TopicPartition;
@@ -72,6 +73,19 @@ public final class BatchReaderTests {
             check(!hasEpoch(reader), "its epoch is not known");
             check(((SourceBatch) reader.next()).first == 50L, "it is read");
             check(!reader.hasNext(), "nothing follows");
+        } finally {
+            reader.close();
+        }
+    }
+
+    /** The next fetch travels while a batch is written. */
+    public static void theNextFetchIsSentAtOnce(String brokers, String topic) throws Exception {
+        BatchReader reader = reader(brokers, topic, "[[0, 60, 0]]", 60);
+        try {
+            reader.next();
+            Object client = internals(reader, "client");
+            KafkaClient network = (KafkaClient) Members.get(Members.field(client.getClass(), "client"), client);
+            check(network.inFlightRequestCount() == 1, network.inFlightRequestCount() + " requests are under way");
         } finally {
             reader.close();
         }
