@@ -286,6 +286,22 @@ def test_batches_at_the_limit_of_the_target(kafka_broker: KafkaBroker, topic: To
         assert_copied(job, report)
 
 
+def test_a_target_that_takes_less_than_when_the_job_began(
+    kafka_broker: KafkaBroker, topic: TopicFactory, new_job: NewJob
+) -> None:
+    """The producer splits a batch that the target refuses, as it does with its own."""
+    source = topic(suffix="source")
+    kafka_broker.produce(source, [Record(b"k", os.urandom(1_000)) for _ in range(20)], {"batch.num.messages": IN_BATCH})
+    job = new_job(source, topic(config={"max.message.bytes": "5000"}, suffix="target"), 20)
+    job.change(producer={**job.settings.producer, "batch.size": "4000"})
+
+    report = report_of(job)
+
+    assert report.batches_passed == 2
+    assert report.segments == ((0, 20, 0),)
+    assert_copied(job, report)
+
+
 def test_small_batches_are_read_record_by_record(job: WriterJob) -> None:
     """One request for each would take longer."""
     assert job.settings.batches is not None
