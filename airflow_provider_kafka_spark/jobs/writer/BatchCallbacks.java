@@ -62,6 +62,14 @@ final class BatchCallbacks extends AbstractList implements Callback {
 
     @Override
     public void onCompletion(RecordMetadata metadata, Exception error) {
+        // The error of the first record may only say that another one was refused.
+        for (int i = 0; error != null && i < acknowledged.count; i++) {
+            RuntimeException ofRecord = result.error(i);
+            if (ClientErrors.isPermanent(ofRecord)) {
+                acknowledged.ofRecord(i, acknowledged.bytes).onCompletion(null, ofRecord);
+                return;
+            }
+        }
         acknowledged.onCompletion(metadata, error);
     }
 

@@ -170,15 +170,21 @@ abstract class Sink {
 
     /** Fails if a record was refused. */
     final void throwFailure() {
-        if (hasFailed) {
-            AckCallback record = refused;
-            if (ClientErrors.isFenced(refusal)) {
-                throw failure(WriteFailure.NOT_ACKNOWLEDGED, "", refusal);
-            }
-            throw WriteFailure.ofRecord(
-                piece.topic + "[" + piece.partition + "]@" + record.offset, record.bytes, record.targetTopic, refusal
-            );
+        if (!hasFailed) {
+            return;
         }
+        AckCallback record;
+        Exception error;
+        synchronized (this) {
+            record = refused;
+            error = refusal;
+        }
+        if (ClientErrors.isFenced(error)) {
+            throw failure(WriteFailure.NOT_ACKNOWLEDGED, "", error);
+        }
+        throw WriteFailure.ofRecord(
+            piece.topic + "[" + piece.partition + "]@" + record.offset, record.bytes, record.targetTopic, error
+        );
     }
 
     final void begin() {
@@ -219,9 +225,12 @@ abstract class Sink {
         acknowledged.add(count);
     }
 
-    /** Keeps the first error of all records; the later ones follow from it. */
+    /**
+     * Keeps the first error of all records; the later ones follow from it. Only where one record of a batch is refused,
+     * those before it have an error that does not say why.
+     */
     final synchronized void refuse(AckCallback record, Exception error) {
-        if (!hasFailed) {
+        if (!hasFailed || (ClientErrors.isPermanent(error) && !ClientErrors.isPermanent(refusal))) {
             refused = record;
             refusal = error;
             hasFailed = true;

@@ -302,6 +302,26 @@ def test_a_target_that_takes_less_than_when_the_job_began(
     assert_copied(job, report)
 
 
+@pytest.mark.parametrize("by_batches", [True, False])
+def test_a_record_that_the_target_refuses_is_named(
+    kafka_broker: KafkaBroker, topic: TopicFactory, new_job: NewJob, by_batches: bool
+) -> None:
+    """It is not the first of its batch."""
+    source = topic(config={"message.timestamp.after.max.ms": str(2**63 - 1)}, suffix="source")
+    times = [time.time_ns() // 1_000_000] * IN_BATCH
+    times[5] += 86_400_000
+    records = [Record(b"k", b"v", (), timestamp) for timestamp in times]
+    kafka_broker.produce(source, records, {"batch.num.messages": IN_BATCH})
+    job = new_job(source, topic(config={"message.timestamp.after.max.ms": "3600000"}, suffix="target"), IN_BATCH)
+    if not by_batches:
+        job.change(batches=None)
+
+    failure = job.failure()
+
+    assert (failure.kind, failure.record, failure.permanent) == ("refused", f"{source}[0]@5", True)
+    assert "InvalidTimestampException" in failure.reason
+
+
 def test_small_batches_are_read_record_by_record(job: WriterJob) -> None:
     """One request for each would take longer."""
     assert job.settings.batches is not None
