@@ -8,6 +8,7 @@ import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.ApiException;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.header.internals.RecordHeaders;
 import org.apache.spark.TaskContext;
@@ -122,7 +123,11 @@ abstract class Sink {
 
     /** Whether the target has the partition of the piece. The producer keeps for minutes what it knows of a topic. */
     final boolean hasTarget(String topic) {
-        return producer == null || producer.partitionsFor(topic).size() > piece.partition;
+        try {
+            return producer == null || producer.partitionsFor(topic).size() > piece.partition;
+        } catch (ApiException error) {
+            return false;
+        }
     }
 
     /** Sends a batch of the source as it is, to the partition of the same number. */

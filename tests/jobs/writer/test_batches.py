@@ -322,6 +322,16 @@ def test_a_record_that_the_target_refuses_is_named(
     assert "InvalidTimestampException" in failure.reason
 
 
+def test_a_target_that_the_producer_does_not_find_is_an_error_of_a_record(job: WriterJob) -> None:
+    """As where records are read one by one."""
+    job.change(target_topic="not a topic")
+
+    failure = job.failure()
+
+    assert (failure.kind, failure.record) == ("refused", f"{job.source}[0]@0")
+    assert "InvalidTopicException" in failure.reason
+
+
 def test_small_batches_are_read_record_by_record(job: WriterJob) -> None:
     """One request for each would take longer."""
     assert job.settings.batches is not None
