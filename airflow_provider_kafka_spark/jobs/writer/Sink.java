@@ -224,8 +224,10 @@ abstract class Sink {
         int count = sent.count;
         range.acknowledged.add(count);
         progress.targets.add(metadata, count);
-        if (progress.segments != null && metadata.hasOffset()) {
-            progress.segments.add(sent.offset, sent.offset + count, metadata.offset());
+        if (metadata.hasOffset()) {
+            progress.addSegment(sent.offset, sent.offset + count, metadata.offset());
+        } else {
+            progress.loseSegments();
         }
         acknowledged.add(count);
     }
