@@ -132,7 +132,8 @@ def _passed_batches(
 ) -> tuple[PassedBatches | None, tuple[str, ...]]:
     """How batches are passed on, or None; and what the author should know, who asked for nothing else."""
     options = request.source_options
-    if remaining.source is None or changes(request.transform):
+    # Without Spark's Kafka RDD the writer gets rows, and so do batches that have to be taken apart.
+    if remaining.source is None or remaining.source.records is None or changes(request.transform):
         return None, ()
     others = clients_in_the_way(options, request.sink_options, fail_on_data_loss=request.fail_on_data_loss)
     others += targets_in_the_way(sorted(remaining.target_ids), configs)

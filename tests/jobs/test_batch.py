@@ -179,6 +179,21 @@ def test_expressions_between_gaps(
     assert sum(r.records_skipped for r in report.ranges) == 22 - len(kept)
 
 
+@pytest.mark.parametrize("in_batch", [10, 40])
+def test_without_the_rdd_records_are_read_one_by_one(
+    kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy, monkeypatch: pytest.MonkeyPatch, in_batch: int
+) -> None:
+    """The writer gets rows then, and has no reader for the records of a batch."""
+    source, target = topic(suffix="source"), topic(suffix="target")
+    kafka_broker.produce(source, [Record(value=b"%d" % i) for i in range(40)], {"batch.num.messages": in_batch})
+    monkeypatch.setattr(kafka_source, "read_tasks", lambda *_: None)
+
+    report = run_copy([f"{source}:0:0:40"], topic=target, provenance=None, preserve_partition=True)
+
+    assert [r.value for r in kafka_broker.consume(target)] == [b"%d" % i for i in range(40)]
+    assert (report.records_written, report.batches_passed) == (40, 0)
+
+
 def test_a_lost_order_between_spans_is_in_the_report(
     kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
