@@ -47,8 +47,14 @@ _MARGIN_MS = 10_000
 COMMIT_RECORDS, COMMIT_MS = 1_000_000, 2_000
 #: Batches of fewer records take longer, one request each, than new ones of many records.
 LEAST_RECORDS = 16
-#: Of the consumer whose batches are passed on: the worker has decided all offsets.
-_CONSUMER = {"auto.offset.reset": "none", "enable.auto.commit": "false", "allow.auto.create.topics": "false"}
+#: Of the consumer whose batches are passed on: the worker has decided all offsets, and the writer knows the fetches of
+#: the classic consumer.
+_CONSUMER = {
+    "auto.offset.reset": "none",
+    "enable.auto.commit": "false",
+    "allow.auto.create.topics": "false",
+    "group.protocol": "classic",
+}
 
 
 def write_records(
