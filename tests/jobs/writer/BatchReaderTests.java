@@ -91,6 +91,26 @@ public final class BatchReaderTests {
         }
     }
 
+    /** A fetch that was answered, and not looked at for longer than a request may take, is sent again. */
+    public static void aFetchThatIsNotLookedAtForLongIsRepeated(String brokers, String topic) throws Exception {
+        Map config = config(brokers);
+        config.put("request.timeout.ms", "600");
+        config.put("fetch.max.wait.ms", "100");
+        BatchReader reader = reader(config, topic, "[[0, 60, 0]]", 60);
+        try {
+            for (long first = 0L; first < 60L; first += 10L) {
+                SourceBatch batch = (SourceBatch) reader.next();
+                check(batch.first == first, batch.first + " follows, not " + first);
+                if (first == 0L || first == 30L) {
+                    Thread.sleep(2000L);
+                }
+            }
+            check(!reader.hasNext(), "nothing follows");
+        } finally {
+            reader.close();
+        }
+    }
+
     private static Map config(String brokers) {
         HashMap config = new HashMap();
         config.put("bootstrap.servers", brokers);
@@ -103,12 +123,16 @@ public final class BatchReaderTests {
     }
 
     private static BatchReader reader(String brokers, String topic, String ranges, int until) {
+        return reader(config(brokers), topic, ranges, until);
+    }
+
+    private static BatchReader reader(Map config, String topic, String ranges, int until) {
         String settings = "{'version': 1, 'consumer': {}, 'max_bytes': 1000000, 'wait_ms': " + WAIT_MS
             + ", 'least_records': 0}";
         String piece = "{'version': 1, 'name': 'piece', 'topic': '" + topic + "', 'partition': 0, 'ranges': " + ranges
             + ", 'until': " + until + ", 'slot': null}";
         BatchSettings batches = new BatchSettings(Fields.parse("PassedBatches", json(settings)));
-        return new BatchReader(batches, Piece.parse(json(piece)), config(brokers));
+        return new BatchReader(batches, Piece.parse(json(piece)), config);
     }
 
     private static SubscriptionState.FetchPosition position(BatchReader reader) {
