@@ -47,8 +47,14 @@ _MARGIN_MS = 10_000
 COMMIT_RECORDS, COMMIT_MS = 1_000_000, 2_000
 #: Batches of fewer records take longer, one request each, than new ones of many records.
 LEAST_RECORDS = 16
-#: Of the consumer whose batches are passed on: the worker has decided all offsets.
-_CONSUMER = {"auto.offset.reset": "none", "enable.auto.commit": "false", "allow.auto.create.topics": "false"}
+#: Of the consumer whose batches are passed on: the worker has decided all offsets, and the writer knows the fetches of
+#: the classic consumer.
+_CONSUMER = {
+    "auto.offset.reset": "none",
+    "enable.auto.commit": "false",
+    "allow.auto.create.topics": "false",
+    "group.protocol": "classic",
+}
 
 
 def write_records(
@@ -132,7 +138,8 @@ def _passed_batches(
 ) -> tuple[PassedBatches | None, tuple[str, ...]]:
     """How batches are passed on, or None; and what the author should know, who asked for nothing else."""
     options = request.source_options
-    if remaining.source is None or changes(request.transform):
+    # Without Spark's Kafka RDD the writer gets rows, and so do batches that have to be taken apart.
+    if remaining.source is None or remaining.source.records is None or changes(request.transform):
         return None, ()
     others = clients_in_the_way(options, request.sink_options, fail_on_data_loss=request.fail_on_data_loss)
     others += targets_in_the_way(sorted(remaining.target_ids), configs)

@@ -179,6 +179,39 @@ def test_expressions_between_gaps(
     assert sum(r.records_skipped for r in report.ranges) == 22 - len(kept)
 
 
+@pytest.mark.parametrize("in_batch", [10, 40])
+def test_without_the_rdd_records_are_read_one_by_one(
+    kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy, monkeypatch: pytest.MonkeyPatch, in_batch: int
+) -> None:
+    """The writer gets rows then, and has no reader for the records of a batch."""
+    source, target = topic(suffix="source"), topic(suffix="target")
+    kafka_broker.produce(source, [Record(value=b"%d" % i) for i in range(40)], {"batch.num.messages": in_batch})
+    monkeypatch.setattr(kafka_source, "read_tasks", lambda *_: None)
+
+    report = run_copy([f"{source}:0:0:40"], topic=target, provenance=None, preserve_partition=True)
+
+    assert [r.value for r in kafka_broker.consume(target)] == [b"%d" % i for i in range(40)]
+    assert (report.records_written, report.batches_passed) == (40, 0)
+
+
+def test_batches_are_passed_on_whatever_the_group_protocol(
+    kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy
+) -> None:
+    """No consumer joins a group, and the writer knows the fetches of the classic consumer alone."""
+    source, target = topic(suffix="source"), topic(suffix="target")
+    kafka_broker.produce(source, [Record(value=b"%d" % i) for i in range(40)])
+
+    report = run_copy(
+        [f"{source}:0:0:40"],
+        topic=target,
+        provenance=None,
+        preserve_partition=True,
+        source_options={"kafka.group.protocol": "consumer"},
+    )
+
+    assert (report.records_written, report.batches_passed > 0) == (40, True)
+
+
 def test_a_lost_order_between_spans_is_in_the_report(
     kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -26,6 +26,11 @@ final class AckCallback implements Callback {
         this.bytes = bytes;
     }
 
+    /** That of one record of a batch without gaps. */
+    AckCallback ofRecord(int index, int bytesOfRecord) {
+        return new AckCallback(sink, range, offset + index, 1, targetTopic, bytesOfRecord);
+    }
+
     @Override
     public void onCompletion(RecordMetadata metadata, Exception error) {
         if (error == null) {

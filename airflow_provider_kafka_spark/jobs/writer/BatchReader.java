@@ -23,6 +23,7 @@ import org.apache.kafka.common.record.ControlRecordType;
 import org.apache.kafka.common.record.MemoryRecords;
 import org.apache.kafka.common.record.MutableRecordBatch;
 import org.apache.kafka.common.record.Record;
+import org.apache.kafka.common.record.RecordBatch;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.utils.BufferSupplier;
 import org.apache.kafka.common.utils.CloseableIterator;
@@ -118,7 +119,12 @@ final class BatchReader implements Iterator {
     }
 
     private void fetch() {
-        FetchResponseData.PartitionData found = fetches.next(waitMs);
+        FetchResponseData.PartitionData found;
+        try {
+            found = fetches.next(waitMs);
+        } catch (CorruptRecordException error) {
+            throw damaged("at offset " + position, error);
+        }
         if (found == null) {
             throw new TimeoutException("No batch within " + waitMs + " ms");
         }
@@ -156,7 +162,9 @@ final class BatchReader implements Iterator {
         }
         long wanted = piece.nextWanted(last.nextOffset());
         if (wanted < piece.until) {
-            fetches.moveTo(wanted, last.partitionLeaderEpoch());
+            // The epoch of a batch says nothing of a place further on, which the consumer would take for truncated.
+            boolean isNext = wanted == last.nextOffset();
+            fetches.moveTo(wanted, isNext ? last.partitionLeaderEpoch() : RecordBatch.NO_PARTITION_LEADER_EPOCH);
         }
     }
 

@@ -23,7 +23,7 @@ final class CommittedProgress {
     final Segments segments;
     private final Piece piece;
     private boolean isUnknown;
-    private boolean hasUnknownSegments;
+    private volatile boolean hasUnknownSegments;
     /** Source offset up to which everything is done, exclusive. */
     private long position;
     private Long resumedAt;
@@ -47,9 +47,21 @@ final class CommittedProgress {
         return isUnknown;
     }
 
-    /** Whether it is unknown which offsets of the target hold what earlier attempts wrote. */
+    /** Whether it is unknown which offsets of the target hold what was written. */
     boolean hasUnknownSegments() {
         return hasUnknownSegments;
+    }
+
+    /** Called by the producer's own thread, in which all acknowledgements arrive. */
+    void addSegment(long from, long until, long target) {
+        if (segments != null) {
+            segments.add(from, until, target);
+        }
+    }
+
+    /** The broker does not know any more where it has a batch that was sent twice. */
+    void loseSegments() {
+        hasUnknownSegments = segments != null;
     }
 
     /** Where this attempt went on, or null if it began at the first offset. */

@@ -30,18 +30,22 @@ final class ConsumerInternals {
     private final Field subscriptionsOf = Members.field(classic, "subscriptions");
     private final Method updateMetadata = Members.method(classic, "updateAssignmentMetadataIfNeeded", TIMER);
     private final Method sendFetches = Members.method(fetcherType, "sendFetches", NONE);
-    private final Method collect = Members.method(fetcherType, "collectFetch", NONE);
+    private final Class fetchType = Members.type(PACKAGE + "CompletedFetch");
+    private final Field collectorOf = Members.field(fetcherType, "fetchCollector");
+    private final Method check =
+        Members.method(Members.type(PACKAGE + "FetchCollector"), "initialize", new Class[] {fetchType});
     private final Field bufferOf = Members.field(fetcherType, "fetchBuffer");
-    private final Method peek = Members.method(bufferType, "peek", NONE);
     private final Method take = Members.method(bufferType, "poll", NONE);
-    private final Field dataOf = Members.field(Members.type(PACKAGE + "CompletedFetch"), "partitionData");
+    private final Field dataOf = Members.field(fetchType, "partitionData");
     private final Field leaderOf = Members.field(SubscriptionState.FetchPosition.class, "currentLeader");
-    private final Method pollNetwork =
-        Members.method(Members.type(PACKAGE + "ConsumerNetworkClient"), "poll", TIMER);
+    private final Class clientType = Members.type(PACKAGE + "ConsumerNetworkClient");
+    private final Method pollNetwork = Members.method(clientType, "poll", TIMER);
+    private final Method transmit = Members.method(clientType, "transmitSends", NONE);
 
     private Object delegate;
     private Object fetcher;
     private Object client;
+    private Object collector;
     private Object buffer;
     private SubscriptionState subscriptions;
     private TopicPartition partition;
@@ -60,6 +64,7 @@ final class ConsumerInternals {
         }
         fetcher = Members.get(fetcherOf, delegate);
         client = Members.get(clientOf, delegate);
+        collector = Members.get(collectorOf, fetcher);
         buffer = Members.get(bufferOf, fetcher);
         subscriptions = (SubscriptionState) Members.get(subscriptionsOf, delegate);
     }
@@ -70,18 +75,20 @@ final class ConsumerInternals {
         do {
             Members.call(updateMetadata, delegate, new Object[] {timer});
             request();
-            Object fetch = Members.call(peek, buffer, NONE);
+            Object fetch = Members.call(take, buffer, NONE);
             if (fetch == null) {
                 Members.call(pollNetwork, client, new Object[] {timer});
                 continue;
             }
+            // The consumer's own check of one answer. At an error it throws, or looks for another leader. Others may
+            // have come since, so the buffer as a whole is not for it: their records would be dropped.
+            if (Members.call(check, collector, new Object[] {fetch}) == null) {
+                continue;
+            }
             FetchResponseData.PartitionData data = (FetchResponseData.PartitionData) Members.get(dataOf, fetch);
-            if (data.errorCode() == 0 && data.records() != null && data.records().sizeInBytes() > 0) {
-                Members.call(take, buffer, NONE);
+            if (data.records() != null && data.records().sizeInBytes() > 0) {
                 return data;
             }
-            // Errors and answers without records are the consumer's own work: it throws, or looks for another leader.
-            Members.call(collect, fetcher, NONE);
         } while (timer.notExpired());
         return null;
     }
@@ -93,6 +100,7 @@ final class ConsumerInternals {
         Metadata.LeaderAndEpoch leader = (Metadata.LeaderAndEpoch) Members.get(leaderOf, before);
         subscriptions.position(partition, new SubscriptionState.FetchPosition(offset, epoch, leader));
         request();
+        Members.call(transmit, client, NONE);
     }
 
     private void request() {

@@ -5,7 +5,6 @@ import java.lang.reflect.Field;
 import java.lang.reflect.Method;
 import java.nio.ByteBuffer;
 import java.util.Deque;
-import java.util.List;
 import org.apache.kafka.clients.producer.Callback;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.Producer;
@@ -79,10 +78,10 @@ final class ProducerInternals {
     /**
      * Queue a batch.
      *
-     * @param acknowledged is called once, with the offset of the batch's first record
+     * @param acknowledged is called with the offset of the batch's first record
      * @param maxWaitMs for the producer's memory
      */
-    void send(TopicPartition target, SourceBatch source, Callback acknowledged, long maxWaitMs) throws Exception {
+    void send(TopicPartition target, SourceBatch source, AckCallback acknowledged, long maxWaitMs) throws Exception {
         if (transactions != null) {
             transactions.maybeAddPartition(target);
         }
@@ -91,8 +90,7 @@ final class ProducerInternals {
         ProducerBatch batch = new ProducerBatch(target, records, Time.SYSTEM.milliseconds());
         countOf.setInt(batch, source.count);
         ProduceRequestResult result = (ProduceRequestResult) Members.get(resultOf, batch);
-        FutureRecordMetadata first = new FutureRecordMetadata(result, 0, source.batch.maxTimestamp(), 0, 0, Time.SYSTEM);
-        ((List) Members.get(thunksOf, batch)).add(newThunk.newInstance(new Object[] {acknowledged, first}));
+        thunksOf.set(batch, new BatchCallbacks(newThunk, records, result, acknowledged, source.batch.maxTimestamp()));
         Deque queue = (Deque) Members.call(queueOf, accumulator, new Object[] {target});
         synchronized (queue) {
             ProducerBatch last = (ProducerBatch) queue.peekLast();

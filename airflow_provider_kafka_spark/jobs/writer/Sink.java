@@ -8,6 +8,7 @@ import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.ApiException;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.header.internals.RecordHeaders;
 import org.apache.spark.TaskContext;
@@ -122,7 +123,11 @@ abstract class Sink {
 
     /** Whether the target has the partition of the piece. The producer keeps for minutes what it knows of a topic. */
     final boolean hasTarget(String topic) {
-        return producer == null || producer.partitionsFor(topic).size() > piece.partition;
+        try {
+            return producer == null || producer.partitionsFor(topic).size() > piece.partition;
+        } catch (ApiException error) {
+            return false;
+        }
     }
 
     /** Sends a batch of the source as it is, to the partition of the same number. */
@@ -170,15 +175,21 @@ abstract class Sink {
 
     /** Fails if a record was refused. */
     final void throwFailure() {
-        if (hasFailed) {
-            AckCallback record = refused;
-            if (ClientErrors.isFenced(refusal)) {
-                throw failure(WriteFailure.NOT_ACKNOWLEDGED, "", refusal);
-            }
-            throw WriteFailure.ofRecord(
-                piece.topic + "[" + piece.partition + "]@" + record.offset, record.bytes, record.targetTopic, refusal
-            );
+        if (!hasFailed) {
+            return;
         }
+        AckCallback record;
+        Exception error;
+        synchronized (this) {
+            record = refused;
+            error = refusal;
+        }
+        if (ClientErrors.isFenced(error)) {
+            throw failure(WriteFailure.NOT_ACKNOWLEDGED, "", error);
+        }
+        throw WriteFailure.ofRecord(
+            piece.topic + "[" + piece.partition + "]@" + record.offset, record.bytes, record.targetTopic, error
+        );
     }
 
     final void begin() {
@@ -213,15 +224,20 @@ abstract class Sink {
         int count = sent.count;
         range.acknowledged.add(count);
         progress.targets.add(metadata, count);
-        if (progress.segments != null && metadata.hasOffset()) {
-            progress.segments.add(sent.offset, sent.offset + count, metadata.offset());
+        if (metadata.hasOffset()) {
+            progress.addSegment(sent.offset, sent.offset + count, metadata.offset());
+        } else {
+            progress.loseSegments();
         }
         acknowledged.add(count);
     }
 
-    /** Keeps the first error of all records; the later ones follow from it. */
+    /**
+     * Keeps the first error of all records; the later ones follow from it. Only where one record of a batch is refused,
+     * those before it have an error that does not say why.
+     */
     final synchronized void refuse(AckCallback record, Exception error) {
-        if (!hasFailed) {
+        if (!hasFailed || (ClientErrors.isPermanent(error) && !ClientErrors.isPermanent(refusal))) {
             refused = record;
             refusal = error;
             hasFailed = true;

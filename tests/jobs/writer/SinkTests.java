@@ -7,6 +7,7 @@ import java.util.Map;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.producer.MockProducer;
+import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.ProducerFencedException;
@@ -38,7 +39,11 @@ public final class SinkTests {
     private final Sink sink;
 
     private SinkTests(boolean isTransactional) {
-        Settings settings = Settings.parse(json(SETTINGS));
+        this(isTransactional, SETTINGS);
+    }
+
+    private SinkTests(boolean isTransactional, String text) {
+        Settings settings = Settings.parse(json(text));
         sink = isTransactional
             ? (Sink) new TransactionalSink(settings, piece, producer, cluster, TaskContext$.MODULE$.empty())
             : (Sink) new PlainSink(settings, piece, producer, cluster, TaskContext$.MODULE$.empty());
@@ -56,6 +61,19 @@ public final class SinkTests {
         check(slot.offset() == 12, "position " + slot.offset());
         check(slot.metadata().equals("orders-0\ncopy 0 0 1\n\0"), "metadata " + slot.metadata());
         check(test.counts.acknowledged.get() == 2, "two acknowledgements");
+    }
+
+    /** A mapping of offsets that lacks some is not given as one that is complete. */
+    public static void anAcknowledgementWithoutOffsetLosesTheMapping() {
+        SinkTests test = new SinkTests(true, SETTINGS.replace("'segments': false", "'segments': true"));
+        test.sink.open();
+        test.send(10);
+        TopicPartition partition = new TopicPartition("copy", 0);
+        AckCallback callback = new AckCallback(test.sink, test.counts, 11L, 1, "copy", 3);
+        callback.onCompletion(new RecordMetadata(partition, -1L, 0, -1L, 0, 0), null);
+        test.sink.commit(11);
+        check(test.slot().metadata().equals("orders-0\ncopy 0 0 0\n=?\0"), "metadata " + test.slot().metadata());
+        check(test.sink.progress.hasUnknownSegments(), "the mapping is not known");
     }
 
     /** The next attempt goes on at the committed position, and knows where the earlier one wrote. */

@@ -286,6 +286,52 @@ def test_batches_at_the_limit_of_the_target(kafka_broker: KafkaBroker, topic: To
         assert_copied(job, report)
 
 
+def test_a_target_that_takes_less_than_when_the_job_began(
+    kafka_broker: KafkaBroker, topic: TopicFactory, new_job: NewJob
+) -> None:
+    """The producer splits a batch that the target refuses, as it does with its own."""
+    source = topic(suffix="source")
+    kafka_broker.produce(source, [Record(b"k", os.urandom(1_000)) for _ in range(20)], {"batch.num.messages": IN_BATCH})
+    job = new_job(source, topic(config={"max.message.bytes": "5000"}, suffix="target"), 20)
+    job.change(producer={**job.settings.producer, "batch.size": "4000"})
+
+    report = report_of(job)
+
+    assert report.batches_passed == 2
+    assert report.segments == ((0, 20, 0),)
+    assert_copied(job, report)
+
+
+@pytest.mark.parametrize("by_batches", [True, False])
+def test_a_record_that_the_target_refuses_is_named(
+    kafka_broker: KafkaBroker, topic: TopicFactory, new_job: NewJob, by_batches: bool
+) -> None:
+    """It is not the first of its batch."""
+    source = topic(config={"message.timestamp.after.max.ms": str(2**63 - 1)}, suffix="source")
+    times = [time.time_ns() // 1_000_000] * IN_BATCH
+    times[5] += 86_400_000
+    records = [Record(b"k", b"v", (), timestamp) for timestamp in times]
+    kafka_broker.produce(source, records, {"batch.num.messages": IN_BATCH})
+    job = new_job(source, topic(config={"message.timestamp.after.max.ms": "3600000"}, suffix="target"), IN_BATCH)
+    if not by_batches:
+        job.change(batches=None)
+
+    failure = job.failure()
+
+    assert (failure.kind, failure.record, failure.permanent) == ("refused", f"{source}[0]@5", True)
+    assert "InvalidTimestampException" in failure.reason
+
+
+def test_a_target_that_the_producer_does_not_find_is_an_error_of_a_record(job: WriterJob) -> None:
+    """As where records are read one by one."""
+    job.change(target_topic="not a topic")
+
+    failure = job.failure()
+
+    assert (failure.kind, failure.record) == ("refused", f"{job.source}[0]@0")
+    assert "InvalidTopicException" in failure.reason
+
+
 def test_small_batches_are_read_record_by_record(job: WriterJob) -> None:
     """One request for each would take longer."""
     assert job.settings.batches is not None
