@@ -34,6 +34,8 @@ from airflow_provider_kafka_spark.submission.spark_properties import properties_
 from airflow_provider_kafka_spark.submission.yarn_rest import COMMON_TAG
 from airflow_provider_kafka_spark.toolchain.class_archive import ClassArchive
 from airflow_provider_kafka_spark.toolchain.java import find_java
+from airflow_provider_kafka_spark.toolchain.settings import class_archive_enabled
+from airflow_provider_kafka_spark.toolchain.writer_jar import WriterJar
 
 DEFAULT_CONF = {
     "spark.log.level": "WARN",
@@ -104,6 +106,7 @@ def prepare_job(
         for path in logins.files:
             copy_private(path, folder)
     options = submit_options(cluster, folder, request_file, logins, logins_file)
+    _add_writer(cluster, options)
     in_pod = cluster.deployment.in_pod
     script, secret = job_script(job), dict[str, bytes]()
     if in_pod:
@@ -239,6 +242,17 @@ def _java_options(
         if before or defined:
             settings[name] = _joined(before, given, defined, separator=" ")
     return settings
+
+
+def _add_writer(cluster: SparkCluster, options: dict[str, Any]) -> None:
+    """Put the writer's classes on the class path of a local driver, if `prepare` has compiled them for that driver."""
+    class_path = options.get("driver_class_path")
+    # With the author's jars first, the driver may have another Kafka client than its class path.
+    if not cluster.deployment.executors_on_worker or not class_path or cluster.prefers_user_jars:
+        return
+    if class_archive_enabled():
+        writer = WriterJar(find_java(cluster.spark_home.minimum_java), cluster.spark_home, class_path)
+        options["driver_class_path"] = writer.extended_class_path()
 
 
 def _class_archive(cluster: SparkCluster, options: Mapping[str, Any]) -> ClassArchive | None:
