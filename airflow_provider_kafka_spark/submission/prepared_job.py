@@ -26,6 +26,7 @@ from airflow_provider_kafka_spark.submission.job_files import (
     read_file_of_login,
     without_secrets,
     write_code,
+    write_code_folder,
     write_private,
     write_request,
 )
@@ -47,6 +48,7 @@ DEFAULT_CONF = {
 #: folder of its own; on a standalone cluster it would use that of the machine.
 _EXECUTOR_TEMPORARY = "-Djava.io.tmpdir=."
 _TAGS = "spark.yarn.tags"
+_PYTHON_PATH = "PYTHONPATH"
 #: The first compiler alone starts a JVM in about 70 % of the time.
 FIRST_COMPILER = "-XX:TieredStopAtLevel=1"
 #: For a driver with a local master. Its UI follows SPARK_LOCAL_IP only.
@@ -181,7 +183,8 @@ def submit_options(
     options["conf"] = _conf(cluster, options, folder, logins)
     for name, value in cluster.connector_options((logins.source, logins.target)).items():
         options[name] = _joined(options.get(name), value, separator=":" if name == "driver_class_path" else ",")
-    options["py_files"] = _joined(options.get("py_files"), str(write_code(folder)))
+    if not deployment.executors_on_worker:
+        options["py_files"] = _joined(options.get("py_files"), str(write_code(folder)))
     travelling = list(logins.files)
     if logins_file and not deployment.executors_on_worker:
         travelling.append(str(logins_file))
@@ -194,7 +197,10 @@ def submit_options(
         options["files"] = _joined(options.get("files"), *travelling)
     if deployment.executors_on_worker:
         inherited = {name: value for name, value in LOCAL_ENVIRONMENT.items() if name not in os.environ}
-        options["env_vars"] = {**inherited, **(options.get("env_vars") or {})}
+        environment = {**inherited, **(options.get("env_vars") or {})}
+        path = environment.get(_PYTHON_PATH, os.environ.get(_PYTHON_PATH))
+        environment[_PYTHON_PATH] = _joined(str(write_code_folder(folder)), path, separator=":")
+        options["env_vars"] = environment
     return options
 
 

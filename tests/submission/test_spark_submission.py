@@ -46,7 +46,8 @@ import json, os, pathlib, stat, sys
 umask = os.umask(0o022)
 words = [word for argument in sys.argv for word in argument.split(",")]
 folder = pathlib.Path(next(w for w in words if "/airflow-kafka-spark-" in w and "=" not in w)).parent
-files = {file.name: [stat.S_IMODE(file.stat().st_mode), file.read_bytes().hex()] for file in folder.iterdir()}
+found = filter(pathlib.Path.is_file, folder.iterdir())
+files = {file.name: [stat.S_IMODE(file.stat().st_mode), file.read_bytes().hex()] for file in found}
 submitted = {
     "folder": str(folder),
     "mode": stat.S_IMODE(folder.stat().st_mode),
@@ -192,6 +193,25 @@ def test_a_local_driver_keeps_to_its_machine_and_folder(connection: Callable[...
     assert settings(submitted)["spark.ui.killEnabled"] == "false"
     assert settings(submitted)["spark.local.dir"] == str(submitted.folder)
     assert f"-XX:ErrorFile={submitted.folder}/hs_err_pid%p.log" in submitted.environment["SPARK_SUBMIT_OPTS"]
+
+
+@pytest.mark.parametrize("given", ["worker", "env_vars", "nothing"])
+def test_a_local_driver_imports_the_installed_package(
+    connection: Callable[..., None], home: Path, monkeypatch: pytest.MonkeyPatch, given: str
+) -> None:
+    """Its modules are compiled already; those of a zip would be compiled at every start. The author's path is kept."""
+    connection("spark_default", conn_type="spark", host="local[2]")
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    if given != "nothing":
+        monkeypatch.setenv("PYTHONPATH", "/of/the/worker")
+    env_vars = {"PYTHONPATH": "/of/the/author"} if given == "env_vars" else {}
+
+    submitted = submit(home, env_vars=env_vars)
+
+    code, *others = submitted.environment["PYTHONPATH"].split(":")
+    assert Path(code).parent == submitted.folder
+    assert others == {"worker": ["/of/the/worker"], "env_vars": ["/of/the/author"], "nothing": []}[given]
+    assert "--py-files" not in submitted.arguments
 
 
 @pytest.mark.parametrize(
