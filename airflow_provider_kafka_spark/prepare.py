@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
 
 READY_CODE, FAILED_CODE, INTERRUPTED_CODE = 0, 1, 130
 DESCRIPTION = (
-    "Check Java and Spark, fetch Spark's Kafka connector, and make a class archive with which jobs on a local master "
-    "start faster. What is there already is checked only."
+    "Check Java and Spark, fetch Spark's Kafka connector, compile the writer, and make a class archive with which jobs "
+    "on a local master start faster. What is there already is checked only."
 )
 EPILOG = "Run it as the user of the tasks, with their environment. Exit code: 0 if all is ready, 1 if not."
 #: The arguments, by the name of the option.
@@ -42,7 +43,7 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
     },
     "--no-class-archive": {
         "action": "store_true",
-        "help": "make no class archive; only jobs with a local master use it",
+        "help": "compile nothing and make no class archive; only jobs with a local master use it",
     },
 }
 _MB = 1_000_000
@@ -146,6 +147,7 @@ def _prepare_archive(java: Java, home: SparkHome, class_path: str) -> bool:
         why = f"Java {java.major} has none" if class_archive_enabled() else f"{CLASS_ARCHIVE} is False"
         _emit(f"Class archive: none, since {why}.")
         return False
+    archive = replace(archive, class_path=_prepare_writer(java, home, class_path))
     with temporary_folder() as folder:
         if archive.is_ready and archive.is_usable(folder):
             _emit(f"Class archive: {_described(archive)}, checked.")
@@ -156,6 +158,25 @@ def _prepare_archive(java: Java, home: SparkHome, class_path: str) -> bool:
     _, seconds = _timed(lambda: make_class_archive(archive))
     _emit(f"Class archive: {_described(archive)}, made in {seconds:.0f} s.")
     return True
+
+
+def _prepare_writer(java: Java, home: SparkHome, class_path: str) -> str:
+    """
+    :return: the class path of a task with a local master, with the writer's classes.
+    """
+    from airflow_provider_kafka_spark.submission.class_archive_job import make_writer_jar
+    from airflow_provider_kafka_spark.toolchain.writer_jar import WriterJar
+
+    if not class_path:
+        # As a task, which adds nothing to an empty class path.
+        return class_path
+    writer = WriterJar(java, home, class_path)
+    if writer.find() is None:
+        _, seconds = _timed(lambda: make_writer_jar(writer))
+        _emit(f"Writer: {writer.path}, compiled in {seconds:.0f} s.")
+    else:
+        _emit(f"Writer: {writer.path}, checked.")
+    return writer.extended_class_path()
 
 
 def _described(archive: ClassArchive) -> str:

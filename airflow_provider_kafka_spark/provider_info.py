@@ -104,8 +104,8 @@ def get_provider_info() -> dict[str, Any]:
                     },
                     "class_archive": {
                         "description": (
-                            "Whether the command prepare makes an archive of Spark's classes, with which jobs with a "
-                            "local master start faster, and whether they use it.\n"
+                            "Whether the command prepare compiles the writer and makes an archive of Spark's classes, "
+                            "with which jobs with a local master start faster, and whether they use them.\n"
                         ),
                         "version_added": "0.1.0",
                         "type": "boolean",

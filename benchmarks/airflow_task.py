@@ -91,7 +91,7 @@ def task_context() -> dict[str, Any]:
         "task_instance": task_instance,
         "task_state_store": _TaskStateStore(),
         "dag_run": SimpleNamespace(clear_number=0),
-        "outlet_events": defaultdict(lambda: SimpleNamespace(extra={})),
+        "outlet_events": defaultdict(lambda: SimpleNamespace(extra={}, add=lambda *_, **__: None)),
     }
 
 

@@ -24,6 +24,7 @@ from tests.airflow_fakes import task_context
 from tests.e2e.process_mark import ProcessMark
 
 _SECONDS = 300
+_WRITER = "airflow_provider_kafka_spark.jobs.writer"
 _NOWHERE = "https://127.0.0.1:9/maven2"
 
 
@@ -36,6 +37,12 @@ class Cache:
     def archives(self) -> dict[str, int]:
         """Name and time of each class archive."""
         return {path.name: path.stat().st_mtime_ns for path in self.folder.glob("classes/*.jsa")}
+
+    @property
+    def writer(self) -> Path:
+        """The jar of the compiled writer."""
+        (jar,) = self.folder.glob("classes/writer-*/*.jar")
+        return jar
 
 
 def new_cache(folder: Path) -> Cache:
@@ -94,6 +101,7 @@ def test_it_says_what_it_does(prepared: tuple[Cache, subprocess.CompletedProcess
         "Spark 4.0.0",
         *(line.partition(":")[0] for line in lines if re.match(r"Java \d+: /", line)),
         "Kafka connector",
+        "Writer",
         "Class archive",
         "Class archive",
         "Ready",
@@ -117,25 +125,55 @@ def test_a_task_uses_what_was_prepared(
     where: str | None,
 ) -> None:
     """Nearly every class comes out of the archive; a task fetches nothing, and writes none."""
-    source, target, loaded = topic(suffix="source"), topic(suffix="target"), tmp_path / "loaded"
+    source, target = topic(suffix="source"), topic(suffix="target")
     kafka.produce(source, [Record(value=b"%d" % i, partition=0) for i in range(5)])
-    monkeypatch.setenv("SPARK_SUBMIT_OPTS", f"-Xlog:class+load:file={loaded}")
     before = ready.archives()
 
-    operator = ReplayOffsetRangesOperator(
-        task_id="copy", offset_ranges=[f"{source}:0:0:5"], target_topic=target, where=where
-    )
-    result = operator.execute(task_context())  # type: ignore[arg-type]
+    sources = loaded_classes(source, target, where, tmp_path / "loaded", monkeypatch)
 
-    assert result["records_written"] == 5
-    lines = loaded.read_text().splitlines()
-    sources = dict(found.groups() for line in lines if (found := re.search(r"(\S+) source: (.*)", line)))
     by_name = {
         name: "shared objects file" in text for name, text in sources.items() if "file:" in text or "shared" in text
     }
     assert by_name["org.apache.kafka.clients.producer.KafkaProducer"]
+    # The writer too: nothing is compiled.
+    assert by_name[f"{_WRITER}.RecordWriter"]
+    assert by_name[f"{_WRITER}.TransactionalSink"]
+    assert not [name for name in sources if "janino" in name] or where
     assert sum(by_name.values()) / len(by_name) > 0.9
     assert ready.archives() == before
+
+
+@pytest.mark.broker
+@pytest.mark.spark
+def test_a_task_compiles_the_writer_where_its_jar_is_damaged(
+    ready: Cache, kafka: KafkaBroker, topic: TopicFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its classes are the compiled ones, and the copy is complete."""
+    source, target = topic(suffix="source"), topic(suffix="target")
+    kafka.produce(source, [Record(value=b"%d" % i, partition=0) for i in range(5)])
+    sound = shutil.copy2(ready.writer, tmp_path)
+    os.truncate(ready.writer, ready.writer.stat().st_size - 100)
+
+    sources = loaded_classes(source, target, None, tmp_path / "loaded", monkeypatch)
+    # With its time, which the class archive knows.
+    shutil.copy2(sound, ready.writer)
+
+    assert "writer.jar" not in sources[f"{_WRITER}.RecordWriter"]
+    assert "shared" not in sources[f"{_WRITER}.RecordWriter"]
+    assert sources["org.codehaus.janino.UnitCompiler"]
+
+
+def loaded_classes(
+    source: str, target: str, where: str | None, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> dict[str, str]:
+    """Copy five records, and return where the driver's classes came from, by their names."""
+    monkeypatch.setenv("SPARK_SUBMIT_OPTS", f"-Xlog:class+load:file={log}")
+    operator = ReplayOffsetRangesOperator(
+        task_id="copy", offset_ranges=[f"{source}:0:0:5"], target_topic=target, where=where
+    )
+    assert operator.execute(task_context())["records_written"] == 5  # type: ignore[arg-type]
+    lines = log.read_text().splitlines()
+    return dict(found.groups() for line in lines if (found := re.search(r"(\S+) source: (.*)", line)))
 
 
 @pytest.mark.spark
@@ -145,6 +183,7 @@ def test_a_second_call_finds_all_there(ready: Cache, capsys: pytest.CaptureFixtu
     assert prepare.main([]) == 0
     printed = capsys.readouterr().out
     assert re.search(r"Kafka connector: \d+ jars in \S+, checked\.\n", printed)
+    assert re.search(r"Writer: \S+, checked\.\n", printed)
     assert re.search(r"Class archive: \S+, \d+ MB, checked\.\n", printed)
     assert "made in" not in printed
     assert ready.archives() == before

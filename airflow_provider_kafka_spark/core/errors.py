@@ -442,7 +442,8 @@ class JarError(SubmitError):
 
 
 class ClassArchiveError(SubmitError):
-    """The class archive, with which drivers on a local master start faster, cannot be made or kept.
+    """The class archive or the jar of the writer, with which drivers on a local master start faster, cannot be made or
+    kept.
 
     Only ``prepare`` fails with it; jobs run without an archive. Do what the message says, or pass
     ``--no-class-archive``.

@@ -39,6 +39,7 @@ _OF_JARS = (
     "org.apache.spark.sql.kafka010.KafkaSourceRDD",
     "org.apache.spark.kafka010.KafkaConfigUpdater",
 )
+_WRITER = "airflow_provider_kafka_spark.jobs.writer.RecordWriter"
 
 
 def load_classes(spark: SparkApplication) -> None:
@@ -47,6 +48,8 @@ def load_classes(spark: SparkApplication) -> None:
     :raises Py4JJavaError: if Spark cannot do it.
     :raises JarError: if the connector is not on the class path.
     """
+    from py4j.protocol import Py4JJavaError
+
     _copy_nothing(spark, Transform(topic=_TOPIC))
     _copy_nothing(
         spark,
@@ -59,6 +62,9 @@ def load_classes(spark: SparkApplication) -> None:
     _open_clients(spark)
     for name in _OF_JARS:
         _load_jar_of(spark, name)
+    # Without it on the class path, the writer was compiled in memory.
+    with suppress(Py4JJavaError):
+        _load_jar_of(spark, _WRITER)
 
 
 def _copy_nothing(spark: SparkApplication, transform: Transform) -> None:

@@ -1,14 +1,15 @@
 """The writer of every job: the Java classes in the folder ``writer``, which run on the executors.
 
-They are compiled on the driver (:mod:`janino`) and shipped with the job.
+They are compiled on the driver (:mod:`janino`) and shipped with the job. With a local master, the jar of a prepared
+worker has them on the class path already.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
@@ -18,14 +19,13 @@ from weakref import WeakKeyDictionary
 from airflow_provider_kafka_spark.core.batch_path import warning_of_batches
 from airflow_provider_kafka_spark.core.errors import JarError
 from airflow_provider_kafka_spark.core.handoff.audit_messages import AuditSettings
+from airflow_provider_kafka_spark.core.handoff.writer_classes import marker
 from airflow_provider_kafka_spark.core.handoff.writer_messages import TaskFailure, TaskReport, WriterSettings
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, TopicPartition
-from airflow_provider_kafka_spark.jobs.janino import compile_java, java_sources
+from airflow_provider_kafka_spark.jobs.janino import CompiledClasses, compile_java, java_sources
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
-
-    from airflow_provider_kafka_spark.jobs.janino import CompiledClasses
 
 _PACKAGE, _FOLDER = "airflow_provider_kafka_spark.jobs", "writer"
 #: What ``ReadyBatch`` needs of Kafka's client.
@@ -248,8 +248,19 @@ def _new(context: SparkContext, name: str, *arguments: Any) -> Any:
 def compile_ahead(jvm: Any) -> None:
     """Begin to compile the writer, while the application of this JVM starts; that saves a sixth of a second."""
     executor = ThreadPoolExecutor(1, "compile")
-    _ahead.append(executor.submit(_compile, jvm))
+    _ahead.append(executor.submit(_find_or_compile, jvm))
     executor.shutdown(wait=False)
+
+
+def write_writer_jar(jvm: Any, path: Path) -> None:
+    """Compile the writer into a jar. A local driver that has it on its class path compiles nothing.
+
+    :raises JarError: naming what is missing.
+    """
+    sources = java_sources(_PACKAGE, _FOLDER)
+    with _named_errors():
+        compiled = _compile(jvm, sources)
+    replace(compiled, bytecodes={**compiled.bytecodes, marker(sources): b""}).write_jar(path)
 
 
 def _compile_and_ship(context: SparkContext) -> Any:
@@ -258,25 +269,45 @@ def _compile_and_ship(context: SparkContext) -> Any:
     :return: a class loader that has them.
     :raises JarError: naming what is missing.
     """
+    jvm: Any = context._jvm
+    with _named_errors():
+        compiled = _ahead.pop().result() if _ahead else _find_or_compile(jvm)
+        if compiled.bytecodes:
+            jar = (
+                Path(jvm.org.apache.spark.SparkFiles.getRootDirectory())
+                / f"record-writer-{_digest(compiled.bytecodes)}.jar"
+            )
+            compiled.write_jar(jar)
+            # Without other processes, nobody has to fetch it from the driver.
+            context._jsc.addJar(f"local:{jar}" if context._jsc.isLocal() else str(jar))
+        return compiled.loader
+
+
+@contextmanager
+def _named_errors() -> Iterator[None]:
+    """:raises JarError: naming what is missing."""
     from py4j.protocol import Py4JError
 
-    jvm: Any = context._jvm
     try:
-        compiled = _ahead.pop().result() if _ahead else _compile(jvm)
-        jar = (
-            Path(jvm.org.apache.spark.SparkFiles.getRootDirectory())
-            / f"record-writer-{_digest(compiled.bytecodes)}.jar"
-        )
-        compiled.write_jar(jar)
-        # Without other processes, nobody has to fetch it from the driver.
-        context._jsc.addJar(f"local:{jar}" if context._jsc.isLocal() else str(jar))
-        return compiled.loader
+        yield
     # TypeError: py4j's answer where a class is absent.
     except (Py4JError, TypeError, OSError) as error:
         raise JarError(_missing(error)) from error
 
 
-def _compile(jvm: Any) -> CompiledClasses:
+def _find_or_compile(jvm: Any) -> CompiledClasses:
+    """The classes on the class path, if they were compiled from these sources; otherwise compile them.
+
+    :return: without bytecodes, if they are on the class path: that is so with a local master only.
+    """
+    sources = java_sources(_PACKAGE, _FOLDER)
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    if loader.getResource(marker(sources)) is not None:
+        return CompiledClasses({}, loader)
+    return _compile(jvm, sources)
+
+
+def _compile(jvm: Any, sources: Mapping[str, str]) -> CompiledClasses:
     """Compile the writer against the Kafka client of a JVM.
 
     :raises Py4JJavaError: if it does not compile.
@@ -284,7 +315,6 @@ def _compile(jvm: Any) -> CompiledClasses:
     """
     from py4j.protocol import Py4JJavaError
 
-    sources = java_sources(_PACKAGE, _FOLDER)
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
     try:
         jvm.java.lang.Class.forName(_SINCE_KAFKA_3_8, False, loader)

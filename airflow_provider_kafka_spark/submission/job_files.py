@@ -81,6 +81,18 @@ def write_code(folder: Path) -> Path:
     return write_private(folder / CODE, code_archive())
 
 
+def write_code_folder(folder: Path) -> Path:
+    """A folder for the ``PYTHONPATH`` of a driver on this machine: its package is the installed one.
+
+    Python keeps the compiled modules of the installed package; those of a zip it compiles at every start.
+    """
+    code = folder / "code"
+    package = code / _PACKAGE.name
+    package.mkdir(parents=True, mode=0o700)
+    write_private(package / "__init__.py", f"__path__ = [{str(_PACKAGE)!r}]\n".encode())
+    return code
+
+
 def code_archive() -> bytes:
     """The package's rules and jobs, as a zip for ``--py-files``."""
     content = io.BytesIO()

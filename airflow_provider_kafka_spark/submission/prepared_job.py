@@ -26,6 +26,7 @@ from airflow_provider_kafka_spark.submission.job_files import (
     read_file_of_login,
     without_secrets,
     write_code,
+    write_code_folder,
     write_private,
     write_request,
 )
@@ -34,6 +35,8 @@ from airflow_provider_kafka_spark.submission.spark_properties import properties_
 from airflow_provider_kafka_spark.submission.yarn_rest import COMMON_TAG
 from airflow_provider_kafka_spark.toolchain.class_archive import ClassArchive
 from airflow_provider_kafka_spark.toolchain.java import find_java
+from airflow_provider_kafka_spark.toolchain.settings import class_archive_enabled
+from airflow_provider_kafka_spark.toolchain.writer_jar import WriterJar
 
 DEFAULT_CONF = {
     "spark.log.level": "WARN",
@@ -45,6 +48,7 @@ DEFAULT_CONF = {
 #: folder of its own; on a standalone cluster it would use that of the machine.
 _EXECUTOR_TEMPORARY = "-Djava.io.tmpdir=."
 _TAGS = "spark.yarn.tags"
+_PYTHON_PATH = "PYTHONPATH"
 #: The first compiler alone starts a JVM in about 70 % of the time.
 FIRST_COMPILER = "-XX:TieredStopAtLevel=1"
 #: For a driver with a local master. Its UI follows SPARK_LOCAL_IP only.
@@ -104,6 +108,7 @@ def prepare_job(
         for path in logins.files:
             copy_private(path, folder)
     options = submit_options(cluster, folder, request_file, logins, logins_file)
+    _add_writer(cluster, options)
     in_pod = cluster.deployment.in_pod
     script, secret = job_script(job), dict[str, bytes]()
     if in_pod:
@@ -178,7 +183,8 @@ def submit_options(
     options["conf"] = _conf(cluster, options, folder, logins)
     for name, value in cluster.connector_options((logins.source, logins.target)).items():
         options[name] = _joined(options.get(name), value, separator=":" if name == "driver_class_path" else ",")
-    options["py_files"] = _joined(options.get("py_files"), str(write_code(folder)))
+    if not deployment.executors_on_worker:
+        options["py_files"] = _joined(options.get("py_files"), str(write_code(folder)))
     travelling = list(logins.files)
     if logins_file and not deployment.executors_on_worker:
         travelling.append(str(logins_file))
@@ -191,7 +197,10 @@ def submit_options(
         options["files"] = _joined(options.get("files"), *travelling)
     if deployment.executors_on_worker:
         inherited = {name: value for name, value in LOCAL_ENVIRONMENT.items() if name not in os.environ}
-        options["env_vars"] = {**inherited, **(options.get("env_vars") or {})}
+        environment = {**inherited, **(options.get("env_vars") or {})}
+        path = environment.get(_PYTHON_PATH, os.environ.get(_PYTHON_PATH))
+        environment[_PYTHON_PATH] = _joined(str(write_code_folder(folder)), path, separator=":")
+        options["env_vars"] = environment
     return options
 
 
@@ -239,6 +248,17 @@ def _java_options(
         if before or defined:
             settings[name] = _joined(before, given, defined, separator=" ")
     return settings
+
+
+def _add_writer(cluster: SparkCluster, options: dict[str, Any]) -> None:
+    """Put the writer's classes on the class path of a local driver, if `prepare` has compiled them for that driver."""
+    class_path = options.get("driver_class_path")
+    # With the author's jars first, the driver may have another Kafka client than its class path.
+    if not cluster.deployment.executors_on_worker or not class_path or cluster.prefers_user_jars:
+        return
+    if class_archive_enabled():
+        writer = WriterJar(find_java(cluster.spark_home.minimum_java), cluster.spark_home, class_path)
+        options["driver_class_path"] = writer.extended_class_path()
 
 
 def _class_archive(cluster: SparkCluster, options: Mapping[str, Any]) -> ClassArchive | None:

@@ -242,6 +242,11 @@ class SparkCluster:
         value = (self.submit_options.get("conf") or {}).get(name)
         return self._file_properties.get(name) if value is None else str(value)
 
+    @property
+    def prefers_user_jars(self) -> bool:
+        """Whether the driver takes a class from the author's jars rather than from its class path."""
+        return (self._spark_property("spark.driver.userClassPathFirst") or "").strip().lower() == "true"
+
     @cached_property
     def _file_properties(self) -> dict[str, str]:
         environ = {**os.environ, **(self.submit_options.get("env_vars") or {})}

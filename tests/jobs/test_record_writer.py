@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +48,50 @@ def test_a_class_that_cannot_be_shipped_is_named(
 
     with pytest.raises(JarError, match=r"local folder must take the jar .*No space left on device"):
         record_writer.TaskMonitor(spark.sparkContext, "group")
+
+
+@pytest.fixture
+def on_class_path(spark: SparkSession, tmp_path: Path) -> Iterator[str]:
+    """The writer's jar is on the class path, as that of `prepare` is in a local driver; its URL."""
+    jvm: Any = spark.sparkContext._jvm
+    jar = tmp_path / "writer.jar"
+    record_writer.write_writer_jar(jvm, jar)
+    thread = jvm.java.lang.Thread.currentThread()
+    before = thread.getContextClassLoader()
+    urls = spark.sparkContext._gateway.new_array(jvm.java.net.URL, 1)  # type: ignore[union-attr]
+    urls[0] = jvm.java.net.URI(jar.as_uri()).toURL()
+    thread.setContextClassLoader(jvm.java.net.URLClassLoader(urls, before))
+    yield str(urls[0])
+    thread.setContextClassLoader(before)
+
+
+def shipped(spark: SparkSession) -> int:
+    context: Any = spark.sparkContext._jsc.sc()  # type: ignore[attr-defined]
+    return int(context.listJars().size())
+
+
+@pytest.mark.spark
+def test_classes_on_the_class_path_are_used(
+    spark: SparkSession, on_class_path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are neither compiled nor shipped."""
+    monkeypatch.setattr(record_writer, "_loaders", {})
+    before = shipped(spark)
+
+    function = record_writer.record_handoff(spark.sparkContext, None)
+
+    assert str(function.getClass().getProtectionDomain().getCodeSource().getLocation()) == on_class_path
+    assert shipped(spark) == before
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("on_class_path")
+def test_other_sources_are_compiled(spark: SparkSession, sources: Sources) -> None:
+    """The classes on the class path are not theirs."""
+    sources("package a; public class A { class Missing extends Nothing {} }")
+
+    with pytest.raises(JarError, match="must compile"):
+        record_writer.record_handoff(spark.sparkContext, None)
 
 
 def _report(piece: str, **fields: Any) -> TaskReport:

@@ -24,7 +24,11 @@ from airflow_provider_kafka_spark.core.protocol import JobRequest, Transform
 from airflow_provider_kafka_spark.core.secrets import REDACTION
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.submission import spark_submission
+from airflow_provider_kafka_spark.toolchain.connector import connector_jars
+from airflow_provider_kafka_spark.toolchain.java import find_java
+from airflow_provider_kafka_spark.toolchain.settings import CACHE_FOLDER
 from airflow_provider_kafka_spark.toolchain.spark_home import find_spark_home
+from airflow_provider_kafka_spark.toolchain.writer_jar import WriterJar
 
 PASSWORD = "pa55-of-kafka"
 KEYTAB = b"\x05\x02a keytab"
@@ -42,7 +46,8 @@ import json, os, pathlib, stat, sys
 umask = os.umask(0o022)
 words = [word for argument in sys.argv for word in argument.split(",")]
 folder = pathlib.Path(next(w for w in words if "/airflow-kafka-spark-" in w and "=" not in w)).parent
-files = {file.name: [stat.S_IMODE(file.stat().st_mode), file.read_bytes().hex()] for file in folder.iterdir()}
+found = filter(pathlib.Path.is_file, folder.iterdir())
+files = {file.name: [stat.S_IMODE(file.stat().st_mode), file.read_bytes().hex()] for file in found}
 submitted = {
     "folder": str(folder),
     "mode": stat.S_IMODE(folder.stat().st_mode),
@@ -88,6 +93,7 @@ def submit(
     report_location: str | None = None,
     *,
     system_properties: Mapping[str, str] | None = None,
+    kafka_connector: str | None = None,
     **options: Any,
 ) -> Submitted:
     request = JobRequest(
@@ -104,7 +110,7 @@ def submit(
     )
     source = replace(translate("k", LOGIN), system_properties=system_properties or {})
     logins = JobCredentials(source, translate("k", LOGIN))
-    hook = SparkJobHook(report_location=report_location, submit_options=options)
+    hook = SparkJobHook(report_location=report_location, kafka_connector=kafka_connector, submit_options=options)
     with pytest.raises(JobReportMissingError):
         hook.run(request, "batch", lambda _: None, logins)
     submitted = json.loads((home / "bin" / "submitted.json").read_text())
@@ -187,6 +193,58 @@ def test_a_local_driver_keeps_to_its_machine_and_folder(connection: Callable[...
     assert settings(submitted)["spark.ui.killEnabled"] == "false"
     assert settings(submitted)["spark.local.dir"] == str(submitted.folder)
     assert f"-XX:ErrorFile={submitted.folder}/hs_err_pid%p.log" in submitted.environment["SPARK_SUBMIT_OPTS"]
+
+
+@pytest.mark.parametrize("given", ["worker", "env_vars", "nothing"])
+def test_a_local_driver_imports_the_installed_package(
+    connection: Callable[..., None], home: Path, monkeypatch: pytest.MonkeyPatch, given: str
+) -> None:
+    """Its modules are compiled already; those of a zip would be compiled at every start. The author's path is kept."""
+    connection("spark_default", conn_type="spark", host="local[2]")
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    if given != "nothing":
+        monkeypatch.setenv("PYTHONPATH", "/of/the/worker")
+    env_vars = {"PYTHONPATH": "/of/the/author"} if given == "env_vars" else {}
+
+    submitted = submit(home, env_vars=env_vars)
+
+    code, *others = submitted.environment["PYTHONPATH"].split(":")
+    assert Path(code).parent == submitted.folder
+    assert others == {"worker": ["/of/the/worker"], "env_vars": ["/of/the/author"], "nothing": []}[given]
+    assert "--py-files" not in submitted.arguments
+
+
+@pytest.mark.parametrize(
+    ("master", "conf", "uses"),
+    [
+        pytest.param("local[2]", {}, True, id="local"),
+        pytest.param("local[2]", {"spark.driver.userClassPathFirst": "true"}, False, id="author's-jars-first"),
+        pytest.param("local-cluster[1,1,512]", {}, False, id="local-cluster"),
+        pytest.param("spark://m:7077", {}, False, id="standalone"),
+    ],
+)
+def test_a_local_driver_has_the_kept_writer_on_its_class_path(
+    connection: Callable[..., None],
+    home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    master: str,
+    conf: Mapping[str, str],
+    uses: bool,
+) -> None:
+    """At the end; drivers with other processes compile it, and ship it to them."""
+    connection("spark_default", conn_type="spark", host=master)
+    jars = connector_jars(None)
+    monkeypatch.setenv(CACHE_FOLDER.variable, str(tmp_path / "cache"))
+    writer = WriterJar(find_java(), find_spark_home(), ":".join(map(str, jars)))
+    (tmp_path / "made.jar").touch()
+    writer.keep(tmp_path / "made.jar")
+
+    submitted = submit(home, kafka_connector=str(jars[0].parent), conf=conf)
+
+    class_path = dict(pairwise(submitted.arguments)).get("--driver-class-path", "")
+    assert class_path.endswith(f":{writer.path}") is uses
+    assert (str(writer.path) in " ".join(submitted.arguments)) is uses
 
 
 @pytest.mark.parametrize("by", ["conf", "defaults", "file-of-the-author"])
