@@ -112,6 +112,24 @@ def sources_of(segments: Iterable[Segment]) -> OffsetRanges:
     return OffsetRanges().merge(segment.source for segment in segments)
 
 
+def within(segments: Iterable[Segment], ranges: OffsetRanges) -> tuple[Segment, ...]:
+    """The parts of segments whose sources lie in ranges.
+
+    >>> segment = Segment(OffsetRange("orders", 0, 5, 9), OffsetRange("copy", 0, 100, 104))
+    >>> within([segment], OffsetRanges.parse(["orders:0:6:8"]))[0].target.format()
+    'copy:0:101:103'
+    """
+    segments = tuple(segments)
+    if not sources_of(segments).subtract(ranges):
+        return segments
+    found = []
+    for s in segments:
+        for r in OffsetRanges([s.source]).intersect(ranges):
+            start = s.target.from_offset + r.from_offset - s.source.from_offset
+            found.append(Segment(r, replace(s.target, from_offset=start, until_offset=start + r.size)))
+    return tuple(found)
+
+
 def segments_in(value: object, name: str) -> tuple[Segment, ...]:
     """The segments in results of copies, or in what their asset events say.
 

@@ -25,7 +25,7 @@ from airflow_provider_kafka_spark.core.kept_timestamps import check_timestamp_ty
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE
 from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest, RangeReport
-from airflow_provider_kafka_spark.core.segments import Segment, joined
+from airflow_provider_kafka_spark.core.segments import Segment, joined, within
 from airflow_provider_kafka_spark.jobs.driver import run_job
 from airflow_provider_kafka_spark.jobs.kafka_admin import KafkaAdmin
 from airflow_provider_kafka_spark.jobs.lag_watch import LagWatch
@@ -212,6 +212,9 @@ def _written_to(
 def _segments(request: JobRequest, remaining: Remaining, result: WriteResult) -> tuple[Segment, ...] | None:
     """Which offsets of the target hold which of the source; None if nobody asked, or if it is not known of all."""
     transform, reports = request.transform, result.reports.values()
+    if remaining.is_delivered and request.proved_segments is not None:
+        # The slots were removed when the worker had proved the delivery.
+        return joined(within(request.proved_segments, request.offset_ranges))
     if transform.provenance != "segments" or any(report.segments_unknown for report in reports):
         return None
     pieces = {} if remaining.source is None else {piece.name: piece for piece in remaining.source.pieces}
