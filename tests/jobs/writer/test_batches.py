@@ -6,12 +6,10 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from airflow_provider_kafka_spark.core.handoff.writer_messages import PassedBatches, TaskReport
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange
@@ -21,6 +19,7 @@ from airflow_provider_kafka_spark.testing.broker_client import Record
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from tests.jobs.writer.conftest import WriterJob
+from tests.raw_batches import log_of, make_strange, raw_batches
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -88,8 +87,17 @@ def assert_copied(job: WriterJob, report: TaskReport) -> None:
     mapped = {start + i: at + i for start, end, at in report.segments for i in range(end - start)}
     wanted = {offset for part in job.pieces[0].parts for offset in range(part.from_offset, part.until_offset)}
     assert mapped.keys() == source.keys() & wanted
-    assert sorted(mapped.values()) == sorted(target)
+    assert sorted(mapped.values()) == sorted(offset or 0 for offset in target)
     assert {offset: target[at] for offset, at in mapped.items()} == {offset: source[offset] for offset in mapped}
+
+
+def assert_same_bytes(job: WriterJob, report: TaskReport) -> None:
+    """All batches of the source are in the target as they were, and are where the segments say."""
+    source, target = raw_batches(job.source_broker, job.source), raw_batches(job.broker, job.target)
+    starts = {start + i: at + i for start, end, at in report.segments for i in range(end - start)}
+    assert report.batches_passed == len(source)
+    assert [batch.content for batch in target] == [batch.content for batch in source]
+    assert [batch.base_offset for batch in target] == [starts[batch.base_offset] for batch in source]
 
 
 def _content(record: Record) -> Record:
@@ -168,17 +176,37 @@ def test_ranges_that_begin_and_end_inside_of_batches(job: WriterJob) -> None:
     assert_copied(job, report)
 
 
+@pytest.mark.parametrize("delivery", ["exactly_once", "at_least_once"])
 @pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_every_compression(kafka_broker: KafkaBroker, topic: TopicFactory, new_job: NewJob, compression: str) -> None:
-    """Records without key, value or headers, with null headers, and of times out of order."""
+def test_every_compression(
+    kafka_broker: KafkaBroker, topic: TopicFactory, new_job: NewJob, compression: str, delivery: str
+) -> None:
+    """Records without key, value or headers, with null headers, and of times out of order: byte by byte."""
     source, target = topic(suffix="source"), topic(suffix="target")
     kafka_broker.produce(source, STRANGE, {"compression.type": compression, "batch.num.messages": 7})
     job = new_job(source, target, len(STRANGE))
+    if delivery == "at_least_once":
+        job.change(id_prefix=None)
 
     report = report_of(job)
 
     assert report.batches_passed > 1
     assert_copied(job, report)
+    assert_same_bytes(job, report)
+
+
+def test_what_no_client_can_write_is_passed_on(kafka_broker: KafkaBroker, topic: TopicFactory, new_job: NewJob) -> None:
+    """A time below 0, and a header whose name is not UTF-8."""
+    source, target = topic(suffix="source"), topic(suffix="target")
+    records = [Record(b"k", value, (("name", b"v"),), 10_000 + i) for i, value in enumerate(VALUES[:20])]
+    kafka_broker.produce(source, records, {"linger.ms": 1_000})
+    make_strange(log_of(kafka_broker, source), first_time=-5, names={b"name": b"\xff\xfe\x00e"})
+    job = new_job(source, target, len(records))
+
+    report = report_of(job)
+
+    # Python's client fails at such a name.
+    assert_same_bytes(job, report)
 
 
 def test_a_batch_of_one_record_and_one_of_many(kafka_broker: KafkaBroker, topic: TopicFactory, new_job: NewJob) -> None:
@@ -193,6 +221,7 @@ def test_a_batch_of_one_record_and_one_of_many(kafka_broker: KafkaBroker, topic:
 
     assert 2 <= report.batches_passed <= 20
     assert report.segments == ((0, 100_001, 0),)
+    assert_same_bytes(job, report)
     assert job.written()[:2] + job.written()[-1:] == [b"one", b"0", b"99999"]
 
 
@@ -274,7 +303,7 @@ def test_batches_at_the_limit_of_the_target(kafka_broker: KafkaBroker, topic: To
     values = [os.urandom(1_000) for _ in range(20)]
     kafka_broker.produce(source, [Record(b"k", value) for value in values[:10]], {"batch.num.messages": 10})
     kafka_broker.produce(source, [Record(b"k", value) for value in values[10:]], {"batch.num.messages": 10})
-    size = (_log_of(kafka_broker, source).stat().st_size) // 2
+    size = (log_of(kafka_broker, source).stat().st_size) // 2
     for limit, passed in ((size, 2), (size - 1, 0)):
         target = topic(config={"max.message.bytes": str(limit)}, suffix=f"target{limit}")
         job = new_job(source, target, 20, max_bytes=limit)
@@ -312,7 +341,7 @@ def test_a_damaged_batch_is_an_error_that_names_it(
     for values in (VALUES[:10], VALUES[10:20]):
         kafka_broker.produce(source, [Record(b"k", value) for value in values], {"batch.num.messages": 10})
     job = new_job(source, target, 20)
-    log = _log_of(kafka_broker, source)
+    log = log_of(kafka_broker, source)
     with log.open("r+b") as file:
         file.seek(log.stat().st_size // 2 + place)
         file.write(content)
@@ -337,10 +366,3 @@ def test_what_has_aged_out_is_an_error(job: WriterJob) -> None:
 def test_the_client_has_all_that_is_needed(spark: SparkSession) -> None:
     """Members of Kafka's clients that are not public."""
     assert missing_internals(spark.sparkContext) is None
-
-
-def _log_of(broker: KafkaBroker, topic: str) -> Path:
-    """The first file of a topic's first partition."""
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-    (future,) = admin.describe_configs([ConfigResource(ResourceType.BROKER, "1")]).values()
-    return Path(future.result(30)["log.dirs"].value, f"{topic}-0", f"{0:020}.log")
