@@ -36,10 +36,17 @@ STRANGE = [
     *(Record(b"k%d" % i, b"v" * i, (("i", b"%d" % i),), 10_000 - i) for i in range(40)),
 ]
 NewJob = Callable[..., WriterJob]
+BOTH = pytest.mark.parametrize("delivery", ["exactly_once", "at_least_once"])
 
 
 @pytest.fixture
-def new_job(spark: SparkSession, kafka_broker: KafkaBroker) -> NewJob:
+def delivery() -> str:
+    """That of most tests."""
+    return "exactly_once"
+
+
+@pytest.fixture
+def new_job(spark: SparkSession, kafka_broker: KafkaBroker, delivery: str) -> NewJob:
     """A copy of a topic's partition by batches, claimed and opened by its driver."""
 
     def make(source: str, target: str, until: int, **batches: int) -> WriterJob:
@@ -60,6 +67,8 @@ def new_job(spark: SparkSession, kafka_broker: KafkaBroker) -> NewJob:
                 consumer, **{"max_bytes": 1_000_000, "wait_ms": 1_000, "least_records": 0, **batches}
             ),
         )
+        if delivery == "at_least_once":
+            job.change(id_prefix=None)
         job.claim()
         job.open()
         return job
@@ -161,6 +170,7 @@ def test_goes_on_in_the_middle_of_a_batch(job: WriterJob) -> None:
     assert report.batches_passed == COUNT // IN_BATCH - 2
 
 
+@BOTH
 def test_ranges_that_begin_and_end_inside_of_batches(job: WriterJob) -> None:
     """Their edges are read record by record, in order, and what lies between them is not written."""
     ranges = [OffsetRange(job.source, 0, *edges) for edges in ((3, 17), (25, 60), (60, 61), (150, 199))]
@@ -176,17 +186,13 @@ def test_ranges_that_begin_and_end_inside_of_batches(job: WriterJob) -> None:
     assert_copied(job, report)
 
 
-@pytest.mark.parametrize("delivery", ["exactly_once", "at_least_once"])
+@BOTH
 @pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_every_compression(
-    kafka_broker: KafkaBroker, topic: TopicFactory, new_job: NewJob, compression: str, delivery: str
-) -> None:
+def test_every_compression(kafka_broker: KafkaBroker, topic: TopicFactory, new_job: NewJob, compression: str) -> None:
     """Records without key, value or headers, with null headers, and of times out of order: byte by byte."""
     source, target = topic(suffix="source"), topic(suffix="target")
     kafka_broker.produce(source, STRANGE, {"compression.type": compression, "batch.num.messages": 7})
     job = new_job(source, target, len(STRANGE))
-    if delivery == "at_least_once":
-        job.change(id_prefix=None)
 
     report = report_of(job)
 
@@ -195,6 +201,7 @@ def test_every_compression(
     assert_same_bytes(job, report)
 
 
+@BOTH
 def test_what_no_client_can_write_is_passed_on(kafka_broker: KafkaBroker, topic: TopicFactory, new_job: NewJob) -> None:
     """A time below 0, and a header whose name is not UTF-8."""
     source, target = topic(suffix="source"), topic(suffix="target")
@@ -209,6 +216,7 @@ def test_what_no_client_can_write_is_passed_on(kafka_broker: KafkaBroker, topic:
     assert_same_bytes(job, report)
 
 
+@BOTH
 def test_a_batch_of_one_record_and_one_of_many(kafka_broker: KafkaBroker, topic: TopicFactory, new_job: NewJob) -> None:
     source, target = topic(suffix="source"), topic(suffix="target")
     kafka_broker.produce(source, [Record(b"k", b"one")])
@@ -225,10 +233,8 @@ def test_a_batch_of_one_record_and_one_of_many(kafka_broker: KafkaBroker, topic:
     assert job.written()[:2] + job.written()[-1:] == [b"one", b"0", b"99999"]
 
 
-@pytest.mark.parametrize("delivery", ["exactly_once", "at_least_once"])
-def test_aborted_and_open_transactions(
-    kafka_broker: KafkaBroker, topic: TopicFactory, new_job: NewJob, delivery: str
-) -> None:
+@BOTH
+def test_aborted_and_open_transactions(kafka_broker: KafkaBroker, topic: TopicFactory, new_job: NewJob) -> None:
     """What was aborted is left out, also of a producer that commits later; markers and what is open end segments."""
     source, target = topic(suffix="source"), topic(suffix="target")
     one, other = (_transactional(kafka_broker, f"{source}-{name}") for name in ("one", "other"))
@@ -241,8 +247,6 @@ def test_aborted_and_open_transactions(
     until = kafka_broker.offsets(source)[0][1]
     other.abort_transaction()
     job = new_job(source, target, until)
-    if delivery == "at_least_once":
-        job.change(id_prefix=None)
 
     report = report_of(job)
 
@@ -263,6 +267,7 @@ def _write(producer: Producer, topic: str, name: str) -> None:
     producer.flush()
 
 
+@BOTH
 def test_a_compacted_source(kafka_broker: KafkaBroker, topic: TopicFactory, new_job: NewJob) -> None:
     """Batches with gaps are read record by record, those without are passed on, in order."""
     at_once = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.001", "segment.ms": "100"}
@@ -285,6 +290,7 @@ def test_a_compacted_source(kafka_broker: KafkaBroker, topic: TopicFactory, new_
     assert_copied(job, report)
 
 
+@BOTH
 def test_a_source_with_times_of_arrival(kafka_broker: KafkaBroker, topic: TopicFactory, new_job: NewJob) -> None:
     """The target would refuse such batches; the records keep these times."""
     source = topic(config={"message.timestamp.type": "LogAppendTime"}, suffix="source")
@@ -297,6 +303,7 @@ def test_a_source_with_times_of_arrival(kafka_broker: KafkaBroker, topic: TopicF
     assert_copied(job, report)
 
 
+@BOTH
 def test_batches_at_the_limit_of_the_target(kafka_broker: KafkaBroker, topic: TopicFactory, new_job: NewJob) -> None:
     """A batch of exactly max.message.bytes is passed on; a larger one goes record by record, in new batches."""
     source = topic(suffix="source")
@@ -315,6 +322,7 @@ def test_batches_at_the_limit_of_the_target(kafka_broker: KafkaBroker, topic: To
         assert_copied(job, report)
 
 
+@BOTH
 def test_small_batches_are_read_record_by_record(job: WriterJob) -> None:
     """One request for each would take longer."""
     assert job.settings.batches is not None
@@ -326,6 +334,7 @@ def test_small_batches_are_read_record_by_record(job: WriterJob) -> None:
     assert_copied(job, report)
 
 
+@BOTH
 @pytest.mark.parametrize(
     ("place", "content"),
     [
@@ -353,6 +362,7 @@ def test_a_damaged_batch_is_an_error_that_names_it(
     assert set(job.written()) <= set(VALUES[:10])
 
 
+@BOTH
 def test_what_has_aged_out_is_an_error(job: WriterJob) -> None:
     """As the consumer says it."""
     job.source_broker.delete_records(job.source, {0: 50})
