@@ -50,6 +50,16 @@ class Delivery(Enum):
     EXACTLY_ONCE = "exactly_once"
     BATCHES = "exactly_once, by batches"
     AT_LEAST_ONCE = "at_least_once"
+    BATCHES_AT_LEAST_ONCE = "at_least_once, by batches"
+
+    @property
+    def by_batches(self) -> bool:
+        """Whether record batches are passed on, and no record says where it came from."""
+        return self in {Delivery.BATCHES, Delivery.BATCHES_AT_LEAST_ONCE}
+
+    @property
+    def is_exactly_once(self) -> bool:
+        return self in {Delivery.EXACTLY_ONCE, Delivery.BATCHES}
 
 
 class Master(Enum):
@@ -96,7 +106,11 @@ EXCLUDED = (
         {Layout.CUT, Layout.MANY_RANGES},
     ),
     Exclusion("Its executor is the driver's JVM.", {Fault.EXECUTOR_KILLED}, {Master.LOCAL}),
-    Exclusion("Nothing fences a writer at least once.", {Fault.DRIVER_SUSPENDED}, {Delivery.AT_LEAST_ONCE}),
+    Exclusion(
+        "Nothing fences a writer at least once.",
+        {Fault.DRIVER_SUSPENDED},
+        {Delivery.AT_LEAST_ONCE, Delivery.BATCHES_AT_LEAST_ONCE},
+    ),
     Exclusion(
         "There is no other broker.",
         {Fault.COORDINATOR_KILLED, Fault.ROLLING_RESTART, Fault.LEADER_MOVED, Fault.PARTITION_REASSIGNED},

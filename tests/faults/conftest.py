@@ -14,7 +14,7 @@ from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from tests.faults.cases import Fault
 from tests.faults.drivers import Driver, Start
 
-_COLUMNS = ("fault", "times", "failed", "lost", "doubled", "healed by", "kinds", "layouts", "masters")
+_COLUMNS = ("fault", "times", "failed", "lost", "doubled", "healed by", "kinds", "layouts", "deliveries", "masters")
 _FAULTS = [fault.value for fault in Fault]
 
 #: What one draw has told.
@@ -63,7 +63,7 @@ def _rows(draws: Sequence[Draw]) -> Iterator[Sequence[str]]:
     for fault, group in groupby(ordered, key=lambda draw: draw["fault"]):
         of_fault = list(group)
         sums = [_sum(of_fault, name) for name in ("failed", "lost", "doubled")]
-        values = [_values(of_fault, name) for name in ("healed by", "kind", "layout", "master")]
+        values = [_values(of_fault, name) for name in ("healed by", "kind", "layout", "delivery", "master")]
         yield [fault, str(len(of_fault)), *sums, *values]
 
 

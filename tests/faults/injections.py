@@ -13,7 +13,7 @@ from dataclasses import replace
 from airflow_provider_kafka_spark.core.run_identity import owner_group, run_prefix
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from airflow_provider_kafka_spark.testing.kafka_cluster import NODES, KafkaCluster
-from tests.faults.cases import Delivery, Fault, Kind
+from tests.faults.cases import Fault, Kind
 from tests.faults.drivers import suspended, wait_for_copies
 from tests.faults.scene import Scene, assert_failed
 from tests.faults.slow_copy import END, PARTITIONS, impatient, with_options
@@ -28,7 +28,7 @@ def kill_executor(scene: Scene) -> None:
     driver = scene.start()
     scene.wait_for_moment()
     driver.kill_executor()
-    if scene.case.delivery is Delivery.AT_LEAST_ONCE:
+    if not scene.case.delivery.is_exactly_once:
         assert_failed(driver.wait(), "JobFailedError")
         scene.check(scene.start(), _RETRY)
     else:
@@ -140,7 +140,7 @@ def kill_coordinator(scene: Scene) -> None:
     cluster, driver = _cluster(scene), scene.start()
     scene.wait_for_moment()
     instance = scene.copy.request.instance
-    if scene.case.delivery is Delivery.AT_LEAST_ONCE:
+    if not scene.case.delivery.is_exactly_once:
         coordinator = cluster.group_coordinator(owner_group(instance))
     else:
         coordinator = cluster.transaction_coordinator(_transactional_id(cluster, instance))
@@ -210,7 +210,7 @@ def age_out_source(scene: Scene) -> None:
     reports = first.wait(), scene.start().wait()
     for report in reports:
         assert_failed(report, "DataLossError")
-    _, doubled, _ = scene.copy.compare()
+    _, doubled, _ = scene.copy.compare(scene.times)
     scene.copy.tell("doubled", doubled.total())
     scene.copy.tell("healed by", "nothing: each try fails with DataLossError")
     assert not doubled, doubled.most_common(3)

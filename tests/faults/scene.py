@@ -33,6 +33,11 @@ class Scene:
     folder: Path
     _tries: list[Driver] = field(default_factory=list)
 
+    @property
+    def times(self) -> int:
+        """How often a record may be in the target: at least once, a retry finds by headers alone what is there."""
+        return len(self._tries) if self.case.delivery is Delivery.BATCHES_AT_LEAST_ONCE else 1
+
     def request(self) -> JobRequest:
         """That of the next try."""
         number = len(self._tries)
@@ -50,7 +55,7 @@ class Scene:
         checkpoint does not change any more.
         """
         is_locked = self.case.kind is Kind.STREAM and self.case.fault is not Fault.DRIVER_SUSPENDED
-        if is_locked or self.case.delivery is Delivery.AT_LEAST_ONCE:
+        if is_locked or not self.case.delivery.is_exactly_once:
             for driver in self._tries:
                 driver.wait_until_gone()
         driver = self.start_driver(request or self.request(), self.case.master.value)
@@ -76,7 +81,7 @@ class Scene:
         report = report or driver.wait()
         assert report is not None, driver.log[-3000:]
         assert report.failure is None, report.failure
-        self.copy.check(report, driver.request)
+        self.copy.check(report, driver.request, self.times)
 
 
 def assert_failed(report: JobReport | None, *errors: str) -> None:

@@ -17,7 +17,7 @@ from airflow_provider_kafka_spark.core.spans import plan_spans
 from airflow_provider_kafka_spark.core.streams.checkpoint import Binding, Checkpoint, StreamManifest
 from airflow_provider_kafka_spark.state.checkpoint import CheckpointFolder
 from airflow_provider_kafka_spark.testing.broker_client import BrokerClient, Record
-from tests.faults.cases import Brokers, Case, Delivery, Fault, Kind, Layout
+from tests.faults.cases import Brokers, Case, Fault, Kind, Layout
 from tests.faults.proof import Copy
 
 RECORDS, PARTITIONS = 4_000, 2
@@ -122,13 +122,13 @@ def _request(case: Case, broker: BrokerClient, ranges: OffsetRanges, target: str
         ranges=tuple(ranges.format()),
         spans=spans,
         transform=Transform(topic=target, provenance="segments", preserve_partition=True)
-        if case.delivery is Delivery.BATCHES
+        if case.delivery.by_batches
         else Transform(topic=target),
         source_options={**source_defaults(spans, read_committed=True), **slow, **login},
         sink_options={**sink_defaults(), **login},
         report_uri="",
         preserve_order=case.layout is not Layout.CUT,
-        delivery="at_least_once" if case.delivery is Delivery.AT_LEAST_ONCE else "exactly_once",
+        delivery="exactly_once" if case.delivery.is_exactly_once else "at_least_once",
         audit_from={target: {str(p): 0 for p in range(PARTITIONS)}},
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from uuid import uuid4
 
@@ -19,6 +19,7 @@ from airflow_provider_kafka_spark.core.spans import plan_spans
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from tests.faults.drivers import Driver
+from tests.faults.proof import Copy
 from tests.jobs.runs import SLOW, copy_request, numbered, values
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
@@ -60,6 +61,45 @@ def test_pieces_of_one_partition_on_two_executors(
     assert (report.records_written, report.records_rejected) == (1_000 - rejected, rejected)
     assert (report.delivered_before, report.failed_tasks) == (0, 0)
     assert report.warnings == ()
+
+
+@pytest.mark.parametrize("delivery", [EXACTLY_ONCE, AT_LEAST_ONCE])
+def test_batches_are_passed_on_by_two_executors(
+    kafka_broker: KafkaBroker,
+    topic: TopicFactory,
+    tmp_path: Path,
+    record_property: Callable[[str, object], None],
+    delivery: str,
+) -> None:
+    """Pieces of one partition begin and end inside of batches; each offset is mapped to that of its record."""
+    source, target = topic(2, suffix="source"), topic(2, suffix="target")
+    for number in range(2):
+        kafka_broker.produce(source, numbered(500, partition=number), {"batch.num.messages": 20, "linger.ms": 1_000})
+    ranges = [f"{source}:{number}:0:500" for number in range(2)]
+    request = copy_request(
+        kafka_broker,
+        ranges,
+        instance=uuid4().hex[:16],
+        submission=int(time.time() * 1000),
+        run_id=uuid4().hex[:16],
+        topic=target,
+        spans=plan_spans(OffsetRanges.parse(ranges), 110),
+        preserve_order=False,
+        delivery=delivery,
+        provenance="segments",
+        preserve_partition=True,
+    )
+    driver = Driver(request, tmp_path / "try", "local-cluster[2,1,1024]")
+    try:
+        report = driver.start().wait()
+    finally:
+        driver.stop()
+
+    assert report is not None, driver.log[-3000:]
+    assert report.failure is None
+    copy = Copy(kafka_broker, request, kafka_broker.consume(source), record_property, in_order=False)
+    copy.check(report, request)
+    assert (report.delivered_before, report.failed_tasks, report.warnings) == (0, 0, ())
 
 
 @pytest.mark.parametrize("delivery", [EXACTLY_ONCE, AT_LEAST_ONCE])

@@ -83,6 +83,13 @@ class Meter:
         pytest.param(
             [6_000, 6_000], {"max_records_per_second": None, "max_bytes_per_second": RATE * 10}, id="by-bytes"
         ),
+        pytest.param([5_000, 5_000], {"provenance": None}, id="batches"),
+        # A record of ten bytes has eight more in its batch.
+        pytest.param(
+            [5_000, 5_000],
+            {"provenance": None, "max_records_per_second": None, "max_bytes_per_second": RATE * 18},
+            id="batches-by-bytes",
+        ),
     ],
 )
 def test_the_whole_job_keeps_the_pace(
@@ -95,7 +102,9 @@ def test_the_whole_job_keeps_the_pace(
     """Within a tenth, over any three seconds; and it does not stand still, however slow the machine."""
     source, target = topic(len(counts), suffix="source"), topic(len(counts), suffix="target")
     kafka.produce(
-        source, [Record(value=b"%010d" % i, partition=p) for p, count in enumerate(counts) for i in range(count)]
+        source,
+        [Record(value=b"%010d" % i, partition=p) for p, count in enumerate(counts) for i in range(count)],
+        {"batch.num.messages": 100, "linger.ms": 1_000, "compression.type": "none"},
     )
     given = {"max_records_per_second": RATE, "preserve_partition": True, **parameters}
     operator = KafkaToKafkaBatchOperator(task_id="task", topics=[source], target_topic=target, **given)
@@ -105,6 +114,7 @@ def test_the_whole_job_keeps_the_pace(
 
     records = sum(counts) // (2 if "where" in parameters else 1)
     assert result["records_written"] == records
+    assert (result["batches_passed"] > 0) == ("provenance" in parameters)
     assert meter.fastest(3.0) < RATE * 1.1 + 500
     assert meter.duration() < 3 * records / RATE + 10
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})

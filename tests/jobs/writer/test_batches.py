@@ -6,12 +6,10 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from airflow_provider_kafka_spark.core.handoff.writer_messages import PassedBatches, TaskReport
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange
@@ -21,6 +19,7 @@ from airflow_provider_kafka_spark.testing.broker_client import Record
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from tests.jobs.writer.conftest import WriterJob
+from tests.raw_batches import log_of, make_strange, raw_batches
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,10 +36,17 @@ STRANGE = [
     *(Record(b"k%d" % i, b"v" * i, (("i", b"%d" % i),), 10_000 - i) for i in range(40)),
 ]
 NewJob = Callable[..., WriterJob]
+BOTH = pytest.mark.parametrize("delivery", ["exactly_once", "at_least_once"])
 
 
 @pytest.fixture
-def new_job(spark: SparkSession, kafka_broker: KafkaBroker) -> NewJob:
+def delivery() -> str:
+    """That of most tests."""
+    return "exactly_once"
+
+
+@pytest.fixture
+def new_job(spark: SparkSession, kafka_broker: KafkaBroker, delivery: str) -> NewJob:
     """A copy of a topic's partition by batches, claimed and opened by its driver."""
 
     def make(source: str, target: str, until: int, **batches: int) -> WriterJob:
@@ -61,6 +67,8 @@ def new_job(spark: SparkSession, kafka_broker: KafkaBroker) -> NewJob:
                 consumer, **{"max_bytes": 1_000_000, "wait_ms": 1_000, "least_records": 0, **batches}
             ),
         )
+        if delivery == "at_least_once":
+            job.change(id_prefix=None)
         job.claim()
         job.open()
         return job
@@ -88,8 +96,17 @@ def assert_copied(job: WriterJob, report: TaskReport) -> None:
     mapped = {start + i: at + i for start, end, at in report.segments for i in range(end - start)}
     wanted = {offset for part in job.pieces[0].parts for offset in range(part.from_offset, part.until_offset)}
     assert mapped.keys() == source.keys() & wanted
-    assert sorted(mapped.values()) == sorted(target)
+    assert sorted(mapped.values()) == sorted(offset or 0 for offset in target)
     assert {offset: target[at] for offset, at in mapped.items()} == {offset: source[offset] for offset in mapped}
+
+
+def assert_same_bytes(job: WriterJob, report: TaskReport) -> None:
+    """All batches of the source are in the target as they were, and are where the segments say."""
+    source, target = raw_batches(job.source_broker, job.source), raw_batches(job.broker, job.target)
+    starts = {start + i: at + i for start, end, at in report.segments for i in range(end - start)}
+    assert report.batches_passed == len(source)
+    assert [batch.content for batch in target] == [batch.content for batch in source]
+    assert [batch.base_offset for batch in target] == [starts[batch.base_offset] for batch in source]
 
 
 def _content(record: Record) -> Record:
@@ -153,6 +170,7 @@ def test_goes_on_in_the_middle_of_a_batch(job: WriterJob) -> None:
     assert report.batches_passed == COUNT // IN_BATCH - 2
 
 
+@BOTH
 def test_ranges_that_begin_and_end_inside_of_batches(job: WriterJob) -> None:
     """Their edges are read record by record, in order, and what lies between them is not written."""
     ranges = [OffsetRange(job.source, 0, *edges) for edges in ((3, 17), (25, 60), (60, 61), (150, 199))]
@@ -168,9 +186,10 @@ def test_ranges_that_begin_and_end_inside_of_batches(job: WriterJob) -> None:
     assert_copied(job, report)
 
 
+@BOTH
 @pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_every_compression(kafka_broker: KafkaBroker, topic: TopicFactory, new_job: NewJob, compression: str) -> None:
-    """Records without key, value or headers, with null headers, and of times out of order."""
+    """Records without key, value or headers, with null headers, and of times out of order: byte by byte."""
     source, target = topic(suffix="source"), topic(suffix="target")
     kafka_broker.produce(source, STRANGE, {"compression.type": compression, "batch.num.messages": 7})
     job = new_job(source, target, len(STRANGE))
@@ -179,8 +198,25 @@ def test_every_compression(kafka_broker: KafkaBroker, topic: TopicFactory, new_j
 
     assert report.batches_passed > 1
     assert_copied(job, report)
+    assert_same_bytes(job, report)
 
 
+@BOTH
+def test_what_no_client_can_write_is_passed_on(kafka_broker: KafkaBroker, topic: TopicFactory, new_job: NewJob) -> None:
+    """A time below 0, and a header whose name is not UTF-8."""
+    source, target = topic(suffix="source"), topic(suffix="target")
+    records = [Record(b"k", value, (("name", b"v"),), 10_000 + i) for i, value in enumerate(VALUES[:20])]
+    kafka_broker.produce(source, records, {"linger.ms": 1_000})
+    make_strange(log_of(kafka_broker, source), first_time=-5, names={b"name": b"\xff\xfe\x00e"})
+    job = new_job(source, target, len(records))
+
+    report = report_of(job)
+
+    # Python's client fails at such a name.
+    assert_same_bytes(job, report)
+
+
+@BOTH
 def test_a_batch_of_one_record_and_one_of_many(kafka_broker: KafkaBroker, topic: TopicFactory, new_job: NewJob) -> None:
     source, target = topic(suffix="source"), topic(suffix="target")
     kafka_broker.produce(source, [Record(b"k", b"one")])
@@ -193,13 +229,12 @@ def test_a_batch_of_one_record_and_one_of_many(kafka_broker: KafkaBroker, topic:
 
     assert 2 <= report.batches_passed <= 20
     assert report.segments == ((0, 100_001, 0),)
+    assert_same_bytes(job, report)
     assert job.written()[:2] + job.written()[-1:] == [b"one", b"0", b"99999"]
 
 
-@pytest.mark.parametrize("delivery", ["exactly_once", "at_least_once"])
-def test_aborted_and_open_transactions(
-    kafka_broker: KafkaBroker, topic: TopicFactory, new_job: NewJob, delivery: str
-) -> None:
+@BOTH
+def test_aborted_and_open_transactions(kafka_broker: KafkaBroker, topic: TopicFactory, new_job: NewJob) -> None:
     """What was aborted is left out, also of a producer that commits later; markers and what is open end segments."""
     source, target = topic(suffix="source"), topic(suffix="target")
     one, other = (_transactional(kafka_broker, f"{source}-{name}") for name in ("one", "other"))
@@ -212,8 +247,6 @@ def test_aborted_and_open_transactions(
     until = kafka_broker.offsets(source)[0][1]
     other.abort_transaction()
     job = new_job(source, target, until)
-    if delivery == "at_least_once":
-        job.change(id_prefix=None)
 
     report = report_of(job)
 
@@ -234,6 +267,7 @@ def _write(producer: Producer, topic: str, name: str) -> None:
     producer.flush()
 
 
+@BOTH
 def test_a_compacted_source(kafka_broker: KafkaBroker, topic: TopicFactory, new_job: NewJob) -> None:
     """Batches with gaps are read record by record, those without are passed on, in order."""
     at_once = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.001", "segment.ms": "100"}
@@ -256,6 +290,7 @@ def test_a_compacted_source(kafka_broker: KafkaBroker, topic: TopicFactory, new_
     assert_copied(job, report)
 
 
+@BOTH
 def test_a_source_with_times_of_arrival(kafka_broker: KafkaBroker, topic: TopicFactory, new_job: NewJob) -> None:
     """The target would refuse such batches; the records keep these times."""
     source = topic(config={"message.timestamp.type": "LogAppendTime"}, suffix="source")
@@ -268,13 +303,14 @@ def test_a_source_with_times_of_arrival(kafka_broker: KafkaBroker, topic: TopicF
     assert_copied(job, report)
 
 
+@BOTH
 def test_batches_at_the_limit_of_the_target(kafka_broker: KafkaBroker, topic: TopicFactory, new_job: NewJob) -> None:
     """A batch of exactly max.message.bytes is passed on; a larger one goes record by record, in new batches."""
     source = topic(suffix="source")
     values = [os.urandom(1_000) for _ in range(20)]
     kafka_broker.produce(source, [Record(b"k", value) for value in values[:10]], {"batch.num.messages": 10})
     kafka_broker.produce(source, [Record(b"k", value) for value in values[10:]], {"batch.num.messages": 10})
-    size = (_log_of(kafka_broker, source).stat().st_size) // 2
+    size = (log_of(kafka_broker, source).stat().st_size) // 2
     for limit, passed in ((size, 2), (size - 1, 0)):
         target = topic(config={"max.message.bytes": str(limit)}, suffix=f"target{limit}")
         job = new_job(source, target, 20, max_bytes=limit)
@@ -332,6 +368,7 @@ def test_a_target_that_the_producer_does_not_find_is_an_error_of_a_record(job: W
     assert "InvalidTopicException" in failure.reason
 
 
+@BOTH
 def test_small_batches_are_read_record_by_record(job: WriterJob) -> None:
     """One request for each would take longer."""
     assert job.settings.batches is not None
@@ -343,6 +380,7 @@ def test_small_batches_are_read_record_by_record(job: WriterJob) -> None:
     assert_copied(job, report)
 
 
+@BOTH
 @pytest.mark.parametrize(
     ("place", "content"),
     [
@@ -358,7 +396,7 @@ def test_a_damaged_batch_is_an_error_that_names_it(
     for values in (VALUES[:10], VALUES[10:20]):
         kafka_broker.produce(source, [Record(b"k", value) for value in values], {"batch.num.messages": 10})
     job = new_job(source, target, 20)
-    log = _log_of(kafka_broker, source)
+    log = log_of(kafka_broker, source)
     with log.open("r+b") as file:
         file.seek(log.stat().st_size // 2 + place)
         file.write(content)
@@ -370,6 +408,7 @@ def test_a_damaged_batch_is_an_error_that_names_it(
     assert set(job.written()) <= set(VALUES[:10])
 
 
+@BOTH
 def test_what_has_aged_out_is_an_error(job: WriterJob) -> None:
     """As the consumer says it."""
     job.source_broker.delete_records(job.source, {0: 50})
@@ -383,10 +422,3 @@ def test_what_has_aged_out_is_an_error(job: WriterJob) -> None:
 def test_the_client_has_all_that_is_needed(spark: SparkSession) -> None:
     """Members of Kafka's clients that are not public."""
     assert missing_internals(spark.sparkContext) is None
-
-
-def _log_of(broker: KafkaBroker, topic: str) -> Path:
-    """The first file of a topic's first partition."""
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-    (future,) = admin.describe_configs([ConfigResource(ResourceType.BROKER, "1")]).values()
-    return Path(future.result(30)["log.dirs"].value, f"{topic}-0", f"{0:020}.log")

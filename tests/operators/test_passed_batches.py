@@ -1,0 +1,332 @@
+"""Promises of a copy that passes record batches on, with every other option that it can meet."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from airflow_provider_kafka_spark.operators.available_now import KafkaToKafkaAvailableNowOperator
+from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
+from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
+from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
+from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
+from tests.airflow_fakes import TaskStateStore, Try, task_context
+from tests.in_process_jobs import InProcessSpark
+from tests.operators.test_job_bundle import Planner
+from tests.operators.test_job_bundle import run as run_bundle
+from tests.operators.test_pause import Consumers, in_background
+
+pytestmark = [pytest.mark.broker, pytest.mark.spark]
+
+DELIVERIES = pytest.mark.parametrize("delivery", ["exactly_once", "at_least_once"])
+PASSES = "Passes the source's record batches on as they are."
+TOO_LARGE = "larger than max.message.bytes of the target"
+
+
+def numbered(first: int, last: int, partitions: int = 2) -> list[Record]:
+    return [Record(b"k%d" % i, b"%d" % i, (("h", None),), partition=i % partitions) for i in range(first, last)]
+
+
+def once(first: int, last: int) -> Counter[bytes]:
+    return Counter(b"%d" % i for i in range(first, last))
+
+
+def produce(kafka: KafkaBroker, topic: str, records: list[Record], in_batch: int = 20) -> None:
+    """Batches of so many records."""
+    kafka.produce(topic, records, {"batch.num.messages": in_batch, "linger.ms": 1_000})
+
+
+def assert_mapped(kafka: KafkaBroker, result: dict[str, Any]) -> None:
+    """Each record that the result counts is at the offset that its segments say."""
+    segments = result["segments"]
+    names = {name for s in segments for name in (s["topic"], s["target_topic"])}
+    at = {(name, r.partition, r.offset): r._replace(offset=None) for name in names for r in kafka.consume(name)}
+    mapped = [
+        (
+            (s["topic"], s["partition"], s["from_offset"] + i),
+            (s["target_topic"], s["target_partition"], s["target_from_offset"] + i),
+        )
+        for s in segments
+        for i in range(s["until_offset"] - s["from_offset"])
+    ]
+    assert [at[source] for source, _ in mapped] == [at[target] for _, target in mapped]
+    assert len(dict(mapped)) == len(mapped) == result["records_written"]
+
+
+@dataclass
+class Task:
+    """A task that copies a source of two partitions by batches, and its tries."""
+
+    kafka: KafkaBroker
+    source: str
+    target: str
+    checkpoint: Path
+    store: TaskStateStore = field(default_factory=TaskStateStore)
+    number: int = 0
+    clears: int = 0
+    operator: Any = None
+    context: dict[str, Any] = field(default_factory=dict)
+
+    def run(
+        self, kind: type = KafkaToKafkaBatchOperator, without: Sequence[str] = (), **parameters: Any
+    ) -> dict[str, Any]:
+        """The next try.
+
+        :param without: parameters that are not given, which are by default.
+        """
+        given: dict[str, Any] = {"topics": [self.source], "target_topic": self.target}
+        given |= {"provenance": "segments", "preserve_partition": True}
+        if kind is KafkaToKafkaAvailableNowOperator:
+            given |= {"checkpoint_location": str(self.checkpoint), "starting_offsets": "earliest"}
+        given = {name: value for name, value in (given | parameters).items() if name not in without}
+        self.number += 1
+        self.operator = kind(task_id="task", **given)
+        self.context = task_context(
+            self.store, clear_number=self.clears, ti=Try(try_number=self.number, max_tries=self.number)
+        )
+        result: dict[str, Any] = self.operator.execute(self.context)
+        return result
+
+    def clear(self, **parameters: Any) -> dict[str, Any]:
+        """A run that succeeds, and then each time a clear."""
+        result = self.run(**parameters)
+        for callback in self.operator.on_success_callback:
+            callback({"task": self.operator, **self.context})
+        self.clears += 1
+        return result
+
+    def values(self) -> Counter[bytes]:
+        return Counter(record.value or b"" for record in self.kafka.consume(self.target))
+
+
+@pytest.fixture
+def task(kafka: KafkaBroker, topic: TopicFactory, in_process_spark: InProcessSpark, tmp_path: Path) -> Task:
+    source, target = topic(2, suffix="source"), topic(2, suffix="target")
+    produce(kafka, source, numbered(0, 400))
+    return Task(kafka, source, target, tmp_path / "checkpoint")
+
+
+@pytest.fixture
+def small_commits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Transactions of few records."""
+    monkeypatch.setattr("airflow_provider_kafka_spark.jobs.write.COMMIT_RECORDS", 50)
+
+
+@DELIVERIES
+def test_a_stream(task: Task, delivery: str) -> None:
+    """Its batches end inside of record batches; one without its commit, as after a crash, is finished."""
+    given: dict[str, Any] = {
+        "kind": KafkaToKafkaAvailableNowOperator,
+        "max_offsets_per_trigger": 150,
+        "delivery": delivery,
+    }
+    first = task.run(**given)
+    copied = task.values()
+    (task.checkpoint / "generation-0" / "commits" / "2").unlink()
+    produce(task.kafka, task.source, numbered(400, 500))
+    task.clears = 1
+    second = task.run(**given)
+
+    assert [b["records_written"] for b in first["batches"]] == [150, 150, 100]
+    assert first["batches_passed"] > 0
+    assert copied == once(0, 400)
+    assert [(b["batch"], b["replayed"]) for b in second["batches"]] == [(2, True), (3, False)]
+    assert second["records_written"] == 200
+    assert_mapped(task.kafka, second)
+    if delivery == "exactly_once":
+        assert second["delivered_before"] == 100
+        assert task.values() == once(0, 500)
+        assert_mapped(task.kafka, first)
+    else:
+        assert second["delivered_before"] == 0
+        assert task.values() == once(0, 500) + once(300, 400)
+
+
+@pytest.mark.usefixtures("small_commits")
+@pytest.mark.parametrize("kind", [KafkaToKafkaBatchOperator, KafkaToKafkaAvailableNowOperator], ids=["batch", "stream"])
+@DELIVERIES
+def test_a_retry_after_a_failure_in_the_middle(task: Task, kind: type, delivery: str) -> None:
+    """A record is refused. What was committed before it is not written again, where anything is committed."""
+    large = Record(b"large", os.urandom(50_000), partition=1)
+    produce(task.kafka, task.source, [large])
+    produce(task.kafka, task.source, numbered(400, 600))
+    task.kafka.alter_topic(task.target, {"max.message.bytes": "20000"})
+    with pytest.raises(Exception, match=r"larger than max\.message\.bytes"):
+        task.run(kind, delivery=delivery)
+    before = task.values()
+    task.kafka.alter_topic(task.target, {"max.message.bytes": "1000000"})
+
+    result = task.run(kind, delivery=delivery)
+
+    expected = once(0, 600) + Counter([large.value or b""])
+    assert before.total() > 0
+    assert result["records_written"] == 601
+    assert result["batches_passed"] > 0
+    assert_mapped(task.kafka, result)
+    if delivery == "exactly_once":
+        assert (result["delivered_before"], task.values()) == (before.total(), expected)
+    else:
+        assert task.values() == expected + before
+
+
+@DELIVERIES
+@pytest.mark.parametrize("on_rerun", ["missing_only", "copy_again"])
+def test_a_clear_after_a_success(task: Task, delivery: str, on_rerun: str) -> None:
+    """The target says of no record where it came from: the proof of the same plan counts, and nothing is written.
+    Everything is written where the plan is another one.
+    """
+    given = {"delivery": delivery, "on_rerun": on_rerun}
+    first = task.clear(**given)
+    again = task.clear(**given)
+    written = task.values()
+    produce(task.kafka, task.source, numbered(400, 440))
+    more = task.clear(**given)
+
+    assert_mapped(task.kafka, first)
+    assert_mapped(task.kafka, more)
+    is_same = on_rerun == "missing_only"
+    assert written == (once(0, 400) if is_same else once(0, 400) + once(0, 400))
+    assert task.values() == written + once(0, 440)
+    assert (again["run_id"] == first["run_id"]) is is_same
+    assert again["delivered_before"] == (400 if is_same else 0)
+    assert any("written again" in warning for warning in more["warnings"])
+    if is_same:
+        assert again.get("segments", first["segments"]) == first["segments"]
+        assert "segments" in again or any("The result has no segments" in warning for warning in again["warnings"])
+    else:
+        assert_mapped(task.kafka, again)
+
+
+def test_a_plan_says_which_way_it_takes(task: Task) -> None:
+    """The task that carries it out takes the same."""
+    plan = task.run(plan_only=True)
+    task.kafka.alter_topic(task.target, {"cleanup.policy": "compact"})
+    compacted = task.run(plan_only=True)
+    task.kafka.alter_topic(task.target, {"cleanup.policy": "delete"})
+
+    planned = ("topics", "target_topic", "provenance", "preserve_partition")
+    result = task.run(ReplayOffsetRangesOperator, planned, plan=plan)
+
+    assert PASSES in plan["text"]
+    assert "Reads record by record, because of cleanup.policy=compact" in compacted["text"]
+    assert result["batches_passed"] > 0
+    assert_mapped(task.kafka, result)
+
+
+@DELIVERIES
+def test_ranges_that_are_cut(task: Task, delivery: str) -> None:
+    """Pieces begin and end inside of batches, and two are copied at a time, in any order."""
+    ranges = [f"{task.source}:0:5:190", f"{task.source}:1:30:33", f"{task.source}:1:40:200"]
+    cut = {"max_records_per_partition": 50, "preserve_order": False, "delivery": delivery}
+
+    result = task.run(ReplayOffsetRangesOperator, ["topics"], offset_ranges=ranges, **cut)
+
+    wanted = [*range(10, 380, 2), *range(61, 67, 2), *range(81, 400, 2)]
+    assert task.values() == Counter(b"%d" % i for i in wanted)
+    assert result["batches_passed"] > 0
+    assert_mapped(task.kafka, result)
+
+
+@DELIVERIES
+def test_a_target_that_takes_only_small_batches(task: Task, delivery: str) -> None:
+    """Larger ones are taken apart, the others are passed on."""
+    produce(task.kafka, task.source, [Record(b"k", os.urandom(500), partition=0) for _ in range(20)])
+    produce(task.kafka, task.source, numbered(400, 440))
+    task.kafka.alter_topic(task.target, {"max.message.bytes": "5000"})
+
+    result = task.run(delivery=delivery, sink_options={"kafka.batch.size": 4_000})
+
+    assert result["records_written"] == 460
+    assert result["batches_passed"] > 0
+    assert any(f"20 because their batches are {TOO_LARGE}" in warning for warning in result["warnings"])
+    assert_mapped(task.kafka, result)
+
+
+@DELIVERIES
+def test_a_compacted_target(task: Task, delivery: str) -> None:
+    """It would refuse a whole batch for one record without a key: each is read, and the result says so."""
+    task.kafka.alter_topic(task.target, {"cleanup.policy": "compact"})
+
+    result = task.run(delivery=delivery)
+
+    assert (result["batches_passed"], result["records_written"]) == (0, 400)
+    (warning,) = [w for w in result["warnings"] if w.startswith("passes_batches=False")]
+    assert f"cleanup.policy=compact of {task.target}" in warning
+    assert task.values() == once(0, 400)
+    assert_mapped(task.kafka, result)
+
+
+@DELIVERIES
+def test_several_topics_into_new_ones(task: Task, topic: TopicFactory, delivery: str) -> None:
+    """Each target is made like its source; the segments name both."""
+    other = topic(3, suffix="other")
+    produce(task.kafka, other, numbered(1000, 1300, 3))
+    names = {task.source: f"made-{uuid4().hex[:8]}", other: f"made-{uuid4().hex[:8]}"}
+    new: dict[str, Any] = {"topic_map": names, "create_target_topics": True}
+
+    result = task.run(without=["target_topic"], topics=list(names), delivery=delivery, **new)
+
+    for source, target in names.items():
+        content = [[r._replace(offset=None) for r in task.kafka.consume(name)] for name in (source, target)]
+        assert content[0] == content[1]
+        task.kafka.delete_topic(target)
+    assert {(s["topic"], s["target_topic"]) for s in result["segments"]} == set(names.items())
+    assert sum(s["until_offset"] - s["from_offset"] for s in result["segments"]) == 700
+    assert result["batches_passed"] > 0
+
+
+@DELIVERIES
+def test_it_pauses_while_the_group_is_behind(
+    task: Task, kafka: KafkaBroker, delivery: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Batches are waited for as records are."""
+    produce(kafka, task.source, [Record(value=b"%d" % i, partition=0) for i in range(400, 2_400)])
+    consumers = Consumers(kafka, task.target)
+    consumers.commit(0)
+    pause = {"group_id": consumers.group_id, "max_lag": 500}
+    copy, results = in_background(
+        lambda: task.run(delivery=delivery, max_records_per_second=1_000, pause_while_lag=pause)
+    )
+
+    first = consumers.wait_until_quiet()
+    deadline = time.monotonic() + 120
+    while copy.is_alive() and time.monotonic() < deadline:
+        consumers.commit(consumers.end())
+        copy.join(0.2)
+
+    assert first < 2_200
+    (result,) = results
+    assert result["batches_passed"] > 0
+    assert task.values() == once(0, 2_400)
+    assert_mapped(kafka, result)
+    assert "Paused for the consumer group" in capfd.readouterr().err
+
+
+def test_a_job_of_another_operator(task: Task, in_process_spark: InProcessSpark, tmp_path: Path) -> None:
+    """Its report has the segments too."""
+    planner = Planner(task.kafka, task.source, task.target, tmp_path)
+    bundle = planner.bundle(provenance="segments", preserve_partition=True)
+    run_bundle(in_process_spark, bundle)
+    elsewhere = planner.read(bundle)
+
+    result = elsewhere.prove(elsewhere.read_report())
+
+    assert result["batches_passed"] > 0
+    assert_mapped(task.kafka, result)
+
+
+def test_without_segments(task: Task) -> None:
+    """``provenance=None`` passes batches on as well, and maps nothing."""
+    result = task.run(provenance=None)
+
+    assert result["batches_passed"] > 0
+    assert "segments" not in result
+    assert task.values() == once(0, 400)

@@ -1,0 +1,96 @@
+"""Record batches as a broker has them on its disk, byte by byte (KIP-98)."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+
+from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
+
+_CRC, _ATTRIBUTES, _DELTA, _FIRST_TIME, _PRODUCER, _COUNT = 17, 21, 23, 27, 43, 57
+#: Before what the length counts.
+_HEAD = 12
+_TRANSACTIONAL, _CONTROL = 0x10, 0x20
+
+
+@dataclass(frozen=True)
+class RawBatch:
+    """A batch of a log.
+
+    :param attributes: without the bit of transactions.
+    :param times: the first and the last timestamp, and how many offsets it has, as its header says.
+    :param payload: the number of records, and all of them as they are, compressed or not.
+    """
+
+    base_offset: int
+    attributes: int
+    times: bytes
+    payload: bytes
+
+    @property
+    def content(self) -> tuple[int, bytes, bytes]:
+        """All that nobody may change on its way."""
+        return self.attributes, self.times, self.payload
+
+    @property
+    def count(self) -> int:
+        """How many records it has."""
+        return int.from_bytes(self.payload[:4], "big")
+
+
+def log_of(broker: KafkaBroker, topic: str) -> Path:
+    """The first file of a topic's first partition."""
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    (future,) = admin.describe_configs([ConfigResource(ResourceType.BROKER, "1")]).values()
+    return Path(future.result(30)["log.dirs"].value, f"{topic}-0", f"{0:020}.log")
+
+
+def raw_batches(broker: KafkaBroker, topic: str) -> list[RawBatch]:
+    """Those with records, of the first partition, in order."""
+    return list(_parsed(log_of(broker, topic).read_bytes()))
+
+
+def make_strange(log: Path, *, first_time: int, names: dict[bytes, bytes]) -> None:
+    """Change what no Kafka client would write, in a log with one batch that is not compressed.
+
+    :param first_time: of its first record; the others keep their distance.
+    :param names: what is replaced by something of the same length.
+    """
+    data = bytearray(log.read_bytes())
+    before, last = struct.unpack_from(">qq", data, _FIRST_TIME)
+    struct.pack_into(">qq", data, _FIRST_TIME, first_time, last - before + first_time)
+    for old, new in names.items():
+        assert len(old) == len(new)
+        data[_COUNT:] = data[_COUNT:].replace(old, new)
+    struct.pack_into(">I", data, _CRC, crc32c(bytes(data[_ATTRIBUTES:])))
+    with log.open("r+b") as file:
+        file.write(data)
+
+
+def crc32c(data: bytes) -> int:
+    """The checksum of a batch.
+
+    >>> hex(crc32c(b"123456789"))
+    '0xe3069283'
+    """
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ 0x82F63B78 * (crc & 1)
+    return crc ^ 0xFFFFFFFF
+
+
+def _parsed(log: bytes) -> Iterator[RawBatch]:
+    at = 0
+    while at < len(log):
+        base_offset, length = struct.unpack_from(">qi", log, at)
+        batch = log[at : at + _HEAD + length]
+        (attributes,) = struct.unpack_from(">h", batch, _ATTRIBUTES)
+        if not attributes & _CONTROL:
+            yield RawBatch(base_offset, attributes & ~_TRANSACTIONAL, batch[_DELTA:_PRODUCER], batch[_COUNT:])
+        at += len(batch)
