@@ -88,7 +88,7 @@ def carried(
     """Where the pieces of a new plan stand, by what was committed for those of the plan before.
 
     :param slots: all of the plan before.
-    :param proved: what was delivered besides that.
+    :param proved: what else was delivered.
     :return: None if it is not known of a piece: what was delivered of it does not end at one offset, or a piece before
         has not copied all that lies between its ends.
     """
