@@ -163,20 +163,23 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
             stale_lock = self._free_checkpoint(spark, folder, context)
         checkpoint = folder.read()
         with self._attempt(context, parameters, spark) as attempt:
-            group = self._group(attempt)
-            if self._follows_trigger:
-                stream_plan, planned, submission, report = self._deferred(attempt, store)
-                collected = self._collect(attempt, store, folder, stream_plan, planned, submission, report)
-                return self._finish(attempt, store, group, stream_plan, planned, collected)
-            stream_plan, planned = self._plan(attempt, folder, checkpoint, stale_lock)
-            if self.plan_only:
+            group, job = self._group(attempt), self._deferred(store)
+            if job is None:
+                stream_plan, planned = self._plan(attempt, folder, checkpoint, stale_lock)
+            else:
+                stream_plan = job.stream_plan
+                planned = self._planned_copy(attempt, stream_plan, job.plan, job.stream, job.run_id)
+            if self.plan_only and job is None:
                 return self._done_planning(
                     planned, result_of_stream_plan(planned.plan, stream_plan, planned.transform, planned.pace)
                 )
             if stream_plan.has_work:
                 ledger = TaskLedger(context, self.task_id, parameters, self._note_lineage)
                 with ledger.running(planned, partial(_finished, folder, planned)):
-                    submission, report = self._submit(attempt, store, stream_plan, planned, manager)
+                    if job is None:
+                        submission, report = self._submit(attempt, store, stream_plan, planned, manager)
+                    else:
+                        submission, report = job.submission, self._report_of(attempt, job)
                     collected = self._collect(attempt, store, folder, stream_plan, planned, submission, report)
             else:
                 self.log.info("No new records: the stream is at the end of every partition; Spark is not started.")
@@ -409,17 +412,26 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         found = TaskState(context, self.task_id).get(_APPLICATION_KEY)
         return found if isinstance(found, str) and found else None
 
-    def _deferred(self, attempt: Attempt, store: StreamRunStore) -> tuple[StreamPlan, PlannedCopy, int, JobReport]:
-        """What was planned for the job that a trigger has followed, its number, and its report.
+    def _deferred(self, store: StreamRunStore) -> DeferredStream | None:
+        """The job that a trigger has followed to its end for this try; None if it has followed none.
 
-        :raises KafkaSparkError: if it left none, or failed.
+        :raises JobReportMissingError: if nothing is known of it.
         """
+        if not self._follows_trigger:
+            return None
         job = store.deferred
         if job is None:
             raise JobReportMissingError(
                 "Airflow must have what this task has planned; the task's state is gone. A retry goes on from the "
                 "checkpoint."
             )
+        return job
+
+    def _report_of(self, attempt: Attempt, job: DeferredStream) -> JobReport:
+        """The report of a job that a trigger has followed.
+
+        :raises KafkaSparkError: if it left none, or failed.
+        """
         application_id = self._application_of(attempt.context)
         if application_id is not None:
             attempt.spark.wait_for_earlier(application_id)
@@ -427,8 +439,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         attempt.spark.remove_report(job.remote)
         if isinstance(report, KafkaSparkError):
             raise report
-        planned = self._planned_copy(attempt, job.stream_plan, job.plan, job.stream, job.run_id)
-        return job.stream_plan, planned, job.submission, report
+        return report
 
     def _submit(
         self,
