@@ -84,6 +84,7 @@ class TaskLedger:
             "target_topics": result["target_topics"],
             "target_ranges": [*result.get("written_before", ()), *result["target_ranges"]],
             **({"segments": result["segments"]} if "segments" in result else {}),
+            **({"bytes_written": result["bytes_written"]} if _has_all_bytes(result) else {}),
             "source_cluster_id": evidence.source_cluster_id,
             "target_cluster_id": evidence.target_cluster_id,
             "source_topic_ids": result["source_topic_ids"],
@@ -159,6 +160,11 @@ def _server_of(conn_id: str) -> str:
     except KafkaSparkError as error:
         log.warning("The ledger does not have the server of connection %r: %s", conn_id, error)
         return ""
+
+
+def _has_all_bytes(result: Mapping[str, Any]) -> bool:
+    """Whether ``bytes_written`` is of all records that were written: it does not have those of earlier tries."""
+    return "bytes_written" in result and not result["delivered_before"] and not result.get("finished_before")
 
 
 def _texts(ranges: Iterable[OffsetRange]) -> list[str]:

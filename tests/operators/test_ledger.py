@@ -57,6 +57,7 @@ def test_a_delivery_is_an_event_of_the_topic_that_says_what_was_read(
         "offset_ranges": [f"{source}:0:1:4", f"{source}:1:0:5"],
         "target_ranges": result["target_ranges"],
     }
+    assert extra["bytes_written"] == result["bytes_written"] == 8
     assert (extra["source"], extra["filtered"], extra["missing_ranges"]) == (kafka.bootstrap_servers, False, [])
     assert extra["source_cluster_id"] == extra["target_cluster_id"] != ""
     assert set(extra["source_topic_ids"]) == {source}
@@ -106,6 +107,8 @@ def test_a_failed_run_leaves_what_it_has_committed_and_its_retry_covers_the_rest
     assert uncovered([failed], source) == []
     assert kinds(store.get(STATE_KEY)) == ["0:0-12 covered", "1:0-5 covered"]
     assert kinds(events_of(context)[0][1]) == ["0:0-12 covered", "1:0-5 covered"]
+    # The bytes of the first try are not known.
+    assert "bytes_written" not in events_of(context)[0][1]
 
 
 @pytest.mark.parametrize("delivery", ["exactly_once", "at_least_once"])
