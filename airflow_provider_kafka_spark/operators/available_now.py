@@ -47,7 +47,6 @@ from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.operators.attempt import Attempt
 from airflow_provider_kafka_spark.operators.deferral import ClusterManager, report_of_ended
 from airflow_provider_kafka_spark.operators.kafka_to_kafka import KafkaToKafkaOperator, no_retry_on_permanent_error
-from airflow_provider_kafka_spark.operators.ledger import TaskLedger
 from airflow_provider_kafka_spark.operators.new_targets import created, descriptions
 from airflow_provider_kafka_spark.operators.stream_log import log_stream_plan
 from airflow_provider_kafka_spark.operators.stream_request import stream_request
@@ -150,9 +149,9 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         :raises KafkaSparkError: for retriable errors.
         """
         parameters = self._parameters(context)
-        store = StreamRunStore(context, self.task_id)
+        ledger, store = self._ledger(context, parameters), StreamRunStore(context, self.task_id)
         if store.result is not None and not self.plan_only:
-            return self._return_stored_result(context, parameters, store.result)
+            return self._return_stored_result(context, ledger, store.result)
         folder = CheckpointFolder(parameters.records["checkpoint_location"])
         spark = self._new_spark_hook(context, parameters.delivery)
         stale_lock = manager = None
@@ -174,7 +173,6 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
                     planned, result_of_stream_plan(planned.plan, stream_plan, planned.transform, planned.pace)
                 )
             if stream_plan.has_work:
-                ledger = TaskLedger(context, self.task_id, parameters, self._note_lineage)
                 with ledger.running(planned, partial(_finished, folder, planned)):
                     if job is None:
                         submission, report = self._submit(attempt, store, stream_plan, planned, manager)
@@ -185,22 +183,11 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
                 self.log.info("No new records: the stream is at the end of every partition; Spark is not started.")
                 nothing = report_of_nothing(planned.plan, stream_plan.manifest.stream_id)
                 collected = _Collected(nothing, {} if checkpoint is None else checkpoint.finished)
-            return self._finish(attempt, store, group, stream_plan, planned, collected)
-
-    def _finish(
-        self,
-        attempt: Attempt,
-        store: StreamRunStore,
-        group: ConsumerGroup | None,
-        stream_plan: StreamPlan,
-        planned: PlannedCopy,
-        collected: _Collected,
-    ) -> dict[str, Any]:
-        result = self._result(attempt, store, group, stream_plan, planned, collected)
-        store.finished(result)
-        if not result["records_read"] and not result["finished_before"]:
-            self._skip_if_empty(planned.plan)
-        return self._done(attempt.context, attempt.parameters, result)
+            result = self._result(attempt, store, group, stream_plan, planned, collected)
+            store.finished(result)
+            if not result["records_read"] and not result["finished_before"]:
+                self._skip_if_empty(planned.plan)
+            return self._done(context, ledger, result)
 
     def _records(self) -> dict[str, Any]:
         starting, reset = (

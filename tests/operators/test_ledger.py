@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow.sdk import AssetAlias
+from airflow.sdk import AssetAlias, BaseHook
 
 from airflow_provider_kafka_spark.core.ledger import ALIAS, STATE_KEY, Delivery, coverage
 from airflow_provider_kafka_spark.coverage import uncovered
@@ -65,6 +65,22 @@ def test_a_delivery_is_an_event_of_the_topic_that_says_what_was_read(
         {"topic": source, "partition": 0, "from_offset": 0, "until_offset": 1},
         {"topic": source, "partition": 0, "from_offset": 4, "until_offset": 5},
     ]
+
+
+def test_the_connections_are_read_once_to_name_their_servers(
+    kafka: KafkaBroker, topic: TopicFactory, in_process_spark: InProcessSpark, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not again for the entry of the end: each time is a request to Airflow's API."""
+    source, target, read = topic(suffix="source"), topic(suffix="target"), []
+    kafka.produce(source, [Record(value=b"v")])
+    get_connection = BaseHook.get_connection
+    monkeypatch.setattr(BaseHook, "get_connection", lambda conn_id: read.append(conn_id) or get_connection(conn_id))
+    operator = KafkaToKafkaBatchOperator(task_id="task", topics=[source], target_topic=target)
+
+    operator.execute(task_context())  # type: ignore[arg-type]
+
+    # The copy itself reads it, and the ledger.
+    assert read.count("kafka_default") == 2
 
 
 @pytest.mark.parametrize("layout", [{}, {"preserve_order": False, "max_records_per_partition": 4}])
