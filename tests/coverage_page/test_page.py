@@ -8,9 +8,9 @@ from urllib.parse import quote
 
 import pytest
 
+from tests.chromium import Chromium
 from tests.coverage_page import runs
 from tests.coverage_page.airflow_api import AirflowApi
-from tests.coverage_page.chromium import Chromium
 from tests.coverage_page.conftest import HUGE, MARKUP
 from tests.required_tools import needs_chromium
 
