@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
+from airflow_provider_kafka_spark.command_line import parse_arguments
 from airflow_provider_kafka_spark.core.errors import InvalidInputError, KafkaSparkError
 from airflow_provider_kafka_spark.core.ledger import (
     Coverage,
@@ -110,12 +111,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     :return: the exit code.
     """
-    parser = argparse.ArgumentParser(
-        prog="python -m airflow_provider_kafka_spark.coverage", description=DESCRIPTION, epilog=EPILOG
-    )
-    for name, rules in ARGUMENTS.items():
-        parser.add_argument(name, **rules)
-    return show(parser.parse_args(argv))
+    return show(parse_arguments("coverage", DESCRIPTION, EPILOG, ARGUMENTS, argv))
 
 
 def command(options: argparse.Namespace) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from airflow_provider_kafka_spark.command_line import parse_arguments
 from airflow_provider_kafka_spark.core import errors
 from airflow_provider_kafka_spark.core.errors import KafkaSparkError
 
@@ -58,12 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     :return: the exit code.
     """
-    parser = argparse.ArgumentParser(
-        prog="python -m airflow_provider_kafka_spark.explain", description=DESCRIPTION, epilog=EPILOG
-    )
-    for name, rules in ARGUMENTS.items():
-        parser.add_argument(name, **rules)
-    return explain(parser.parse_args(argv))
+    return explain(parse_arguments("explain", DESCRIPTION, EPILOG, ARGUMENTS, argv))
 
 
 def command(options: argparse.Namespace) -> NoReturn:

@@ -16,6 +16,7 @@ log = logging.getLogger(__name__)
 
 RECORDS_READ = "kafka_spark.records_read"
 RECORDS_WRITTEN = "kafka_spark.records_written"
+BYTES_WRITTEN = "kafka_spark.bytes_written"
 DURATION = "kafka_spark.duration"
 RETRIES = "kafka_spark.retries"
 RECORDS_BEHIND = "kafka_spark.records_behind"
@@ -32,6 +33,7 @@ COUNTER, GAUGE, TIMING = "counter", "gauge", "timing"
 METRICS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     RECORDS_READ: (COUNTER, ("dag_id", "task_id")),
     RECORDS_WRITTEN: (COUNTER, ("dag_id", "task_id")),
+    BYTES_WRITTEN: (COUNTER, ("dag_id", "task_id")),
     DURATION: (TIMING, ("dag_id", "task_id")),
     RETRIES: (COUNTER, ("dag_id", "task_id")),
     RECORDS_BEHIND: (GAUGE, ("dag_id", "task_id")),
@@ -52,6 +54,8 @@ def count_copy(context: Context, result: Mapping[str, Any]) -> None:
     tags = _tags_of(context)
     send(RECORDS_READ, result["records_read"], tags)
     send(RECORDS_WRITTEN, result["records_written"], tags)
+    # A result that an older version has stored has none.
+    send(BYTES_WRITTEN, result.get("bytes_written", 0), tags)
     # Airflow takes timings in milliseconds.
     send(DURATION, result["seconds"] * 1000, tags)
     if "records_behind" in result:

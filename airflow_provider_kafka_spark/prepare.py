@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
+from airflow_provider_kafka_spark.command_line import parse_arguments
 from airflow_provider_kafka_spark.core.errors import KafkaSparkError
 
 if TYPE_CHECKING:
@@ -55,12 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     :return: the exit code.
     """
-    parser = argparse.ArgumentParser(
-        prog="python -m airflow_provider_kafka_spark.prepare", description=DESCRIPTION, epilog=EPILOG
-    )
-    for name, rules in ARGUMENTS.items():
-        parser.add_argument(name, **rules)
-    return prepare(parser.parse_args(argv))
+    return prepare(parse_arguments("prepare", DESCRIPTION, EPILOG, ARGUMENTS, argv))
 
 
 def command(options: argparse.Namespace) -> NoReturn:

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from tests.coverage_page import chromium
+from tests import chromium
 from tests.services import kubernetes_binaries
 from tests.services.kerberos import CLOCK_INSTALL_COMMAND, INSTALL_COMMAND, Kdc
 

@@ -25,7 +25,7 @@ from tests.triggers.conftest import run, until
 from tests.triggers.triggerer import Triggerer
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
-RESULT = {"records_read": 100, "records_written": 97, "seconds": 2.5, "records_behind": 7}
+RESULT = {"records_read": 100, "records_written": 97, "bytes_written": 9_700, "seconds": 2.5, "records_behind": 7}
 
 
 @pytest.fixture
@@ -50,6 +50,7 @@ def test_a_copy_is_counted(statsd: StatsdServer) -> None:
         f"airflow.kafka_spark.retries,{tags}:1|c",
         f"airflow.kafka_spark.records_read,{tags}:100|c",
         f"airflow.kafka_spark.records_written,{tags}:97|c",
+        f"airflow.kafka_spark.bytes_written,{tags}:9700|c",
         f"airflow.kafka_spark.duration,{tags}:2500.000000|ms",
         f"airflow.kafka_spark.records_behind,{tags}:7|g",
     ]

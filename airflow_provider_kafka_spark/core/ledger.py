@@ -232,14 +232,13 @@ def coverage(deliveries: Sequence[Delivery], window: Iterable[OffsetRange] | Non
     return found
 
 
-def uncovered(stretches: Iterable[Stretch], *, unfinished: bool = False) -> OffsetRanges:
+def uncovered(stretches: Iterable[Stretch]) -> OffsetRanges:
     """The gaps, as ranges for a replay.
 
-    :param unfinished: also what failed runs have left, of which they may have delivered some: a replay would deliver
-        that part twice, and clearing their tasks does not.
+    What failed runs have left is none: they may have delivered a part, which a replay would deliver twice, and clearing
+    their tasks does not.
     """
-    kinds = {Coverage.GAP, Coverage.UNFINISHED} if unfinished else {Coverage.GAP}
-    return OffsetRanges(s.offsets for s in stretches if s.coverage in kinds).merge()
+    return OffsetRanges(s.offsets for s in stretches if s.coverage is Coverage.GAP).merge()
 
 
 def picture(

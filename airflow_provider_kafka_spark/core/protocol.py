@@ -421,6 +421,8 @@ class JobReport:
     :param segments: which offsets of the target hold which of the source; None if it was not asked for, or is not known
         of all records.
     :param batches_passed: record batches of the source that this driver passed on as they were.
+    :param bytes_written: of keys and values that this driver wrote, or of batches that it passed on; without rejected
+        records. What a failed attempt of a Spark task wrote is not in it.
     :param delivered_before: records that earlier tries had delivered and this one therefore left out.
     :param duplicates: records of this run that the target has more than once, if the job checked it.
     :param failed_tasks: Spark tasks that failed, or were lost and ran again, while the job succeeded.
@@ -445,6 +447,7 @@ class JobReport:
     target_ranges: tuple[OffsetRange, ...] = ()
     segments: tuple[Segment, ...] | None = None
     batches_passed: int = 0
+    bytes_written: int = 0
     delivered_before: int = 0
     duplicates: int = 0
     failed_tasks: int = 0

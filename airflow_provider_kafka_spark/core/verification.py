@@ -149,6 +149,7 @@ def result_of_run(report: JobReport, plan: ReplayPlan, warnings: tuple[str, ...]
         "target_ranges": [r.to_dict() for r in targets],
         **({} if report.segments is None else {"segments": [s.to_dict() for s in report.segments]}),
         "batches_passed": report.batches_passed,
+        "bytes_written": report.bytes_written,
         "source_topic_ids": dict(plan.topic_ids),
     }
 

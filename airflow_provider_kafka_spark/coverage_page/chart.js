@@ -83,6 +83,10 @@ export class Chart {
     this.on.view(view);
   }
 
+  get isZoomed() {
+    return this.view.from !== this.pair.low || this.view.until !== this.pair.high;
+  }
+
   zoom(isIn) {
     this.show(zoomView(this.view, isIn, this.pair.low, this.pair.high));
   }

@@ -27,6 +27,7 @@ import {
 } from "./coverage.js";
 
 const DAYS = 31;
+const REFRESH_MS = 30_000;
 const MAX_PAIRS = 50;
 const MAX_ROWS = 200;
 const MAX_RUNS = 20;
@@ -40,6 +41,8 @@ const isOneRun = theRun.dagId !== "" && theRun.runId !== "";
 
 let charts = [];
 let reading = 0;
+let refreshTimer = 0;
+let filter = {};
 
 function make(tag, { text, className, ...attributes } = {}, ...children) {
   const element = document.createElement(tag);
@@ -115,31 +118,53 @@ function inputMoment(id) {
   return at(id).value === "" ? "" : new Date(`${at(id).value}Z`).toISOString();
 }
 
-async function show() {
+/** A refresh reads what the form had when it was sent, and keeps what is drawn until there is something newer. */
+async function show({ isRefresh = false } = {}) {
   reading += 1;
   const mine = reading;
   const started = performance.now();
-  for (const id of ["error", "notes", "empty", "tip"]) at(id).hidden = true;
-  at("pairs").replaceChildren();
-  charts = [];
-  at("progress").textContent = "Reading…";
-  const filter = { from: inputMoment("from"), to: inputMoment("to"), topic: at("topic").value.trim(), ...theRun };
+  clearTimeout(refreshTimer);
+  if (!isRefresh) {
+    for (const id of ["error", "notes", "empty", "tip"]) at(id).hidden = true;
+    at("pairs").replaceChildren();
+    charts = [];
+    at("progress").textContent = "Reading…";
+    filter = { from: inputMoment("from"), to: inputMoment("to"), topic: at("topic").value.trim(), ...theRun };
+  }
   try {
     const ledger = await readLedger(filter, (read, total) => {
-      if (mine === reading) at("progress").textContent = `Reading… ${formatCount(read)} of ${formatCount(total)} events`;
+      if (mine === reading && !isRefresh) at("progress").textContent = `Reading… ${formatCount(read)} of ${formatCount(total)} events`;
     });
     if (mine !== reading) return;
+    if (isRefresh && isInUse()) {
+      refreshLater();
+      return;
+    }
     const read = performance.now();
+    charts = [];
     draw(ledger);
     performance.measure("coverage-read", { start: started, end: read });
     performance.measure("coverage-draw", { start: read, end: performance.now() });
   } catch (error) {
     if (mine !== reading) return;
-    at("progress").textContent = "";
-    at("pairs").replaceChildren();
+    if (!isRefresh) at("progress").textContent = "";
     at("error-text").textContent = error.message;
     at("error").hidden = false;
   }
+}
+
+// While something runs, the page reads again, unless nobody sees it, or somebody looks closer.
+
+function refreshLater() {
+  refreshTimer = setTimeout(() => {
+    if (document.hidden || isInUse()) refreshLater();
+    else show({ isRefresh: true });
+  }, REFRESH_MS);
+}
+
+function isInUse() {
+  const isOpen = document.querySelector("dialog[open], details[open], #tip:not([hidden])") !== null;
+  return isOpen || at("pairs").contains(document.activeElement) || charts.some((chart) => chart.isZoomed);
 }
 
 function draw({ entries, notes, assets }) {
@@ -161,6 +186,7 @@ function draw({ entries, notes, assets }) {
   const runs = new Set(entries.map((entry) => entry.kafkaRun)).size;
   at("progress").textContent =
     pairs.length === 0 ? "" : `${count(pairs.length, "pair")} of topics, ${count(runs, "run")}. Read at ${formatTime(Date.now())}.`;
+  if (pairs.some((pair) => pair.counts.running > 0n)) refreshLater();
 }
 
 /** count(1, "run") is "1 run"; a number, or a BigInt. */
@@ -439,7 +465,7 @@ at("filter").addEventListener("submit", (event) => {
   event.preventDefault();
   show();
 });
-at("again").addEventListener("click", show);
+at("again").addEventListener("click", () => show());
 at("runs-close").addEventListener("click", () => at("runs").close());
 at("replay-cancel").addEventListener("click", () => at("replay").close());
 at("replay").addEventListener("close", () => {

@@ -76,6 +76,7 @@ def copy_stream(spark: SparkApplication, request: JobRequest) -> JobReport:
         target_ranges=merged(r for report in totals.reports for r in report.target_ranges),
         segments=_segments(totals.reports),
         batches_passed=sum(report.batches_passed for report in totals.reports),
+        bytes_written=sum(report.bytes_written for report in totals.reports),
         target_ids={name: topic_id for report in totals.reports for name, topic_id in report.target_ids.items()},
         application_id=spark.sparkContext.applicationId,
         spark_version=spark.sparkContext.version,

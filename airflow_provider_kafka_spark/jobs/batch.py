@@ -146,6 +146,7 @@ def _report(
         target_ranges=merged(_written_to(request, run.admin, remaining, result, targets)),
         segments=segments,
         batches_passed=sum(task.batches_passed for task in result.reports.values()),
+        bytes_written=sum(task.bytes_written for task in result.reports.values()),
         delivered_before=before.total() + result.already_committed.total(),
         duplicates=remaining.before.duplicates,
         progress_groups=run.groups,

@@ -47,7 +47,6 @@ from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.operators.attempt import Attempt
 from airflow_provider_kafka_spark.operators.deferral import ClusterManager, report_of_ended
 from airflow_provider_kafka_spark.operators.kafka_to_kafka import KafkaToKafkaOperator, no_retry_on_permanent_error
-from airflow_provider_kafka_spark.operators.ledger import TaskLedger
 from airflow_provider_kafka_spark.operators.new_targets import created, descriptions
 from airflow_provider_kafka_spark.operators.stream_log import log_stream_plan
 from airflow_provider_kafka_spark.operators.stream_request import stream_request
@@ -150,9 +149,9 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         :raises KafkaSparkError: for retriable errors.
         """
         parameters = self._parameters(context)
-        store = StreamRunStore(context, self.task_id)
+        ledger, store = self._ledger(context, parameters), StreamRunStore(context, self.task_id)
         if store.result is not None and not self.plan_only:
-            return self._return_stored_result(context, parameters, store.result)
+            return self._return_stored_result(context, ledger, store.result)
         folder = CheckpointFolder(parameters.records["checkpoint_location"])
         spark = self._new_spark_hook(context, parameters.delivery)
         stale_lock = manager = None
@@ -163,41 +162,32 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
             stale_lock = self._free_checkpoint(spark, folder, context)
         checkpoint = folder.read()
         with self._attempt(context, parameters, spark) as attempt:
-            group = self._group(attempt)
-            if self._follows_trigger:
-                stream_plan, planned, submission, report = self._deferred(attempt, store)
-                collected = self._collect(attempt, store, folder, stream_plan, planned, submission, report)
-                return self._finish(attempt, store, group, stream_plan, planned, collected)
-            stream_plan, planned = self._plan(attempt, folder, checkpoint, stale_lock)
-            if self.plan_only:
+            group, job = self._group(attempt), self._deferred(store)
+            if job is None:
+                stream_plan, planned = self._plan(attempt, folder, checkpoint, stale_lock)
+            else:
+                stream_plan = job.stream_plan
+                planned = self._planned_copy(attempt, stream_plan, job.plan, job.stream, job.run_id)
+            if self.plan_only and job is None:
                 return self._done_planning(
                     planned, result_of_stream_plan(planned.plan, stream_plan, planned.transform, planned.pace)
                 )
             if stream_plan.has_work:
-                ledger = TaskLedger(context, self.task_id, parameters, self._note_lineage)
                 with ledger.running(planned, partial(_finished, folder, planned)):
-                    submission, report = self._submit(attempt, store, stream_plan, planned, manager)
+                    if job is None:
+                        submission, report = self._submit(attempt, store, stream_plan, planned, manager)
+                    else:
+                        submission, report = job.submission, self._report_of(attempt, job)
                     collected = self._collect(attempt, store, folder, stream_plan, planned, submission, report)
             else:
                 self.log.info("No new records: the stream is at the end of every partition; Spark is not started.")
                 nothing = report_of_nothing(planned.plan, stream_plan.manifest.stream_id)
                 collected = _Collected(nothing, {} if checkpoint is None else checkpoint.finished)
-            return self._finish(attempt, store, group, stream_plan, planned, collected)
-
-    def _finish(
-        self,
-        attempt: Attempt,
-        store: StreamRunStore,
-        group: ConsumerGroup | None,
-        stream_plan: StreamPlan,
-        planned: PlannedCopy,
-        collected: _Collected,
-    ) -> dict[str, Any]:
-        result = self._result(attempt, store, group, stream_plan, planned, collected)
-        store.finished(result)
-        if not result["records_read"] and not result["finished_before"]:
-            self._skip_if_empty(planned.plan)
-        return self._done(attempt.context, attempt.parameters, result)
+            result = self._result(attempt, store, group, stream_plan, planned, collected)
+            store.finished(result)
+            if not result["records_read"] and not result["finished_before"]:
+                self._skip_if_empty(planned.plan)
+            return self._done(context, ledger, result)
 
     def _records(self) -> dict[str, Any]:
         starting, reset = (
@@ -409,17 +399,26 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         found = TaskState(context, self.task_id).get(_APPLICATION_KEY)
         return found if isinstance(found, str) and found else None
 
-    def _deferred(self, attempt: Attempt, store: StreamRunStore) -> tuple[StreamPlan, PlannedCopy, int, JobReport]:
-        """What was planned for the job that a trigger has followed, its number, and its report.
+    def _deferred(self, store: StreamRunStore) -> DeferredStream | None:
+        """The job that a trigger has followed to its end for this try; None if it has followed none.
 
-        :raises KafkaSparkError: if it left none, or failed.
+        :raises JobReportMissingError: if nothing is known of it.
         """
+        if not self._follows_trigger:
+            return None
         job = store.deferred
         if job is None:
             raise JobReportMissingError(
                 "Airflow must have what this task has planned; the task's state is gone. A retry goes on from the "
                 "checkpoint."
             )
+        return job
+
+    def _report_of(self, attempt: Attempt, job: DeferredStream) -> JobReport:
+        """The report of a job that a trigger has followed.
+
+        :raises KafkaSparkError: if it left none, or failed.
+        """
         application_id = self._application_of(attempt.context)
         if application_id is not None:
             attempt.spark.wait_for_earlier(application_id)
@@ -427,8 +426,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         attempt.spark.remove_report(job.remote)
         if isinstance(report, KafkaSparkError):
             raise report
-        planned = self._planned_copy(attempt, job.stream_plan, job.plan, job.stream, job.run_id)
-        return job.stream_plan, planned, job.submission, report
+        return report
 
     def _submit(
         self,

@@ -53,7 +53,6 @@ from airflow_provider_kafka_spark.operators.attempt import Attempt
 from airflow_provider_kafka_spark.operators.deferral import ClusterManager, report_of_ended
 from airflow_provider_kafka_spark.operators.job_bundle import BundlePlace, JobBundle
 from airflow_provider_kafka_spark.operators.kafka_to_kafka import KafkaToKafkaOperator, no_retry_on_permanent_error
-from airflow_provider_kafka_spark.operators.ledger import TaskLedger
 from airflow_provider_kafka_spark.operators.new_targets import created, descriptions
 from airflow_provider_kafka_spark.operators.proof import LOST_STATE, proved_result, recreated_target
 from airflow_provider_kafka_spark.state.run_state import RunState, RunStateStore
@@ -135,11 +134,11 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         :raises KafkaSparkError: for retriable errors.
         """
         parameters = self._parameters(context)
-        store = RunStateStore(context, self.task_id)
+        ledger, store = self._ledger(context, parameters), RunStateStore(context, self.task_id)
         state = store.load(self.on_rerun, as_stored=self._follows_trigger)
         if state.result is not None and not self.plan_only:
             earlier = None if state.earlier is None else state.earlier.still_there(state.proved_ids)
-            return self._return_stored_result(context, parameters, state.result, earlier)
+            return self._return_stored_result(context, ledger, state.result, earlier)
         spark = self._new_spark_hook(context, parameters.delivery)
         spark.check()
         self._check_functions(parameters, spark.cluster.spark_home.spark_version)
@@ -156,12 +155,12 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
                 result = result_of_empty_plan(planned.plan, planned.run_id)
                 result["evidence"] = planned.evidence({}, planned.run_id)
             else:
-                with TaskLedger(context, self.task_id, parameters, self._note_lineage).running(planned):
+                with ledger.running(planned):
                     submitted, report = self._submit(attempt, store, state, planned, manager)
                     result = self._collect(attempt, store, submitted, planned, report)
                 if planned.earlier is not None:
                     earlier = planned.earlier.still_there(report.target_ids)
-        return self._done(context, parameters, result, earlier)
+        return self._done(context, ledger, result, earlier)
 
     @no_retry_on_permanent_error
     def bundle(

@@ -596,10 +596,13 @@ class KafkaToKafkaOperator(DeferrableOperator):
         """As :func:`~airflow_provider_kafka_spark.operators.proof.check_counts`."""
         return check_counts(attempt.source, planned, report, allow_duplicates=self.allow_duplicates)
 
+    def _ledger(self, context: Context, parameters: CopyParameters) -> TaskLedger:
+        return TaskLedger(context, self.task_id, parameters, self._note_lineage)
+
     def _done(
         self,
         context: Context,
-        parameters: CopyParameters,
+        ledger: TaskLedger,
         result: dict[str, Any],
         earlier: EarlierDelivery | None = None,
     ) -> dict[str, Any]:
@@ -607,7 +610,7 @@ class KafkaToKafkaOperator(DeferrableOperator):
 
         :param earlier: what it delivered before it was cleared: no asset event announces the same records twice.
         """
-        entry = TaskLedger(context, self.task_id, parameters, self._note_lineage).complete(result)
+        entry = ledger.complete(result)
         is_news = True
         if earlier is not None and earlier.announced:
             unannounced = earlier.unannounced(map(OffsetRange.parse, result["target_ranges"]))
@@ -653,7 +656,7 @@ class KafkaToKafkaOperator(DeferrableOperator):
     def _return_stored_result(
         self,
         context: Context,
-        parameters: CopyParameters,
+        ledger: TaskLedger,
         result: dict[str, Any],
         earlier: EarlierDelivery | None = None,
     ) -> dict[str, Any]:
@@ -661,7 +664,7 @@ class KafkaToKafkaOperator(DeferrableOperator):
             "An earlier try of this run delivered everything, and failed only after that. Its result is returned; "
             "Spark is not started."
         )
-        return self._done(context, parameters, result, earlier)
+        return self._done(context, ledger, result, earlier)
 
     def _suppress_asset_events(self) -> None:
         # Airflow emits an event for each outlet of the running task, which is a copy of the DAG's task.

@@ -55,6 +55,8 @@ class TaskLedger:
         self._on_save = on_save
         self._store = TaskState(context, task_id)
         self._parameters = parameters
+        #: The first bootstrap server of each connection.
+        self._servers: dict[str, str] = {}
 
     @contextmanager
     def running(self, planned: PlannedCopy, delivered: Callable[[], OffsetRanges] | None = None) -> Iterator[None]:
@@ -84,6 +86,7 @@ class TaskLedger:
             "target_topics": result["target_topics"],
             "target_ranges": [*result.get("written_before", ()), *result["target_ranges"]],
             **({"segments": result["segments"]} if "segments" in result else {}),
+            **({"bytes_written": result["bytes_written"]} if _has_all_bytes(result) else {}),
             "source_cluster_id": evidence.source_cluster_id,
             "target_cluster_id": evidence.target_cluster_id,
             "source_topic_ids": result["source_topic_ids"],
@@ -140,11 +143,21 @@ class TaskLedger:
             "state": state.value,
             "run_id": run_id,
             "offset_ranges": [r.format() for r in delivered],
-            "source": _server_of(self._parameters.source_conn_id),
-            "target": _server_of(self._parameters.target_connection),
+            "source": self._server_of(self._parameters.source_conn_id),
+            "target": self._server_of(self._parameters.target_connection),
             "started_at": None if started is None else started.isoformat(),
             "try_number": getattr(self._context["ti"], "try_number", None),
         }
+
+    def _server_of(self, conn_id: str) -> str:
+        """The first bootstrap server of a connection, as ``host:port``; empty if the connection is gone."""
+        if conn_id not in self._servers:
+            try:
+                self._servers[conn_id] = KafkaHook(conn_id).config.bootstrap_servers.split(",")[0].strip()
+            except KafkaSparkError as error:
+                log.warning("The ledger does not have the server of connection %r: %s", conn_id, error)
+                return ""
+        return self._servers[conn_id]
 
     def _save(self, entry: Mapping[str, Any]) -> None:
         self._store.set(STATE_KEY, entry)
@@ -152,13 +165,9 @@ class TaskLedger:
             self._on_save(entry)
 
 
-def _server_of(conn_id: str) -> str:
-    """The first bootstrap server of a connection, as ``host:port``; empty if the connection is gone."""
-    try:
-        return KafkaHook(conn_id).config.bootstrap_servers.split(",")[0].strip()
-    except KafkaSparkError as error:
-        log.warning("The ledger does not have the server of connection %r: %s", conn_id, error)
-        return ""
+def _has_all_bytes(result: Mapping[str, Any]) -> bool:
+    """Whether ``bytes_written`` is of all records that were written: it does not have those of earlier tries."""
+    return "bytes_written" in result and not result["delivered_before"] and not result.get("finished_before")
 
 
 def _texts(ranges: Iterable[OffsetRange]) -> list[str]:

@@ -25,7 +25,8 @@ def lineage_of(entry: Mapping[str, Any] | None) -> OperatorLineage[Any, Any] | N
     """The datasets of a task, as OpenLineage names them: ``kafka://first-bootstrap-server`` and the topic.
 
     An input has the offset ranges that are delivered, as a subset of partitions; of a failed run, those that are known
-    to be committed. An output has the ranges that were written, and its number of records where it is the only target.
+    to be committed. An output has the ranges that were written. The only target has the number of records, and of bytes
+    if one try wrote all of them.
 
     :param entry: of the ledger, as the task has it last; None before a plan.
     """
@@ -58,7 +59,9 @@ def lineage_of(entry: Mapping[str, Any] | None) -> OperatorLineage[Any, Any] | N
         if any(r.topic == topic for r in written):
             facets["subset"] = OutputSubsetOutputDatasetFacet(outputCondition=_subset(written, topic))
         if entry["state"] == "complete" and len(targets) == 1:
-            facets["outputStatistics"] = OutputStatisticsOutputDatasetFacet(rowCount=entry["records_written"])
+            facets["outputStatistics"] = OutputStatisticsOutputDatasetFacet(
+                rowCount=entry["records_written"], size=entry.get("bytes_written")
+            )
         outputs.append(OutputDataset(namespace=f"kafka://{entry['target']}", name=topic, outputFacets=facets))
     return OperatorLineage(inputs=inputs, outputs=outputs)
 

@@ -40,13 +40,15 @@ class AirflowStandalone(ManagedServer):
     """
 
     user = "admin"
+    #: What comes before each of its addresses, such as ``/airflow``.
+    path = ""
     #: The command after ``airflow``, and the parts that it starts, as the health check names them.
     command = "standalone"
     parts = ("metadatabase", "scheduler", "dag_processor", "triggerer")
 
     def __init__(self, home: AirflowHome, *, start_timeout: float = 300.0) -> None:
         api, worker_logs, trigger_logs = free_ports(3)
-        self.url = f"http://{LOOPBACK}:{api}"
+        self.url = f"http://{LOOPBACK}:{api}{self.path}"
         self.home = replace(
             home,
             settings={

@@ -261,7 +261,9 @@ def test_a_record_that_is_there_and_was_not_read_is_an_error() -> None:
 def test_the_result_of_a_run_is_as_documented() -> None:
     """Plain JSON with every range, idle ones too, in order; the names are the public contract."""
     written_to = (OffsetRange("copy", 0, 3, 14),)
-    report = _report((8, 7), delivered_before=2, target_ranges=written_to, warnings=("the job says",))
+    report = _report(
+        (8, 7), delivered_before=2, bytes_written=1_234, target_ranges=written_to, warnings=("the job says",)
+    )
     result = result_of_run(report, _PLAN, ("look here",))
 
     assert result == {
@@ -306,6 +308,7 @@ def test_the_result_of_a_run_is_as_documented() -> None:
         "target_topics": ["copy"],
         "target_ranges": [{"topic": "copy", "partition": 0, "from_offset": 3, "until_offset": 14}],
         "batches_passed": 0,
+        "bytes_written": 1_234,
         "application_id": "local-1",
         "spark_version": "4.0.1",
         "seconds": 12.346,

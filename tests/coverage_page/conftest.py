@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from tests.chromium import Chromium
 from tests.coverage_page import runs
 from tests.coverage_page.airflow_api import AirflowApi
-from tests.coverage_page.chromium import Chromium
 
 MARKUP = "<img src=x onerror=document.title='broken'><script>document.title='broken'</script>"
 #: 2^53 + 1, and Kafka's last offset.

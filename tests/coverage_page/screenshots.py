@@ -10,9 +10,9 @@ import sys
 import tempfile
 from pathlib import Path
 
+from tests.chromium import Chromium
 from tests.coverage_page import runs
 from tests.coverage_page.airflow_api import AirflowApi
-from tests.coverage_page.chromium import Chromium
 
 _CHECKOUT = Path(__file__).resolve().parents[2]
 _FRAME = "document.querySelector('iframe').contentDocument"

@@ -14,7 +14,7 @@ import pytest
 
 import airflow_provider_kafka_spark.coverage_page
 from airflow_provider_kafka_spark.core.ledger import Coverage, Delivery, coverage, select
-from tests.coverage_page.chromium import Chromium
+from tests.chromium import Chromium
 from tests.coverage_page.runs import event, ledger, task
 from tests.required_tools import needs_chromium
 

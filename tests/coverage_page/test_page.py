@@ -8,8 +8,9 @@ from urllib.parse import quote
 
 import pytest
 
+from tests.chromium import Chromium
+from tests.coverage_page import runs
 from tests.coverage_page.airflow_api import AirflowApi
-from tests.coverage_page.chromium import Chromium
 from tests.coverage_page.conftest import HUGE, MARKUP
 from tests.required_tools import needs_chromium
 
@@ -218,6 +219,54 @@ def test_a_visitor_without_a_session_sees_nothing(airflow_api: AirflowApi, brows
     browser.wait_for("!document.querySelector('#error').hidden")
 
     assert "answered 401 (assets). Your session has ended. Log in" in _text(browser, "#error")
+
+
+#: The timer of the refresh is short, and a tab can be hidden.
+_REFRESH = """
+const later = window.setTimeout;
+window.refreshes = 0;
+window.setTimeout = (act, ms) => ms === 30000 ? later(() => { window.refreshes += 1; act() }, 50) : later(act, ms);
+window.isHidden = false;
+Object.defineProperty(document, "hidden", { get: () => window.isHidden });
+"""
+
+
+@pytest.mark.parametrize(
+    ("topic", "begin", "end"),
+    [
+        pytest.param("hidden_copy", "window.isHidden = true", "window.isHidden = false", id="hidden-tab"),
+        pytest.param(
+            "focused_copy",
+            "document.querySelector('.chart').focus()",
+            "document.activeElement.blur()",
+            id="keyboard-in-the-chart",
+        ),
+        pytest.param(
+            "zoomed_copy",
+            "document.querySelector('.tools').children[0].click()",
+            "document.querySelector('.tools').children[4].click()",
+            id="zoomed",
+        ),
+    ],
+)
+def test_what_runs_is_read_again_unless_somebody_looks_closer(
+    show: Show, airflow_api: AirflowApi, topic: str, begin: str, end: str
+) -> None:
+    planned = [f"{topic}:0:0:10"]
+    entry = runs.ledger(topic, [], targets=(topic,), state="running", planned_ranges=planned)
+    airflow_api.write(tasks=[runs.task(f"manual__{topic}", "running", {"ledger": entry})])
+    page = show(f"topic={topic}", script=_REFRESH)
+    page.wait_for("window.refreshes > 0")
+    page.evaluate(begin)
+
+    airflow_api.write([runs.event(runs.ledger(topic, planned, targets=(topic,)), topic=topic)])
+    seen = page.evaluate("window.refreshes")
+    page.wait_for(f"window.refreshes > {seen + 2}")
+
+    assert "offsets: running now 10" in _text(page, ".servers")
+    page.evaluate(end)
+    page.wait_for("document.querySelector('.servers').innerText.includes('offsets: covered 10')")
+    assert page.console == []
 
 
 _FAIL = """

@@ -15,7 +15,7 @@ from airflow_provider_kafka_spark.connection_type import connection_type
 from airflow_provider_kafka_spark.core.errors import LocalServiceError
 from airflow_provider_kafka_spark.testing.airflow_home import AirflowHome
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
-from tests.e2e.api_server import AirflowApiServer
+from tests.airflow_api_server import AirflowApiServer
 
 pytestmark = [pytest.mark.broker, pytest.mark.airflow, pytest.mark.timeout(600)]
 

@@ -40,3 +40,4 @@ def test_a_copy_has_its_topics_ranges_and_records(shop: Shop, airflow_home: Airf
         {name: r[name] for name in ("partition", "from_offset", "until_offset")} for r in result["ranges"]
     ]
     assert written["outputFacets"]["outputStatistics"]["rowCount"] == result["records_written"] > 0
+    assert written["outputFacets"]["outputStatistics"]["size"] == result["bytes_written"] > 0

@@ -148,6 +148,8 @@ def test_each_record_goes_to_one_of_the_two(
 
     assert_divided(scene)
     assert_counted(scene, result)
+    written = scene.kafka.consume(scene.target)
+    assert result["bytes_written"] == sum(len(r.key or b"") + len(r.value or b"") for r in written)
 
 
 @pytest.mark.parametrize("columns", [None, DOUBLE])

@@ -75,6 +75,7 @@ def test_a_green_task(kafka: KafkaBroker, topic: TopicFactory, traces: Traces) -
         "version": 1,
         "run_id": run_id,
         "batches_passed": 0,
+        "bytes_written": sum(len(record.key or b"") + len(record.value or b"") for record in kafka.consume(target)),
         "source_topic_ids": result["source_topic_ids"],
         "ranges": [
             {

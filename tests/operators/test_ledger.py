@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow.sdk import AssetAlias
+from airflow.sdk import AssetAlias, BaseHook
 
 from airflow_provider_kafka_spark.core.ledger import ALIAS, STATE_KEY, Delivery, coverage
 from airflow_provider_kafka_spark.coverage import uncovered
@@ -57,6 +57,7 @@ def test_a_delivery_is_an_event_of_the_topic_that_says_what_was_read(
         "offset_ranges": [f"{source}:0:1:4", f"{source}:1:0:5"],
         "target_ranges": result["target_ranges"],
     }
+    assert extra["bytes_written"] == result["bytes_written"] == 8
     assert (extra["source"], extra["filtered"], extra["missing_ranges"]) == (kafka.bootstrap_servers, False, [])
     assert extra["source_cluster_id"] == extra["target_cluster_id"] != ""
     assert set(extra["source_topic_ids"]) == {source}
@@ -64,6 +65,22 @@ def test_a_delivery_is_an_event_of_the_topic_that_says_what_was_read(
         {"topic": source, "partition": 0, "from_offset": 0, "until_offset": 1},
         {"topic": source, "partition": 0, "from_offset": 4, "until_offset": 5},
     ]
+
+
+def test_the_connections_are_read_once_to_name_their_servers(
+    kafka: KafkaBroker, topic: TopicFactory, in_process_spark: InProcessSpark, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not again for the entry of the end: each time is a request to Airflow's API."""
+    source, target, read = topic(suffix="source"), topic(suffix="target"), []
+    kafka.produce(source, [Record(value=b"v")])
+    get_connection = BaseHook.get_connection
+    monkeypatch.setattr(BaseHook, "get_connection", lambda conn_id: read.append(conn_id) or get_connection(conn_id))
+    operator = KafkaToKafkaBatchOperator(task_id="task", topics=[source], target_topic=target)
+
+    operator.execute(task_context())  # type: ignore[arg-type]
+
+    # The copy itself reads it, and the ledger.
+    assert read.count("kafka_default") == 2
 
 
 @pytest.mark.parametrize("layout", [{}, {"preserve_order": False, "max_records_per_partition": 4}])
@@ -106,6 +123,8 @@ def test_a_failed_run_leaves_what_it_has_committed_and_its_retry_covers_the_rest
     assert uncovered([failed], source) == []
     assert kinds(store.get(STATE_KEY)) == ["0:0-12 covered", "1:0-5 covered"]
     assert kinds(events_of(context)[0][1]) == ["0:0-12 covered", "1:0-5 covered"]
+    # The bytes of the first try are not known.
+    assert "bytes_written" not in events_of(context)[0][1]
 
 
 @pytest.mark.parametrize("delivery", ["exactly_once", "at_least_once"])

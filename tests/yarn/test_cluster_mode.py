@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import threading
 import time
@@ -19,6 +20,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowTaskTimeout, Tas
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_provider_kafka_spark.core.errors import JobKilledError, JobReportMissingError
+from airflow_provider_kafka_spark.core.ledger import STATE_KEY
 from airflow_provider_kafka_spark.core.provenance import Provenance
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.operators.available_now import KafkaToKafkaAvailableNowOperator
@@ -338,10 +340,10 @@ def test_a_stream_in_cluster_mode(
         operator.execute(task_context())  # type: ignore[arg-type]
 
 
-def test_a_deferred_stream_reports_its_own_batches(
-    deferred: Survivor, yarn_cluster: YarnCluster, tmp_path: Path
-) -> None:
-    """The resumed task collects what its job has done; records that came meanwhile are for the next run."""
+def test_a_deferred_stream_reports_its_own_batches(deferred: Survivor, tmp_path: Path) -> None:
+    """The resumed task collects what its job has done; records that came meanwhile are for the next run. Of a job that
+    fails, the ledger has the batches that it has finished.
+    """
     kafka, stores = deferred.kafka, {day: TaskStateStore() for day in ("monday", "tuesday")}
 
     def stream(resumes: dict[str, Any] | None = None, run_id: str = "monday") -> dict[str, Any]:
@@ -351,6 +353,7 @@ def test_a_deferred_stream_reports_its_own_batches(
             starting_offsets="earliest",
             checkpoint_location=(tmp_path / "checkpoint").as_uri(),
             target_topic=deferred.target,
+            max_offsets_per_trigger=100,
             **deferred.parameters,
         )
         operator.name = deferred.name
@@ -361,21 +364,26 @@ def test_a_deferred_stream_reports_its_own_batches(
     with pytest.raises(TaskDeferred) as left:
         stream()
     (event,) = asyncio.run(_events(left.value.trigger))
-    kafka.produce(deferred.source, [Record(value=b"%d" % i) for i in range(100, 120)])
+    kafka.produce(deferred.source, [Record(value=b"%d" % i) for i in range(100, 210)])
+    kafka.produce(deferred.source, [Record(key=os.urandom(50_000), value=b"210")])
     first = stream(event.payload)
-    assert (first["records_written"], first["records_behind"], first["finished_before"]) == (100, 20, [])
+    assert (first["records_written"], first["records_behind"], first["finished_before"]) == (100, 111, [])
     assert first["evidence"]["target_ends"] == {deferred.target: {"0": 0}}
 
+    kafka.alter_topic(deferred.target, {"max.message.bytes": "20000"})
     with pytest.raises(TaskDeferred) as left:
         stream(run_id="tuesday")
-    asyncio.run(left.value.trigger.on_kill())
     (event,) = asyncio.run(_events(left.value.trigger))
-    with pytest.raises(JobReportMissingError):
+    with pytest.raises(AirflowFailException, match=r"larger than max\.message\.bytes"):
         stream(event.payload, run_id="tuesday")
+    entry = stores["tuesday"].get(STATE_KEY)
+    assert (entry["state"], entry["offset_ranges"]) == ("partial", [f"{deferred.source}:0:100:200"])
+
+    kafka.alter_topic(deferred.target, {"max.message.bytes": "1000000"})
     deferred.parameters["deferrable"] = False
     last = stream(run_id="tuesday")
 
-    assert deferred.values() == list(range(120))
+    assert deferred.values() == list(range(211))
     assert (last["records_behind"], len(deferred.applications())) == (0, 3)
 
 

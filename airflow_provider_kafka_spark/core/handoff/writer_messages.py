@@ -188,6 +188,8 @@ class TaskReport:
     :param changed: how many records this attempt sent that no Kafka client can write as they were.
     :param first_changed: the first of these, such as ``orders[0]@123``.
     :param batches_passed: how many batches this attempt passed on as they were.
+    :param bytes_written: of keys and values that this attempt wrote, or of batches that it passed on; without rejected
+        records.
     :param segments: for each run of consecutive offsets its first and its end in the source, and its first in the
         target's partition of the same number; those of earlier attempts included. Empty if they were not asked for.
     :param segments_unknown: whether those of earlier attempts are not known.
@@ -202,6 +204,7 @@ class TaskReport:
     changed: int = 0
     first_changed: str | None = None
     batches_passed: int = 0
+    bytes_written: int = 0
     obstacles: Mapping[str, int] = field(default_factory=dict)
     segments: tuple[tuple[int, ...], ...] = ()
     segments_unknown: bool = False

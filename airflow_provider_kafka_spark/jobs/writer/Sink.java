@@ -30,6 +30,7 @@ abstract class Sink {
     private long sent;
     private long bytesBefore;
     private long bytes;
+    private long rejectedBytes;
     private long changed;
     /** Null if records are read one by one. */
     private final ProducerInternals passing;
@@ -104,6 +105,9 @@ abstract class Sink {
             begin();
             sent++;
             bytes += size;
+            if (record.rejection != null) {
+                rejectedBytes += size;
+            }
             producer.send(
                 new ProducerRecord<byte[], byte[]>(
                     record.targetTopic, record.targetPartition, timestamp, record.key, record.value, record.headers
@@ -150,6 +154,11 @@ abstract class Sink {
     /** How many batches were passed on. */
     final long passed() {
         return passed;
+    }
+
+    /** How many bytes of keys and values, or of batches that were passed on, were sent, without rejected records. */
+    final long writtenBytes() {
+        return bytes - rejectedBytes;
     }
 
     /** How many records were sent that no Kafka client can write as they were. */

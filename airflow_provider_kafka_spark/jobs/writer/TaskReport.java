@@ -32,6 +32,7 @@ final class TaskReport {
         report.put("changed", sink == null ? 0L : sink.changed());
         report.put("first_changed", sink == null ? null : sink.firstChanged());
         report.put("batches_passed", sink == null ? 0L : sink.passed());
+        report.put("bytes_written", sink == null ? 0L : sink.writtenBytes());
         ObjectNode obstacles = report.putObject("obstacles");
         for (Map.Entry<String, Long> obstacle : writer.obstacles().entrySet()) {
             obstacles.put((String) obstacle.getKey(), (Long) obstacle.getValue());

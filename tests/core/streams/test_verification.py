@@ -242,6 +242,7 @@ def test_the_result_has_all_of_a_run() -> None:
         "target_topics": ["copy"],
         "target_ranges": [],
         "batches_passed": 0,
+        "bytes_written": 0,
         "application_id": "local-1",
         "spark_version": "4.0.1",
         "seconds": 12.346,

@@ -121,6 +121,8 @@ def test_passes_all_batches(job: WriterJob) -> None:
     assert (result.read, result.written, result.already_committed) == ({0: COUNT}, {0: COUNT}, {0: 0})
     (report,) = result.reports.values()
     assert (report.batches_passed, report.obstacles) == (COUNT // IN_BATCH, {})
+    # Of whole batches, with what is between the values.
+    assert report.bytes_written > sum(map(len, VALUES))
     assert job.broker.committed(job.slot.group, job.target) == {0: COUNT}
 
 
@@ -142,7 +144,7 @@ def test_a_second_attempt_knows_the_segments(job: WriterJob) -> None:
 
     second = report_of(job)
 
-    assert (second.segments, second.batches_passed) == (first.segments, 0)
+    assert (second.segments, second.batches_passed, second.bytes_written) == (first.segments, 0, 0)
     assert job.written() == VALUES
 
 

@@ -175,6 +175,10 @@ class Chromium(ManagedServer):
         self.mouse("mousePressed", x, y)
         self.mouse("mouseReleased", x, y)
 
-    def screenshot(self, path: Path) -> None:
-        """Write a PNG of what is in view."""
-        path.write_bytes(base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"]))
+    def screenshot(self, path: Path, clip: Mapping[str, float] | None = None) -> None:
+        """Write a PNG of what is in view.
+
+        :param clip: the part of it: ``x``, ``y``, ``width`` and ``height``.
+        """
+        part = {} if clip is None else {"clip": {**clip, "scale": 1}}
+        path.write_bytes(base64.b64decode(self.call("Page.captureScreenshot", format="png", **part)["data"]))
