@@ -54,9 +54,9 @@ class Way:
             yield
 
 
-#: However few records a batch has.
-BY_BATCHES = Way("by batches", "LEAST_RECORDS", 0, passes=True)
+#: However small batches are.
+BY_BATCHES = Way("by batches", "LEAST_BYTES", 0, passes=True)
 #: What the writer does itself where batches are small: it fetches batches, and reads their records.
-TAKEN_APART = Way("taken apart", "LEAST_RECORDS", 1_000_000, passes=False)
+TAKEN_APART = Way("taken apart", "LEAST_BYTES", 100_000_000, passes=False)
 #: With Spark's reader, as every copy that changes something.
 BY_RECORD = Way("record by record", "_passed_batches", lambda *_: (None, ()), passes=False)

@@ -50,7 +50,7 @@ def measure(rounds: int, folder: Path) -> Section:
             Goal(
                 "Our operator's time against SparkSubmitOperator's with `packages`",
                 ours.median / packages.median,
-                0.3,
+                0.28,
                 False,
             )
         ],

@@ -112,6 +112,11 @@ def sources_of(segments: Iterable[Segment]) -> OffsetRanges:
     return OffsetRanges().merge(segment.source for segment in segments)
 
 
+def segments_text(segments: Iterable[Segment]) -> str:
+    """As JSON, which :func:`segments_in` reads."""
+    return json.dumps({"segments": [segment.to_dict() for segment in segments]})
+
+
 def within(segments: Iterable[Segment], ranges: OffsetRanges) -> tuple[Segment, ...]:
     """The parts of segments whose sources lie in ranges.
 

@@ -27,10 +27,12 @@ from airflow_provider_kafka_spark.core.errors import CheckpointInUseError, Deliv
 from airflow_provider_kafka_spark.core.handoff.job_events import RecentRate
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, TopicPartition
 from airflow_provider_kafka_spark.core.protocol import BatchReport, JobReport, JobRequest, RangeReport, StreamRequest
-from airflow_provider_kafka_spark.core.segments import Segment, joined
+from airflow_provider_kafka_spark.core.segments import Segment, joined, segments_text
 from airflow_provider_kafka_spark.core.spans import plan_spans
 from airflow_provider_kafka_spark.core.streams.checkpoint import (
+    KEPT_SEGMENTS,
     MANIFEST_NAME,
+    SEGMENTS_FOLDER,
     Batch,
     StreamManifest,
     batch_numbers,
@@ -190,6 +192,7 @@ def _finish(
             # The stream begins anew, and the batch is of the generation before.
             run = earlier.enter_context(run_ownership(spark, request))
         report = batch.copy_ranges(spark, request, run, totals.progress)
+    _keep_segments(spark, str(stream.unfinished_checkpoint), number, report)
     hadoop_files.write_whole(spark, f"{stream.unfinished_checkpoint}/commits/{number}", commit_text())
     ends = {r.offset_range.topic_partition: r.offset_range.until_offset for r in report.ranges}
     totals.add(number, report, ends, replayed=True)
@@ -274,7 +277,21 @@ def _copy_batch(
         audit_since_ms=uncommitted.timestamp_ms,
         stream=None,
     )
-    totals.add(number, batch.copy_ranges(spark, part, run, totals.progress), dict(uncommitted.ends))
+    report = batch.copy_ranges(spark, part, run, totals.progress)
+    _keep_segments(spark, stream.checkpoint, number, report)
+    totals.add(number, report, dict(uncommitted.ends))
+
+
+def _keep_segments(spark: SparkApplication, checkpoint: str, number: int, report: JobReport) -> None:
+    """Say beside a batch where its records are, before it is committed: a later try of the task, which does not read
+    the batch again, has it in its result.
+    """
+    if report.segments is None:
+        return
+    folder = f"{checkpoint}/{SEGMENTS_FOLDER}"
+    hadoop_files.overwrite(spark, f"{folder}/{number}", segments_text(report.segments))
+    if number >= KEPT_SEGMENTS:
+        hadoop_files.delete(spark, f"{folder}/{number - KEPT_SEGMENTS}")
 
 
 def _source(spark: SparkApplication, request: JobRequest, stream: StreamRequest) -> DataFrame:

@@ -45,8 +45,8 @@ _DELIVERY_TIMEOUT_MS = 120_000
 _MARGIN_MS = 10_000
 #: Records of one transaction at most; most are committed after a time, so that consumers see them.
 COMMIT_RECORDS, COMMIT_MS = 1_000_000, 2_000
-#: Batches of fewer records take longer, one request each, than new ones of many records.
-LEAST_RECORDS = 16
+#: Smaller batches take longer, one request each, than new ones of many records; and how much tells that they are small.
+LEAST_BYTES, SAMPLE_BYTES = 12_288, 65_536
 #: Of the consumer whose batches are passed on: the worker has decided all offsets, and the writer knows the fetches of
 #: the classic consumer.
 _CONSUMER = {
@@ -150,7 +150,7 @@ def _passed_batches(
     consumer = {name.removeprefix("kafka."): value for name, value in options.items() if name.startswith("kafka.")}
     largest = min(int(config["max.message.bytes"]) for config in configs.values())
     wait_ms = wait_for_records_ms(options, int(request.sink_options.get(TIMEOUT_OPTION, TRANSACTION_TIMEOUT_MS)))
-    return PassedBatches({**consumer, **_CONSUMER}, largest, wait_ms, LEAST_RECORDS), ()
+    return PassedBatches({**consumer, **_CONSUMER}, largest, wait_ms, LEAST_BYTES, SAMPLE_BYTES), ()
 
 
 def _wanted(transform: Transform) -> WantedRecords | None:

@@ -31,6 +31,7 @@ from airflow_provider_kafka_spark.core.plan import ReplayPlan, make_plan
 from airflow_provider_kafka_spark.core.planned_copy import PlannedCopy, SubmittedJob
 from airflow_provider_kafka_spark.core.protocol import JobReport, StreamRequest
 from airflow_provider_kafka_spark.core.resolve import ReadRules, timestamps_in
+from airflow_provider_kafka_spark.core.segments import Segment, joined, within
 from airflow_provider_kafka_spark.core.spans import plan_spans
 from airflow_provider_kafka_spark.core.starts import GroupStart, parse_any_start
 from airflow_provider_kafka_spark.core.streams.checkpoint import Batch, Binding, Checkpoint
@@ -183,7 +184,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
                 self.log.info("No new records: the stream is at the end of every partition; Spark is not started.")
                 nothing = report_of_nothing(planned.plan, stream_plan.manifest.stream_id)
                 collected = _Collected(nothing, {} if checkpoint is None else checkpoint.finished)
-            result = self._result(attempt, store, group, stream_plan, planned, collected)
+            result = self._result(attempt, store, folder, group, stream_plan, planned, collected)
             store.finished(result)
             if not result["records_read"] and not result["finished_before"]:
                 self._skip_if_empty(planned.plan)
@@ -483,6 +484,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         self,
         attempt: Attempt,
         store: StreamRunStore,
+        folder: CheckpointFolder,
         group: ConsumerGroup | None,
         stream_plan: StreamPlan,
         planned: PlannedCopy,
@@ -502,6 +504,10 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         for warning in (*collected.report.warnings, *warnings):
             self.log.warning("%s", warning)
         result = result_of_stream(collected.report, plan, stream_plan, lags, committed, tuple(warnings))
+        is_mapped = collected.report.segments is not None or not collected.report.records_written
+        if finished_before and planned.transform.provenance == "segments" and is_mapped:
+            segments = (*(collected.report.segments or ()), *self._segments(folder, stream_plan, finished_before))
+            result["segments"] = [s.to_dict() for s in joined(set(segments))]
         written_before = store.written_before(stream_id, plan.target_ends)
         if (dead := plan.target.dead_letters) is not None:
             result["dead_letters"]["ranges"] += [r for r in written_before if r["topic"] == dead]
@@ -511,6 +517,14 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
             "written_before": [r for r in written_before if r["topic"] != dead],
             "evidence": planned.evidence(collected.report.target_ids, stream_id),
         }
+
+    def _segments(self, folder: CheckpointFolder, stream_plan: StreamPlan, ranges: OffsetRanges) -> tuple[Segment, ...]:
+        """Where the records of batches are that earlier tries have finished, as far as the checkpoint says it."""
+        try:
+            return within(folder.segments(stream_plan.generation), ranges)
+        except KafkaSparkError as error:
+            self.log.warning("The result has no segments of what earlier tries had finished: %s", error)
+            return ()
 
 
 @dataclass(frozen=True)

@@ -21,11 +21,13 @@ from airflow_provider_kafka_spark.core.errors import (
     KafkaSparkError,
 )
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition
+from airflow_provider_kafka_spark.core.segments import Segment, segments_in
 from airflow_provider_kafka_spark.core.streams.checkpoint import (
     GENERATION_PREFIX,
     LARGEST_FILE,
     LOCK_NAME,
     MANIFEST_NAME,
+    SEGMENTS_FOLDER,
     STALE_SECONDS,
     Batch,
     Checkpoint,
@@ -162,6 +164,18 @@ class CheckpointFolder:
                         "starting_offsets."
                     )
             return _read_generation(self._path, 0, None) if {"offsets", "metadata"} & names else None
+
+    def segments(self, generation: int) -> tuple[Segment, ...]:
+        """Where the records of the newest batches are.
+
+        :raises CheckpointError: if a file cannot be read.
+        :raises InvalidInputError: if one is damaged.
+        """
+        folder = self._path / f"{GENERATION_PREFIX}{generation}" / SEGMENTS_FOLDER
+        _refuse_link(folder)
+        with self._reached():
+            texts = {f"{folder.name}/{number}": _text(folder / str(number)) for number in _numbers(folder)}
+        return tuple(s for name, text in texts.items() if text is not None for s in segments_in(text, name))
 
     def stale_lock(self) -> str | None:
         """Check whether another run uses the checkpoint: an active run changes its lock every few seconds.

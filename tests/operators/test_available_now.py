@@ -24,6 +24,7 @@ from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER, Prov
 from airflow_provider_kafka_spark.core.streams.checkpoint import Lock
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.jobs.checkpoint_lock import checkpoint_lock
+from airflow_provider_kafka_spark.operators.audit import AuditReplayOperator
 from airflow_provider_kafka_spark.operators.available_now import KafkaToKafkaAvailableNowOperator
 from airflow_provider_kafka_spark.sensors.offsets import KafkaNewRecordsSensor
 from airflow_provider_kafka_spark.state import checkpoint
@@ -572,6 +573,42 @@ def test_a_retry_that_finds_all_finished_is_not_skipped(
 
 def _fail(*_: object) -> None:
     raise RuntimeError("the worker is gone")
+
+
+@pytest.mark.parametrize("dies", ["in-a-batch", "at-the-end"])
+def test_segments_of_what_a_try_finished_before_it_died(
+    kafka: KafkaBroker, topic: TopicFactory, in_process_spark: InProcessSpark, tmp_path: Path, dies: str
+) -> None:
+    """They stand beside the batches in the checkpoint; the audit of the retry's result sees all records."""
+    source, target = topic(suffix="source"), topic(suffix="target", config={"max.message.bytes": "20000"})
+    kafka.produce(source, [*numbered(0, 25), Record(b"k", os.urandom(50_000 if dies == "in-a-batch" else 10))])
+    store = TaskStateStore()
+
+    def attempt(number: int) -> dict[str, Any]:
+        operator = KafkaToKafkaAvailableNowOperator(
+            task_id="task",
+            topics=[source],
+            target_topic=target,
+            preserve_partition=True,
+            provenance="segments",
+            starting_offsets="earliest",
+            checkpoint_location=str(tmp_path / "checkpoint"),
+            max_offsets_per_trigger=10,
+        )
+        return operator.execute(task_context(store, ti=Try(try_number=number)))  # type: ignore[arg-type]
+
+    with pytest.MonkeyPatch.context() as patch:
+        if dies == "at-the-end":
+            patch.setattr(KafkaToKafkaAvailableNowOperator, "_collect", _fail)
+        with pytest.raises(Exception, match=r"is larger than max\.message\.bytes|the worker is gone"):
+            attempt(1)
+    kafka.alter_topic(target, {"max.message.bytes": "1000000"})
+    result = attempt(2)
+
+    assert result["finished_before"] == [f"{source}:0:0:{20 if dies == 'in-a-batch' else 26}"]
+    assert sum(s["until_offset"] - s["from_offset"] for s in result["segments"]) == 26
+    audit = AuditReplayOperator(task_id="audit", of=result).execute(task_context())  # type: ignore[arg-type]
+    assert (audit["once"], audit["missing"], audit["different"]) == (26, 0, 0)
 
 
 def test_what_a_try_finished_before_it_died_is_announced_by_the_next(

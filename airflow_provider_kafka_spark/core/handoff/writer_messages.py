@@ -98,13 +98,16 @@ class PassedBatches:
     :param consumer: settings of the consumer, without the prefix ``kafka.``; secrets are references.
     :param max_bytes: the largest batch that every target takes.
     :param wait_ms: how long one wait for the source is at most.
-    :param least_records: records are read one by one where batches have fewer, in the first answer of the source.
+    :param least_bytes: records are read one by one where batches have fewer, on average of the source's first answer
+        that has ``sample_bytes``.
+    :param sample_bytes: a smaller answer does not tell that.
     """
 
     consumer: Mapping[str, str] = field(repr=False)
     max_bytes: int
     wait_ms: int
-    least_records: int
+    least_bytes: int
+    sample_bytes: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from airflow_provider_kafka_spark.core.resolve import ReadRules
 from airflow_provider_kafka_spark.core.streams.stream_plan import StreamPlan
 from airflow_provider_kafka_spark.core.verification import (
     faults_of_counts,
+    faults_of_segments,
     raise_if_mismatched,
     range_result,
     result_of_plan,
@@ -60,6 +61,7 @@ def check_stream(
     if by_batch != (report.records_read, report.records_written):
         faults.append(f"the batches make {by_batch[0]:,} read and {by_batch[1]:,} written")
     faults += faults_of_counts(report, transform)
+    faults += faults_of_segments(report)
     raise_if_mismatched(faults, report, plan)
 
 

@@ -39,7 +39,8 @@ final class BatchReader implements Iterator {
     private final long waitMs;
     private final boolean checksCrcs;
     private final boolean isCommittedOnly;
-    private final int leastRecords;
+    private final long leastBytes;
+    private final long sampleBytes;
     private final KafkaConsumer consumer;
     private final ConsumerInternals fetches = new ConsumerInternals();
     private final BufferSupplier decompression = BufferSupplier.create();
@@ -53,13 +54,15 @@ final class BatchReader implements Iterator {
     private long position;
     private Object next;
     private boolean isFirst = true;
+    /** Whether the source's batches are so small that one request for each would take longer than new ones. */
     private boolean isSmall;
 
     /** @throws UnsupportedOperationException if Kafka's client lacks what is needed */
     BatchReader(BatchSettings settings, Piece piece, Map config) {
         this.piece = piece;
         waitMs = settings.waitMs;
-        leastRecords = settings.leastRecords;
+        leastBytes = settings.leastBytes;
+        sampleBytes = settings.sampleBytes;
         position = piece.first;
         HashMap all = new HashMap(config);
         checksCrcs = !"false".equalsIgnoreCase(String.valueOf(all.get("check.crcs")));
@@ -69,11 +72,6 @@ final class BatchReader implements Iterator {
         consumer.assign(Collections.singletonList(partition));
         consumer.seek(partition, position);
         fetches.open(consumer, partition);
-    }
-
-    /** Whether the source's batches are so small that one request for each would take longer than new ones. */
-    boolean hasSmallBatches() {
-        return isSmall;
     }
 
     @Override
@@ -141,13 +139,13 @@ final class BatchReader implements Iterator {
     private void look(MemoryRecords all) {
         MutableRecordBatch last = null;
         long count = 0L;
-        long known = 0L;
+        long bytes = 0L;
         try {
             for (Iterator each = all.batches().iterator(); each.hasNext(); ) {
                 last = (MutableRecordBatch) each.next();
-                if (!last.isControlBatch() && last.countOrNull() != null) {
+                if (!last.isControlBatch()) {
                     count++;
-                    known += last.countOrNull().intValue();
+                    bytes += last.sizeInBytes();
                 }
             }
         } catch (KafkaException error) {
@@ -156,9 +154,9 @@ final class BatchReader implements Iterator {
         if (last == null) {
             throw damaged("at offset " + position, new CorruptRecordException("It has " + all.sizeInBytes() + " bytes."));
         }
-        if (isFirst && count > 1) {
+        if (isFirst && count > 1 && bytes >= sampleBytes) {
             isFirst = false;
-            isSmall = known < count * leastRecords;
+            isSmall = bytes < count * leastBytes;
         }
         long wanted = piece.nextWanted(last.nextOffset());
         if (wanted < piece.until) {

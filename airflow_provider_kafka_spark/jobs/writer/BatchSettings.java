@@ -7,13 +7,15 @@ final class BatchSettings {
     final Map<String, String> consumer;
     final long maxBytes;
     final long waitMs;
-    final int leastRecords;
+    final long leastBytes;
+    final long sampleBytes;
 
     BatchSettings(Fields fields) {
         consumer = fields.map("consumer");
         maxBytes = fields.number("max_bytes");
         waitMs = fields.number("wait_ms");
-        leastRecords = (int) fields.number("least_records");
+        leastBytes = fields.number("least_bytes");
+        sampleBytes = fields.number("sample_bytes");
         fields.end();
     }
 }

@@ -64,7 +64,7 @@ def new_job(spark: SparkSession, kafka_broker: KafkaBroker, delivery: str) -> Ne
             preserve_timestamps=True,
             segments=True,
             batches=PassedBatches(
-                consumer, **{"max_bytes": 1_000_000, "wait_ms": 1_000, "least_records": 0, **batches}
+                consumer, **{"max_bytes": 1_000_000, "wait_ms": 1_000, "least_bytes": 0, "sample_bytes": 0, **batches}
             ),
         )
         if delivery == "at_least_once":
@@ -374,7 +374,7 @@ def test_a_target_that_the_producer_does_not_find_is_an_error_of_a_record(job: W
 def test_small_batches_are_read_record_by_record(job: WriterJob) -> None:
     """One request for each would take longer."""
     assert job.settings.batches is not None
-    job.change(batches=replace(job.settings.batches, least_records=IN_BATCH + 1))
+    job.change(batches=replace(job.settings.batches, least_bytes=10_000))
 
     report = report_of(job)
 
