@@ -121,9 +121,10 @@ def _carried(piece: Piece, before: Sequence[SlotProgress], proved: ProvedDeliver
         return None
     is_whole = planned.total == whole.size
     mapped = [slot.runs for slot in before]
-    if proved.segments is None or None in mapped:
-        return SlotProgress(piece.name, position, is_whole, None if delivered else ())
-    of_proof = [s for s in proved.segments if s.source.topic_partition == whole.topic_partition]
+    is_proof_mapped = proved.segments is not None or not proved.ranges.intersect([whole])
+    if not is_proof_mapped or None in mapped:
+        return SlotProgress(piece.name, position, is_whole, None)
+    of_proof = [s for s in proved.segments or () if s.source.topic_partition == whole.topic_partition]
     runs = [(s.source.from_offset, s.source.until_offset, s.target.from_offset) for s in of_proof]
     runs += [run for each in mapped for run in each or ()]
     return SlotProgress(piece.name, position, is_whole, tuple(_cut(runs, piece.from_offset, position)))

@@ -18,7 +18,7 @@ from airflow_provider_kafka_spark.core.codec import decode_text, encode
 from airflow_provider_kafka_spark.core.errors import ProtocolError, RunTakenOverError
 from airflow_provider_kafka_spark.core.pieces import Piece
 
-_MARK_VERSION = 1
+_MARK_VERSION = 2
 #: Half a delivery key: what is delivered, and how it is cut into pieces.
 _HALF = 8
 #: A driver that claims later than this may have been overtaken by a submission whose mark has expired since.

@@ -187,7 +187,7 @@ class RunState:
             delivered,
             delivered if self.succeeded else announced,
             self.proved_ids,
-            self.submission,
+            self.submission if ranges else 0,
             ranges,
             segments,
         )
@@ -202,8 +202,8 @@ class RunState:
 
     def _proved(self, result: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[Segment, ...] | None]:
         """What this delivery and those before it have read, and where the records are, if that is known of all."""
-        evidence = CopyEvidence.from_dict(result["evidence"])
-        if evidence.transform.provenance != "segments":
+        evidence = result.get("evidence")
+        if evidence is None or CopyEvidence.from_dict(evidence).transform.provenance != "segments":
             return (), None
         ranges = OffsetRanges.parse(result["ranges"]).without_empty()
         segments = [Segment.from_dict(s) for s in result["segments"]] if "segments" in result else None
