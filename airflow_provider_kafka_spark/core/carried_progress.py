@@ -51,7 +51,7 @@ class SlotProgress:
         _, found, runs = written.partition(_SEGMENTS)
         is_whole = runs.startswith(_WHOLE)
         runs = runs.removeprefix(_WHOLE)
-        return cls(name, offset, is_whole, _parse_runs(runs) if found and _UNKNOWN not in runs else None)
+        return cls(name, offset, is_whole, _parse_runs(runs) if found else None)
 
     def format(self, topic: str, partition: int) -> str:
         """The metadata of the committed offset.
@@ -90,13 +90,18 @@ def carried(
     :param slots: all of the plan before.
     :param proved: what else was delivered.
     :return: None if it is not known of a piece: what was delivered of it does not end at one offset, or a piece before
-        has not copied all that lies between its ends.
+        has not copied all that lies between its ends, or something that it has delivered after the new plan's start is
+        not in the new plan, which would be forgotten.
     """
+    ends: dict[str, int] = {}
+    for piece in pieces:
+        of_partition, _, end = split_name(piece.name) or ("", 0, 0)
+        ends[of_partition] = max(end, ends.get(of_partition, 0))
     delivered: dict[str, list[SlotProgress]] = {}
     for slot in slots:
         of_partition, start, _ = split_name(slot.name) or ("", 0, 0)
         if slot.position > start:
-            if not slot.is_whole:
+            if not slot.is_whole or _extent(slot)[1] > ends.get(of_partition, 0):
                 return None
             delivered.setdefault(of_partition, []).append(slot)
     found = []
@@ -127,7 +132,8 @@ def _carried(piece: Piece, before: Sequence[SlotProgress], proved: ProvedDeliver
     of_proof = [s for s in proved.segments or () if s.source.topic_partition == whole.topic_partition]
     runs = [(s.source.from_offset, s.source.until_offset, s.target.from_offset) for s in of_proof]
     runs += [run for each in mapped for run in each or ()]
-    return SlotProgress(piece.name, position, is_whole, tuple(_cut(runs, piece.from_offset, position)))
+    found = [run for p in piece.parts for run in _cut(runs, p.from_offset, min(p.until_offset, position))]
+    return SlotProgress(piece.name, position, is_whole, tuple(found))
 
 
 def _extent(slot: SlotProgress) -> tuple[int, int]:
@@ -154,8 +160,12 @@ def _format_runs(runs: Iterable[Run]) -> str:
     return " ".join(map(_base36, numbers))
 
 
-def _parse_runs(text: str) -> tuple[Run, ...]:
-    numbers = iter([int(number, 36) for number in text.split()])
+def _parse_runs(text: str) -> tuple[Run, ...] | None:
+    try:
+        numbers = iter([int(number, 36) for number in text.split()])
+    except ValueError:
+        # They were too long, or somebody else has written them.
+        return None
     found, source, target = [], 0, 0
     while three := tuple(islice(numbers, 3)):
         begin, size, start = three

@@ -48,6 +48,7 @@ class Mark:
     :param groups: how many groups hold the slots of the key.
     :param width: how many slots each of them has: that of piece ``i`` is number ``i % width`` of group ``i // width``.
     :param pieces: how many slots there are; 0 if that is not known.
+    :param repeats: what was delivered before was not known, so that it may have been written again.
     """
 
     number: int
@@ -58,6 +59,7 @@ class Mark:
     groups: int = 0
     width: int = 1
     pieces: int = 0
+    repeats: bool = False
 
     def to_json(self) -> str:
         """The metadata of the committed offset; brokers take 4,096 bytes by default."""
@@ -89,8 +91,8 @@ class Claimant:
     :param untrusted_until: progress that was committed under this number or a lower one does not count: that submission
         wrote without progress (at least once), or its report did not prove delivery.
     :param carries: no header says what the target has, so that progress of another plan of the same delivery counts.
-    :param proved_until: the worker knows all that submissions up to this number have delivered; 0 if it does not.
-    :param has_lost_state: the worker has lost what it knew of the run.
+    :param proved_until: number of the latest submission of which the worker knows all that it delivered; 0 for none.
+    :param proved_key: the delivery key of that submission.
     """
 
     number: int
@@ -101,10 +103,12 @@ class Claimant:
     untrusted_until: int = 0
     carries: bool = False
     proved_until: int = 0
-    has_lost_state: bool = False
+    proved_key: str = ""
 
-    def mark(self, state: MarkState, groups: int = 0, width: int = 1, pieces: int = 0) -> Mark:
-        return Mark(self.number, self.token, self.run_id, self.key, state.value, groups, width, pieces)
+    def mark(
+        self, state: MarkState, groups: int = 0, width: int = 1, pieces: int = 0, *, repeats: bool = False
+    ) -> Mark:
+        return Mark(self.number, self.token, self.run_id, self.key, state.value, groups, width, pieces, repeats)
 
 
 class Decision(enum.Enum):
@@ -187,8 +191,7 @@ def decide(mark: Mark | None, claimant: Claimant) -> Decision:
     """What a driver does that has just fenced all other claimers.
 
     :param mark: as it is after that.
-    :raises RunTakenOverError: if a later submission has had the run, or another driver of the same submission; or if
-        an earlier one has finished since the worker looked, and only the worker knows what it delivered.
+    :raises RunTakenOverError: if a later submission has had the run, or another driver of the same submission.
     """
     if mark is not None and mark.token != claimant.token and mark.number >= claimant.number:
         raise RunTakenOverError(
@@ -212,22 +215,16 @@ def decide(mark: Mark | None, claimant: Claimant) -> Decision:
 def _is_carried(mark: Mark, claimant: Claimant) -> bool:
     if not claimant.carries or mark.run_id != claimant.run_id or not is_same_delivery(mark.key, claimant.key):
         return False
-    if carries_proof(mark, claimant):
-        return True
-    if mark.state == MarkState.FINISHED.value and not claimant.proved_until and not claimant.has_lost_state:
-        raise RunTakenOverError(
-            f"Submission {claimant.number} of run {claimant.run_id} was planned before an earlier one had finished, so "
-            "it does not know what that one delivered. Nothing was written by this one; a retry takes it into account."
-        )
-    return mark.state == MarkState.OPEN.value and mark.number > claimant.untrusted_until and mark.pieces > 0
+    is_open = mark.state == MarkState.OPEN.value and mark.number > claimant.untrusted_until and mark.pieces > 0
+    return is_open or carries_proof(mark, claimant)
 
 
 def carries_proof(mark: Mark, claimant: Claimant) -> bool:
-    """Whether the worker's proof has all that was delivered, so that no slots are needed: its own submission is the
-    latest that has opened the run, and none has written without a trace since.
+    """Whether the worker's proof has all that was delivered, so that no slots are needed: it is of the plan that has
+    the run, and no later submission has written without a trace.
     """
-    is_latest = mark.state == MarkState.FINISHED.value or mark.number <= claimant.proved_until
-    return 0 < claimant.proved_until >= claimant.untrusted_until and is_latest
+    is_proved = mark.key == claimant.proved_key and mark.state != MarkState.OPENING.value
+    return is_proved and 0 < claimant.proved_until >= claimant.untrusted_until
 
 
 def with_slots(decision: Decision, pieces: Collection[str], slots: Mapping[str, int]) -> Decision:

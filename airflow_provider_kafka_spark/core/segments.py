@@ -77,6 +77,20 @@ def joined(segments: Iterable[Segment]) -> tuple[Segment, ...]:
     return tuple(found)
 
 
+def by_target(segments: Iterable[Segment]) -> list[Segment]:
+    """Segments in the order of the target, each without what one before it has."""
+    found: list[Segment] = []
+    ends: dict[TopicPartition, int] = {}
+    for s in sorted(segments, key=lambda s: s.target):
+        partition = s.target.topic_partition
+        skipped = max(0, ends.get(partition, 0) - s.target.from_offset)
+        if skipped < s.target.size:
+            source, target = (replace(r, from_offset=r.from_offset + skipped) for r in (s.source, s.target))
+            found.append(Segment(source, target))
+            ends[partition] = target.until_offset
+    return found
+
+
 class SegmentIndex:
     """Finds the source of a target's record.
 
@@ -84,8 +98,8 @@ class SegmentIndex:
     """
 
     def __init__(self, segments: Iterable[Segment]) -> None:
-        ordered = sorted(segments, key=lambda s: s.target)
-        self._by_target = {p: list(group) for p, group in groupby(ordered, key=lambda s: s.target.topic_partition)}
+        groups = groupby(by_target(segments), key=lambda s: s.target.topic_partition)
+        self._by_target = {p: list(group) for p, group in groups}
         self._starts = {p: [s.target.from_offset for s in found] for p, found in self._by_target.items()}
 
     def source_of(self, target: TopicPartition, offset: int) -> SourcePlace | None:

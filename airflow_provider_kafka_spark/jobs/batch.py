@@ -213,7 +213,8 @@ def _written_to(
 def _segments(request: JobRequest, remaining: Remaining, result: WriteResult) -> tuple[Segment, ...] | None:
     """Which offsets of the target hold which of the source; None if nobody asked, or if it is not known of all."""
     transform, reports = request.transform, result.reports.values()
-    if remaining.is_delivered and request.proved_segments is not None:
+    is_proved = remaining.is_delivered and remaining.run.key == request.proved_key
+    if is_proved and request.proved_segments is not None:
         # The slots were removed when the worker had proved the delivery.
         return joined(within(request.proved_segments, request.offset_ranges))
     if transform.provenance != "segments" or any(report.segments_unknown for report in reports):

@@ -76,12 +76,13 @@ def find_remaining(
         )
     target_ids = {name: topic.id for name, topic in described.items()}
     decision = run.claim(request, source.pieces, described)
+    known = (*source.warnings, *([_NO_HEADERS] if decision is not Decision.READ_BACK and run.repeats(decision) else []))
     if decision is Decision.DELIVERED:
-        return Remaining(run, source, target_ids, is_delivered=True, warnings=source.warnings)
+        return Remaining(run, source, target_ids, is_delivered=True, warnings=known)
     if decision is not Decision.READ_BACK:
         slots = run.open(decision, source.pieces)
         committed = 0 if decision is Decision.BEGIN else run.committed_offsets(source.pieces)
-        return Remaining(run, source, target_ids, slots, committed=committed, warnings=source.warnings)
+        return Remaining(run, source, target_ids, slots, committed=committed, warnings=known)
     is_proved = bool(request.proved_key) and run.key == request.proved_key
     compacted = [name for name, config in configs.items() if "compact" in config["cleanup.policy"]]
     if compacted or not request.transform.has_provenance_headers:

@@ -36,6 +36,7 @@ from airflow_provider_kafka_spark.core.run_protocol import (
     decide,
     delivery_key,
     fences,
+    is_same_delivery,
     latest,
     may_have_delivered,
     with_slots,
@@ -150,6 +151,8 @@ class RunOwnership:
         if decision is Decision.CARRY_OVER and mark is not None:
             stands = self._carried(mark, pieces)
             if stands is None:
+                # The mark has another key so far, which the worker must not finish in place of this one.
+                self._write_mark(self._claimant(pieces).mark(MarkState.OPENING))
                 return Decision.READ_BACK
             self._committed = {
                 piece.name: CommittedOffset(
@@ -161,9 +164,12 @@ class RunOwnership:
 
     def _carried(self, mark: Mark, pieces: Sequence[Piece]) -> tuple[SlotProgress, ...] | None:
         """Where the pieces stand by what was delivered under another plan; None if that is not known."""
-        request, slots = self._request, list[SlotProgress]()
-        proved = ProvedDelivery(OffsetRanges.parse(request.proved_ranges), request.proved_segments)
-        if not carries_proof(mark, self._claimant(pieces)):
+        request, slots, claimant = self._request, list[SlotProgress](), self._claimant(pieces)
+        proved = ProvedDelivery()
+        if is_same_delivery(request.proved_key, claimant.key):
+            # Otherwise it is of another target, or of other records.
+            proved = ProvedDelivery(OffsetRanges.parse(request.proved_ranges), request.proved_segments)
+        if not carries_proof(mark, claimant):
             of_mark = self._slots(mark.key, mark.width)
             committed = self.admin.committed(of_mark.groups(mark.pieces))
             found = [
@@ -199,7 +205,7 @@ class RunOwnership:
             if decision in (Decision.CONTINUE, Decision.CARRY_OVER):
                 committed = self._committed.get(piece.name, committed)
             progress[slot.group][slot.topic, slot.partition] = committed
-        mark = claimant.mark(MarkState.OPEN, len(self.groups), width, len(pieces))
+        mark = claimant.mark(MarkState.OPEN, len(self.groups), width, len(pieces), repeats=self.repeats(decision))
         *earlier, last = _in_parts(self.groups) or [()]
         for groups in earlier:
             self._producer.commit({group: progress[group] for group in groups})
@@ -210,6 +216,13 @@ class RunOwnership:
             with suppress(Exception):
                 self.admin.remove_groups(self._slots(before.key, 1).groups(before.groups))
         return places
+
+    def repeats(self, decision: Decision) -> bool:
+        """Whether records may have been written again, by this driver or by one before whose progress counts."""
+        if decision is Decision.READ_BACK:
+            return not self._request.transform.has_provenance_headers
+        is_followed = decision in (Decision.CONTINUE, Decision.CARRY_OVER, Decision.DELIVERED)
+        return is_followed and self._earlier is not None and self._earlier.repeats
 
     def _claim_plainly(self, pieces: Sequence[Piece]) -> Decision:
         """As :meth:`claim` without transactions: tasks of an earlier driver stop at their next look at the mark."""
@@ -252,7 +265,7 @@ class RunOwnership:
             self.key = key
         may_be = may_have_delivered(request.is_retry, now_ms if self._has_run else submitted_at_ms, now_ms)
         carries = request.transform.provenance == "segments" and not request.goes_on
-        of_worker = request.untrusted_until, carries, request.proved_until, request.adopts_run
+        of_worker = request.untrusted_until, carries, request.proved_until, request.proved_key
         return Claimant(request.submission, self._token, self.run_id, key, may_be, *of_worker)
 
     def _slots(self, key: str, width: int) -> _Slots:

@@ -28,8 +28,8 @@ from airflow_provider_kafka_spark.core.parameters import COPY_AGAIN, EXACTLY_ONC
 from airflow_provider_kafka_spark.core.plan import ReplayPlan, fingerprint_changes, shortened
 from airflow_provider_kafka_spark.core.planned_copy import EarlierDelivery, RemoteJob
 from airflow_provider_kafka_spark.core.protocol import StreamRequest, Transform
-from airflow_provider_kafka_spark.core.run_protocol import next_number
-from airflow_provider_kafka_spark.core.segments import Segment, joined
+from airflow_provider_kafka_spark.core.run_protocol import is_same_delivery, next_number
+from airflow_provider_kafka_spark.core.segments import Segment, joined, within
 from airflow_provider_kafka_spark.core.streams.stream_plan import StreamPlan
 
 if TYPE_CHECKING:
@@ -208,10 +208,13 @@ class RunState:
         ranges = OffsetRanges.parse(result["ranges"]).without_empty()
         segments = [Segment.from_dict(s) for s in result["segments"]] if "segments" in result else None
         before = self.earlier
-        if before is not None and before.target_ids == self.proved_ids:
-            ranges = ranges.merge(OffsetRanges.parse(before.ranges))
-            segments = None if segments is None or before.segments is None else [*segments, *before.segments]
-        return tuple(ranges.merge().format()), None if segments is None else joined(set(segments))
+        if before is not None and is_same_delivery(before.key, self.key):
+            others = OffsetRanges.parse(before.ranges).subtract(ranges)
+            segments = (
+                None if segments is None or before.segments is None else [*segments, *within(before.segments, others)]
+            )
+            ranges = ranges.merge(others)
+        return tuple(ranges.merge().format()), None if segments is None else joined(segments)
 
 
 class RunStateStore:

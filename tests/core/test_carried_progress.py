@@ -44,8 +44,10 @@ def positions(found: tuple[SlotProgress, ...] | None) -> list[int] | None:
         pytest.param(["orders:0:0:100"], [100], ["orders:0:0:100"], [100], id="all-was-done"),
         pytest.param(["orders:0:0:100"], [0], ["orders:0:0:200"], [0], id="nothing-was-done"),
         pytest.param(["orders:0:0:100"], [60], ["orders:0:0:200", "orders:1:0:9"], [60, 0], id="a-new-partition"),
-        pytest.param(["orders:0:0:100", "orders:1:0:50"], [60, 7], ["orders:1:0:50"], [7], id="a-partition-less"),
-        pytest.param(["payments:0:0:100"], [60], ["orders:0:0:100"], [0], id="another-topic"),
+        pytest.param(["orders:0:0:100", "orders:1:0:50"], [60, 7], ["orders:1:0:50"], None, id="a-partition-less"),
+        pytest.param(["orders:0:0:100", "orders:1:0:50"], [0, 7], ["orders:1:0:50"], [7], id="a-partition-not-begun"),
+        pytest.param(["orders:0:0:100"], [60], ["orders:0:0:50"], None, id="an-earlier-end"),
+        pytest.param(["payments:0:0:100"], [60], ["orders:0:0:100"], None, id="another-topic"),
     ],
 )
 def test_a_plan_goes_on(before: list[str], at: list[int], after: list[str], stands: list[int] | None) -> None:
@@ -73,6 +75,7 @@ def test_ranges_with_gaps() -> None:
     assert positions(found) == [60]
     assert found is not None
     assert not found[0].is_whole
+    assert found[0].runs == ((0, 10, 1_000), (50, 60, 1_050))
 
 
 def test_runs_go_along() -> None:
@@ -120,3 +123,8 @@ def test_too_many_runs_are_unknown() -> None:
 
     assert len(text) < 3_600
     assert SlotProgress.parse(9_000, text) == SlotProgress("orders-0-0-99999", 9_000, True, None)
+
+
+@pytest.mark.parametrize("text", ["=0 f x!", "=!?", "=\ufffd", "", "copy 0 0 1\n"])
+def test_a_damaged_slot_has_unknown_runs(text: str) -> None:
+    assert SlotProgress.parse(5, f"orders-0-0-9\n{text}\0").runs is None

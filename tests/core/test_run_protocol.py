@@ -45,7 +45,7 @@ def test_a_mark_reads_back(mark: Mark) -> None:
 def test_the_text_of_a_mark() -> None:
     """Tasks read it in Java, and later versions may find it: a change of it is a change of the version."""
     assert _MARK.to_json() == (
-        '{"groups":2,"key":"key","number":3,"pieces":0,"run_id":"run","state":"open","token":"other","version":2,'
+        '{"groups":2,"key":"key","number":3,"pieces":0,"repeats":false,"run_id":"run","state":"open","token":"other","version":2,'
         '"width":1}'
     )
 

@@ -65,6 +65,16 @@ def test_each_record_has_its_source(first: Any, second: Any) -> None:
     assert index.source_of(TopicPartition("orders", 0), 0) is None
 
 
+@given(PARTS, PARTS)
+def test_segments_of_several_results_may_overlap(first: Any, second: Any) -> None:
+    """What any of them says of a place is found, also where a later one has ended."""
+    segments = [*segments_of(first), *segments_of(second)]
+    places = {place for one in segments for place in each_offset([one])}
+    index = SegmentIndex(segments)
+
+    assert {o for o in range(60) if index.source_of(TopicPartition("copy", 0), o)} == {o for _, o in places}
+
+
 @pytest.mark.parametrize("form", ["result", "results", "json"])
 def test_segments_of_results(form: str) -> None:
     segments = (segment(0, 5, 7), segment(5, 2, 13))

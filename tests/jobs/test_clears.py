@@ -242,6 +242,7 @@ def test_segments_go_on_after_a_clear_that_follows_a_delivery(
     proved = {
         "untrusted_until": number,
         "proved_until": number,
+        "proved_key": first.delivery_key,
         "proved_ranges": (f"{source}:0:0:100",),
         "proved_segments": first.segments,
     }
@@ -253,6 +254,37 @@ def test_segments_go_on_after_a_clear_that_follows_a_delivery(
 
         _assert_mapped(kafka_broker, source, target, report)
         assert report.delivered_before == end - 50
+
+
+@pytest.mark.usefixtures("small_commits")
+def test_a_proof_of_a_target_that_was_recreated_counts_for_nothing(
+    kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy
+) -> None:
+    """Also not beside the progress in the new one, under which a further clear goes on."""
+    source, target = topic(suffix="source"), topic(suffix="target")
+    kafka_broker.produce(source, [*numbered(60), large(), *numbered(239, 60)], {"batch.num.messages": 10})
+    options: dict[str, Any] = {"topic": target, **_SEGMENTS}
+    number = int(time.time() * 1000)
+    first = run_copy([f"{source}:0:0:300"], submission=number, **options)
+    proved = {
+        "untrusted_until": number,
+        "proved_until": number,
+        "proved_key": first.delivery_key,
+        "proved_ranges": (f"{source}:0:0:300",),
+        "proved_segments": first.segments,
+        "is_retry": True,
+    }
+    kafka_broker.delete_topic(target)
+    kafka_broker.create_topic(target, 1, REFUSES_LARGE)
+    with pytest.raises(TargetError):
+        run_copy([f"{source}:0:0:300"], submission=number + 1, **options, **proved)
+    kafka_broker.alter_topic(target, TAKES_LARGE)
+    kafka_broker.produce(source, numbered(10, 299))
+
+    report = run_copy([f"{source}:0:0:310"], submission=number + 2, **options, **proved)
+
+    _assert_mapped(kafka_broker, source, target, report)
+    assert 0 < report.delivered_before <= 60
 
 
 @pytest.mark.usefixtures("small_commits")

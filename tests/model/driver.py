@@ -106,8 +106,9 @@ def _read(scenario: Scenario, world: World, index: int) -> tuple[str, World]:
     if decision is Decision.CARRY_OVER:
         positions = _carried(world, driver)
         if positions is None:
-            text = f"{driver.token} C5: what was delivered cannot be carried over"
-            return text, world.with_driver(index, decision=Decision.READ_BACK)
+            text = f"{driver.token} C5: what was delivered cannot be carried over, and its mark says so"
+            following = world.with_driver(index, decision=Decision.READ_BACK)
+            return text, following.with_mark(driver.claimant.mark(MarkState.OPENING), scenario.rules)
         text = f"{driver.token} C5: carries {positions} over from another plan"
         return text, _prepared(scenario, world, index, driver.pieces, positions)
     if decision is Decision.DELIVERED:
@@ -134,7 +135,8 @@ def _carried(world: World, driver: Driver) -> tuple[int, ...] | None:
         slots = [SlotProgress(name, position) for name, position in world.slots_of(mark.key).items()]
         if len(slots) < mark.pieces:
             return None
-    ranges = OffsetRanges(OffsetRange("orders", 0, offset, offset + 1) for offset in driver.proved)
+    is_same = run_protocol.is_same_delivery(driver.proved_key, driver.claimant.key)
+    ranges = OffsetRanges(OffsetRange("orders", 0, offset, offset + 1) for offset in driver.proved if is_same)
     found = carried(pieces_of(driver.pieces), slots, ProvedDelivery(ranges.merge()))
     return None if found is None else tuple(stands.position for stands in found)
 

@@ -67,6 +67,11 @@ _CARRIES = Rules(reads_back=False, carries=True)
             id="segments-and-a-cut-plan",
         ),
         pytest.param(
+            Scenario((_FIRST, _LONGER, Try(((0, 1, 2, 3),), "clear")), ("the target is recreated",), rules=_CARRIES),
+            5_000,
+            id="segments-and-a-recreated-target",
+        ),
+        pytest.param(
             Scenario((_FIRST, _LONGER, _LONGER_RETRY), rules=_CARRIES),
             5_000,
             id="segments-a-longer-plan-and-its-retry",

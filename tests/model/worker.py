@@ -71,7 +71,7 @@ def _submitted(scenario: Scenario, world: World, asked: Try, index: int) -> tupl
         token = f"driver {len(world.drivers) + i + 1}"
         key = key_of(run_id, asked.delivery, world.incarnation, asked.plan)
         carries = scenario.rules.carries
-        of_worker = untrusted_until, carries, proved_until if carries else 0
+        of_worker = untrusted_until, carries, proved_until if carries else 0, _proved_key(stored)
         claimant = Claimant(number, token, run_id, key, may_have_delivered, *of_worker)
         drivers.append(
             Driver(

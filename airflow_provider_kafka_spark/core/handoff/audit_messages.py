@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from airflow_provider_kafka_spark.core.codec import decode_text, encode
 from airflow_provider_kafka_spark.core.offset_range import OffsetRanges, TopicPartition
-from airflow_provider_kafka_spark.core.segments import Segment
+from airflow_provider_kafka_spark.core.segments import Segment, by_target
 
 _VERSION = 1
 
@@ -85,7 +85,7 @@ def ranges_text(
     ]
     mapped = [
         [to.topic, to.partition, to.from_offset, to.until_offset, indexes[of.topic_partition], of.from_offset]
-        for of, to in sorted(((s.source, s.target) for s in segments), key=lambda pair: pair[1])
+        for of, to in ((s.source, s.target) for s in by_target(segments))
         if of.topic_partition in indexes
     ]
     return json.dumps({"version": _VERSION, "partitions": partitions, "segments": mapped})
