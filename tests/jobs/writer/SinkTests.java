@@ -72,7 +72,7 @@ public final class SinkTests {
         AckCallback callback = new AckCallback(test.sink, test.counts, 11L, 1, "copy", 3);
         callback.onCompletion(new RecordMetadata(partition, -1L, 0, -1L, 0, 0), null);
         test.sink.commit(11);
-        check(test.slot().metadata().equals("orders-0\ncopy 0 0 0\n=?\0"), "metadata " + test.slot().metadata());
+        check(test.slot().metadata().equals("orders-0\ncopy 0 0 0\n=!?\0"), "metadata " + test.slot().metadata());
         check(test.sink.progress.hasUnknownSegments(), "the mapping is not known");
     }
 
