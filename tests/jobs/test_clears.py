@@ -211,7 +211,8 @@ def test_segments_go_on_under_another_plan(
     ranges = [f"{source}:0:0:250", f"{source}:1:0:151"]
     with pytest.raises(TargetError):
         run_copy(ranges, topic=target, **_SEGMENTS, **_layout(ranges, before))
-    written = len(values(kafka_broker, target))
+    # The task of the other partition may have been stopped at any commit.
+    written = Counter(record.partition for record in kafka_broker.consume(target))
     kafka_broker.alter_topic(target, TAKES_LARGE)
     kafka_broker.produce(source, [*numbered(60, 400, 0), *numbered(60, 460, 1)], {"batch.num.messages": 10})
     longer = [f"{source}:0:{start}:310", f"{source}:1:{start}:211"]
@@ -220,8 +221,8 @@ def test_segments_go_on_under_another_plan(
     again = run_copy(longer, topic=target, is_retry=True, **_SEGMENTS, **_layout(longer, after))
 
     _assert_each_once(kafka_broker, source, target)
-    assert written >= 250
-    assert report.delivered_before == written - 2 * start
+    assert written.total() > 0
+    assert report.delivered_before == sum(max(0, count - start) for count in written.values())
     assert report.warnings == ()
     assert (report.records_written, again.segments) == (521 - 2 * start, report.segments)
     if start == 0:
