@@ -288,7 +288,7 @@ def test_it_pauses_while_the_group_is_behind(
     task: Task, kafka: KafkaBroker, delivery: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Batches are waited for as records are."""
-    produce(kafka, task.source, [Record(value=b"%d" % i, partition=0) for i in range(400, 2_400)])
+    produce(kafka, task.source, [Record(value=b"%d" % i, partition=0) for i in range(400, 6_400)])
     consumers = Consumers(kafka, task.target)
     consumers.commit(0)
     pause = {"group_id": consumers.group_id, "max_lag": 500}
@@ -302,10 +302,10 @@ def test_it_pauses_while_the_group_is_behind(
         consumers.commit(consumers.end())
         copy.join(0.2)
 
-    assert first < 2_200
+    assert first < 6_200
     (result,) = results
     assert result["batches_passed"] > 0
-    assert task.values() == once(0, 2_400)
+    assert task.values() == once(0, 6_400)
     assert_mapped(kafka, result)
     assert "Paused for the consumer group" in capfd.readouterr().err
 
