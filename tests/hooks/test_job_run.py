@@ -362,7 +362,7 @@ def test_a_full_temporary_folder(driver: Driver, monkeypatch: pytest.MonkeyPatch
     temporary.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
 
-    with files_of_at_most(10_000), pytest.raises(JobFolderError, match=r"File too large.*set TMPDIR") as raised:
+    with files_of_at_most(500), pytest.raises(JobFolderError, match=r"File too large.*set TMPDIR") as raised:
         run()
     assert raised.value.retriable
     assert not find_spark_home().submit.with_name("written").exists()
