@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 
-_CRC, _ATTRIBUTES, _DELTA, _FIRST_TIME, _PRODUCER, _COUNT = 17, 21, 23, 27, 43, 57
+_LENGTH, _CRC, _ATTRIBUTES, _DELTA, _FIRST_TIME, _PRODUCER, _COUNT = 8, 17, 21, 23, 27, 43, 57
 #: Before what the length counts.
 _HEAD = 12
 _TRANSACTIONAL, _CONTROL = 0x10, 0x20
@@ -55,20 +55,27 @@ def raw_batches(broker: KafkaBroker, topic: str) -> list[RawBatch]:
 
 
 def make_strange(log: Path, *, first_time: int, names: dict[bytes, bytes]) -> None:
-    """Change what no Kafka client would write, in a log with one batch that is not compressed.
+    """Change what no Kafka client would write, in a log whose batches are not compressed.
 
     :param first_time: of its first record; the others keep their distance.
     :param names: what is replaced by something of the same length.
     """
-    data = bytearray(log.read_bytes())
-    before, last = struct.unpack_from(">qq", data, _FIRST_TIME)
-    struct.pack_into(">qq", data, _FIRST_TIME, first_time, last - before + first_time)
+    assert all(len(old) == len(new) for old, new in names.items())
+    data = log.read_bytes()
+    (before,) = struct.unpack_from(">q", data, _FIRST_TIME)
+    strange = [_strange(batch, first_time - before, names) for batch in _batches(data)]
+    with log.open("r+b") as file:
+        file.write(b"".join(strange))
+
+
+def _strange(batch: bytes, later: int, names: dict[bytes, bytes]) -> bytes:
+    data = bytearray(batch)
+    first, last = struct.unpack_from(">qq", data, _FIRST_TIME)
+    struct.pack_into(">qq", data, _FIRST_TIME, first + later, last + later)
     for old, new in names.items():
-        assert len(old) == len(new)
         data[_COUNT:] = data[_COUNT:].replace(old, new)
     struct.pack_into(">I", data, _CRC, crc32c(bytes(data[_ATTRIBUTES:])))
-    with log.open("r+b") as file:
-        file.write(data)
+    return bytes(data)
 
 
 def crc32c(data: bytes) -> int:
@@ -86,11 +93,17 @@ def crc32c(data: bytes) -> int:
 
 
 def _parsed(log: bytes) -> Iterator[RawBatch]:
-    at = 0
-    while at < len(log):
-        base_offset, length = struct.unpack_from(">qi", log, at)
-        batch = log[at : at + _HEAD + length]
+    for batch in _batches(log):
+        (base_offset,) = struct.unpack_from(">q", batch)
         (attributes,) = struct.unpack_from(">h", batch, _ATTRIBUTES)
         if not attributes & _CONTROL:
             yield RawBatch(base_offset, attributes & ~_TRANSACTIONAL, batch[_DELTA:_PRODUCER], batch[_COUNT:])
-        at += len(batch)
+
+
+def _batches(log: bytes) -> Iterator[bytes]:
+    """All bytes of each."""
+    at = 0
+    while at < len(log):
+        (length,) = struct.unpack_from(">i", log, at + _LENGTH)
+        yield log[at : at + _HEAD + length]
+        at += _HEAD + length

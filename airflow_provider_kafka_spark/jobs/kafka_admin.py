@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError, JarError
+from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError, DeliveryError, JarError
 from airflow_provider_kafka_spark.core.offset_range import is_topic_name
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ _BROKER_TIMEOUT_MS = 5_000
 #: Between two requests about a group or a transactional id, whose coordinator has to be found first.
 _BACKOFF_MS = 20
 _CLOSE_SECONDS = 5
+#: How long to wait for the end of a transaction that commits offsets.
+_STABLE_SECONDS = 30.0
 #: Brokers' answers about a topic that does not exist, or that the login may not see.
 _NOT_SEEN = ("UnknownTopicOrPartitionException", "TopicAuthorizationException")
 #: Brokers' answer about a transactional id while they end its transaction.
@@ -124,27 +126,47 @@ class KafkaAdmin:
             for entry in found.entrySet()
         }
 
-    def committed(self, groups: Iterable[str]) -> dict[str, dict[tuple[str, int], CommittedOffset]]:
-        """The committed offsets of groups, in one request for each of their coordinators; empty for a group that is
-        gone. A transaction that is being committed is waited for.
+    def committed(self, group: str) -> Offsets:
+        """All committed offsets of a group; empty if it is gone. What a transaction is about to change is as before."""
+        found = self._get(self._client.listConsumerGroupOffsets(group).partitionsToOffsetAndMetadata())
+        return {place: offset for place, offset in _offsets(found).items() if offset is not None}
+
+    def stable_offsets(self, places: Mapping[str, Iterable[tuple[str, int]]]) -> dict[str, Offsets]:
+        """The committed offsets of partitions, by group; those that were never committed are left out. A transaction
+        that changes one of them is waited for.
+
+        :param places: which partitions, by group.
+        :raises DeliveryError: if such a transaction does not end.
         """
-        kafka, wanted = self.jvm.org.apache.kafka.clients.admin, self.jvm.java.util.HashMap()
-        for group in groups:
-            wanted.put(group, kafka.ListConsumerGroupOffsetsSpec())
-        if not wanted:
-            return {}
-        options = kafka.ListConsumerGroupOffsetsOptions().requireStable(True)
-        found = self._get(self._client.listConsumerGroupOffsets(wanted, options).all())
-        return {
-            group.getKey(): {
-                (entry.getKey().topic(), entry.getKey().partition()): CommittedOffset(
-                    entry.getValue().offset(), str(entry.getValue().metadata())
+        found: dict[str, dict[tuple[str, int], CommittedOffset]] = {group: {} for group in places}
+        waiting, deadline = {group: set(wanted) for group, wanted in places.items()}, time.monotonic() + _STABLE_SECONDS
+        while waiting := {group: wanted for group, wanted in waiting.items() if wanted}:
+            if time.monotonic() > deadline:
+                raise DeliveryError(
+                    "The progress of a run must be known before anything is written; a transaction that changes it has "
+                    f"been open for {_STABLE_SECONDS:.0f} s, of group {min(waiting)}. Nothing was written. A retry "
+                    "looks again; the transaction ends at its time-out (transaction.timeout.ms)."
                 )
-                for entry in group.getValue().entrySet()
-                if entry.getValue() is not None
-            }
-            for group in found.entrySet()
-        }
+            for group, offsets in self._stable(waiting).items():
+                found[group].update({place: offset for place, offset in offsets.items() if offset is not None})
+                waiting[group] -= offsets.keys()
+            if any(waiting.values()):
+                time.sleep(_BACKOFF_MS / 1000)
+        return {**found}
+
+    def _stable(
+        self, places: Mapping[str, Iterable[tuple[str, int]]]
+    ) -> dict[str, dict[tuple[str, int], CommittedOffset | None]]:
+        """One request for each coordinator. Where brokers say that an offset is not stable (KIP-447), Kafka's client
+        leaves it out; one that was never committed is None.
+        """
+        kafka, wanted = self.jvm.org.apache.kafka, self.jvm.java.util.HashMap()
+        for group, partitions in places.items():
+            of_group = self._list(kafka.common.TopicPartition(*place) for place in partitions)
+            wanted.put(group, kafka.clients.admin.ListConsumerGroupOffsetsSpec().topicPartitions(of_group))
+        options = kafka.clients.admin.ListConsumerGroupOffsetsOptions().requireStable(True)
+        found = self._get(self._client.listConsumerGroupOffsets(wanted, options).all())
+        return {entry.getKey(): _offsets(entry.getValue()) for entry in found.entrySet()}
 
     def commit(self, group: str, offsets: Any) -> None:
         """Commit offsets for a group without members.
@@ -209,6 +231,15 @@ class KafkaAdmin:
                 f"The target's brokers must answer within {within_ms / 1000:.0f} s; they did not. Check that the "
                 "driver reaches them; a retry goes on from what was committed."
             ) from error
+
+
+def _offsets(found: Any) -> dict[tuple[str, int], CommittedOffset | None]:
+    """Of Java's offsets by partition."""
+    entries = [(entry.getKey(), entry.getValue()) for entry in found.entrySet()]
+    return {
+        (place.topic(), place.partition()): offset and CommittedOffset(offset.offset(), str(offset.metadata()))
+        for place, offset in entries
+    }
 
 
 @contextmanager

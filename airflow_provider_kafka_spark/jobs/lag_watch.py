@@ -76,7 +76,7 @@ class LagWatch:
         return since is not None
 
     def _lag(self) -> int:
-        committed = self._admin.committed([self._pause.group_id]).get(self._pause.group_id, {})
+        committed = self._admin.committed(self._pause.group_id)
         topics = self._topics or sorted({topic for topic, _ in committed})
         ends = self._admin.end_offsets(topics)
         lag, not_consumed = lag_of({place: offset.offset for place, offset in committed.items()}, ends)

@@ -109,7 +109,7 @@ class RunOwnership:
     @property
     def owner(self) -> Owner | None:
         """How a Spark task knows that the run is still this driver's; None where no mark could be written."""
-        return Owner(self._group, self._request.submission, self._token) if self.has_mark else None
+        return Owner(self._group, self._marked[0], self._request.submission, self._token) if self.has_mark else None
 
     def committed_offsets(self, pieces: Sequence[Piece]) -> int:
         """How many offsets of the pieces earlier tries have committed, where :meth:`claim` said that this counts."""
@@ -170,14 +170,10 @@ class RunOwnership:
             # Otherwise it is of another target, or of other records.
             proved = ProvedDelivery(OffsetRanges.parse(request.proved_ranges), request.proved_segments)
         if not carries_proof(mark, claimant):
-            of_mark = self._slots(mark.key, mark.width)
-            committed = self.admin.committed(of_mark.groups(mark.pieces))
-            found = [
-                committed.get(s.group, {}).get((s.topic, s.partition)) for s in map(of_mark.of, range(mark.pieces))
-            ]
-            slots = [SlotProgress.parse(offset.offset, offset.metadata) for offset in found if offset is not None]
-            if len(slots) < mark.pieces:
+            found = [offset for offset in self._committed_in(mark, mark.pieces) if offset is not None]
+            if len(found) < mark.pieces:
                 return None
+            slots = [SlotProgress.parse(offset.offset, offset.metadata) for offset in found]
         return carried(pieces, slots, proved)
 
     def open(self, decision: Decision, pieces: Sequence[Piece]) -> dict[str, Slot]:
@@ -273,15 +269,22 @@ class RunOwnership:
 
     def _read_slots(self, mark: Mark, pieces: Sequence[Piece]) -> dict[str, CommittedOffset]:
         """The committed progress of pieces, as far as it is there, by name."""
-        slots = self._slots(mark.key, mark.width)
-        committed = self.admin.committed(slots.groups(len(pieces)))
-        found = {}
-        for i, piece in enumerate(pieces):
-            slot = slots.of(i)
-            offset = committed.get(slot.group, {}).get((slot.topic, slot.partition))
-            if offset is not None and offset.metadata.partition("\n")[0] == piece.name:
-                found[piece.name] = offset
-        return found
+        found = zip(pieces, self._committed_in(mark, len(pieces)), strict=True)
+        return {
+            piece.name: offset
+            for piece, offset in found
+            if offset is not None and offset.metadata.partition("\n")[0] == piece.name
+        }
+
+    def _committed_in(self, mark: Mark, pieces: int) -> list[CommittedOffset | None]:
+        """What is in the slots of the mark's plan, in the order of its pieces."""
+        of_mark = self._slots(mark.key, mark.width)
+        slots = [of_mark.of(i) for i in range(pieces)]
+        places: dict[str, list[tuple[str, int]]] = {slot.group: [] for slot in slots}
+        for slot in slots:
+            places[slot.group].append((slot.topic, slot.partition))
+        committed = self.admin.stable_offsets(places)
+        return [committed[slot.group].get((slot.topic, slot.partition)) for slot in slots]
 
     @property
     def _group(self) -> str:
@@ -303,8 +306,9 @@ class RunOwnership:
 
         It is then written there too: otherwise it would count again, if the topic of the newer one is deleted.
         """
-        committed = self.admin.committed([self._group]).get(self._group, {})
         target = min(self._targets)
+        places = {(target, 0), *self.admin.committed(self._group)}
+        committed = self.admin.stable_offsets({self._group: places})[self._group]
         earlier = self.admin.describe({topic for topic, _ in committed if topic != target})
         self._marked = [target, *sorted(earlier)]
         mark = self._earlier = latest(Mark.from_json(offset.metadata) for offset in committed.values())

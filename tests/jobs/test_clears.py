@@ -302,11 +302,7 @@ def test_a_driver_dies_between_its_claim_and_its_slots(
         with pytest.raises(JobFailedError, match="died"):
             run_copy([f"{source}:0:0:120"], is_retry=True, **options)
 
-    try:
-        report = run_copy([f"{source}:0:0:150"], is_retry=True, **options)
-    except RunTakenOverError:
-        # Seen once on a busy machine: a task did not find the mark that was committed just before. Airflow retries it.
-        report = run_copy([f"{source}:0:0:150"], is_retry=True, **options)
+    report = run_copy([f"{source}:0:0:150"], is_retry=True, **options)
 
     _assert_mapped(kafka_broker, source, target, report)
     assert report.delivered_before == 100

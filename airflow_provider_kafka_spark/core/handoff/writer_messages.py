@@ -20,11 +20,13 @@ class Owner:
     """The mark that a run has while this job may write for it.
 
     :param group: whose committed offset has the mark as its metadata.
+    :param topic: for whose first partition that is committed.
     :param number: of the submission.
     :param token: of the driver.
     """
 
     group: str
+    topic: str
     number: int
     token: str
 

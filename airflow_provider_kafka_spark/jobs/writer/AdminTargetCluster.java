@@ -27,6 +27,7 @@ final class AdminTargetCluster implements TargetCluster {
     private static final long MAX_TIMEOUT_MS = 60000L;
     /** One broker that hangs must not use up the time of all attempts: the next one asks the broker that took over. */
     private static final long MAX_REQUEST_MS = 5000L;
+    private static final long PAUSE_MS = 20L;
     /** The text beside the number of tasks. */
     private static final String PAUSED = "paused";
     private static final String REQUEST_TIMEOUT = "request.timeout.ms";
@@ -57,23 +58,54 @@ final class AdminTargetCluster implements TargetCluster {
 
     @Override
     public RunState runState() {
+        long deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(timeoutMs);
+        RunState found = stableRunState();
+        while (found == null) {
+            if (System.nanoTime() > deadline) {
+                throw new org.apache.kafka.common.errors.TimeoutException(
+                    "A transaction that changes the mark or the progress of piece " + piece.name + " has been open for "
+                        + timeoutMs + " ms."
+                );
+            }
+            Sink.pause(PAUSE_MS);
+            found = stableRunState();
+        }
+        return found;
+    }
+
+    /**
+     * Null while a transaction is changing it: brokers then answer that an offset is not stable (KIP-447), and Kafka's
+     * client leaves it out. One that was never committed is there, as null.
+     */
+    private RunState stableRunState() {
         HashMap<String, ListConsumerGroupOffsetsSpec> groups = new HashMap<String, ListConsumerGroupOffsetsSpec>();
+        ask(groups, settings.ownerGroup, settings.ownerPartition);
+        ask(groups, piece.slotGroup, piece.slotPartition);
+        ListConsumerGroupOffsetsOptions stable = new ListConsumerGroupOffsetsOptions().requireStable(true);
+        ListConsumerGroupOffsetsResult answer = admin.listConsumerGroupOffsets(groups, stable);
+        Mark mark = null;
+        OffsetAndMetadata progress = null;
         if (settings.ownerGroup != null) {
-            groups.put(settings.ownerGroup, new ListConsumerGroupOffsetsSpec());
+            Map<TopicPartition, OffsetAndMetadata> found = offsets(answer, settings.ownerGroup);
+            if (!found.containsKey(settings.ownerPartition)) {
+                return null;
+            }
+            mark = Mark.of((OffsetAndMetadata) found.get(settings.ownerPartition));
         }
         if (piece.slotGroup != null) {
-            groups.put(
-                piece.slotGroup,
-                new ListConsumerGroupOffsetsSpec().topicPartitions(Collections.singletonList(piece.slotPartition))
-            );
+            Map<TopicPartition, OffsetAndMetadata> found = offsets(answer, piece.slotGroup);
+            if (!found.containsKey(piece.slotPartition)) {
+                return null;
+            }
+            progress = (OffsetAndMetadata) found.get(piece.slotPartition);
         }
-        // The answer waits until a transaction that is being committed has ended.
-        ListConsumerGroupOffsetsOptions stable = new ListConsumerGroupOffsetsOptions().requireStable(true);
-        ListConsumerGroupOffsetsResult found = admin.listConsumerGroupOffsets(groups, stable);
-        Mark mark = settings.ownerGroup == null ? null : Mark.newest(offsets(found, settings.ownerGroup));
-        OffsetAndMetadata progress = piece.slotGroup == null
-            ? null : (OffsetAndMetadata) offsets(found, piece.slotGroup).get(piece.slotPartition);
         return new RunState(mark, progress);
+    }
+
+    private static void ask(Map<String, ListConsumerGroupOffsetsSpec> groups, String group, TopicPartition partition) {
+        if (group != null) {
+            groups.put(group, new ListConsumerGroupOffsetsSpec().topicPartitions(Collections.singletonList(partition)));
+        }
     }
 
     @Override

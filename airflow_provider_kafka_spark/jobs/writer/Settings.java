@@ -2,6 +2,7 @@ package airflow_provider_kafka_spark.jobs.writer;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import java.util.Map;
+import org.apache.kafka.common.TopicPartition;
 
 /** What all tasks of a job are to do: {@code WriterSettings} in {@code writer_messages.py} says what each field means. */
 final class Settings {
@@ -24,6 +25,8 @@ final class Settings {
     /** The mark that the owner's group has while this job has the run; null if there is none. */
     final Mark mark;
     final String ownerGroup;
+    /** For which the mark is committed. */
+    final TopicPartition ownerPartition;
     /** Transactional ids begin with it; null for at least once. */
     final String idPrefix;
     final boolean isDelivered;
@@ -64,6 +67,7 @@ final class Settings {
         commitMs = fields.number("commit_ms");
         Fields owner = fields.optionalObject("owner");
         ownerGroup = owner == null ? null : owner.text("group");
+        ownerPartition = owner == null ? null : new TopicPartition(owner.text("topic"), 0);
         mark = owner == null ? null : new Mark(owner.number("number"), owner.text("token"));
         if (owner != null) {
             owner.end();

@@ -76,7 +76,7 @@ class WriterJob:
             stall_timeout_ms=120_000,
             commit_records=50,
             commit_ms=2_000,
-            owner=Owner(f"{self.prefix}owner", 1, "mine"),
+            owner=Owner(f"{self.prefix}owner", self.target, 1, "mine"),
             id_prefix=f"{self.prefix}task-",
             delivered=False,
             pace=None,

@@ -208,7 +208,7 @@ def test_what_no_client_can_write_is_passed_on(kafka_broker: KafkaBroker, topic:
     """A time below 0, and a header whose name is not UTF-8."""
     source, target = topic(suffix="source"), topic(suffix="target")
     records = [Record(b"k", value, (("name", b"v"),), 10_000 + i) for i, value in enumerate(VALUES[:20])]
-    kafka_broker.produce(source, records, {"linger.ms": 1_000})
+    kafka_broker.produce(source, records, {"batch.num.messages": 15})
     make_strange(log_of(kafka_broker, source), first_time=-5, names={b"name": b"\xff\xfe\x00e"})
     job = new_job(source, target, len(records))
 

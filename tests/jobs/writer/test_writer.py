@@ -10,7 +10,9 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import ExitStack
 from pathlib import Path
+from threading import Timer
 from typing import TYPE_CHECKING, Any
 
 import psutil
@@ -23,6 +25,7 @@ from airflow_provider_kafka_spark.jobs.kafka_rdd import as_rows
 from airflow_provider_kafka_spark.testing.broker_client import Record
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
+from tests.jobs.open_commits import open_commit
 from tests.jobs.writer.conftest import TaskFailedError, WriterJob
 
 if TYPE_CHECKING:
@@ -68,6 +71,38 @@ def test_a_second_attempt_writes_nothing_twice(job: WriterJob) -> None:
     assert (second.written, second.already_committed) == ({0: COUNT}, {0: COUNT})
     assert second.targets == first.targets
     assert [report.resumed_at for report in second.reports.values()] == [COUNT]
+
+
+def test_a_transaction_over_the_mark_and_the_slot_is_waited_for(job: WriterJob) -> None:
+    """Until it has ended, brokers do not say what is committed. That is not taken for no mark, or no slot."""
+    mark, slot = job.settings.owner, job.slot
+    assert mark is not None
+    with ExitStack() as opened:
+        text = json.dumps({"number": mark.number, "token": mark.token})
+        over_mark = opened.enter_context(open_commit(job.broker, mark.group, {mark.topic: (0, text)}))
+        progress = {slot.topic: (100, f"{job.pieces[0].name}\n")}
+        over_slot = opened.enter_context(open_commit(job.broker, slot.group, progress))
+        ends = [Timer(seconds, producer.commit_transaction) for seconds, producer in ((1, over_mark), (2, over_slot))]
+        for end in ends:
+            end.start()
+        result = job.run()
+        for end in ends:
+            end.join(30)
+
+    assert job.written() == VALUES[100:]
+    assert result.already_committed == {0: 100}
+
+
+def test_a_transaction_over_the_mark_that_stays_open(job: WriterJob) -> None:
+    mark = job.settings.owner
+    assert mark is not None
+    job.change(delivery_timeout_ms=1_000)
+    with open_commit(job.broker, mark.group, {mark.topic: (0, "{}")}) as producer:
+        failure = job.failure()
+        producer.abort_transaction(30)
+
+    assert "A transaction that changes the mark or the progress of piece" in str(failure)
+    assert job.written() == []
 
 
 def test_what_was_delivered_is_only_counted(job: WriterJob) -> None:
