@@ -149,10 +149,10 @@ class RunOwnership:
             self._committed = self._read_slots(mark, pieces)
             decision = with_slots(decision, [p.name for p in pieces], {n: c.offset for n, c in self._committed.items()})
         if decision is Decision.CARRY_OVER and mark is not None:
-            stands = self._carried(mark, pieces)
+            stands = self._carried(mark, claimant, pieces)
             if stands is None:
                 # The mark has another key so far, which the worker must not finish in place of this one.
-                self._write_mark(self._claimant(pieces).mark(MarkState.OPENING))
+                self._write_mark(claimant.mark(MarkState.OPENING))
                 return Decision.READ_BACK
             self._committed = {
                 piece.name: CommittedOffset(
@@ -162,9 +162,9 @@ class RunOwnership:
             }
         return decision
 
-    def _carried(self, mark: Mark, pieces: Sequence[Piece]) -> tuple[SlotProgress, ...] | None:
+    def _carried(self, mark: Mark, claimant: Claimant, pieces: Sequence[Piece]) -> tuple[SlotProgress, ...] | None:
         """Where the pieces stand by what was delivered under another plan; None if that is not known."""
-        request, slots, claimant = self._request, list[SlotProgress](), self._claimant(pieces)
+        request, slots = self._request, list[SlotProgress]()
         proved = ProvedDelivery()
         if is_same_delivery(request.proved_key, claimant.key):
             # Otherwise it is of another target, or of other records.

@@ -229,6 +229,17 @@ def test_segments_go_on_under_another_plan(
         _assert_mapped(kafka_broker, source, target, report)
 
 
+def _proof(report: JobReport, submission: int, delivered: str) -> dict[str, Any]:
+    """What a worker sends with a clear when it has found that a submission delivered everything."""
+    return {
+        "untrusted_until": submission,
+        "proved_until": submission,
+        "proved_key": report.delivery_key,
+        "proved_ranges": (delivered,),
+        "proved_segments": report.segments,
+    }
+
+
 @pytest.mark.usefixtures("small_commits")
 def test_segments_go_on_after_a_clear_that_follows_a_delivery(
     kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy
@@ -240,13 +251,7 @@ def test_segments_go_on_after_a_clear_that_follows_a_delivery(
     number = int(time.time() * 1000)
     first = run_copy([f"{source}:0:0:100"], submission=number, **options)
     assert first.segments is not None
-    proved = {
-        "untrusted_until": number,
-        "proved_until": number,
-        "proved_key": first.delivery_key,
-        "proved_ranges": (f"{source}:0:0:100",),
-        "proved_segments": first.segments,
-    }
+    proved = _proof(first, number, f"{source}:0:0:100")
 
     for tries in range(1, 4):
         kafka_broker.produce(source, numbered(50, 50 + 50 * tries))
@@ -267,14 +272,7 @@ def test_a_proof_of_a_target_that_was_recreated_counts_for_nothing(
     options: dict[str, Any] = {"topic": target, **_SEGMENTS}
     number = int(time.time() * 1000)
     first = run_copy([f"{source}:0:0:300"], submission=number, **options)
-    proved = {
-        "untrusted_until": number,
-        "proved_until": number,
-        "proved_key": first.delivery_key,
-        "proved_ranges": (f"{source}:0:0:300",),
-        "proved_segments": first.segments,
-        "is_retry": True,
-    }
+    proved = {**_proof(first, number, f"{source}:0:0:300"), "is_retry": True}
     kafka_broker.delete_topic(target)
     kafka_broker.create_topic(target, 1, REFUSES_LARGE)
     with pytest.raises(TargetError):
