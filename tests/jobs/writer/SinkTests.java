@@ -24,7 +24,8 @@ public final class SinkTests {
             + " 'target_ids': {'copy': 'id'}, 'columns': null, 'include_headers': true, 'preserve_partition': false,"
             + " 'preserve_timestamps': false, 'window_start_ms': null, 'window_end_ms': null,"
             + " 'delivery_timeout_ms': 200, 'stall_timeout_ms': 1000, 'commit_records': 3, 'commit_ms': 60000,"
-            + " 'owner': {'group': 'owner', 'topic': 'target', 'number': 7, 'token': 'mine'}, 'id_prefix': 'task-', 'delivered': false, 'pace': null,"
+            + " 'owner': {'group': 'owner', 'topic': 'copy', 'number': 7, 'token': 'mine'}, 'id_prefix': 'task-',"
+            + " 'delivered': false, 'pace': null,"
             + " 'wanted': null, 'dead_letters': null, 'schema_ids': null, 'segments': false, 'batches': null, 'producer': {}}";
     private static final String PIECE =
         "{'version': 1, 'name': 'orders-0', 'topic': 'orders', 'partition': 0, 'ranges': [[10, 100, 0]], 'until': 100,"
