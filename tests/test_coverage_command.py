@@ -21,6 +21,8 @@ class Api:
     """Answers by path; ``asked`` has the paths and queries of all requests.
 
     :ivar events: with their ``extra``.
+    :ivar assets: all of them.
+    :ivar of_asset: the events of assets, by id, that the others do not have.
     :ivar tasks: that run or have failed.
     :ivar states: what the state of the task with this id has.
     :ivar answer: a status and a body in place of what is asked for.
@@ -28,6 +30,8 @@ class Api:
 
     def __init__(self) -> None:
         self.events: list[dict[str, Any]] = []
+        self.assets: list[dict[str, Any]] = []
+        self.of_asset: dict[str, list[dict[str, Any]]] = {}
         self.tasks: list[dict[str, Any]] = []
         self.states: dict[str, list[dict[str, Any]]] = {}
         self.answer: tuple[int, bytes] | None = None
@@ -47,8 +51,10 @@ class Api:
             found, key = self.states[path.split("/")[-2]], "task_state_store"
         elif path.endswith("/taskInstances"):
             found, key = self.tasks, "task_instances"
+        elif path.endswith("/assets"):
+            found, key = self.assets, "assets"
         else:
-            found, key = self.events, "asset_events"
+            found, key = self.of_asset.get(query.get("asset_id", [""])[0], self.events), "asset_events"
         start, limit = int(query["offset"][0]), min(int(query["limit"][0]), 100)
         return 200, json.dumps({key: found[start : start + limit], "total_entries": len(found)}).encode()
 
@@ -155,6 +161,21 @@ def test_all_pages_are_read(api: Api, capsys: pytest.CaptureFixture[str]) -> Non
     assert sum("assets/events" in path for path in api.asked) == 3
 
 
+def test_assets_that_an_author_named_are_read_too(api: Api, capsys: pytest.CaptureFixture[str]) -> None:
+    """Airflow finds events by the asset's name, which is its address if the author gave none."""
+    address = "kafka://broker:9092/orders_copy"
+    api.assets = [
+        {"id": 1, "name": address, "uri": address},
+        {"id": 2, "name": "the copy", "uri": address},
+        {"id": 3, "name": "a table", "uri": "s3://kafka://"},
+    ]
+    api.events = [event(1, "orders:0:0:10")]
+    api.of_asset["2"] = [event(2, "orders:0:10:20")]
+
+    assert coverage.main(["orders", "--window", "orders:0:0:20"]) == 0
+    assert [parse_qs(urlsplit(p).query).get("asset_id") for p in api.asked if "/events" in p] == [None, ["2"]]
+
+
 def test_without_events_nothing_is_claimed(api: Api, capsys: pytest.CaptureFixture[str]) -> None:
     assert coverage.main(["orders"]) == 0
     assert "Airflow has recorded no copy of this topic." in capsys.readouterr().out
@@ -166,6 +187,8 @@ def test_a_time_limits_what_is_asked_for(api: Api) -> None:
 
     for path in api.asked:
         query = parse_qs(urlsplit(path).query)
+        if path.startswith("/api/v2/assets?"):
+            continue
         name = "timestamp" if "events" in path else "start_date"
         assert query[f"{name}_gte"] == ["2026-11-01T00:00:00+00:00"]
         assert query[f"{name}_lt"] == ["2026-12-01T00:00:00+00:00"]

@@ -35,6 +35,8 @@ LAYOUT = (
     "max_records_per_partition",
     "max_records_per_second",
     "max_bytes_per_second",
+    "pause_while_lag",
+    "max_pause",
 )
 #: Of a result, and of stored parameters.
 _KEY = "plan"

@@ -38,6 +38,7 @@ from airflow_provider_kafka_spark.core.parameters import (
     is_read_committed,
     list_of,
     mapping_of,
+    milliseconds,
     optional_integer,
     parse_provenance,
     text_or_none,
@@ -408,6 +409,9 @@ class KafkaToKafkaOperator(DeferrableOperator):
             setattr(self, name, optional_integer(getattr(self, name), name))
         for name in _SECONDS:
             setattr(self, name, check_seconds(getattr(self, name), name))
+        self.max_pause = milliseconds(self.max_pause, "max_pause") / 1000
+        pause = parse_pause(self.pause_while_lag, self.max_pause)
+        self.pause_while_lag = None if pause is None else {"group_id": pause.group_id, "max_lag": pause.max_lag}
         self._pace()
         check_on_empty(self.on_empty)
         check_on_rerun(self.on_rerun)

@@ -23,8 +23,11 @@ _GOES_ON = ("running", "deferred", "up_for_retry", "up_for_reschedule", "queued"
 _TIMEOUTS = (5, 30)
 _PAGE = 100
 _STATE = "/state-store"
+#: The scheme of the assets begins with it.
+_KAFKA = "kafka"
 #: What is read at most, so that the command ends.
 MAX_EVENTS = 100_000
+MAX_ASSETS = 10_000
 MAX_TASKS = 2_000
 
 
@@ -97,8 +100,28 @@ class LedgerApi:
         return Recorded(deliveries, skipped, [*cut, *cut_tasks])
 
     def _events(self, since: datetime | None, until: datetime | None) -> tuple[list[Mapping[str, Any]], list[str]]:
-        query = [("name_prefix_pattern", "kafka"), ("order_by", "timestamp"), *_between("timestamp", since, until)]
-        return self._pages("/api/v2/assets/events", "asset_events", query, MAX_EVENTS, "asset events")
+        """Those of assets whose name is their address, by one list, and then those of assets that an author named."""
+        query = [("order_by", "timestamp"), *_between("timestamp", since, until)]
+        which = [("name_prefix_pattern", _KAFKA), *(("asset_id", str(number)) for number in self._named_assets())]
+        events, cut = list[Mapping[str, Any]](), list[str]()
+        for item in which:
+            left = MAX_EVENTS - len(events)
+            found, cut_here = self._pages("/api/v2/assets/events", "asset_events", [item, *query], left, "asset events")
+            events += found
+            cut += cut_here
+        return events, cut
+
+    def _named_assets(self) -> list[int]:
+        """The ids of topics' assets that the list of events does not find by name."""
+        query = [("uri_pattern", f"{_KAFKA}%://"), ("only_active", "false")]
+        found, _ = self._pages("/api/v2/assets", "assets", query, MAX_ASSETS, "")
+        return [
+            asset["id"]
+            for asset in found
+            if not str(asset.get("name")).startswith(_KAFKA)
+            and str(asset.get("uri")).startswith(_KAFKA)
+            and isinstance(asset.get("id"), int)
+        ]
 
     def _tasks(self, since: datetime | None, until: datetime | None) -> tuple[list[Mapping[str, Any]], list[str]]:
         states = [("state", state) for state in (*_GOES_ON, *_ENDED_BADLY[:1])]

@@ -1,7 +1,7 @@
 """Write runs into the database of a test's Airflow, as the operators leave them: ``python ledger.py FILE``.
 
-FILE has a list of ``{"uri", "extra", "timestamp", ...}`` for asset events, and a list of task instances with what their
-task state store holds. It runs in that Airflow's environment.
+FILE has a list of ``{"uri", "extra", "timestamp", ...}`` for asset events, with ``asset`` for a name of its own, and a
+list of task instances with what their task state store holds. It runs in that Airflow's environment.
 """
 
 from __future__ import annotations
@@ -36,10 +36,11 @@ def main(file: Path, dags: Path) -> None:
     sync_bag_to_db(bag, "dags-folder", None)
     with create_session() as session:
         assets: dict[str, int] = {}
+        names = {event["uri"]: event["asset"] for event in content["events"] if "asset" in event}
         for uri in dict.fromkeys(event["uri"] for event in content["events"]):
             asset = session.scalar(select(AssetModel).where(AssetModel.uri == uri))
             if asset is None:
-                asset = AssetModel(name=uri[:1500], uri=uri, group="asset")
+                asset = AssetModel(name=names.get(uri, uri)[:1500], uri=uri, group="asset")
                 session.add_all([asset, AssetActive.for_asset(asset)])
                 session.flush()
             assets[uri] = asset.id

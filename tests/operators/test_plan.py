@@ -5,11 +5,17 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
+from airflow_provider_kafka_spark.clients.consumer_group import ConsumerGroup
+from airflow_provider_kafka_spark.core.offset_range import TopicPartition
+from airflow_provider_kafka_spark.core.protocol import PauseWhileLag
+from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
 from airflow_provider_kafka_spark.operators.bounded_copy import BoundedCopyOperator
 from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
@@ -93,6 +99,27 @@ def test_exactly_the_plan_is_carried_out(
     assert request.pace is not None
     assert request.pace.records_per_second == 1000
     assert request.source_options["kafka.fetch.min.bytes"] == "1"
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["of-the-plan", "given-again"])
+def test_the_pause_of_a_plan_is_carried_out(
+    kafka: KafkaBroker, topics: Topics, in_process_spark: InProcessSpark, again: bool
+) -> None:
+    """The one who approves has seen it."""
+    group_id = f"consumers-{uuid4().hex[:8]}"
+    with KafkaHook() as hook:
+        ConsumerGroup(hook, group_id).commit({TopicPartition(topics[1], 0): 0})
+    pause = {"pause_while_lag": {"group_id": group_id, "max_lag": "100"}, "max_pause": timedelta(minutes=2)}
+    plan = planned(topics, **pause)
+    assert group_id in plan["text"]
+
+    carry_out(plan, **(pause if again else {}))
+
+    (request,) = in_process_spark.requests
+    assert request.pace is not None
+    assert request.pace.pause == PauseWhileLag(group_id, 100, 120.0)
+    with pytest.raises(AirflowFailException, match="max_pause is 60.0 and was 120.0"):
+        carry_out(plan, max_pause=60)
 
 
 def test_a_plan_is_text_for_the_one_who_approves(topics: Topics) -> None:
