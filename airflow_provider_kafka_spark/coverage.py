@@ -34,8 +34,8 @@ DESCRIPTION = (
     "AIRFLOW_API_PASSWORD."
 )
 EPILOG = (
-    "Exit code: 0 if all is covered, 1 if something is missing or unfinished, 2 for bad input, 3 if Airflow or a "
-    "broker does not answer."
+    "Exit code: 1 if there is a gap or something unfinished, 2 for bad input, 3 if Airflow or a broker does not "
+    "answer, otherwise 0."
 )
 ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
     "topic": {"metavar": "TOPIC", "help": "of the source"},

@@ -23,7 +23,7 @@ export const MEANINGS = {
   gap: "No run that is shown here claims these offsets.",
   lost: "A run planned these offsets, and they were no longer available.",
   running: "A running task has planned these offsets.",
-  failed: "A failed task planned these offsets. Clear that task: it continues exactly once.",
+  failed: "A failed task planned these offsets. Clear that task: it continues where it stopped.",
 };
 
 const RANGE = /^(.+):(\d{1,10}):(\d{1,19}):(\d{1,19})$/s;

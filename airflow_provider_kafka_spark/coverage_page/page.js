@@ -311,7 +311,7 @@ function entryLines(entry) {
   }
   if (entry.isFiltered) lines.push("It had a filter: records of these offsets may have been left out on purpose.");
   if (entry.kind === "running" && entry.taskState !== "running") lines.push(`The task is ${entry.taskState}.`);
-  if (entry.wasKilled) lines.push("The task was killed: what it delivered of its plan is not known until it is cleared.");
+  if (entry.wasKilled) lines.push("The task ended without saying what it delivered of its plan. That is not known until it is cleared.");
   return lines;
 }
 

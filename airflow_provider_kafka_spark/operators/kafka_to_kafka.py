@@ -140,7 +140,8 @@ class KafkaToKafkaOperator(DeferrableOperator):
     :param sink_options: further options of the Kafka producer, with the prefix ``kafka.``. (templated)
     :param plan_only: resolve, check, return the plan, submit nothing, emit no asset event. (templated)
     :param max_records_per_second: of the whole job, however many Spark tasks run; None for no limit. (templated)
-    :param max_bytes_per_second: the same, by the bytes of keys and values. (templated)
+    :param max_bytes_per_second: the same, by the bytes of keys and values; of record batches that are passed on, by
+        their size in the log. (templated)
     :param pause_while_lag: ``{"group_id": "billing", "max_lag": 100_000}``: while this consumer group of the target's
         cluster is further behind, nothing is sent; the copy goes on below 80 % of it. (templated)
     :param max_pause: timedelta, or seconds: a longer pause fails the task, and a retry continues. (templated)

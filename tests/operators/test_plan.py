@@ -118,7 +118,7 @@ def test_the_pause_of_a_plan_is_carried_out(
     (request,) = in_process_spark.requests
     assert request.pace is not None
     assert request.pace.pause == PauseWhileLag(group_id, 100, 120.0)
-    with pytest.raises(AirflowFailException, match="max_pause is 60.0 and was 120.0"):
+    with pytest.raises(AirflowFailException, match=r"max_pause is 60\.0 and was 120\.0"):
         carry_out(plan, max_pause=60)
 
 
