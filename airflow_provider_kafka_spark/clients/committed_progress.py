@@ -21,6 +21,7 @@ def delivered_by_progress(
     targets: Collection[str],
     planned: OffsetRanges,
     topic_ids: Mapping[str, str],
+    finished: OffsetRanges,
 ) -> OffsetRanges:
     """The part of a plan that is known to be in the target. Another part may be there too, if the run had to read the
     target back.
@@ -30,6 +31,7 @@ def delivered_by_progress(
     :param run_id: of the run; progress of another one does not count.
     :param targets: every topic that may be written to.
     :param topic_ids: id of each source topic, as far as it is known.
+    :param finished: what has been delivered if the run is finished: a plan that was made after a clear has more.
     :raises BrokerError: if the broker does not answer.
     """
     group = owner_group(instance)
@@ -38,7 +40,7 @@ def delivered_by_progress(
     if mark is None or mark.run_id != run_id or mark.state == MarkState.OPENING.value:
         return OffsetRanges()
     if mark.state == MarkState.FINISHED.value:
-        return planned
+        return planned.intersect(finished)
     partitions = {partition_name(partition, topic_ids): partition for partition, _ in planned.by_partition()}
     slots = [TopicPartition(min(targets), number) for number in range(mark.width)]
     found = []

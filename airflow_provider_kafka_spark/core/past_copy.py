@@ -13,7 +13,7 @@ from airflow_provider_kafka_spark.core.errors import AuditInputError, KafkaSpark
 from airflow_provider_kafka_spark.core.evidence import CopyEvidence
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition
 from airflow_provider_kafka_spark.core.protocol import Transform
-from airflow_provider_kafka_spark.core.segments import Segment, sources_of
+from airflow_provider_kafka_spark.core.segments import Segment
 from airflow_provider_kafka_spark.core.verification import RESULT_VERSION
 
 #: As ``uuid4().hex[:16]`` gives it.
@@ -133,7 +133,7 @@ def _checked(result: Mapping[str, Any]) -> PastCopy:
     ranges = OffsetRanges(r for r in reported if not r.is_empty)
     others, unmapped = finished_before.subtract(ranges), OffsetRanges()
     if not evidence.transform.has_provenance_headers:
-        unmapped = others.subtract(sources_of(segments))
+        unmapped = others.subtract(OffsetRanges.parse(result.get("mapped_before", [])))
         others = others.subtract(unmapped)
     ranges_written = [*result["target_ranges"], *dead_letters_of(result)]
     targets = OffsetRanges.parse(ranges_written, merge_overlaps=True).merge(written_before)
@@ -257,7 +257,7 @@ def _joined(past: PastCopy, other: PastCopy) -> PastCopy:
         filtered={**past.filtered, **{r: other.filtered[r] for r in new if r in other.filtered}},
         segments=(*past.segments, *other.segments),
         has_headers=past.has_headers or other.has_headers,
-        unmapped=past.unmapped.merge(other.unmapped),
+        unmapped=past.unmapped.merge(other.unmapped).subtract(past.ranges.merge(new)),
     )
 
 

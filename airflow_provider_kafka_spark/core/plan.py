@@ -139,10 +139,14 @@ class ReplayPlan:
 
         :param transform: the expressions and options by which a record is changed.
         """
+        topics = {f"the topic {name!r}": topic_id for name, topic_id in self.topic_ids.items() if topic_id}
+        return {**self.fingerprint_of_all(transform), **topics}
+
+    def fingerprint_of_all(self, transform: Mapping[str, Any]) -> dict[str, str]:
+        """The part of :meth:`fingerprint` that is of no single source topic."""
         known = {
             "the source cluster": self.source_cluster_id,
             "the target cluster": self.target_cluster_id,
-            **{f"the topic {name!r}": topic_id for name, topic_id in self.topic_ids.items()},
             **fingerprint_of_transform(transform),
         }
         return {name: value for name, value in known.items() if value}

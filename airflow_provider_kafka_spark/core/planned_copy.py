@@ -128,10 +128,11 @@ class PlannedCopy:
         """What decides which records are written and to where, as far as it is known before the job.
 
         A change of the plan's fingerprint makes another run; a change of the rest only makes the committed progress not
-        count.
+        count. The ids of source topics are in the names of their pieces, so that one more topic changes nothing for the
+        others.
         """
         return {
-            **self.plan.fingerprint(asdict(self.transform)),
+            **self.plan.fingerprint_of_all(asdict(self.transform)),
             "isolation_level": self.parameters.isolation_level,
             "fail_on_data_loss": str(self.rules.fail_on_data_loss),
         }
@@ -144,6 +145,7 @@ class PlannedCopy:
         content = [
             [self.run_id, self.instance, self.plan.digest, self.parameters.delivery, self.preserve_order, earlier],
             [self.ranges.format(), spans, dict(self.delivery_parts), dict(self.plan.target_ids)],
+            dict(self.plan.topic_ids),
         ]
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 

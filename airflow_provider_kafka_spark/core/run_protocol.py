@@ -196,7 +196,7 @@ def decide(mark: Mark | None, claimant: Claimant) -> Decision:
     if mark is not None and mark.token != claimant.token and mark.number >= claimant.number:
         raise RunTakenOverError(
             f"Only the latest submission may write for run {claimant.run_id}; this is submission {claimant.number}, "
-            f"and submission {mark.number} has had the run since. Nothing was written by this one."
+            f"and submission {mark.number} has had the run since. This one writes nothing more."
         )
     if mark is not None and (mark.run_id, mark.key) == (claimant.run_id, claimant.key):
         is_trusted = mark.number > claimant.untrusted_until
@@ -204,7 +204,8 @@ def decide(mark: Mark | None, claimant: Claimant) -> Decision:
             return Decision.CONTINUE
         if is_trusted and mark.state == MarkState.FINISHED.value:
             return Decision.DELIVERED
-        return Decision.READ_BACK
+        # Nothing was written since the worker has proved this very plan.
+        return Decision.DELIVERED if claimant.carries and carries_proof(mark, claimant) else Decision.READ_BACK
     if mark is not None and _is_carried(mark, claimant):
         return Decision.CARRY_OVER
     if claimant.may_have_delivered or (mark is not None and mark.run_id == claimant.run_id):
@@ -251,7 +252,7 @@ def claiming(mark: Mark | None, claimant: Claimant, decision: Decision) -> Mark:
     """
     if mark is not None and decision in (Decision.CONTINUE, Decision.CARRY_OVER, Decision.DELIVERED):
         # An earlier worker may be about to remove the slots.
-        is_proved = decision is Decision.CARRY_OVER and carries_proof(mark, claimant)
+        is_proved = decision is not Decision.CONTINUE and carries_proof(mark, claimant)
         state = MarkState.FINISHED.value if is_proved else mark.state
         return replace(mark, number=claimant.number, token=claimant.token, state=state)
     return claimant.mark(MarkState.OPENING)

@@ -126,9 +126,15 @@ def sources_of(segments: Iterable[Segment]) -> OffsetRanges:
     return OffsetRanges().merge(segment.source for segment in segments)
 
 
-def segments_text(segments: Iterable[Segment]) -> str:
-    """As JSON, which :func:`segments_in` reads."""
-    return json.dumps({"segments": [segment.to_dict() for segment in segments]})
+def batch_text(ranges: OffsetRanges, segments: Iterable[Segment]) -> str:
+    """What a batch of a stream has read, and where its records are, as JSON that :func:`batch_in` reads."""
+    return json.dumps({"ranges": ranges.format(), "segments": [segment.to_dict() for segment in segments]})
+
+
+def batch_in(text: str, name: str) -> tuple[OffsetRanges, tuple[Segment, ...]]:
+    """:raises InvalidInputError: if the text, from the file of this name, is not what :func:`batch_text` makes."""
+    segments = segments_in(text, name)
+    return OffsetRanges.parse(json.loads(text).get("ranges", ())), segments
 
 
 def within(segments: Iterable[Segment], ranges: OffsetRanges) -> tuple[Segment, ...]:

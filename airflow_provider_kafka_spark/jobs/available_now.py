@@ -25,9 +25,9 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_kafka_spark.core.errors import CheckpointInUseError, DeliveryError
 from airflow_provider_kafka_spark.core.handoff.job_events import RecentRate
-from airflow_provider_kafka_spark.core.offset_range import OffsetRange, TopicPartition
+from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition
 from airflow_provider_kafka_spark.core.protocol import BatchReport, JobReport, JobRequest, RangeReport, StreamRequest
-from airflow_provider_kafka_spark.core.segments import Segment, joined, segments_text
+from airflow_provider_kafka_spark.core.segments import Segment, batch_text, joined
 from airflow_provider_kafka_spark.core.spans import plan_spans
 from airflow_provider_kafka_spark.core.streams.checkpoint import (
     KEPT_SEGMENTS,
@@ -289,7 +289,8 @@ def _keep_segments(spark: SparkApplication, checkpoint: str, number: int, report
     if report.segments is None:
         return
     folder = f"{checkpoint}/{SEGMENTS_FOLDER}"
-    hadoop_files.overwrite(spark, f"{folder}/{number}", segments_text(report.segments))
+    read = OffsetRanges(r.offset_range for r in report.ranges)
+    hadoop_files.overwrite(spark, f"{folder}/{number}", batch_text(read, report.segments))
     if number >= KEPT_SEGMENTS:
         hadoop_files.delete(spark, f"{folder}/{number - KEPT_SEGMENTS}")
 

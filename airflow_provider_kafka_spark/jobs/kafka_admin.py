@@ -144,8 +144,8 @@ class KafkaAdmin:
             if time.monotonic() > deadline:
                 raise DeliveryError(
                     "The progress of a run must be known before anything is written; a transaction that changes it has "
-                    f"been open for {_STABLE_SECONDS:.0f} s, of group {min(waiting)}. Nothing was written. A retry "
-                    "looks again; the transaction ends at its time-out (transaction.timeout.ms)."
+                    f"been open for {_STABLE_SECONDS:.0f} s, of group {min(waiting)}. This driver writes nothing. A "
+                    "retry looks again; the transaction ends at its time-out (transaction.timeout.ms)."
                 )
             for group, offsets in self._stable(waiting).items():
                 found[group].update({place: offset for place, offset in offsets.items() if offset is not None})

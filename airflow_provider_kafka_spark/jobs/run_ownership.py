@@ -188,7 +188,9 @@ class RunOwnership:
         before = self._earlier
         if self._producer is None:
             return {}
-        claimant = self._claimant(pieces, is_part=decision is Decision.READ_BACK)
+        # Without headers nothing was found in the target, and the pieces are those of the whole plan.
+        is_part = decision is Decision.READ_BACK and self._request.transform.has_provenance_headers
+        claimant = self._claimant(pieces, is_part=is_part)
         width = self._targets[self._marked[0]].partitions
         if decision is Decision.CONTINUE and before is not None:
             width = before.width
@@ -269,12 +271,10 @@ class RunOwnership:
 
     def _read_slots(self, mark: Mark, pieces: Sequence[Piece]) -> dict[str, CommittedOffset]:
         """The committed progress of pieces, as far as it is there, by name."""
-        found = zip(pieces, self._committed_in(mark, len(pieces)), strict=True)
-        return {
-            piece.name: offset
-            for piece, offset in found
-            if offset is not None and offset.metadata.partition("\n")[0] == piece.name
-        }
+        # A batch of a stream need not have all partitions of the one before.
+        committed = [offset for offset in self._committed_in(mark, mark.pieces) if offset is not None]
+        found = {offset.metadata.partition("\n")[0]: offset for offset in committed}
+        return {piece.name: found[piece.name] for piece in pieces if piece.name in found}
 
     def _committed_in(self, mark: Mark, pieces: int) -> list[CommittedOffset | None]:
         """What is in the slots of the mark's plan, in the order of its pieces."""

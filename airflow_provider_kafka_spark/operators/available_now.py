@@ -506,8 +506,10 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         result = result_of_stream(collected.report, plan, stream_plan, lags, committed, tuple(warnings))
         is_mapped = collected.report.segments is not None or not collected.report.records_written
         if finished_before and planned.transform.provenance == "segments" and is_mapped:
-            segments = (*(collected.report.segments or ()), *self._segments(folder, stream_plan, finished_before))
-            result["segments"] = [s.to_dict() for s in joined(set(segments))]
+            read, of_batches = self._segments(folder, stream_plan)
+            segments = {*(collected.report.segments or ()), *within(of_batches, finished_before)}
+            result["segments"] = [s.to_dict() for s in joined(segments)]
+            result["mapped_before"] = read.intersect(finished_before).format()
         written_before = store.written_before(stream_id, plan.target_ends)
         if (dead := plan.target.dead_letters) is not None:
             result["dead_letters"]["ranges"] += [r for r in written_before if r["topic"] == dead]
@@ -518,13 +520,13 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
             "evidence": planned.evidence(collected.report.target_ids, stream_id),
         }
 
-    def _segments(self, folder: CheckpointFolder, stream_plan: StreamPlan, ranges: OffsetRanges) -> tuple[Segment, ...]:
-        """Where the records of batches are that earlier tries have finished, as far as the checkpoint says it."""
+    def _segments(self, folder: CheckpointFolder, stream_plan: StreamPlan) -> tuple[OffsetRanges, tuple[Segment, ...]]:
+        """What finished batches have read and where its records are, as far as the checkpoint says it."""
         try:
-            return within(folder.segments(stream_plan.generation), ranges)
+            return folder.segments(stream_plan.generation)
         except KafkaSparkError as error:
             self.log.warning("The result has no segments of what earlier tries had finished: %s", error)
-            return ()
+            return OffsetRanges(), ()
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from airflow_provider_kafka_spark.core.approved_plan import LAYOUT, ApprovedPlan
 from airflow_provider_kafka_spark.core.broker_state import ClusterState, TopicState
 from airflow_provider_kafka_spark.core.copy_parameters import CopyParameters
 from airflow_provider_kafka_spark.core.errors import (
+    BrokerError,
     DeliveryError,
     InvalidInputError,
     KafkaSparkError,
@@ -493,11 +494,15 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
     ) -> dict[str, Any]:
         """The result of a report that proves the delivery.
 
+        :raises BrokerError: if nobody can tell; a retry finds everything as the job has left it.
         :raises KafkaSparkError: if it does not; the next try then looks at the target itself.
         """
         of_run = (planned.instance, submitted.submission, report.run_id, report.target_topics)
         try:
             result = proved_result(attempt.source, planned, report, allow_duplicates=self.allow_duplicates)
+        except BrokerError:
+            # No answer is no verdict.
+            raise
         except KafkaSparkError:
             store.distrusted(submitted)
             if submitted.remote is not None:

@@ -12,6 +12,7 @@ from typing import Any
 from airflow_provider_kafka_spark.clients.run_mark import judge_run, remove_progress
 from airflow_provider_kafka_spark.core.codec import decode, encode
 from airflow_provider_kafka_spark.core.errors import (
+    BrokerError,
     InvalidInputError,
     JobFailedError,
     JobReportMissingError,
@@ -133,6 +134,7 @@ class JobBundle:
         :return: the result, as an operator returns it.
         :raises JobReportMissingError: if there is no report.
         :raises JobReportForgedError: if something else than the job wrote or changed it.
+        :raises BrokerError: if a broker does not tell; the same call may prove it later.
         :raises KafkaSparkError: the failure that it reports, or why it does not prove that everything was delivered.
         """
         if report is None:
@@ -154,6 +156,9 @@ class JobBundle:
                 if gone is not None:
                     raise gone
                 result = proved_result(source, planned, found)
+            except BrokerError:
+                # No answer is no verdict.
+                raise
             except KafkaSparkError:
                 judge_run(sink, *of_run, proved=False)
                 raise

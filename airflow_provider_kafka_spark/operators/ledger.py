@@ -117,9 +117,12 @@ class TaskLedger:
         parameters, plan = planned.parameters, planned.plan
         if not parameters.is_exactly_once or not parameters.known_targets:
             return OffsetRanges()
+        earlier = planned.earlier
+        finished = planned.ranges if earlier is None else OffsetRanges.parse(earlier.ranges)
+        targets = parameters.known_targets
         with KafkaHook(parameters.target_connection, _TIMEOUT) as sink:
             return delivered_by_progress(
-                sink, planned.instance, planned.run_id, parameters.known_targets, planned.ranges, plan.topic_ids
+                sink, planned.instance, planned.run_id, targets, planned.ranges, plan.topic_ids, finished
             )
 
     def _of_plan(self, planned: PlannedCopy, state: EntryState, delivered: OffsetRanges) -> dict[str, Any]:

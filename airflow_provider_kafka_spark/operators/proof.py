@@ -24,8 +24,8 @@ log = logging.getLogger(__name__)
 
 LOST_STATE = (
     "This task has had an earlier try, and Airflow has stored nothing of that. If its run has left a mark at the "
-    "target's brokers, that run is continued, and what it delivered is not written again; brokers keep the mark for "
-    "offsets.retention.minutes, a week by default."
+    "target's brokers, that run is continued, and what its progress or its headers tell of is not written again; "
+    "brokers keep the mark for offsets.retention.minutes, a week by default."
 )
 #: Maximum number of offsets in ranges with gaps that a second client counts.
 _MAX_RECOUNTED_OFFSETS = 1_000_000

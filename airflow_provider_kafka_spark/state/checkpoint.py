@@ -20,8 +20,8 @@ from airflow_provider_kafka_spark.core.errors import (
     CheckpointMissingError,
     KafkaSparkError,
 )
-from airflow_provider_kafka_spark.core.offset_range import TopicPartition
-from airflow_provider_kafka_spark.core.segments import Segment, segments_in
+from airflow_provider_kafka_spark.core.offset_range import OffsetRanges, TopicPartition
+from airflow_provider_kafka_spark.core.segments import Segment, batch_in
 from airflow_provider_kafka_spark.core.streams.checkpoint import (
     GENERATION_PREFIX,
     LARGEST_FILE,
@@ -165,8 +165,8 @@ class CheckpointFolder:
                     )
             return _read_generation(self._path, 0, None) if {"offsets", "metadata"} & names else None
 
-    def segments(self, generation: int) -> tuple[Segment, ...]:
-        """Where the records of the newest batches are.
+    def segments(self, generation: int) -> tuple[OffsetRanges, tuple[Segment, ...]]:
+        """What the newest batches have read, and where its records are.
 
         :raises CheckpointError: if a file cannot be read.
         :raises InvalidInputError: if one is damaged.
@@ -175,7 +175,9 @@ class CheckpointFolder:
         _refuse_link(folder)
         with self._reached():
             texts = {f"{folder.name}/{number}": _text(folder / str(number)) for number in _numbers(folder)}
-        return tuple(s for name, text in texts.items() if text is not None for s in segments_in(text, name))
+        batches = [batch_in(text, name) for name, text in texts.items() if text is not None]
+        read = OffsetRanges(r for ranges, _ in batches for r in ranges)
+        return read.merge(), tuple(s for _, segments in batches for s in segments)
 
     def stale_lock(self) -> str | None:
         """Check whether another run uses the checkpoint: an active run changes its lock every few seconds.

@@ -33,6 +33,8 @@ _OPENING, _OPEN, _FINISHED = (state.value for state in MarkState)
 _MARK = Mark(3, "other", "run", "key", _OPEN, groups=2)
 _FIRST = Claimant(1, "mine", "run", "key", may_have_delivered=False)
 _RETRY = Claimant(4, "mine", "run", "key", may_have_delivered=True)
+#: Its plan was delivered by submission 3, as the worker has proved.
+_PROVED = replace(_RETRY, untrusted_until=3, carries=True, proved_until=3, proved_key="key")
 _ANOTHER_RUN = replace(_RETRY, run_id="other run", may_have_delivered=False)
 
 
@@ -104,6 +106,20 @@ def test_what_is_no_mark_is_refused(text: str) -> None:
             _MARK, replace(_ANOTHER_RUN, may_have_delivered=True), Decision.READ_BACK, id="another-run-and-a-retry"
         ),
         pytest.param(replace(_MARK, token="mine", number=4), _RETRY, Decision.CONTINUE, id="own-mark"),
+        pytest.param(replace(_MARK, state=_FINISHED), _PROVED, Decision.DELIVERED, id="proved-and-mapped-by-segments"),
+        pytest.param(
+            replace(_MARK, state=_FINISHED),
+            replace(_PROVED, carries=False),
+            Decision.READ_BACK,
+            id="proved-with-headers",
+        ),
+        pytest.param(replace(_MARK, state=_OPENING), _PROVED, Decision.READ_BACK, id="written-again-since-the-proof"),
+        pytest.param(
+            replace(_MARK, state=_FINISHED),
+            replace(_PROVED, untrusted_until=4),
+            Decision.READ_BACK,
+            id="a-bad-verdict-since-the-proof",
+        ),
     ],
 )
 def test_what_earlier_deliveries_mean(mark: Mark | None, claimant: Claimant, decision: Decision) -> None:
@@ -171,6 +187,18 @@ def test_a_missing_slot_is_unknown(decision: Decision, slots: Mapping[str, int],
 def test_earlier_tasks_are_fenced_unless_there_were_none(mark: Mark | None, claimant: Claimant, expected: bool) -> None:
     """A first submission that finds no mark has nobody to fence."""
     assert fences(mark, claimant) is expected
+
+
+def test_a_claim_of_what_was_proved_keeps_the_proof() -> None:
+    """A driver that only counts may die: the next plan goes on from what the worker has proved."""
+    key = "delivery-one"
+    mark = replace(_MARK, key=key, state=_FINISHED, repeats=True)
+    same = replace(_PROVED, key=key, proved_key=key)
+
+    claimed = claiming(mark, same, decide(mark, same))
+
+    assert claimed == replace(mark, number=same.number, token=same.token)
+    assert decide(claimed, replace(same, key="delivery-two", number=5, token="next")) is Decision.CARRY_OVER
 
 
 @pytest.mark.parametrize(

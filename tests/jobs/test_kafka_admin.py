@@ -64,6 +64,6 @@ def test_a_transaction_that_does_not_end(
     monkeypatch.setattr("airflow_provider_kafka_spark.jobs.kafka_admin._STABLE_SECONDS", 0.5)
     name, group = topic(), f"group-{uuid4().hex[:8]}"
     with open_commit(kafka_broker, group, {name: (7, _AFTER)}) as producer:
-        with pytest.raises(DeliveryError, match=rf"open for 0 s, of group {group}\. Nothing was written"):
+        with pytest.raises(DeliveryError, match=rf"open for 0 s, of group {group}\. This driver writes nothing"):
             admin.stable_offsets({group: [(name, 0)]})
         producer.abort_transaction(30)

@@ -581,7 +581,9 @@ def test_segments_of_what_a_try_finished_before_it_died(
 ) -> None:
     """They stand beside the batches in the checkpoint; the audit of the retry's result sees all records."""
     source, target = topic(suffix="source"), topic(suffix="target", config={"max.message.bytes": "20000"})
-    kafka.produce(source, [*numbered(0, 25), Record(b"k", os.urandom(50_000 if dies == "in-a-batch" else 10))])
+    # Its marker is an offset without a record.
+    kafka.produce_transaction(source, numbered(0, 12))
+    kafka.produce(source, [*numbered(12, 25), Record(b"k", os.urandom(50_000 if dies == "in-a-batch" else 10))])
     store = TaskStateStore()
 
     def attempt(number: int) -> dict[str, Any]:
@@ -605,10 +607,16 @@ def test_segments_of_what_a_try_finished_before_it_died(
     kafka.alter_topic(target, {"max.message.bytes": "1000000"})
     result = attempt(2)
 
-    assert result["finished_before"] == [f"{source}:0:0:{20 if dies == 'in-a-batch' else 26}"]
+    finished = [f"{source}:0:0:{20 if dies == 'in-a-batch' else 27}"]
+    assert (result["finished_before"], result["mapped_before"]) == (finished, finished)
     assert sum(s["until_offset"] - s["from_offset"] for s in result["segments"]) == 26
     audit = AuditReplayOperator(task_id="audit", of=result).execute(task_context())  # type: ignore[arg-type]
-    assert (audit["once"], audit["missing"], audit["different"]) == (26, 0, 0)
+    assert (audit["once"], audit["state"]) == (26, "complete")
+    assert not any("not audited" in warning for warning in audit["warnings"])
+    shorter = {**result, "mapped_before": [f"{source}:0:10:27"]}
+    audit = AuditReplayOperator(task_id="audit", of=shorter).execute(task_context())  # type: ignore[arg-type]
+    assert audit["state"] == "unknown"
+    assert any("10 offsets that earlier tries had finished are not audited" in w for w in audit["warnings"])
 
 
 def test_what_a_try_finished_before_it_died_is_announced_by_the_next(

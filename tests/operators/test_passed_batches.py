@@ -13,7 +13,11 @@ from uuid import uuid4
 
 import pytest
 
+from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError
 from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
+from airflow_provider_kafka_spark.jobs import batch
+from airflow_provider_kafka_spark.jobs.run_ownership import RunOwnership
+from airflow_provider_kafka_spark.operators import bounded_copy, proof
 from airflow_provider_kafka_spark.operators.available_now import KafkaToKafkaAvailableNowOperator
 from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
 from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
@@ -330,3 +334,97 @@ def test_without_segments(task: Task) -> None:
     assert result["batches_passed"] > 0
     assert "segments" not in result
     assert task.values() == once(0, 400)
+
+
+@pytest.mark.parametrize("provenance", ["segments", None])
+def test_a_broker_that_does_not_answer_the_worker_is_no_verdict(
+    task: Task, monkeypatch: pytest.MonkeyPatch, provenance: str | None
+) -> None:
+    """Everything was delivered, and the retry writes nothing: without headers it could not find what is there."""
+
+    def silent(*_: object, **__: object) -> None:
+        raise BrokerUnavailableError("nobody answers")
+
+    with monkeypatch.context() as patched:
+        # The job itself asks by other clients.
+        patched.setattr(proof, "check_delivery", silent)
+        with pytest.raises(BrokerUnavailableError):
+            task.run(provenance=provenance)
+    result = task.run(provenance=provenance)
+
+    assert task.values() == once(0, 400)
+    assert (result["records_written"], result["delivered_before"]) == (400, 400)
+    assert not any("written again" in warning for warning in result["warnings"])
+
+
+def test_a_topic_that_joins_a_pattern_changes_nothing_for_the_others(task: Task, topic: TopicFactory) -> None:
+    """After a success and a clear, and after a failure and a clear."""
+    prefix = f"joins-{uuid4().hex[:8]}"
+    for number, fails in enumerate([False, True, False]):
+        name = f"{prefix}-{number}"
+        task.kafka.create_topic(name, 2)
+        produce(task.kafka, name, numbered(number * 100, number * 100 + 100))
+        given: dict[str, Any] = {"topic_pattern": f"{prefix}.*", "without": ["topics"]}
+        if fails:
+            with pytest.MonkeyPatch.context() as patched:
+                patched.setattr(bounded_copy, "proved_result", _stop)
+                with pytest.raises(Exception, match="stopped"):
+                    task.run(**given)
+            task.clears += 1
+            continue
+        result = task.clear(**given)
+
+        assert task.values() == once(0, number * 100 + 100)
+        assert not any("written again" in warning for warning in result["warnings"])
+        assert_mapped(task.kafka, result)
+
+
+def _stop(*_: object, **__: object) -> None:
+    raise RuntimeError("stopped")
+
+
+def test_a_clear_that_only_counts_and_dies(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the worker has proved before stays, for the clear after that."""
+    task.clear()
+    with monkeypatch.context() as patched:
+        patched.setattr(batch, "_written_to", _die)
+        with pytest.raises(Exception, match="died"):
+            task.run()
+    task.clears += 1
+    produce(task.kafka, task.source, numbered(400, 500))
+
+    result = task.run()
+
+    assert task.values() == once(0, 500)
+    assert (result["records_written"], result["delivered_before"]) == (500, 400)
+    assert_mapped(task.kafka, result)
+
+
+@pytest.mark.parametrize("provenance", ["segments", None])
+def test_a_batch_without_a_partition_of_the_one_before(
+    task: Task, monkeypatch: pytest.MonkeyPatch, topic: TopicFactory, provenance: str | None
+) -> None:
+    """Its driver dies before it has opened the batch: the retry finds the other partition's progress all the same."""
+    task.source = topic(2, suffix="other-source")
+    produce(task.kafka, task.source, [Record(b"k", b"0", partition=0)])
+    produce(task.kafka, task.source, [Record(b"k", b"%d" % i, partition=1) for i in range(1, 200)])
+    opened = RunOwnership.open
+    partitions: list[list[int]] = []
+
+    def open_once(self: RunOwnership, decision: Any, pieces: Any) -> Any:
+        partitions.append([piece.partition for piece in pieces])
+        return _die() if len(partitions) == 2 else opened(self, decision, pieces)
+
+    monkeypatch.setattr(RunOwnership, "open", open_once)
+    given: dict[str, Any] = {"kind": KafkaToKafkaAvailableNowOperator, "max_offsets_per_trigger": 100}
+    with pytest.raises(Exception, match="died"):
+        task.run(provenance=provenance, **given)
+    result = task.run(provenance=provenance, **given)
+
+    assert partitions[:2] == [[0, 1], [1]]
+    assert task.values() == once(0, 200)
+    assert not any("written again" in warning for warning in result["warnings"])
+
+
+def _die(*_: object, **__: object) -> None:
+    raise RuntimeError("died")

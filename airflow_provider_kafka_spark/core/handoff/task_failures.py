@@ -18,7 +18,10 @@ _ERRORS: Mapping[str, tuple[str, str]] = {
         "What went to the earlier topic is lost. Create the topic if it does not exist: a retry then writes all "
         "records to the new one.",
     ),
-    "progress_unknown": ("ProgressUnknownError", "Nothing was written. A retry reads the target back."),
+    "progress_unknown": (
+        "ProgressUnknownError",
+        "This Spark task has written nothing. A retry finds out what was delivered.",
+    ),
     "transaction_ended": (
         "TransactionEndedError",
         "Nothing of it is in the target. A retry goes on from what was committed; if it happens again, raise "

@@ -10,6 +10,7 @@ import java.util.Map;
 import java.util.NoSuchElementException;
 import java.util.Optional;
 import java.util.PriorityQueue;
+import java.util.concurrent.TimeUnit;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.common.KafkaException;
@@ -52,6 +53,8 @@ final class BatchReader implements Iterator {
     private MutableRecordBatch recordsOf;
     /** The offset from which on nothing was given yet. */
     private long position;
+    /** The position when a batch was looked for. */
+    private long startOfCall;
     private Object next;
     private boolean isFirst = true;
     /** Whether the source's batches are so small that one request for each would take longer than new ones. */
@@ -76,6 +79,11 @@ final class BatchReader implements Iterator {
 
     @Override
     public boolean hasNext() {
+        if (next != null) {
+            return true;
+        }
+        startOfCall = position;
+        long deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(waitMs);
         while (next == null) {
             if (records != null) {
                 next = nextRecord();
@@ -83,11 +91,18 @@ final class BatchReader implements Iterator {
                 next = nextBatch();
             } else if (position >= piece.until) {
                 return false;
+            } else if (System.nanoTime() > deadline) {
+                throw new TimeoutException("Within " + waitMs + " ms only what is left out");
             } else {
                 fetch();
             }
         }
         return true;
+    }
+
+    /** Whether the last look for a batch has passed over some that are left out. */
+    boolean hasMoved() {
+        return position > startOfCall;
     }
 
     @Override

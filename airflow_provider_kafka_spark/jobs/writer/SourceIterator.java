@@ -6,7 +6,7 @@ import java.util.concurrent.TimeoutException;
 
 /**
  * The input of a task, of which each wait is short: Spark's consumer gives up after its poll time-out, and is asked
- * again until the source has given nothing for {@code stall_timeout_ms}.
+ * again until the source has given nothing for {@code stall_timeout_ms}. Batches that are left out count.
  */
 final class SourceIterator {
     private final Iterator<?> input;
@@ -40,6 +40,9 @@ final class SourceIterator {
                 throw error;
             }
             stall = error;
+            if (input instanceof BatchReader && ((BatchReader) input).hasMoved()) {
+                lastRecordAt = System.nanoTime();
+            }
             return null;
         }
     }

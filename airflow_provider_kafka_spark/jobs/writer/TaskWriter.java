@@ -133,7 +133,9 @@ final class TaskWriter {
         String obstacle = batch.obstacle(sink.maxBatchBytes());
         if (obstacle != null) {
             Long before = (Long) obstacles.get(obstacle);
-            obstacles.put(obstacle, Long.valueOf((before == null ? 0L : before.longValue()) + batch.count));
+            // An older format does not say how many it has.
+            long count = Math.max(1, batch.count);
+            obstacles.put(obstacle, Long.valueOf((before == null ? 0L : before.longValue()) + count));
             return false;
         }
         String target = cursor.targetOf(piece.topic);

@@ -18,6 +18,7 @@ from airflow_provider_kafka_spark.jobs.record_writer import missing_internals
 from airflow_provider_kafka_spark.testing.broker_client import Record
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
+from tests.jobs.runs import in_background
 from tests.jobs.writer.conftest import WriterJob
 from tests.raw_batches import log_of, make_strange, raw_batches
 
@@ -254,6 +255,42 @@ def test_aborted_and_open_transactions(kafka_broker: KafkaBroker, topic: TopicFa
 
     assert job.written() == [b"%s%d" % (name, i) for name in (b"b", b"c", b"e") for i in range(20)]
     assert_copied(job, report)
+
+
+def test_nothing_stays_open_while_only_aborted_records_come(
+    kafka_broker: KafkaBroker, topic: TopicFactory, new_job: NewJob
+) -> None:
+    """However long they take: the broker would end the transaction, and each attempt would end at the same place."""
+    source, target = topic(suffix="source"), topic(suffix="target")
+    producer = _transactional(kafka_broker, source)
+    _write(producer, source, "a")
+    producer.commit_transaction()
+    producer.begin_transaction()
+    for i in range(40):
+        producer.produce(source, b"aborted %d" % i, b"k", partition=0)
+        producer.flush()
+    producer.abort_transaction()
+    _write(producer, source, "b")
+    producer.commit_transaction()
+    job = new_job(source, target, kafka_broker.offsets(source)[0][1], wait_ms=500)
+    # One batch at a time.
+    slow = {"fetch.min.bytes": "1000000", "fetch.max.wait.ms": "100", "max.partition.fetch.bytes": "1"}
+    assert job.settings.batches is not None
+    job.change(
+        commit_ms=60_000,
+        stall_timeout_ms=1_500,
+        batches=replace(job.settings.batches, consumer={**job.settings.batches.consumer, **slow}),
+    )
+    running = in_background(job.run)
+
+    deadline = time.monotonic() + 60
+    while not job.written():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+    assert not running.done()
+    running.result(60)
+    assert job.written() == [b"%s%d" % (name, i) for name in (b"a", b"b") for i in range(20)]
 
 
 def _transactional(broker: KafkaBroker, name: str) -> Producer:
