@@ -127,6 +127,38 @@ def test_a_failed_run_leaves_what_it_has_committed_and_its_retry_covers_the_rest
     assert "bytes_written" not in events_of(context)[0][1]
 
 
+@pytest.mark.parametrize("provenance", ["headers", "segments"])
+def test_a_clear_that_fails_at_once_has_not_delivered_its_plan(
+    kafka: KafkaBroker,
+    topic: TopicFactory,
+    in_process_spark: InProcessSpark,
+    monkeypatch: pytest.MonkeyPatch,
+    provenance: str,
+) -> None:
+    """Although the run is finished: that was another plan. With segments it is known what that one delivered."""
+    source, target, store = topic(suffix="source"), topic(suffix="target"), TaskStateStore()
+
+    def attempt(clear_number: int) -> None:
+        kafka.produce(source, [Record(value=b"%d" % i) for i in range(10)])
+        operator = KafkaToKafkaBatchOperator(
+            task_id="task", topics=[source], target_topic=target, provenance=provenance, preserve_partition=True
+        )
+        ti = Try(try_number=1 + clear_number, max_tries=1 + clear_number)
+        operator.execute(task_context(store, clear_number=clear_number, ti=ti))  # type: ignore[arg-type]
+
+    def stop(*_: object, **__: object) -> None:
+        raise RuntimeError("stopped")
+
+    attempt(0)
+    monkeypatch.setattr("airflow_provider_kafka_spark.jobs.batch.find_remaining", stop)
+    with pytest.raises(Exception, match="stopped"):
+        attempt(1)
+
+    failed = store.get(STATE_KEY)
+    known = {"headers": ["0:0-20 unfinished"], "segments": ["0:0-10 covered", "0:10-20 unfinished"]}
+    assert (failed["state"], kinds(failed)) == ("partial", known[provenance])
+
+
 @pytest.mark.parametrize("delivery", ["exactly_once", "at_least_once"])
 def test_while_it_runs_its_plan_is_not_a_gap(
     kafka: KafkaBroker,
