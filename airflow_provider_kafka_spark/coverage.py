@@ -46,6 +46,11 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
         "help": "first bootstrap server of the source, as host:port, or the id of its cluster; needed if topics of "
         "this name were copied from several clusters",
     },
+    "--target": {
+        "metavar": "SERVER",
+        "default": None,
+        "help": "likewise of the target; needed if the topic was copied to several clusters",
+    },
     "--source-conn-id": {
         "metavar": "ID",
         "default": None,
@@ -78,22 +83,25 @@ def uncovered(
     topic: str,
     *,
     source: str | None = None,
+    target: str | None = None,
     target_topic: str | None = None,
     window: Iterable[Any] | None = None,
 ) -> list[dict[str, Any]]:
     """The offsets of a topic that no event says were copied, ready for ``ReplayOffsetRangesOperator``.
 
-    Events are of runs that delivered everything. A run that failed has none, though it may have delivered a part:
-    clear its task, which delivers the rest, before its window is replayed.
+    Events are of runs that delivered everything. A run that failed, runs or waits for its retry has none, though it may
+    have delivered a part: clear its task, which delivers the rest, or wait for it, before its window is replayed.
 
-    :param events: ``inlet_events[asset]``, or what is in their ``extra``; events of other makers do not count.
+    :param events: ``inlet_events[asset]``, or what is in their ``extra``; events of other makers do not count. Runs
+        that read offsets and wrote nothing have theirs at the asset ``kafka-spark://SERVER/TOPIC``.
     :param topic: of the source.
     :param source: first bootstrap server of its cluster, as ``host:port``, or the cluster's id; None if events are of
         one cluster only.
+    :param target: likewise of the target.
     :param target_topic: count copies to this topic only.
     :param window: the offset ranges to look at, as a replay takes them; by default from the lowest to the highest
         offset of the events, so that only gaps between deliveries are found.
-    :raises InvalidInputError: if ``source`` is needed and not given.
+    :raises InvalidInputError: if ``source`` or ``target`` is needed and not given.
     :raises OffsetRangeError: if the window is malformed.
     """
     deliveries = [
@@ -101,7 +109,7 @@ def uncovered(
         for event in events
         if (found := Delivery.parse(event if isinstance(event, Mapping) else getattr(event, "extra", None))) is not None
     ]
-    selected = select(deliveries, topic, source=source, target=target_topic)
+    selected = select(deliveries, topic, source=source, target=target, target_topic=target_topic)
     wanted = None if window is None else _of_topic(OffsetRanges.parse(window, merge_overlaps=True), topic)
     return [r.to_dict() for r in gaps_of(coverage(selected, wanted))]
 
@@ -155,17 +163,20 @@ def _find(options: argparse.Namespace) -> dict[str, Any]:
         password=os.environ.get("AIRFLOW_API_PASSWORD"),
     )
     recorded = api.recorded(since, until)
-    deliveries = select(recorded.deliveries, topic, source=source, target=options.target_topic, topic_id=topic_id)
+    target = {"target": options.target, "target_topic": options.target_topic}
+    deliveries = select(recorded.deliveries, topic, source=source, topic_id=topic_id, **target)
     stretches = coverage(deliveries, window)
+    filtered = [s.offsets for s in stretches if s.coverage is Coverage.COVERED and all(d.filtered for d in s.by)]
     return {
         "topic": topic,
-        "target_topics": sorted({name for d in deliveries for name in d.target_topics}),
+        "target_topics": sorted({name for d in deliveries for name in d.targets_of(topic)}),
         "runs": len({(d.by, d.run_id) for d in deliveries}),
         "skipped_events": recorded.skipped,
         "cut": recorded.cut,
         "picture": picture(stretches),
         "stretches": [_stretch(s) for s in stretches],
         "gaps": [r.to_dict() for r in gaps_of(stretches)],
+        "filtered": [r.to_dict() for r in OffsetRanges(filtered).merge()],
         "unfinished": [_stretch(s) for s in stretches if s.coverage is Coverage.UNFINISHED],
     }
 
@@ -217,7 +228,7 @@ def _stretch(stretch: Stretch) -> dict[str, Any]:
     return {
         **stretch.offsets.to_dict(),
         "coverage": stretch.coverage.value,
-        "by": [{"run_id": d.run_id, **_who(d.by)} for d in stretch.by],
+        "by": [{"run_id": d.run_id, "filtered": d.filtered, **_who(d.by)} for d in stretch.by],
     }
 
 
@@ -240,6 +251,9 @@ def _text(found: Mapping[str, Any]) -> str:
             + "; ".join(str(TaskRun(b["dag_id"], b["dag_run_id"], b["task_id"], b["map_index"])) for b in s["by"][:3])
             for s in found["unfinished"][:20]
         ]
+    if found["filtered"]:
+        size = sum(OffsetRange.parse(r).size for r in found["filtered"])
+        lines.append(f"Of {size:,} covered offsets, all runs had a filter, and may have left records out on purpose.")
     if found["skipped_events"]:
         lines.append(f"{found['skipped_events']:,} asset events are not of this ledger and were not counted.")
     lines += [f"Note: {text}." for text in found["cut"]]

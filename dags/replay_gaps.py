@@ -3,8 +3,9 @@
 What: the asset events of ``hourly_window_copy`` say which offsets of ``orders`` were copied. Every offset between them
 that no event has is replayed.
 
-Why: windows were skipped, deleted or never run. A run that failed has no event, although it may have copied a part:
-clear its task first, which copies the rest. ``python -m airflow_provider_kafka_spark.coverage orders`` lists such runs.
+Why: windows were skipped, deleted or never run. A run that failed, runs or waits for its retry has no event, although
+it may have copied a part: clear its task, which copies the rest, or wait for it, before this runs. The command
+``python -m airflow_provider_kafka_spark.coverage orders`` lists such runs.
 
 Prerequisites: the connections ``kafka_default`` and ``spark_default``, both topics, and runs of ``hourly_window_copy``.
 """

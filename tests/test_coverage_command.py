@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator
+from datetime import datetime, timezone
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -51,10 +52,14 @@ class Api:
             found, key = self.states[path.split("/")[-2]], "task_state_store"
         elif path.endswith("/taskInstances"):
             found, key = self.tasks, "task_instances"
+            for name, of in (("operator", "operator_name"), ("task_id", "task_id")):
+                found = [t for t in found if t[of] in query.get(name, [t[of]])]
         elif path.endswith("/assets"):
             found, key = self.assets, "assets"
         else:
             found, key = self.of_asset.get(query.get("asset_id", [""])[0], self.events), "asset_events"
+            since = query.get("timestamp_gte", [""])[0]
+            found = [e for e in found if e.get("timestamp", "") >= since]
         start, limit = int(query["offset"][0]), min(int(query["limit"][0]), 100)
         return 200, json.dumps({key: found[start : start + limit], "total_entries": len(found)}).encode()
 
@@ -94,6 +99,7 @@ def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
 
 def event(number: int, *ranges: str, **others: Any) -> dict[str, Any]:
     return {
+        "id": number,
         "extra": entry(f"{number:016x}", *ranges, **others),
         "source_dag_id": "hourly",
         "source_run_id": f"run-{number}",
@@ -158,7 +164,8 @@ def test_all_pages_are_read(api: Api, capsys: pytest.CaptureFixture[str]) -> Non
     assert coverage.main(["orders"]) == 0
 
     assert "250 runs" in capsys.readouterr().out
-    assert sum("assets/events" in path for path in api.asked) == 3
+    # The last one is for what has ended meanwhile.
+    assert sum("assets/events" in path for path in api.asked) == 3 + 1
 
 
 def test_assets_that_an_author_named_are_read_too(api: Api, capsys: pytest.CaptureFixture[str]) -> None:
@@ -173,7 +180,40 @@ def test_assets_that_an_author_named_are_read_too(api: Api, capsys: pytest.Captu
     api.of_asset["2"] = [event(2, "orders:0:10:20")]
 
     assert coverage.main(["orders", "--window", "orders:0:0:20"]) == 0
-    assert [parse_qs(urlsplit(p).query).get("asset_id") for p in api.asked if "/events" in p] == [None, ["2"]]
+    assert [parse_qs(urlsplit(p).query).get("asset_id") for p in api.asked if "/events" in p] == [None, ["2"]] * 2
+
+
+def test_a_task_that_ends_while_the_command_reads_is_no_gap(api: Api) -> None:
+    """Its events were read before, and its state after."""
+    api.events = [event(1, "orders:0:0:10")]
+    asked = api.respond
+
+    def respond(path: str, query: dict[str, list[str]], token: str | None) -> tuple[int, bytes]:
+        answer = asked(path, query, token)
+        if path.endswith("/taskInstances"):
+            now = {"timestamp": datetime.now(timezone.utc).isoformat()}
+            api.events[1:] = [{**event(2, "orders:0:10:20"), **now}]
+        return answer
+
+    api.respond = respond  # type: ignore[method-assign]
+
+    assert coverage.main(["orders", "--window", "orders:0:0:20"]) == 0
+
+
+def test_a_task_that_was_cleared_goes_on(api: Api, capsys: pytest.CaptureFixture[str]) -> None:
+    """It has no state until it is scheduled; its entry is of the failure before."""
+    api.tasks = [instance("copy", "failed") | {"state": None}]
+    api.states = {"copy": [stored(state="partial", planned_ranges=["orders:0:0:5"])]}
+
+    assert coverage.main(["orders"]) == 0
+    assert "> running" in capsys.readouterr().out
+
+
+def test_what_runs_with_a_filter_left_out_is_said(api: Api, capsys: pytest.CaptureFixture[str]) -> None:
+    api.events = [event(1, "orders:0:0:10"), event(2, "orders:0:5:30", filtered=True)]
+
+    assert coverage.main(["orders"]) == 0
+    assert "Of 20 covered offsets, all runs had a filter" in capsys.readouterr().out
 
 
 def test_without_events_nothing_is_claimed(api: Api, capsys: pytest.CaptureFixture[str]) -> None:
@@ -189,9 +229,9 @@ def test_a_time_limits_what_is_asked_for(api: Api) -> None:
         query = parse_qs(urlsplit(path).query)
         if path.startswith("/api/v2/assets?"):
             continue
-        name = "timestamp" if "events" in path else "start_date"
-        assert query[f"{name}_gte"] == ["2026-11-01T00:00:00+00:00"]
-        assert query[f"{name}_lt"] == ["2026-12-01T00:00:00+00:00"]
+        begins, ends = ("timestamp_gte", "timestamp_lt") if "events" in path else ("updated_at_gte", "start_date_lt")
+        assert query[begins] >= ["2026-11-01T00:00:00+00:00"]
+        assert query[ends] == ["2026-12-01T00:00:00+00:00"]
 
 
 def test_a_user_and_a_password_are_exchanged_for_a_token(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import enum
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -66,9 +66,9 @@ class Delivery:
     :param source: first bootstrap server of the source, as ``host:port``.
     :param source_cluster_id: empty if unknown, as the next one.
     :param topic_ids: id of each source topic, as far as it is known.
-    :param records_written: over all tries.
+    :param topic_map: the only target of a source topic, where each has one of its own.
     :param filtered: records may have been left out on purpose.
-    :param is_active: the task of a ``RUNNING`` entry still runs.
+    :param is_active: the task runs, or is going to.
     :param at: when the entry was made.
     """
 
@@ -83,7 +83,7 @@ class Delivery:
     source_cluster_id: str = ""
     target_cluster_id: str = ""
     topic_ids: Mapping[str, str] = field(default_factory=dict)
-    records_written: int = 0
+    topic_map: Mapping[str, str] = field(default_factory=dict)
     filtered: bool = False
     is_active: bool = True
     by: TaskRun = field(default_factory=TaskRun)
@@ -117,7 +117,7 @@ class Delivery:
                 source_cluster_id=str(entry.get("source_cluster_id", "")),
                 target_cluster_id=str(entry.get("target_cluster_id", "")),
                 topic_ids={str(name): str(topic_id) for name, topic_id in dict(entry["source_topic_ids"]).items()},
-                records_written=int(entry["records_written"]),
+                topic_map={str(name): str(to) for name, to in dict(entry.get("topic_map", {})).items()},
                 filtered=bool(entry.get("filtered", False)),
                 is_active=is_active,
                 by=by or TaskRun(),
@@ -134,6 +134,10 @@ class Delivery:
         )
         return replace(self, ranges=ranges, planned=planned, missing=missing)
 
+    def targets_of(self, topic: str) -> tuple[str, ...]:
+        """Where the records of one topic of the source went."""
+        return (self.topic_map[topic],) if topic in self.topic_map else self.target_topics
+
     @property
     def has_offsets(self) -> bool:
         return any(not r.is_empty for r in (*self.ranges, *self.planned, *self.missing))
@@ -142,7 +146,7 @@ class Delivery:
 class Coverage(str, enum.Enum):
     """What is known of a stretch of offsets; if several are so, the first one of these counts."""
 
-    #: Runs with different ids have delivered it to the same topic.
+    #: Runs with different ids have delivered all of it to the same topic.
     DOUBLED = "doubled"
     COVERED = "covered"
     #: A run that has not ended is to deliver it.
@@ -184,33 +188,45 @@ def select(
     *,
     source: str | None = None,
     target: str | None = None,
+    target_topic: str | None = None,
     topic_id: str | None = None,
 ) -> list[Delivery]:
     """The entries of one topic of one cluster, as it is now: not those of a topic of this name that was deleted since.
 
     :param topic: of the source.
     :param source: first bootstrap server of the source's cluster, or the cluster's id; None for any.
-    :param target: topic of the target; None for any.
+    :param target: likewise, of the target's cluster.
+    :param target_topic: topic of the target; None for any.
     :param topic_id: of the topic as it is now; None for that of the latest entry.
-    :raises InvalidInputError: if ``source`` is None, and entries are of several clusters.
+    :raises InvalidInputError: if ``source`` or ``target`` is None, and entries are of several clusters.
     """
     found = [d for d in (delivery.of_topic(topic) for delivery in deliveries) if d.has_offsets]
-    if source is not None:
-        # Connections may name different servers of one cluster.
-        clusters = {d.source_cluster_id for d in found if d.source == source and d.source_cluster_id} | {source}
-        found = [d for d in found if d.source == source or d.source_cluster_id in clusters]
-    else:
-        known = {d.source_cluster_id or d.source: d.source for d in found}
-        if len(known) > 1:
-            raise InvalidInputError(
-                f"source must be given where the topic {topic!r} was copied from several clusters, such as "
-                f"{min(known.values())!r}; got none. They are {', '.join(sorted(known.values()))}."
-            )
-    if target is not None:
-        found = [d for d in found if target in d.target_topics]
+    found = _of_cluster(found, "source", source, topic, lambda d: (d.source, d.source_cluster_id))
     dated = sorted((d for d in found if topic in d.topic_ids), key=lambda d: d.at.timestamp() if d.at else 0.0)
     latest = topic_id or (dated[-1].topic_ids[topic] if dated else None)
-    return [d for d in found if d.topic_ids.get(topic, latest) == latest]
+    found = [d for d in found if d.topic_ids.get(topic, latest) == latest]
+    if target_topic is not None:
+        found = [d for d in found if target_topic in d.targets_of(topic)]
+    return _of_cluster(found, "target", target, topic, lambda d: (d.target, d.target_cluster_id))
+
+
+def _of_cluster(
+    found: list[Delivery], side: str, wanted: str | None, topic: str, cluster_of: Callable[[Delivery], tuple[str, str]]
+) -> list[Delivery]:
+    """:param cluster_of: first bootstrap server, and the cluster's id as far as it is known."""
+    if wanted is not None:
+        # Connections may name different servers of one cluster.
+        clusters = {number for server, number in map(cluster_of, found) if server == wanted and number} | {wanted}
+        return [d for d in found if wanted == cluster_of(d)[0] or cluster_of(d)[1] in clusters]
+    servers = {server: number for server, number in map(cluster_of, found) if number}
+    # A server is empty if its connection was gone.
+    known = {servers.get(server, server): server for server, _ in map(cluster_of, found) if server}
+    if len(known) > 1:
+        raise InvalidInputError(
+            f"{side} must be given where copies of the topic {topic!r} have several clusters as {side}, such as "
+            f"{min(known.values())!r}; got none. They are {', '.join(sorted(known.values()))}."
+        )
+    return found
 
 
 def coverage(deliveries: Sequence[Delivery], window: Iterable[OffsetRange] | None = None) -> list[Stretch]:
@@ -332,9 +348,13 @@ def _judged(offsets: OffsetRange, claims: Mapping[str, Mapping[int, int]], deliv
     delivered, planned, missing = (
         [deliveries[i] for i in sorted(claims[kind])] for kind in ("delivered", "planned", "missing")
     )
-    running = [d for d in planned if d.state is EntryState.RUNNING and d.is_active]
-    if delivered:
-        return Stretch(offsets, Coverage.DOUBLED if _is_doubled(delivered) else Coverage.COVERED, tuple(delivered))
+    if any(not d.filtered for d in delivered):
+        is_doubled = _is_doubled([d for d in delivered if not d.filtered], offsets.topic)
+        return Stretch(offsets, Coverage.DOUBLED if is_doubled else Coverage.COVERED, tuple(delivered))
+    # A run with a filter has not delivered what another one was to deliver whole.
+    if delivered and all(d.filtered for d in planned):
+        return Stretch(offsets, Coverage.COVERED, tuple(delivered))
+    running = [d for d in planned if d.is_active]
     if running:
         return Stretch(offsets, Coverage.RUNNING, tuple(running))
     if planned:
@@ -344,11 +364,11 @@ def _judged(offsets: OffsetRange, claims: Mapping[str, Mapping[int, int]], deliv
     return Stretch(offsets, Coverage.GAP)
 
 
-def _is_doubled(delivered: Sequence[Delivery]) -> bool:
+def _is_doubled(delivered: Sequence[Delivery], source_topic: str) -> bool:
     """Whether runs with different ids wrote to the same topic."""
     runs: dict[tuple[str, str], set[str]] = defaultdict(set)
     for delivery in delivered:
-        for topic in delivery.target_topics:
+        for topic in delivery.targets_of(source_topic):
             runs[delivery.target_cluster_id or delivery.target, topic].add(delivery.run_id)
     return any(len(run_ids) > 1 for run_ids in runs.values())
 

@@ -1,7 +1,7 @@
 // Airflow's REST API, read with the session of the user who has this page open.
 // The session's cookie goes along because the page is of the same origin; Airflow decides what the user may see.
 
-import { ACTIVE_STATES, OPERATORS, entriesOfTask, entryOfEvent, parseAsset, rangesParam } from "./coverage.js";
+import { ACTIVE_STATES, FAILED_STATES, OPERATORS, entriesOfTask, entryOfEvent, parseAsset, rangesParam } from "./coverage.js";
 
 // The page lies one folder under Airflow's own path, which may be / or, for example, /airflow/.
 export const AIRFLOW = new URL("../", document.baseURI);
@@ -14,6 +14,8 @@ const MAX_EVENTS = 10_000;
 const MAX_TASKS = 200;
 const MAX_KNOWN_TASKS = 20;
 const MAX_DAGS = 500;
+// How far clocks may differ, and more than a reading takes.
+const OVERLAP_MS = 600_000;
 
 export class ApiError extends Error {
   constructor(status, message) {
@@ -113,6 +115,27 @@ async function readAll(path, key, query, maximum, onProgress = () => {}) {
  */
 export async function readLedger(filter, onProgress) {
   const notes = [];
+  const begun = new Date(Date.now() - OVERLAP_MS).toISOString();
+  const assets = await readAssets(filter, notes);
+  const events = await readEvents(assets, filter, notes, onProgress);
+  const tasks = await readTasks(filter, entriesOf(events), notes).catch((error) => {
+    notes.push(`Running and failed tasks cannot be shown. ${error.message}`);
+    return [];
+  });
+  // A task may have ended since its events were read.
+  if (!filter.to || filter.to > begun) {
+    const since = { ...filter, from: filter.from > begun ? filter.from : begun };
+    events.push(...(await readEvents(await readAssets(filter, []), since, [], () => {})));
+  }
+  const all = [...new Map(events.map((event) => [event.id, event])).values()];
+  const entries = entriesOf(all);
+  if (entries.length < all.length) {
+    notes.push(`Skipped ${all.length - entries.length} of ${all.length} events: of another provider or another version.`);
+  }
+  return { entries: [...entries, ...tasks], notes, assets: assets.length };
+}
+
+async function readAssets(filter, notes) {
   const found = await readAll(
     "assets",
     "assets",
@@ -125,12 +148,7 @@ export async function readLedger(filter, onProgress) {
   if (found.total > found.items.length) {
     notes.push(`Only ${MAX_ASSETS} of ${found.total} target topics are shown. Name a topic to see others.`);
   }
-  const events = await readEvents(assets, filter, notes, onProgress);
-  const tasks = await readTasks(filter, events, notes).catch((error) => {
-    notes.push(`Running and failed tasks cannot be shown. ${error.message}`);
-    return [];
-  });
-  return { entries: [...events, ...tasks], notes, assets: assets.length };
+  return assets;
 }
 
 async function readEvents(assets, filter, notes, onProgress) {
@@ -138,7 +156,7 @@ async function readEvents(assets, filter, notes, onProgress) {
   if (filter.runId) {
     const ofRun = { ...query, source_dag_id: filter.dagId, source_run_id: filter.runId };
     const { items } = await readAll("assets/events", "asset_events", ofRun, MAX_EVENTS, onProgress);
-    return entriesOf(items.filter((event) => parseAsset(event.uri) !== null), notes);
+    return items.filter((event) => parseAsset(event.uri) !== null);
   }
   if (filter.from) query.timestamp_gte = filter.from;
   if (filter.to) query.timestamp_lt = filter.to;
@@ -158,22 +176,18 @@ async function readEvents(assets, filter, notes, onProgress) {
     return items;
   });
   // An event that arrives while pages are read moves others to the next page.
-  const events = [...new Map(lists.flat().map((event) => [event.id, event])).values()];
-  return entriesOf(events, notes);
+  return [...new Map(lists.flat().map((event) => [event.id, event])).values()];
 }
 
-function entriesOf(events, notes) {
-  const entries = events.map(entryOfEvent).filter((entry) => entry !== null);
-  const skipped = events.length - entries.length;
-  if (skipped > 0) notes.push(`Skipped ${skipped} of ${events.length} events: of another provider or another version.`);
-  return entries;
+function entriesOf(events) {
+  return events.map(entryOfEvent).filter((entry) => entry !== null);
 }
 
 async function readTasks(filter, events, notes) {
   const query = { order_by: "-start_date" };
   if (filter.to) query.start_date_lt = filter.to;
   // A task that runs is of this time, whenever it began.
-  const failed = filter.from ? { state: "failed", updated_at_gte: filter.from } : { state: "failed" };
+  const failed = { state: FAILED_STATES, ...(filter.from ? { updated_at_gte: filter.from } : {}) };
   const searches = [];
   if (filter.runId) searches.push({ dag: segmentPath(filter.dagId), run: segmentPath(filter.runId) });
   else {

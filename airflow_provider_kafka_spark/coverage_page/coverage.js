@@ -7,7 +7,18 @@ export const OPERATORS = [
   "ReplayOffsetRangesOperator",
   "KafkaToKafkaAvailableNowOperator",
 ];
-export const ACTIVE_STATES = ["running", "deferred", "restarting", "up_for_retry", "queued", "scheduled"];
+// A task that was cleared has no state until it is scheduled.
+export const ACTIVE_STATES = [
+  "running",
+  "deferred",
+  "restarting",
+  "up_for_retry",
+  "up_for_reschedule",
+  "queued",
+  "scheduled",
+  "no_status",
+];
+export const FAILED_STATES = ["failed", "upstream_failed", "removed"];
 export const STATES = ["covered", "twice", "gap", "lost", "running", "failed"];
 export const LABELS = {
   covered: "Covered",
@@ -82,6 +93,8 @@ function readLedger(value) {
     source: value.source,
     sourceCluster: text(value.source_cluster_id),
     topicIds: typeof value.source_topic_ids === "object" ? (value.source_topic_ids ?? {}) : {},
+    // The only target of a source topic, where each has one of its own.
+    topicMap: new Map(Object.entries(typeof value.topic_map === "object" ? (value.topic_map ?? {}) : {})),
     targetServer: text(value.target),
     targetCluster: text(value.target_cluster_id),
     targetTopics: Array.isArray(value.target_topics) ? value.target_topics.filter((t) => text(t) !== "") : [],
@@ -97,6 +110,10 @@ function readLedger(value) {
   };
 }
 
+function targetsOf({ targetServer, targetTopics }) {
+  return targetTopics.map((topic) => ({ server: targetServer, topic }));
+}
+
 /** The entry of an asset event; null for events of other makers and versions. */
 export function entryOfEvent(event) {
   const target = parseAsset(event?.uri);
@@ -106,7 +123,8 @@ export function entryOfEvent(event) {
     ...ledger,
     kind: "copied",
     planned: [],
-    targets: [target],
+    // An author's outlet may be of another topic, such as that of the dead letters.
+    targets: ledger.targetTopics.includes(target.topic) ? [target] : targetsOf(ledger),
     dagId: text(event.source_dag_id),
     dagRunId: text(event.source_run_id),
     taskId: text(event.source_task_id),
@@ -128,10 +146,10 @@ export function entriesOfTask(task, rows) {
     }
     entries.push({
       ...ledger,
-      kind: ledger.state === "complete" ? "copied" : ACTIVE_STATES.includes(task.state) ? "running" : "failed",
+      kind: ledger.state === "complete" ? "copied" : ACTIVE_STATES.includes(task.state ?? "no_status") ? "running" : "failed",
       wasKilled: task.state === "failed" && ledger.state === "running",
-      taskState: text(task.state),
-      targets: ledger.targetTopics.map((topic) => ({ server: ledger.targetServer, topic })),
+      taskState: text(task.state) || "cleared",
+      targets: targetsOf(ledger),
       dagId: text(task.dag_id),
       dagRunId: text(task.dag_run_id),
       taskId: text(task.task_id),
@@ -233,6 +251,7 @@ function addEntry({ pairs, clusterOf, latestIds, outdated }, entry, target, only
   for (const [kind, list] of kinds) {
     for (const range of list) {
       if (onlyTopic !== null && range.topic !== onlyTopic) continue;
+      if (target.topic !== "" && (entry.topicMap.get(range.topic) ?? target.topic) !== target.topic) continue;
       const from = topicKey(clusterOf(entry.source), range.topic);
       if ((entry.topicIds[range.topic] ?? latestIds.get(from)?.id) !== latestIds.get(from)?.id) {
         outdated.add(entry);
@@ -298,9 +317,14 @@ function judge(active) {
   // Ranges of one entry may overlap.
   const of = (kind) => [...new Set(ofKind(kind))];
   const covered = of("covered");
-  if (covered.length > 0) {
-    const runs = new Set(covered.map((entry) => entry.kafkaRun));
+  const whole = covered.filter((entry) => !entry.isFiltered);
+  if (whole.length > 0) {
+    const runs = new Set(whole.map((entry) => entry.kafkaRun));
     return { state: runs.size > 1 ? "twice" : "covered", entries: covered };
+  }
+  // A run with a filter has not delivered what another one was to deliver whole.
+  if (covered.length > 0 && [...of("running"), ...of("failed")].every((entry) => entry.isFiltered)) {
+    return { state: "covered", entries: covered };
   }
   for (const state of ["running", "failed", "lost"]) {
     const entries = of(state);

@@ -174,7 +174,8 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
                     planned, result_of_stream_plan(planned.plan, stream_plan, planned.transform, planned.pace)
                 )
             if stream_plan.has_work:
-                with ledger.running(planned, partial(_finished, folder, planned)):
+                before = store.finished_before(stream_plan.manifest.stream_id, planned.plan.ranges)
+                with ledger.running(planned, partial(_finished, folder, planned), before):
                     if job is None:
                         submission, report = self._submit(attempt, store, stream_plan, planned, manager)
                     else:

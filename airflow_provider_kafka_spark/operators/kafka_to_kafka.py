@@ -615,15 +615,14 @@ class KafkaToKafkaOperator(DeferrableOperator):
 
         :param earlier: what it delivered before it was cleared: no asset event announces the same records twice.
         """
-        entry = ledger.complete(result)
-        is_news = True
+        entry, is_news = dict(ledger.complete(result)), True
         if earlier is not None and earlier.announced:
             unannounced = earlier.unannounced(map(OffsetRange.parse, result["target_ranges"]))
             entry["target_ranges"] = [r.to_dict() for r in unannounced]
             is_news = bool(unannounced)
         if is_news and (result["records_written"] or result.get("finished_before")):
             set_asset_event_extra(context, self.outlets, entry)
-        elif is_news and any(not OffsetRange.parse(text).is_empty for text in entry["offset_ranges"]):
+        elif any(not OffsetRange.parse(text).is_empty for text in (*entry["offset_ranges"], *entry["missing_ranges"])):
             self.outlets = record_without_records(context, self.outlets, entry)
         else:
             self._suppress_asset_events()

@@ -24,6 +24,7 @@ from airflow_provider_kafka_spark.core.ledger import (
 )
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.planned_copy import PlannedCopy
+from airflow_provider_kafka_spark.core.protocol import Transform
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.state.run_state import TaskState
 
@@ -59,18 +60,25 @@ class TaskLedger:
         self._servers: dict[str, str] = {}
 
     @contextmanager
-    def running(self, planned: PlannedCopy, delivered: Callable[[], OffsetRanges] | None = None) -> Iterator[None]:
+    def running(
+        self,
+        planned: PlannedCopy,
+        delivered: Callable[[], OffsetRanges] | None = None,
+        before: OffsetRanges | None = None,
+    ) -> Iterator[None]:
         """Store what is planned, for the time within, and what of it is delivered if that fails.
 
         :param delivered: what of a failed run has been delivered; by default, what its committed progress says.
+        :param before: what earlier tries have delivered that is not in the plan any more.
         """
-        self._save(self._of_plan(planned, EntryState.RUNNING, OffsetRanges()))
+        before = before or OffsetRanges()
+        self._save(self._of_plan(planned, EntryState.RUNNING, before))
         try:
             yield
         except Exception as error:
             # A broker that did not answer the task does not answer this.
             if not isinstance(error, BrokerError):
-                self._fail(planned, delivered or (lambda: self._committed(planned)))
+                self._fail(planned, delivered or (lambda: self._committed(planned)), before)
             raise
 
     def complete(self, result: Mapping[str, Any]) -> dict[str, Any]:
@@ -84,6 +92,7 @@ class TaskLedger:
             "missing_ranges": _texts(map(OffsetRange.parse, result["missing_ranges"])),
             "filtered": evidence.transform.drops_records or evidence.transform.reject_when is not None,
             "target_topics": result["target_topics"],
+            **_topic_map(evidence.transform),
             "target_ranges": [*result.get("written_before", ()), *result["target_ranges"]],
             **({"segments": result["segments"]} if "segments" in result else {}),
             **({"bytes_written": result["bytes_written"]} if _has_all_bytes(result) else {}),
@@ -95,18 +104,18 @@ class TaskLedger:
         self._save(entry)
         return entry
 
-    def _fail(self, planned: PlannedCopy, delivered: Callable[[], OffsetRanges]) -> None:
+    def _fail(self, planned: PlannedCopy, delivered: Callable[[], OffsetRanges], before: OffsetRanges) -> None:
         """Store what is known of a failed run."""
-        known = OffsetRanges()
+        known = before
         # Nothing may hide why the task has failed.
         try:
-            known = delivered()
+            known = before.merge(delivered())
         except Exception as error:  # noqa: BLE001 - whatever it was
             log.debug("What the failed run has delivered could not be found out: %r", error)
         try:
             entry = self._of_plan(planned, EntryState.PARTIAL, known)
             self._save(entry)
-            delivery = Delivery.parse(entry)
+            delivery = Delivery.parse(entry, is_active=False)
             if known and delivery is not None:
                 names = {Coverage.COVERED: "delivered", Coverage.UNFINISHED: "for a retry, or a clear"}
                 log.info("What the run has delivered:\n%s", picture(coverage([delivery]), names=names))
@@ -134,6 +143,7 @@ class TaskLedger:
             "missing_ranges": _texts(m.offset_range for m in plan.missing),
             "filtered": transform.drops_records or transform.reject_when is not None,
             "target_topics": [name for name in plan.target_topics if name != plan.target.dead_letters],
+            **_topic_map(transform),
             "source_cluster_id": plan.source_cluster_id or "",
             "target_cluster_id": plan.target_cluster_id or "",
             "source_topic_ids": dict(plan.topic_ids),
@@ -166,6 +176,10 @@ class TaskLedger:
         self._store.set(STATE_KEY, entry)
         if self._on_save is not None:
             self._on_save(entry)
+
+
+def _topic_map(transform: Transform) -> dict[str, Any]:
+    return {"topic_map": dict(transform.topic_map)} if transform.topic_map else {}
 
 
 def _has_all_bytes(result: Mapping[str, Any]) -> bool:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta, timezone
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -16,12 +16,24 @@ from airflow_provider_kafka_spark.core.shown_text import shown
 
 #: Of the copying operators, by which their task instances are found.
 OPERATORS = frozenset({"KafkaToKafkaBatchOperator", "ReplayOffsetRangesOperator", "KafkaToKafkaAvailableNowOperator"})
-#: Of task instances that may have copied, and have no asset event.
-_ENDED_BADLY = ("failed", "upstream_failed", "removed", "skipped")
-_GOES_ON = ("running", "deferred", "up_for_retry", "up_for_reschedule", "queued", "scheduled", "restarting")
+#: Of task instances that may have copied, and have no asset event of it. A task that was cleared has no state until it
+#: is scheduled.
+_GOES_ON = (
+    "running",
+    "deferred",
+    "up_for_retry",
+    "up_for_reschedule",
+    "queued",
+    "scheduled",
+    "restarting",
+    "no_status",
+)
+_ENDED_BADLY = ("failed", "upstream_failed", "removed")
 #: To connect, and to read, in seconds.
 _TIMEOUTS = (5, 30)
 _PAGE = 100
+#: How far clocks may differ, and more than a reading takes.
+_OVERLAP = timedelta(minutes=10)
 _STATE = "/state-store"
 #: The scheme of the assets begins with it.
 _KAFKA = "kafka"
@@ -29,6 +41,7 @@ _KAFKA = "kafka"
 MAX_EVENTS = 100_000
 MAX_ASSETS = 10_000
 MAX_TASKS = 2_000
+MAX_FUNCTIONS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,23 +94,20 @@ class LedgerApi:
 
         :raises AirflowApiError: if the API does not answer, or refuses.
         """
-        deliveries, seen, skipped = [], set(), 0
+        begun = datetime.now(timezone.utc)
         events, cut = self._events(since, until)
-        for event in events:
-            by = _by(event, "source_dag_id", "source_run_id", "source_task_id", "source_map_index")
-            delivery = Delivery.parse(event.get("extra"), by, _time(event.get("timestamp")))
-            if delivery is None:
-                skipped += 1
-                continue
-            seen.add((by.dag_id, by.task_id))
-            deliveries.append(delivery)
-        tasks, cut_tasks = self._tasks(since, until)
-        for task in tasks:
-            by = _by(task, "dag_id", "dag_run_id", "task_id", "map_index")
-            if task.get("operator_name") in OPERATORS or (by.dag_id, by.task_id) in seen:
-                deliveries += self._entries(by, is_active=task.get("state") in _GOES_ON)
-        deliveries.sort(key=lambda d: d.at.timestamp() if d.at else 0.0)
-        return Recorded(deliveries, skipped, [*cut, *cut_tasks])
+        functions = {(by.dag_id, by.task_id) for by in map(_by_event, events) if by.dag_id and by.task_id}
+        tasks, cut_tasks = self._tasks(since, until, functions)
+        entries = [self._entries(by, is_active=is_active) for by, is_active in tasks.items()]
+        # A task may have ended since its events were read. Clocks may differ.
+        late, _ = self._events(max(since or begun, begun - _OVERLAP), until)
+        found = {event.get("id") or f"{number} without an id": event for number, event in enumerate([*events, *late])}
+        deliveries = [Delivery.parse(e.get("extra"), _by_event(e), _time(e.get("timestamp"))) for e in found.values()]
+        known = [d for d in deliveries if d is not None]
+        skipped = len(deliveries) - len(known)
+        known += [delivery for of_task in entries for delivery in of_task]
+        known.sort(key=lambda d: d.at.timestamp() if d.at else 0.0)
+        return Recorded(known, skipped, [*cut, *cut_tasks])
 
     def _events(self, since: datetime | None, until: datetime | None) -> tuple[list[Mapping[str, Any]], list[str]]:
         """Those of assets whose name is their address, by one list, and then those of assets that an author named."""
@@ -123,22 +133,39 @@ class LedgerApi:
             and isinstance(asset.get("id"), int)
         ]
 
-    def _tasks(self, since: datetime | None, until: datetime | None) -> tuple[list[Mapping[str, Any]], list[str]]:
-        states = [("state", state) for state in (*_GOES_ON, *_ENDED_BADLY[:1])]
-        query = [*states, ("order_by", "-start_date"), *_between("start_date", since, until)]
-        path = "/api/v2/dags/~/dagRuns/~/taskInstances"
-        return self._pages(path, "task_instances", query, MAX_TASKS, "task instances that run or failed")
+    def _tasks(
+        self, since: datetime | None, until: datetime | None, functions: Iterable[tuple[str, str]]
+    ) -> tuple[dict[TaskRun, bool], list[str]]:
+        """Those that may have copied, and whether they go on.
 
-    def _entries(self, by: TaskRun, *, is_active: bool) -> Iterator[Delivery]:
+        :param functions: DAG and task of those that have events: an operator may be called by a function.
+        """
+        states = [("state", state) for state in (*_GOES_ON, *_ENDED_BADLY)]
+        query = [*states, ("order_by", "-start_date")]
+        # A task that was cleared has not started again.
+        query += [] if since is None else [("updated_at_gte", since.isoformat())]
+        query += [] if until is None else [("start_date_lt", until.isoformat())]
+        searches = [("~", [("operator", name) for name in OPERATORS])]
+        searches += [(quote(dag, safe=""), [("task_id", task)]) for dag, task in sorted(functions)[:MAX_FUNCTIONS]]
+        found, cut = dict[TaskRun, bool](), list[str]()
+        for dag, only in searches:
+            path = f"/api/v2/dags/{dag}/dagRuns/~/taskInstances"
+            tasks, cut_here = self._pages(path, "task_instances", [*query, *only], MAX_TASKS, "task instances")
+            found |= {_by(t, "dag_id", "dag_run_id", "task_id", "map_index"): _is_active(t) for t in tasks}
+            cut += cut_here
+        return found, cut
+
+    def _entries(self, by: TaskRun, *, is_active: bool) -> list[Delivery]:
         """Of the operators of one task instance."""
         names = (quote(name, safe="") for name in (by.dag_id, by.run_id, by.task_id))
         path = "/api/v2/dags/{}/dagRuns/{}/taskInstances/{}".format(*names) + _STATE
         found, _ = self._pages(path, "task_state_store", [("map_index", str(by.map_index))], _PAGE, "")
-        for item in found:
-            if str(item.get("key")).partition("/")[0] == STATE_KEY:
-                delivery = Delivery.parse(item.get("value"), by, _time(item.get("updated_at")), is_active=is_active)
-                if delivery is not None:
-                    yield delivery
+        deliveries = [
+            Delivery.parse(item.get("value"), by, _time(item.get("updated_at")), is_active=is_active)
+            for item in found
+            if str(item.get("key")).partition("/")[0] == STATE_KEY
+        ]
+        return [delivery for delivery in deliveries if delivery is not None]
 
     def _pages(
         self, path: str, key: str, query: list[tuple[str, str]], most: int, what: str
@@ -190,6 +217,14 @@ class _Bearer(requests.auth.AuthBase):
     def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
         request.headers["Authorization"] = f"Bearer {self._token}"
         return request
+
+
+def _by_event(event: Mapping[str, Any]) -> TaskRun:
+    return _by(event, "source_dag_id", "source_run_id", "source_task_id", "source_map_index")
+
+
+def _is_active(task: Mapping[str, Any]) -> bool:
+    return (task.get("state") or "no_status") in _GOES_ON
 
 
 def _by(item: Mapping[str, Any], dag_id: str, run_id: str, task_id: str, map_index: str) -> TaskRun:

@@ -104,7 +104,7 @@ def test_two_runs_double_what_both_delivered_to_the_same_topic_only() -> None:
 def test_what_failed_and_running_runs_planned_is_no_gap() -> None:
     """A replay of it would deliver some of it twice."""
     deliveries = [
-        delivery("a", "orders:0:0:4", state="partial", planned_ranges=["orders:0:0:10"]),
+        delivery("a", "orders:0:0:4", is_active=False, state="partial", planned_ranges=["orders:0:0:10"]),
         delivery("b", state="running", planned_ranges=["orders:0:10:20"]),
         delivery("c", is_active=False, state="running", planned_ranges=["orders:0:20:30"]),
         delivery("d", missing_ranges=["orders:0:30:35"]),
@@ -134,7 +134,8 @@ def test_a_later_delivery_covers_what_was_lost_or_failed_before() -> None:
 
 
 RANGES = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 40), st.integers(0, 12)), max_size=3)
-DELIVERIES = st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(list(EntryState)), RANGES, RANGES, RANGES))
+ENDS = st.tuples(st.sampled_from(list(EntryState)), st.booleans(), st.booleans())
+DELIVERIES = st.lists(st.tuples(st.sampled_from("abc"), ENDS, RANGES, RANGES, RANGES))
 
 
 @given(DELIVERIES)
@@ -145,8 +146,16 @@ def test_each_offset_has_the_coverage_that_its_entries_say(drawn: list[Any]) -> 
         return [f"orders:{p}:{start}:{start + size}" for p, start, size in parts]
 
     deliveries = [
-        delivery(run, *ranges(done), state=state.value, planned_ranges=ranges(planned), missing_ranges=ranges(gone))
-        for run, state, done, planned, gone in drawn
+        delivery(
+            run,
+            *ranges(done),
+            is_active=is_active,
+            state=state.value,
+            filtered=filtered,
+            planned_ranges=ranges(planned),
+            missing_ranges=ranges(gone),
+        )
+        for run, (state, is_active, filtered), done, planned, gone in drawn
     ]
     window = [WINDOW, OffsetRange("orders", 1, 10, 60)]
 
@@ -161,15 +170,15 @@ def test_each_offset_has_the_coverage_that_its_entries_say(drawn: list[Any]) -> 
         def has(all_ranges: OffsetRanges, partition: int = partition, offset: int = offset) -> bool:
             return any(r.partition == partition and r.from_offset <= offset < r.until_offset for r in all_ranges)
 
-        runs = {d.run_id for d in deliveries if has(d.ranges)}
-        planned = {d.state for d in deliveries if has(d.planned)}
+        whole = {d.run_id for d in deliveries if has(d.ranges) and not d.filtered}
+        planned = [d for d in deliveries if has(d.planned)]
         expected = (
             Coverage.DOUBLED
-            if len(runs) > 1
+            if len(whole) > 1
             else Coverage.COVERED
-            if runs
+            if whole or (any(has(d.ranges) for d in deliveries) and all(d.filtered for d in planned))
             else Coverage.RUNNING
-            if EntryState.RUNNING in planned
+            if any(d.is_active for d in planned)
             else Coverage.UNFINISHED
             if planned
             else Coverage.LOST
@@ -194,7 +203,7 @@ def test_entries_of_others_and_of_other_versions_are_not_read() -> None:
         {**good, "offset_ranges": ["orders:0:9:1"]},
         {**good, "offset_ranges": [7]},
         {**good, "target_topics": None},
-        {**good, "records_written": "many"},
+        {**good, "topic_map": ["orders"]},
         {**good, "source_topic_ids": 3},
         {"payload": {"version": 1, "number": 7, "ranges": []}},
     ):
@@ -227,10 +236,50 @@ def test_servers_of_one_cluster_are_one_source_and_clusters_are_not_mixed() -> N
 
     assert select([one, same, other], "orders", source="broker-1:9092") == [one, same]
     assert select([one, same, other], "orders", source="three") == [other]
-    assert select([one, same], "orders", target="copy") == [one, same]
-    assert select([one, same], "orders", target="other") == []
+    assert select([one, same], "orders", target_topic="copy") == [one, same]
+    assert select([one, same], "orders", target_topic="other") == []
     with pytest.raises(InvalidInputError, match="several clusters"):
         select([one, other], "orders")
+
+
+def test_copies_to_several_clusters_are_not_mixed() -> None:
+    """One would hide what another lacks."""
+    one = delivery("a", "orders:0:0:10")
+    other = delivery("b", "orders:0:10:20", target="elsewhere:9092", target_cluster_id="three")
+    same = delivery("c", "orders:0:20:30", target="broker-8:9092")
+    gone = delivery("d", "orders:0:30:40", target="", target_cluster_id="")
+
+    with pytest.raises(InvalidInputError, match="target must be given"):
+        select([one, other], "orders")
+    assert select([one, other, same], "orders", target="broker-2:9092") == [one, same]
+    assert select([one, other, same], "orders", target="three") == [other]
+    assert select([one, same, gone], "orders") == [one, same, gone]
+
+
+def test_each_topic_of_a_map_went_to_its_own_target() -> None:
+    to = {"topic_map": {"orders": "orders_v2", "payments": "payments_v2"}}
+    both = delivery("a", "orders:0:0:10", "payments:0:0:10", target_topics=["orders_v2", "payments_v2"], **to)
+    again = delivery("b", "orders:0:0:10", target_topics=["payments_v2"])
+
+    assert kinds(coverage(select([both], "orders", target_topic="orders_v2"))) == ["0:0-10 covered"]
+    assert select([both], "orders", target_topic="payments_v2") == []
+    assert kinds(coverage(select([both, again], "orders"))) == ["0:0-10 covered"]
+
+
+def test_a_run_with_a_filter_hides_nothing_that_another_run_was_to_deliver() -> None:
+    late = delivery("a", "orders:0:0:40", filtered=True)
+    failed = delivery("b", is_active=False, state="partial", planned_ranges=["orders:0:10:20"])
+    waits = delivery("c", "orders:0:20:25", state="partial", planned_ranges=["orders:0:20:30"])
+    again = delivery("d", "orders:0:30:35", filtered=True)
+
+    assert kinds(coverage([late, failed, waits, again])) == [
+        "0:0-10 covered",
+        "0:10-20 unfinished",
+        "0:20-25 covered",
+        "0:25-30 running",
+        "0:30-35 covered",
+        "0:35-40 covered",
+    ]
 
 
 def test_the_picture_shows_the_smallest_gap() -> None:

@@ -32,8 +32,9 @@ def airflow_api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AirflowApi
         runs.event(runs.ledger("a5", ["old:0:0:10"]), topic="old_copy", hours_ago=24 * 60),
     ]
     function = {"dag_id": "function_copy", "task_id": "copy_by_function"}
+    calls = runs.ledger("a6", ["calls:0:0:10"], targets=("calls",))
     # An outlet with a name of its own.
-    events.append(runs.event(runs.ledger("a6", ["calls:0:0:10"]), topic="calls", asset="the calls", **function))
+    events.append(runs.event(calls, topic="calls", asset="the calls", **function))
     entry = runs.ledger("a7", [], targets=("calls",), state="running", planned_ranges=["calls:0:10:30"])
     tasks.append(runs.task("manual__killed", "failed", {"ledger/inner": entry}, **function))
     nothing = runs.ledger("a8", ["empty:0:0:10"], records_written=0)

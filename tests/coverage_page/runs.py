@@ -62,7 +62,7 @@ def one_of_each(partitions: int = 4) -> tuple[list[dict[str, Any]], list[dict[st
         event(ledger(f"{i:016x}", of(*window)), hours_ago=30 - i, dag_run_id=f"scheduled__{i}")
         for i, window in enumerate(windows)
     ]
-    twice = ledger("f" * 16, of(250, 380), filtered=True)
+    twice = ledger("f" * 16, of(250, 380))
     events.append(event(twice, hours_ago=2, dag_id="replay_ranges", task_id="replay", dag_run_id="manual__replay"))
     lost = ledger("e" * 16, [], missing_ranges=[f"orders:{p}:{1200 + 40 * p}:{1300 + 40 * p}" for p in range(2)])
     events.append(event(lost, hours_ago=3, dag_run_id="scheduled__lost"))

@@ -14,6 +14,7 @@ import pytest
 
 import airflow_provider_kafka_spark.coverage_page
 from airflow_provider_kafka_spark.core.ledger import Coverage, Delivery, coverage, select
+from airflow_provider_kafka_spark.state.ledger_api import _ENDED_BADLY, _GOES_ON, OPERATORS
 from tests.chromium import Chromium
 from tests.coverage_page.runs import event, ledger, task
 from tests.required_tools import needs_chromium
@@ -196,18 +197,40 @@ def _drawn_task(drawn: random.Random, number: int) -> dict[str, Any]:
     state = drawn.choice(["running", "partial", "complete"])
     entry = ledger(drawn.choice("abc"), some(0.7), missing_ranges=some(0.3), planned_ranges=some(0.6), state=state)
     entry |= {"source": drawn.choice(["one:9092", "two:9092"]), "source_cluster_id": "same", "target_cluster_id": ""}
+    entry |= {"filtered": drawn.random() < 0.3}
     entry["source_topic_ids"] = {"orders": "old" if drawn.random() < 0.1 else "new"} if drawn.random() < 0.8 else {}
-    # A task that failed goes on only while its entry says so.
-    is_active = state == "running" and drawn.random() < 0.5
-    instance = task("run", "running" if is_active else "failed", {"ledger": entry}, hours_ago=number)
+    going_on = drawn.choice([None, "running", "up_for_retry", "deferred"])
+    instance = task("run", drawn.choice([going_on, "failed", "upstream_failed"]), {"ledger": entry}, hours_ago=number)
     return {**instance, "start_date": instance["started_at"]}
 
 
 def _delivery(drawn: dict[str, Any]) -> Delivery:
     at = datetime.fromisoformat(drawn["started_at"])
-    found = Delivery.parse(drawn["store"]["ledger"], at=at, is_active=drawn["state"] == "running")
+    found = Delivery.parse(
+        drawn["store"]["ledger"], at=at, is_active=drawn["state"] not in ("failed", "upstream_failed")
+    )
     assert found is not None
     return found
+
+
+def test_each_topic_of_a_map_is_drawn_with_its_own_target(engine: Chromium) -> None:
+    """Also where an author's outlet is of another topic."""
+    entry = ledger("r1", ["orders:0:0:9", "payments:0:0:5"], targets=("orders_v2", "payments_v2"))
+    entry |= {"topic_map": {"orders": "orders_v2", "payments": "payments_v2"}}
+    events = [event(entry, topic=topic) for topic in ("orders_v2", "payments_v2", "dead_letters")]
+
+    pairs = _run(engine, _PAIRS, {"events": events})
+
+    assert [pair["name"] for pair in pairs] == [
+        "broker-1:9092/orders → broker-2:9092/orders_v2",
+        "broker-1:9092/payments → broker-2:9092/payments_v2",
+    ]
+
+
+def test_the_states_of_tasks_are_those_of_the_command(engine: Chromium) -> None:
+    found = _run(engine, "return [m.ACTIVE_STATES, m.FAILED_STATES, m.OPERATORS]")
+
+    assert [set(names) for names in found] == [set(_GOES_ON), set(_ENDED_BADLY), set(OPERATORS)]
 
 
 def test_runs_of_an_earlier_topic_of_the_same_name_are_left_out(engine: Chromium) -> None:

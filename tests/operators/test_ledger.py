@@ -28,7 +28,8 @@ def events_of(context: Any) -> list[tuple[str, dict[str, Any]]]:
 
 
 def kinds(entry: Any) -> list[str]:
-    delivery = Delivery.parse(entry)
+    assert isinstance(entry, dict)
+    delivery = Delivery.parse(entry, is_active=entry["state"] == "running")
     assert delivery is not None
     return [
         f"{s.offsets.partition}:{s.offsets.from_offset}-{s.offsets.until_offset} {s.coverage.value}"
@@ -197,6 +198,47 @@ def test_what_a_filter_leaves_nothing_of_is_covered_and_triggers_nothing(
     assert operator.outlets == [AssetAlias(ALIAS)]
 
 
+def test_what_was_lost_is_no_gap_and_triggers_nothing(
+    kafka: KafkaBroker, topic: TopicFactory, in_process_spark: InProcessSpark
+) -> None:
+    """A replay of a gap would fail at it."""
+    source, target = topic(suffix="source"), topic(suffix="target")
+    kafka.produce(source, [Record(value=b"v") for _ in range(20)])
+    kafka.delete_records(source, {0: 20})
+    operator = ReplayOffsetRangesOperator(
+        task_id="task", offset_ranges=[f"{source}:0:0:20"], target_topic=target, fail_on_data_loss=False
+    )
+    context = task_context()
+
+    operator.execute(context)  # type: ignore[arg-type]
+
+    ((uri, extra),) = events_of(context)
+    assert uri == f"kafka-spark://{kafka.bootstrap_servers}/{target}"
+    assert kinds(extra) == ["0:0-20 lost"]
+
+
+def test_a_clear_that_reads_more_and_writes_nothing_covers_it(
+    kafka: KafkaBroker, topic: TopicFactory, in_process_spark: InProcessSpark
+) -> None:
+    source, target, store = topic(suffix="source"), topic(suffix="target"), TaskStateStore()
+
+    def attempt(clear_number: int) -> Any:
+        kafka.produce(source, [Record(key=b"ab"[clear_number : clear_number + 1], value=b"v") for _ in range(10)])
+        operator = KafkaToKafkaBatchOperator(task_id="task", topics=[source], target_topic=target, keys=["a"])
+        ti = Try(try_number=1 + clear_number, max_tries=1 + clear_number)
+        context = task_context(store, clear_number=clear_number, ti=ti)
+        operator.execute(context)  # type: ignore[arg-type]
+        for callback in operator.on_success_callback:  # type: ignore[union-attr]
+            callback({"task": operator, **context})  # type: ignore[typeddict-item]
+        return context
+
+    attempt(0)
+    ((uri, extra),) = events_of(attempt(1))
+
+    assert uri == f"kafka-spark://{kafka.bootstrap_servers}/{target}"
+    assert kinds(extra) == ["0:0-20 covered"]
+
+
 def test_a_failed_stream_leaves_the_batches_that_its_checkpoint_has_finished(
     kafka: KafkaBroker, topic: TopicFactory, in_process_spark: InProcessSpark, tmp_path: Path
 ) -> None:
@@ -217,11 +259,12 @@ def test_a_failed_stream_leaves_the_batches_that_its_checkpoint_has_finished(
         operator.execute(context)  # type: ignore[arg-type]
         return context
 
-    with pytest.raises(Exception, match=r"larger than max\.message\.bytes"):
-        attempt(1)
-    failed = store.get(STATE_KEY)
+    for number in (1, 2):
+        with pytest.raises(Exception, match=r"larger than max\.message\.bytes"):
+            attempt(number)
+        # The second try has only the rest in its plan.
+        assert kinds(store.get(STATE_KEY)) == ["0:0-20 covered", "0:20-26 unfinished"]
     kafka.alter_topic(target, {"max.message.bytes": "1000000"})
-    context = attempt(2)
+    context = attempt(3)
 
-    assert kinds(failed) == ["0:0-20 covered", "0:20-26 unfinished"]
     assert kinds(events_of(context)[0][1]) == ["0:0-26 covered"]
