@@ -75,9 +75,11 @@ def clients_in_the_way(
     :param sink_options: likewise.
     """
     compression = sink_options.get(_COMPRESSION)
+    levels = [name for name in sorted(sink_options) if name.startswith("kafka.compression.") and name != _COMPRESSION]
     found = {
         "fail_on_data_loss=False": not fail_on_data_loss,
         f"{_COMPRESSION}={compression} in sink_options": compression not in (None, sink_defaults()[_COMPRESSION]),
+        f"{', '.join(levels)} in sink_options": bool(levels),
         f"{_INTERCEPTORS} in source_options": _INTERCEPTORS in source_options,
         f"{_INTERCEPTORS} in sink_options": _INTERCEPTORS in sink_options,
     }

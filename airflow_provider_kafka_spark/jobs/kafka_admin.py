@@ -100,7 +100,7 @@ class KafkaAdmin:
             found = self._get(self._client.describeConfigs(self._list(resource(kind, name) for name in topics)).all())
         except Py4JJavaError:
             return {}
-        names = ("max.message.bytes", "cleanup.policy", "message.timestamp.type")
+        names = ("max.message.bytes", "cleanup.policy", "compression.type", "message.timestamp.type")
         return {
             entry.getKey().name(): {name: str(entry.getValue().get(name).value()) for name in names}
             for entry in found.entrySet()

@@ -15,6 +15,7 @@ from airflow_provider_kafka_spark.core.batch_path import (
 from airflow_provider_kafka_spark.core.dead_letters import REASON_HEADER
 from airflow_provider_kafka_spark.core.errors import JobFailedError, error_named
 from airflow_provider_kafka_spark.core.handoff.task_failures import failure_of_task
+from airflow_provider_kafka_spark.core.handoff.tuning import batches_memory
 from airflow_provider_kafka_spark.core.handoff.writer_messages import (
     DeadLetters,
     PassedBatches,
@@ -81,6 +82,9 @@ def write_records(
     records = source.records
     batches, notes = _passed_batches(spark, request, remaining, configs)
     settings = replace(settings, batches=batches)
+    if batches is not None:
+        memory = batches_memory(request.sink_options, batches.max_bytes)
+        settings = replace(settings, producer={**settings.producer, "buffer.memory": memory})
     if records is None or needs_sql(transform):
         is_beside = records is not None
         of_source = source.rows(spark.session, headers=names_headers(transform), beside_records=is_beside)

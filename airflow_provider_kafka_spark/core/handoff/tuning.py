@@ -7,14 +7,14 @@ its buffer.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange
 
 _KIB, _MIB = 1024, 1024 * 1024
 #: Spans of fewer offsets are fetched in small pieces.
 _LONG_SPAN_OFFSETS = 20_000
-
+_MEMORY = "kafka.buffer.memory"
 
 #: Jobs of fewer offsets end before the JVM's second compiler pays off.
 _SMALL_JOB_OFFSETS = 100_000
@@ -75,6 +75,18 @@ def source_defaults(spans: Sequence[OffsetRange], *, read_committed: bool) -> di
     }
 
 
+def batches_memory(sink_options: Mapping[str, str], largest: int) -> str:
+    """``buffer.memory`` for a producer that gets ready-made batches, which cost it nothing to queue: what is queued has
+    to be written before its transaction or its delivery times out, also to a slow target.
+
+    :param sink_options: the defaults included.
+    :param largest: bytes of a batch at most.
+    """
+    default = sink_defaults()[_MEMORY]
+    given = sink_options.get(_MEMORY, default)
+    return str(max(16 * _MIB, 4 * largest)) if given == default else given
+
+
 def sink_defaults() -> dict[str, str]:
     """Options of the Kafka sink, before the author's own."""
     return {
@@ -84,9 +96,9 @@ def sink_defaults() -> dict[str, str]:
         "kafka.compression.type": "lz4",
         "kafka.linger.ms": "20",
         "kafka.batch.size": str(512 * _KIB),
-        "kafka.buffer.memory": str(128 * _MIB),
+        _MEMORY: str(128 * _MIB),
         "kafka.max.request.size": str(8 * _MIB),
         # A transactional producer sleeps once for this time after it has found a coordinator: twice in each task.
         # Repeated failures wait longer and longer, up to retry.backoff.max.ms.
-        "kafka.retry.backoff.ms": "10",
+        "kafka.retry.backoff.ms": "2",
     }

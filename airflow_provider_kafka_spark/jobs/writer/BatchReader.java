@@ -1,5 +1,6 @@
 package airflow_provider_kafka_spark.jobs.writer;
 
+import java.time.Duration;
 import java.util.Collections;
 import java.util.Comparator;
 import java.util.HashMap;
@@ -29,6 +30,8 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.utils.BufferSupplier;
 import org.apache.kafka.common.utils.CloseableIterator;
 import org.apache.kafka.common.utils.Utils;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * The record batches of one piece, in order, and the records of those that are to be taken apart. A wait for the source
@@ -36,6 +39,9 @@ import org.apache.kafka.common.utils.Utils;
  */
 @SuppressWarnings({"cast", "rawtypes", "unchecked"})
 final class BatchReader implements Iterator {
+    private static final Logger LOG = LoggerFactory.getLogger(BatchReader.class);
+    private static final Duration CLOSE = Duration.ofSeconds(1L);
+
     private final Piece piece;
     private final long waitMs;
     private final boolean checksCrcs;
@@ -128,15 +134,24 @@ final class BatchReader implements Iterator {
 
     void close() {
         Utils.closeQuietly(records, "records of a batch");
-        Utils.closeQuietly(consumer, "consumer of " + piece.name);
+        try {
+            // A broker that hangs would hold the end of the task.
+            consumer.close(CLOSE);
+        } catch (KafkaException error) {
+            LOG.warn("The consumer of piece " + piece.name + " could not be closed", error);
+        }
     }
 
     private void fetch() {
         FetchResponseData.PartitionData found;
         try {
             found = fetches.next(waitMs);
-        } catch (CorruptRecordException error) {
-            throw damaged("at offset " + position, error);
+        } catch (KafkaException error) {
+            // The consumer has no class of its own for damage that the broker has found.
+            if (error instanceof CorruptRecordException || error.getClass() == KafkaException.class) {
+                throw damaged("at offset " + position, error);
+            }
+            throw error;
         }
         if (found == null) {
             throw new TimeoutException("No batch within " + waitMs + " ms");
@@ -258,6 +273,10 @@ final class BatchReader implements Iterator {
         try {
             while (records.hasNext()) {
                 Record record = (Record) records.next();
+                if (checksCrcs) {
+                    // Those of an older format have checksums of their own.
+                    record.ensureValid();
+                }
                 if (record.offset() >= position && record.offset() < piece.until) {
                     position = record.offset() + 1;
                     return consumed(record);
