@@ -254,6 +254,29 @@ def test_a_target_that_takes_only_small_batches(task: Task, delivery: str) -> No
     assert_mapped(task.kafka, result)
 
 
+@pytest.mark.parametrize(
+    ("config", "sink_options", "because"),
+    [
+        pytest.param({"compression.type": "gzip"}, {}, "compression.type=gzip of ", id="of-the-target"),
+        pytest.param(
+            {}, {"kafka.compression.lz4.level": 12}, "kafka.compression.lz4.level in sink_options", id="level"
+        ),
+    ],
+)
+def test_another_compression(task: Task, config: dict[str, str], sink_options: dict[str, Any], because: str) -> None:
+    """The plan and the job say so, and no batch is passed on."""
+    if config:
+        task.kafka.alter_topic(task.target, config)
+
+    plan = task.run(plan_only=True, sink_options=sink_options)
+    result = task.run(sink_options=sink_options)
+
+    assert f"Reads record by record, because of {because}" in plan["text"]
+    assert (result["batches_passed"], task.values()) == (0, once(0, 400))
+    (warning,) = [w for w in result["warnings"] if w.startswith("passes_batches=False")]
+    assert because in warning
+
+
 @DELIVERIES
 def test_a_compacted_target(task: Task, delivery: str) -> None:
     """It would refuse a whole batch for one record without a key: each is read, and the result says so."""
