@@ -43,7 +43,7 @@ class Task:
         ti = Try(try_number=number, max_tries=self.clears)
         context = task_context(self.store, clear_number=self.clears, ti=ti)
         result = operator.execute(context)  # type: ignore[arg-type]
-        self.announced = context["outlet_events"][self.asset].extra if operator.outlets else None
+        self.announced = context["outlet_events"][self.asset].extra if self.asset in operator.outlets else None
         if succeeds:
             for callback in operator.on_success_callback:
                 callback({"task": operator, **context})  # type: ignore[arg-type]
