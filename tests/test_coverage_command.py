@@ -223,15 +223,17 @@ def test_without_events_nothing_is_claimed(api: Api, capsys: pytest.CaptureFixtu
 
 
 def test_a_time_limits_what_is_asked_for(api: Api) -> None:
-    coverage.main(["orders", "--since", "2026-11-01T00:00:00", "--until", "2026-12-01T00:00:00Z"])
+    coverage.main(["orders", "--since", "2026-11-01T00:00:00", "--until", "2026-11-20T00:00:00Z"])
 
     for path in api.asked:
         query = parse_qs(urlsplit(path).query)
         if path.startswith("/api/v2/assets?"):
             continue
         begins, ends = ("timestamp_gte", "timestamp_lt") if "events" in path else ("updated_at_gte", "start_date_lt")
-        assert query[begins] >= ["2026-11-01T00:00:00+00:00"]
-        assert query[ends] == ["2026-12-01T00:00:00+00:00"]
+        assert query[begins] == ["2026-11-01T00:00:00+00:00"]
+        assert query[ends] == ["2026-11-20T00:00:00+00:00"]
+    # What ends now is not of this time.
+    assert sum("assets/events" in path for path in api.asked) == 1
 
 
 def test_a_user_and_a_password_are_exchanged_for_a_token(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -205,7 +205,7 @@ def decide(mark: Mark | None, claimant: Claimant) -> Decision:
         if is_trusted and mark.state == MarkState.FINISHED.value:
             return Decision.DELIVERED
         # Nothing was written since the worker has proved this very plan.
-        return Decision.DELIVERED if claimant.carries and carries_proof(mark, claimant) else Decision.READ_BACK
+        return Decision.DELIVERED if carries_proof(mark, claimant) else Decision.READ_BACK
     if mark is not None and _is_carried(mark, claimant):
         return Decision.CARRY_OVER
     if claimant.may_have_delivered or (mark is not None and mark.run_id == claimant.run_id):
@@ -224,7 +224,7 @@ def carries_proof(mark: Mark, claimant: Claimant) -> bool:
     """Whether the worker's proof has all that was delivered, so that no slots are needed: it is of the plan that has
     the run, and no later submission has written without a trace.
     """
-    is_proved = mark.key == claimant.proved_key and mark.state != MarkState.OPENING.value
+    is_proved = claimant.carries and mark.key == claimant.proved_key and mark.state != MarkState.OPENING.value
     return is_proved and 0 < claimant.proved_until >= claimant.untrusted_until
 
 

@@ -131,7 +131,7 @@ class KafkaAdmin:
         found = self._get(self._client.listConsumerGroupOffsets(group).partitionsToOffsetAndMetadata())
         return {place: offset for place, offset in _offsets(found).items() if offset is not None}
 
-    def stable_offsets(self, places: Mapping[str, Iterable[tuple[str, int]]]) -> dict[str, Offsets]:
+    def stable_offsets(self, places: Mapping[str, Iterable[tuple[str, int]]]) -> Mapping[str, Offsets]:
         """The committed offsets of partitions, by group; those that were never committed are left out. A transaction
         that changes one of them is waited for.
 
@@ -152,7 +152,7 @@ class KafkaAdmin:
                 waiting[group] -= offsets.keys()
             if any(waiting.values()):
                 time.sleep(_BACKOFF_MS / 1000)
-        return {**found}
+        return found
 
     def _stable(
         self, places: Mapping[str, Iterable[tuple[str, int]]]

@@ -413,7 +413,6 @@ class KafkaToKafkaOperator(DeferrableOperator):
         self.max_pause = milliseconds(self.max_pause, "max_pause") / 1000
         pause = parse_pause(self.pause_while_lag, self.max_pause)
         self.pause_while_lag = None if pause is None else {"group_id": pause.group_id, "max_lag": pause.max_lag}
-        self._pace()
         check_on_empty(self.on_empty)
         check_on_rerun(self.on_rerun)
 

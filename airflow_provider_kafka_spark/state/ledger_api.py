@@ -94,14 +94,15 @@ class LedgerApi:
 
         :raises AirflowApiError: if the API does not answer, or refuses.
         """
-        begun = datetime.now(timezone.utc)
-        events, cut = self._events(since, until)
+        recent, named = datetime.now(timezone.utc) - _OVERLAP, self._named_assets()
+        events, cut = self._events(named, since, until)
         functions = {(by.dag_id, by.task_id) for by in map(_by_event, events) if by.dag_id and by.task_id}
         tasks, cut_tasks = self._tasks(since, until, functions)
         entries = [self._entries(by, is_active=is_active) for by, is_active in tasks.items()]
         # A task may have ended since its events were read. Clocks may differ.
-        late, _ = self._events(max(since or begun, begun - _OVERLAP), until)
-        found = {event.get("id") or f"{number} without an id": event for number, event in enumerate([*events, *late])}
+        if until is None or until > recent:
+            events += self._events(named, max(since or recent, recent), until)[0]
+        found = {event.get("id") or f"{number} without an id": event for number, event in enumerate(events)}
         deliveries = [Delivery.parse(e.get("extra"), _by_event(e), _time(e.get("timestamp"))) for e in found.values()]
         known = [d for d in deliveries if d is not None]
         skipped = len(deliveries) - len(known)
@@ -109,10 +110,12 @@ class LedgerApi:
         known.sort(key=lambda d: d.at.timestamp() if d.at else 0.0)
         return Recorded(known, skipped, [*cut, *cut_tasks])
 
-    def _events(self, since: datetime | None, until: datetime | None) -> tuple[list[Mapping[str, Any]], list[str]]:
+    def _events(
+        self, named: Iterable[int], since: datetime | None, until: datetime | None
+    ) -> tuple[list[Mapping[str, Any]], list[str]]:
         """Those of assets whose name is their address, by one list, and then those of assets that an author named."""
         query = [("order_by", "timestamp"), *_between("timestamp", since, until)]
-        which = [("name_prefix_pattern", _KAFKA), *(("asset_id", str(number)) for number in self._named_assets())]
+        which = [("name_prefix_pattern", _KAFKA), *(("asset_id", str(number)) for number in named)]
         events, cut = list[Mapping[str, Any]](), list[str]()
         for item in which:
             left = MAX_EVENTS - len(events)

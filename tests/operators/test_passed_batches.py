@@ -390,8 +390,8 @@ def test_a_topic_that_joins_a_pattern_changes_nothing_for_the_others(task: Task,
         given: dict[str, Any] = {"topic_pattern": f"{prefix}.*", "without": ["topics"]}
         if fails:
             with pytest.MonkeyPatch.context() as patched:
-                patched.setattr(bounded_copy, "proved_result", _stop)
-                with pytest.raises(Exception, match="stopped"):
+                patched.setattr(bounded_copy, "proved_result", _die)
+                with pytest.raises(Exception, match="died"):
                     task.run(**given)
             task.clears += 1
             continue
@@ -400,10 +400,6 @@ def test_a_topic_that_joins_a_pattern_changes_nothing_for_the_others(task: Task,
         assert task.values() == once(0, number * 100 + 100)
         assert not any("written again" in warning for warning in result["warnings"])
         assert_mapped(task.kafka, result)
-
-
-def _stop(*_: object, **__: object) -> None:
-    raise RuntimeError("stopped")
 
 
 def test_a_clear_that_only_counts_and_dies(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
