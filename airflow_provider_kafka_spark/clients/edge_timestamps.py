@@ -10,6 +10,7 @@ import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException
 
 from airflow_provider_kafka_spark.clients.kafka_client import KafkaClient
+from airflow_provider_kafka_spark.clients.record_reader import next_messages
 from airflow_provider_kafka_spark.core.offset_range import OffsetRanges, TopicPartition
 
 #: What a client finds wrong with a record: damage, an unknown codec, or that it unpacks to more than 100 MB.
@@ -81,7 +82,7 @@ def _timestamps(
         found, seen = dict[TopicPartition, list[int]](), dict.fromkeys(starts, 0)
         waiting, deadline = set(starts), time.monotonic() + client.timeout
         while waiting and time.monotonic() < deadline:
-            for message in consumer.consume(num_messages=500, timeout=0.2):
+            for message in next_messages(consumer, 0.2):
                 topic, number = message.topic(), message.partition()
                 if topic is None or number is None or (partition := TopicPartition(topic, number)) not in waiting:
                     continue

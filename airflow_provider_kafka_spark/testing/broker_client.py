@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 __all__ = ["BrokerClient", "OpenTransaction", "Record"]
 
-_BATCH = 10_000
 _LEADER_SECONDS = 5.0
 
 
@@ -249,11 +248,13 @@ class BrokerClient(BrokerAdmin):
     def _read(self, consumer: Consumer, topic: str, ends: dict[int, int]) -> list[Record]:
         from confluent_kafka import KafkaError
 
+        from airflow_provider_kafka_spark.clients.record_reader import next_messages
+
         records: list[Record] = []
         open_partitions = set(ends)
         deadline = time.monotonic() + self.timeout
         while open_partitions:
-            messages = consumer.consume(_BATCH, timeout=0.1)
+            messages = next_messages(consumer, 0.1)
             for message in messages:
                 partition, offset = position_of(message)
                 if error := message.error():
