@@ -5,10 +5,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PROCESSES ?= 3
-SIDE_BY_SIDE := --numprocesses=$(PROCESSES) --dist=loadgroup --no-loadscope-reorder
 READY := $(VENV)/.ready
 PACKAGE := airflow_provider_kafka_spark
 
+export PROCESSES
 export UV_CACHE_DIR := $(CURDIR)/.cache/uv
 export PIP_CACHE_DIR := $(CURDIR)/.cache/pip
 export AIRFLOW__KAFKA_SPARK__CACHE_FOLDER := $(CURDIR)/.cache
@@ -17,7 +17,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java kdc chromium demo demo-ui docs test test-fast test-kubernetes faults check format bench errors-page constraints clean
+.PHONY: help setup java kdc chromium demo demo-ui docs test test-fast test-long breakages faults check format bench errors-page constraints clean
 
 help: ## Show the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -51,15 +51,19 @@ demo: $(READY) java ## Run the main job on an embedded broker: an hourly copy an
 demo-ui: $(READY) java ## Open the Airflow UI on the demo's environment (make demo first)
 	@$(BIN)/python -m $(PACKAGE).testing.demo --ui
 
-test: setup ## Run all tests, with a real broker, real Spark and real Airflow; PROCESSES=1 for a small machine
+test: setup ## Run the tests, with a real broker, real Spark and real Airflow (15 minutes); PROCESSES=1 for a small machine
 	@$(BIN)/python -m $(PACKAGE).prepare
-	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) --durations=25
+	@$(BIN)/python -m tests.run whole
 
-test-fast: $(READY) java ## Run the tests that need no broker, no Spark and no Airflow database
-	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not broker and not spark and not airflow and not packaging and not kubernetes"
+test-fast: $(READY) java ## Run the tests that need no broker, no Spark and no Airflow database (40 seconds)
+	@$(BIN)/python -m tests.run quick
 
-test-kubernetes: $(READY) java ## Run the tests on a real Kubernetes API, which Go builds the first time (minutes)
-	@$(BIN)/python -m pytest -m kubernetes --durations=10
+test-long: setup ## Run what the other tests prove once in full: all clusters, versions, examples and faults (an hour)
+	@$(BIN)/python -m $(PACKAGE).prepare
+	@$(BIN)/python -m tests.run long
+
+breakages: setup ## Break the code in forty places, one after the other, and see that a test fails for each
+	@$(BIN)/python -m tests.breakages.run
 
 check: $(READY) ## Lint, format, types, layer rules: what CI runs before the tests
 	@$(BIN)/ruff check .

@@ -36,6 +36,7 @@ from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker  # noq
 from airflow_provider_kafka_spark.testing.kafka_cluster import NODES, KafkaCluster  # noqa: E402
 from airflow_provider_kafka_spark.testing.owned_process import OwnedProcess  # noqa: E402
 from airflow_provider_kafka_spark.toolchain import jars  # noqa: E402
+from tests.rings import EXPRESSIONS, LONG_RING, WHOLE_RING  # noqa: E402
 from tests.services import kubernetes_binaries  # noqa: E402
 from tests.services.kubernetes_cluster import KubernetesCluster  # noqa: E402
 from tests.services.yarn_cluster import COORDINATES, YarnCluster  # noqa: E402
@@ -43,22 +44,28 @@ from tests.services.yarn_cluster import COORDINATES, YarnCluster  # noqa: E402
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytest_plugins = ["airflow_provider_kafka_spark.testing.pytest_plugin", "tests.driver_program", "tests.secured_brokers"]
+pytest_plugins = [
+    "airflow_provider_kafka_spark.testing.pytest_plugin",
+    "tests.driver_program",
+    "tests.outcome",
+    "tests.secured_brokers",
+]
 
-
-#: Services that are slow to start, by their fixtures. The tests of one run in one process, so that it starts once.
+#: Services of which one must do, by their fixtures: the tests of one run in one process. Spark and the broker are not
+#: among them: each process has its own, so that no process waits for another.
 _SERVICES = {
     "yarn_cluster": "yarn",
     "kubernetes_cluster": "kubernetes",
     "standalone_cluster": "standalone",
     "shop": "shop",
-    "spark": "spark",
     "secured_broker": "secured brokers",
     "authorizing_broker": "secured brokers",
     "misconfigured_broker": "secured brokers",
     "broker_without_tokens": "secured brokers",
 }
-_SLOWEST_FIRST = ("spark", "airflow", "packaging", "broker")
+#: When a test is begun, by its first marker of these. Kubernetes is built beside the others, so its tests come late.
+_ORDER = {"kubernetes": 3, "airflow": 0, "spark": 1, "packaging": 2, "broker": 4}
+_LAST = 5
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -66,7 +73,8 @@ def pytest_configure(config: pytest.Config) -> None:
     other tests.
     """
     is_controller = config.getoption("numprocesses", None) and "PYTEST_XDIST_WORKER" not in os.environ
-    if is_controller and not config.getoption("markexpr") and config.args == config.getini("testpaths"):
+    rings = (EXPRESSIONS[WHOLE_RING], EXPRESSIONS[LONG_RING])
+    if is_controller and config.getoption("markexpr") in rings and config.args == config.getini("testpaths"):
         fetch = f"from {jars.__name__} import resolve; resolve({COORDINATES!r})"
         _run_beside(config, [sys.executable, "-c", fetch], "fetch")
         if kubernetes_binaries.has_go():
@@ -95,8 +103,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         module = item.nodeid.partition("::")[0]
         group = next((group for fixture, group in _SERVICES.items() if fixture in needed[module]), module)
         item.add_marker(pytest.mark.xdist_group(group))
-        markers = [name for name in _SLOWEST_FIRST if item.get_closest_marker(name)]
-        rank = _SLOWEST_FIRST.index(markers[0]) if markers else len(_SLOWEST_FIRST)
+        rank = next((rank for name, rank in _ORDER.items() if item.get_closest_marker(name)), _LAST)
         groups[item], ranks[group] = group, min(rank, ranks.get(group, rank))
     items.sort(key=lambda item: ranks[groups[item]])
 

@@ -1,0 +1,120 @@
+"""Promises of the command that runs a ring: what fails once is named, and what fails twice is a failure."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.rings import EXPRESSIONS, LONG_RING, QUICK_RING, WHOLE_RING, ring_of
+
+_ROOT = Path(__file__).parents[1]
+_CONFIGURATION = """\
+[pytest]
+addopts = -p tests.outcome -p no:cacheprovider
+markers =
+    broker: needs a service
+    long: of the long ring
+    spark: needs a service
+    airflow: needs a service
+    packaging: needs a service
+    kubernetes: needs a service
+    fault: of the long ring
+"""
+_FAILS_ONCE = """
+@pytest.mark.{marker}
+def test_{name}(tmp_path):
+    mark = Path(__file__).with_name("{name}")
+    is_first, _ = not mark.exists(), mark.touch()
+    assert not is_first, "the first time"
+"""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A folder with tests, and how a run of them has ended."""
+
+    folder: Path
+
+    def of(self, body: str, ring: str = WHOLE_RING, processes: str | None = None) -> tuple[int, str]:
+        """The exit code and the output of a run of these tests."""
+        (self.folder / "pytest.ini").write_text(_CONFIGURATION)
+        (self.folder / "test_it.py").write_text(f"from pathlib import Path\nimport pytest\n{body}")
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+        environment |= {"PYTHONPATH": str(_ROOT), "AIRFLOW__KAFKA_SPARK__CACHE_FOLDER": str(self.folder)}
+        environment["PROCESSES"] = processes or ""
+        command = [sys.executable, "-m", "tests.run", ring]
+        ended = subprocess.run(
+            command, cwd=self.folder, env=environment, capture_output=True, text=True, timeout=120, check=False
+        )
+        return ended.returncode, ended.stdout + ended.stderr
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    return Run(tmp_path)
+
+
+@pytest.mark.parametrize("processes", [None, "2"])
+def test_what_passes_alone_is_named_and_kept(run: Run, processes: str | None) -> None:
+    group = "pytestmark = pytest.mark.xdist_group('of one')\ndef test_good(): pass\n"
+    code, output = run.of(group + _FAILS_ONCE.format(name="late", marker="broker"), processes=processes)
+
+    assert code == 0, output
+    assert output.splitlines()[-1] == "FLAKY test_it.py::test_late"
+    (kept,) = (run.folder / "flakes").iterdir()
+    assert "the first time" in kept.read_text()
+    assert "2 passed" not in output.rpartition("Again")[2], "only what failed runs again"
+
+
+def test_what_fails_again_is_a_failure(run: Run) -> None:
+    bad = "@pytest.mark.broker\ndef test_bad(): assert False\n"
+    code, output = run.of(bad + _FAILS_ONCE.format(name="late", marker="broker"))
+
+    assert (code, re.findall("^FLAKY", output, re.MULTILINE)) == (1, [])
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        pytest.param({"of_quick": "filterwarnings('error')"}, id="quick"),
+        pytest.param(dict.fromkeys("abcd", "broker"), id="four"),
+    ],
+)
+def test_some_are_no_flakes(run: Run, names: dict[str, str]) -> None:
+    code, output = run.of("".join(_FAILS_ONCE.format(name=name, marker=marker) for name, marker in names.items()))
+
+    assert (code, "Again" in output) == (1, False), output
+
+
+def test_a_test_that_hangs_ends_with_its_stacks_and_child_processes(run: Run) -> None:
+    code, output = run.of(
+        """
+import subprocess, sys, time
+@pytest.mark.timeout(2)
+def test_hangs():
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)  # the child"])
+    try:
+        time.sleep(60)
+    finally:
+        child.kill()
+"""
+    )
+    assert code == 1
+    assert "Timeout (>2.0s)" in output
+    assert "# the child" in output.partition("Child processes at the time limit:")[2].partition("Stack")[0]
+
+
+def test_no_test_is_in_two_rings_or_in_none() -> None:
+    assert [ring_of(markers) for markers in ((), ("broker",), ("broker", "long"), ("spark", "fault"))] == [
+        QUICK_RING,
+        WHOLE_RING,
+        LONG_RING,
+        LONG_RING,
+    ]
+    assert set(EXPRESSIONS) == {QUICK_RING, WHOLE_RING, LONG_RING}
