@@ -1,0 +1,87 @@
+"""Of the long ring, run the parts whose code a change touched: ``python -m tests.touched [--since COMMIT] [--minutes N]``.
+
+CI runs it after the whole ring. A part that does not fit into the time is named, and not run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatch
+
+from tests import run
+from tests.rings import LONG_RING
+
+_PACKAGE = "airflow_provider_kafka_spark"
+#: A change is what was committed since then, unless a commit is named.
+_HOURS = 12
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some tests of the long ring.
+
+    :param tests: files and folders.
+    :param code: whose changes they are run for, as patterns of paths.
+    :param minutes: that they take on two cores.
+    """
+
+    name: str
+    tests: tuple[str, ...]
+    code: tuple[str, ...]
+    minutes: float
+
+    def is_touched(self, paths: Iterable[str]) -> bool:
+        return any(fnmatch(path, pattern) for path in paths for pattern in (*self.code, *(f"{t}*" for t in self.tests)))
+
+
+#: In the order in which they are run: the shortest first, so that most fit.
+PARTS: tuple[Part, ...] = ()
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the parts that a change touched.
+
+    :return: 0 if none has failed.
+    """
+    parser = argparse.ArgumentParser(prog="python -m tests.touched", description=__doc__.splitlines()[0])
+    parser.add_argument("--since", help=f"the commit before the change (default: the last one {_HOURS} hours earlier)")
+    parser.add_argument("--minutes", type=float, default=8.0, help="time for all parts (default: 8)")
+    options = parser.parse_args(argv)
+    paths = changed_paths(options.since)
+    left, code = options.minutes, 0
+    for part in (part for part in PARTS if part.is_touched(paths)):
+        if part.minutes > left:
+            _say(f"NOT RUN {part.name}: it takes {part.minutes:g} minutes, and {left:.1f} are left. Run it: "
+                 f".venv/bin/python -m tests.run long {' '.join(part.tests)}")
+            continue
+        _say(f"Touched: {part.name}")
+        began = time.monotonic()
+        code = max(code, run.main([LONG_RING, *part.tests]))
+        left -= (time.monotonic() - began) / 60
+    return code
+
+
+def changed_paths(since: str | None) -> list[str]:
+    """The files that were changed since a commit; all if there is none."""
+    if since is None:
+        newest = _git("log", "-1", "--format=%ct")
+        before = int(newest) - _HOURS * 3600
+        since = _git("rev-list", "-1", f"--before={before}", "HEAD")
+    return (_git("diff", "--name-only", since, "HEAD") if since else _git("ls-files")).splitlines()
+
+
+def _git(*arguments: str) -> str:
+    return subprocess.run(["git", *arguments], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)  # noqa: T201 - what the command prints
+
+
+if __name__ == "__main__":
+    sys.exit(main())
