@@ -21,6 +21,7 @@ from airflow_provider_kafka_spark.core.ledger import (
     Stretch,
     TaskRun,
     coverage,
+    entries_in,
     picture,
     select,
 )
@@ -92,8 +93,8 @@ def uncovered(
     Events are of runs that delivered everything. A run that failed, runs or waits for its retry has none, though it may
     have delivered a part: clear its task, which delivers the rest, or wait for it, before its window is replayed.
 
-    :param events: ``inlet_events[asset]``, or what is in their ``extra``; events of other makers do not count. Runs
-        that read offsets and wrote nothing have theirs at the asset ``kafka-spark://SERVER/TOPIC``.
+    :param events: ``inlet_events[COPIES]``, or what is in their ``extra``; events of other makers do not count. Events
+        of other assets are of runs that wrote something only.
     :param topic: of the source.
     :param source: first bootstrap server of its cluster, as ``host:port``, or the cluster's id; None if events are of
         one cluster only.
@@ -104,12 +105,11 @@ def uncovered(
     :raises InvalidInputError: if ``source`` or ``target`` is needed and not given.
     :raises OffsetRangeError: if the window is malformed.
     """
-    deliveries = [
-        found
-        for event in events
-        if (found := Delivery.parse(event if isinstance(event, Mapping) else getattr(event, "extra", None))) is not None
-    ]
-    selected = select(deliveries, topic, source=source, target=target, target_topic=target_topic)
+    extras = (event if isinstance(event, Mapping) else getattr(event, "extra", None) for event in events)
+    found = (Delivery.parse(entry) for extra in extras for entry in entries_in(extra))
+    selected = select(
+        [d for d in found if d is not None], topic, source=source, target=target, target_topic=target_topic
+    )
     wanted = None if window is None else _of_topic(OffsetRanges.parse(window, merge_overlaps=True), topic)
     return [r.to_dict() for r in gaps_of(coverage(selected, wanted))]
 

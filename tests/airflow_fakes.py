@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import copy
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
 
+from airflow.sdk import Asset
+from airflow.sdk.exceptions import AirflowRuntimeError, ErrorType
+from airflow.sdk.execution_time.comms import ErrorResponse
 from airflow.sdk.execution_time.context import OutletEventAccessors
 
 
@@ -87,13 +91,40 @@ class Try(TaskInstance):
     max_tries: int = 3
 
 
+class OutletEvents(OutletEventAccessors):
+    """Airflow's own, in an Airflow that knows these assets.
+
+    :ivar error: what its API answers for others.
+    """
+
+    def __init__(self, assets: Sequence[Asset] = ()) -> None:
+        super().__init__()
+        # Airflow's is of the process.
+        self._asset_ref_cache = {}
+        self.assets = assets
+        self.error = ErrorType.ASSET_NOT_FOUND
+
+    def _get_asset_from_db(self, name: str | None = None, uri: str | None = None) -> Asset:
+        for asset in self.assets:
+            if name == asset.name or uri == asset.uri:
+                return asset
+        raise AirflowRuntimeError(ErrorResponse(error=self.error))
+
+
 def task_context(
-    store: TaskStateStore | None = None, *, clear_number: int = 0, ti: TaskInstance | None = None
+    store: TaskStateStore | None = None,
+    *,
+    clear_number: int = 0,
+    ti: TaskInstance | None = None,
+    assets: Sequence[Asset] = (),
 ) -> dict[str, Any]:
-    """The context of one try; give the same store to the next try."""
+    """The context of one try; give the same store to the next try.
+
+    :param assets: that Airflow knows.
+    """
     return {
         "ti": ti or TaskInstance(),
         "task_state_store": store or TaskStateStore(),
         "dag_run": SimpleNamespace(clear_number=clear_number),
-        "outlet_events": OutletEventAccessors(),
+        "outlet_events": OutletEvents(assets),
     }

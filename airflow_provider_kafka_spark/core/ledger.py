@@ -10,14 +10,16 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeGuard
 
 from airflow_provider_kafka_spark.core.errors import InvalidInputError, KafkaSparkError
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition
 
 ENTRY_VERSION = 1
-#: The alias among the outlets of every copy.
-ALIAS = "kafka_spark_copies"
+#: The asset among the outlets of every copy, whose events are the ledger.
+ASSET_NAME = "kafka_spark_copies"
+#: Where an entry in an event has the entries of other operators that the same function has called.
+MORE = "more"
 #: Where a task's state has its entry.
 STATE_KEY = "ledger"
 _WIDTH = 60
@@ -97,7 +99,7 @@ class Delivery:
         :param entry: the ``extra`` of any asset event, or the value in a task's state.
         :return: None if it is no entry of this version of the ledger.
         """
-        if not isinstance(entry, Mapping) or entry.get("version") != ENTRY_VERSION or "offset_ranges" not in entry:
+        if not is_entry(entry):
             return None
         try:
             state = EntryState(entry["state"])
@@ -141,6 +143,17 @@ class Delivery:
     @property
     def has_offsets(self) -> bool:
         return any(not r.is_empty for r in (*self.ranges, *self.planned, *self.missing))
+
+
+def is_entry(value: object) -> TypeGuard[Mapping[str, Any]]:
+    """Whether it may be an entry of this version of the ledger."""
+    return isinstance(value, Mapping) and value.get("version") == ENTRY_VERSION and "offset_ranges" in value
+
+
+def entries_in(extra: object) -> list[object]:
+    """All entries of an asset event: of a function that called several operators it has several."""
+    more = extra.get(MORE) if isinstance(extra, Mapping) else None
+    return [extra, *more] if isinstance(more, list) else [extra]
 
 
 class Coverage(str, enum.Enum):

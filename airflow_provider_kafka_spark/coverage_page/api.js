@@ -1,7 +1,17 @@
 // Airflow's REST API, read with the session of the user who has this page open.
 // The session's cookie goes along because the page is of the same origin; Airflow decides what the user may see.
 
-import { ACTIVE_STATES, FAILED_STATES, OPERATORS, entriesOfTask, entryOfEvent, parseAsset, rangesParam } from "./coverage.js";
+import {
+  ACTIVE_STATES,
+  ASSET_NAME,
+  FAILED_STATES,
+  OPERATORS,
+  entriesOfEvent,
+  entriesOfTask,
+  formatTime,
+  ofTopic,
+  rangesParam,
+} from "./coverage.js";
 
 // The page lies one folder under Airflow's own path, which may be / or, for example, /airflow/.
 export const AIRFLOW = new URL("../", document.baseURI);
@@ -9,7 +19,6 @@ export const AIRFLOW = new URL("../", document.baseURI);
 const PAGE = 100;
 const PARALLEL = 6;
 const TIMEOUT_MS = 30_000;
-const MAX_ASSETS = 200;
 const MAX_EVENTS = 10_000;
 const MAX_TASKS = 200;
 const MAX_KNOWN_TASKS = 20;
@@ -109,15 +118,15 @@ async function readAll(path, key, query, maximum, onProgress = () => {}) {
 }
 
 /**
- * Read the events of all assets kafka://..., and what running and failed tasks have written.
+ * Read the events of the ledger's asset, and what running and failed tasks have written.
  *
  * filter: from, to (ISO 8601 or ""), topic (part of the target's address), dagId and runId (of one DAG run, or "").
  */
 export async function readLedger(filter, onProgress) {
   const notes = [];
   const begun = new Date(Date.now() - OVERLAP_MS).toISOString();
-  const assets = await readAssets(filter, notes);
-  const events = await readEvents(assets, filter, notes, onProgress);
+  const last = await readLastEvent();
+  const events = await readEvents(filter, notes, onProgress);
   const tasks = await readTasks(filter, entriesOf(events), notes).catch((error) => {
     notes.push(`Running and failed tasks cannot be shown. ${error.message}`);
     return [];
@@ -125,62 +134,50 @@ export async function readLedger(filter, onProgress) {
   // A task may have ended since its events were read.
   if (!filter.to || filter.to > begun) {
     const since = { ...filter, from: filter.from > begun ? filter.from : begun };
-    events.push(...(await readEvents(await readAssets(filter, []), since, [], () => {})));
+    events.push(...(await readEvents(since, [], () => {})));
   }
-  const all = [...new Map(events.map((event) => [event.id, event])).values()];
-  const entries = entriesOf(all);
-  if (entries.length < all.length) {
-    notes.push(`Skipped ${all.length - entries.length} of ${all.length} events: of another provider or another version.`);
-  }
-  return { entries: [...entries, ...tasks], notes, assets: assets.length };
-}
-
-async function readAssets(filter, notes) {
-  const found = await readAll(
-    "assets",
-    "assets",
-    { uri_pattern: filter.topic ? `kafka%://%${filter.topic}` : "kafka%://", only_active: false, order_by: "-updated_at" },
-    MAX_ASSETS,
-  );
-  // In Airflow's pattern, _ is any character.
-  const needle = filter.topic.toLowerCase();
-  const assets = found.items.filter((asset) => parseAsset(asset.uri) !== null && asset.uri.toLowerCase().includes(needle));
-  if (found.total > found.items.length) {
-    notes.push(`Only ${MAX_ASSETS} of ${found.total} target topics are shown. Name a topic to see others.`);
-  }
-  return assets;
-}
-
-async function readEvents(assets, filter, notes, onProgress) {
-  const query = { order_by: "-timestamp" };
-  if (filter.runId) {
-    const ofRun = { ...query, source_dag_id: filter.dagId, source_run_id: filter.runId };
-    const { items } = await readAll("assets/events", "asset_events", ofRun, MAX_EVENTS, onProgress);
-    return items.filter((event) => parseAsset(event.uri) !== null);
-  }
-  if (filter.from) query.timestamp_gte = filter.from;
-  if (filter.to) query.timestamp_lt = filter.to;
-  const since = filter.from ? Date.parse(filter.from) : 0;
-  const active = assets.filter((asset) => Date.parse(asset.last_asset_event?.timestamp ?? "") >= since);
-  const share = Math.max(PAGE, Math.floor(MAX_EVENTS / Math.max(1, active.length)));
-  const lists = await inParallel(active, async (asset) => {
-    const ofAsset = { ...query, asset_id: asset.id };
-    const { items, total } = await readAll("assets/events", "asset_events", ofAsset, share, onProgress);
-    if (total > items.length) {
-      notes.push(`${asset.uri}: only the last ${items.length} of ${total} events are shown. Choose a shorter time.`);
-    }
-    // Of a DAG that was deleted, or that the user may not read, Airflow tells the time of the last event and no more.
-    if (total === 0 && (!filter.to || Date.parse(asset.last_asset_event.timestamp) < Date.parse(filter.to))) {
-      notes.push(`${asset.uri}: its events cannot be shown. Their DAG was deleted, or your user may not read it.`);
-    }
-    return items;
-  });
   // An event that arrives while pages are read moves others to the next page.
-  return [...new Map(lists.flat().map((event) => [event.id, event])).values()];
+  const all = [...new Map(events.map((event) => [event.id, event])).values()];
+  // Of a DAG that was deleted, or that the user may not read, Airflow tells the time of the last event and no more.
+  if (last !== null && !filter.runId && isWithin(last.timestamp, filter) && !all.some(({ id }) => id === last.id)) {
+    notes.push(
+      `The last copy, of ${formatTime(last.timestamp)}, cannot be shown: its DAG was deleted, or your user may not read it.`,
+    );
+  }
+  // Without an extra it is of a function that called no operator, or none that had something to copy.
+  const skipped = all.filter((event) => Object.keys(event.extra ?? {}).length > 0 && entriesOfEvent(event).length === 0);
+  if (skipped.length > 0) {
+    notes.push(`Skipped ${skipped.length} of ${all.length} events: of another version.`);
+  }
+  return { entries: ofTopic([...entriesOf(all), ...tasks], filter.topic), notes, hasCopies: last !== null };
+}
+
+/** Number and time of the last event of the ledger's asset; null if there was none. */
+async function readLastEvent() {
+  const { items } = await readAll("assets", "assets", { name_pattern: ASSET_NAME, only_active: false }, PAGE);
+  const last = items.find((asset) => asset.name === ASSET_NAME)?.last_asset_event;
+  return last?.timestamp ? last : null;
+}
+
+function isWithin(timestamp, { from, to }) {
+  const moment = Date.parse(timestamp);
+  return (!from || moment >= Date.parse(from)) && (!to || moment < Date.parse(to));
+}
+
+async function readEvents(filter, notes, onProgress) {
+  const query = { name_prefix_pattern: ASSET_NAME, order_by: "-timestamp" };
+  if (filter.runId) Object.assign(query, { source_dag_id: filter.dagId, source_run_id: filter.runId });
+  else if (filter.from) query.timestamp_gte = filter.from;
+  if (filter.to && !filter.runId) query.timestamp_lt = filter.to;
+  const { items, total } = await readAll("assets/events", "asset_events", query, MAX_EVENTS, onProgress);
+  if (total > items.length) {
+    notes.push(`Only the last ${items.length} of ${total} copies are shown. Choose a shorter time.`);
+  }
+  return items.filter((event) => event.name === ASSET_NAME);
 }
 
 function entriesOf(events) {
-  return events.map(entryOfEvent).filter((entry) => entry !== null);
+  return events.flatMap(entriesOfEvent);
 }
 
 async function readTasks(filter, events, notes) {
@@ -215,11 +212,7 @@ async function readTasks(filter, events, notes) {
     return read.entries;
   });
   if (skipped > 0) notes.push(`Skipped what ${skipped} tasks left: it is of another version.`);
-  const needle = filter.topic.toLowerCase();
-  return lists.flat().filter((entry) => {
-    const names = entry.targets.map((target) => `${target.server}/${target.topic}`.toLowerCase());
-    return names.length === 0 || names.some((name) => name.includes(needle));
-  });
+  return lists.flat();
 }
 
 let replayDags = null;

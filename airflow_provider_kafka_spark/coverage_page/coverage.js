@@ -2,6 +2,8 @@
 // Offsets are BigInt: Kafka's go up to 2^63 - 1, and JavaScript's numbers are exact up to 2^53 only.
 
 export const VERSION = 1;
+// The asset whose events are the ledger.
+export const ASSET_NAME = "kafka_spark_copies";
 export const OPERATORS = [
   "KafkaToKafkaBatchOperator",
   "ReplayOffsetRangesOperator",
@@ -51,20 +53,6 @@ export function formatRange({ topic, partition, from, until }) {
   return `${topic}:${partition}:${from}:${until}`;
 }
 
-/**
- * Parse "kafka://host:port/topic" to its server and topic; null if it is not that.
- * A run that found no record to write has an asset "kafka-spark://host:port/topic" in its place.
- */
-export function parseAsset(uri) {
-  const found = typeof uri === "string" ? /^kafka(?:-spark)?:\/\/([^/]+)\/(.+)$/s.exec(uri) : null;
-  if (!found) return null;
-  try {
-    return { server: found[1], topic: decodeURIComponent(found[2]) };
-  } catch {
-    return { server: found[1], topic: found[2] };
-  }
-}
-
 function ranges(value) {
   const all = Array.isArray(value) ? value.map(parseRange) : [];
   return all.filter((range) => range === null || range.from < range.until);
@@ -80,7 +68,7 @@ function number(value) {
 
 /** The ledger's fields of an event's extra or of a task's entry; null if it is not of this version. */
 function readLedger(value) {
-  if (value === null || typeof value !== "object" || value.version !== VERSION) return null;
+  if (typeof value !== "object" || value?.version !== VERSION) return null;
   if (typeof value.source !== "string" || !Array.isArray(value.offset_ranges)) return null;
   const covered = ranges(value.offset_ranges);
   const lost = ranges(value.missing_ranges);
@@ -114,23 +102,33 @@ function targetsOf({ targetServer, targetTopics }) {
   return targetTopics.map((topic) => ({ server: targetServer, topic }));
 }
 
-/** The entry of an asset event; null for events of other makers and versions. */
-export function entryOfEvent(event) {
-  const target = parseAsset(event?.uri);
-  const ledger = readLedger(event?.extra);
-  if (target === null || ledger === null) return null;
-  return {
-    ...ledger,
-    kind: "copied",
-    planned: [],
-    // An author's outlet may be of another topic, such as that of the dead letters.
-    targets: ledger.targetTopics.includes(target.topic) ? [target] : targetsOf(ledger),
-    dagId: text(event.source_dag_id),
-    dagRunId: text(event.source_run_id),
-    taskId: text(event.source_task_id),
-    mapIndex: number(event.source_map_index) ?? -1,
-    at: text(event.timestamp),
-  };
+/** The entries of an event: of a function that called several operators it has several; none if of another version. */
+export function entriesOfEvent(event) {
+  const extra = event?.extra;
+  const more = Array.isArray(extra?.more) ? extra.more : [];
+  return [extra, ...more]
+    .map(readLedger)
+    .filter((ledger) => ledger !== null)
+    .map((ledger) => ({
+      ...ledger,
+      kind: "copied",
+      planned: [],
+      targets: targetsOf(ledger),
+      dagId: text(event.source_dag_id),
+      dagRunId: text(event.source_run_id),
+      taskId: text(event.source_task_id),
+      mapIndex: number(event.source_map_index) ?? -1,
+      at: text(event.timestamp),
+    }));
+}
+
+/** Entries with the targets alone whose address has this text in it; one whose targets are not known yet stays. */
+export function ofTopic(entries, topic) {
+  const needle = topic.toLowerCase();
+  const isMeant = (target) => `${target.server}/${target.topic}`.toLowerCase().includes(needle);
+  return entries
+    .filter(({ targets }) => targets.length === 0 || targets.some(isMeant))
+    .map((entry) => ({ ...entry, targets: entry.targets.filter(isMeant) }));
 }
 
 /** Entries of a task that runs or failed, from its rows in the task state store; others are counted as skipped. */

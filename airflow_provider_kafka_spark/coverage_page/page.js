@@ -167,7 +167,7 @@ function isInUse() {
   return isOpen || at("pairs").contains(document.activeElement) || charts.some((chart) => chart.isZoomed);
 }
 
-function draw({ entries, notes, assets }) {
+function draw({ entries, notes, hasCopies }) {
   const { pairs, outdated } = buildPairs(entries);
   const messages = [...notes];
   if (outdated > 0) {
@@ -181,8 +181,8 @@ function draw({ entries, notes, assets }) {
   at("pairs").replaceChildren(...pairs.slice(0, MAX_PAIRS).map(drawPair));
   for (const chart of charts) chart.draw();
   at("empty").hidden = pairs.length > 0;
-  at("empty-earlier").hidden = assets === 0;
-  at("empty-begin").hidden = assets > 0;
+  at("empty-earlier").hidden = !hasCopies;
+  at("empty-begin").hidden = hasCopies;
   const runs = new Set(entries.map((entry) => entry.kafkaRun)).size;
   at("progress").textContent =
     pairs.length === 0 ? "" : `${count(pairs.length, "pair")} of topics, ${count(runs, "run")}. Read at ${formatTime(Date.now())}.`;

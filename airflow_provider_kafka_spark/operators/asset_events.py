@@ -1,66 +1,74 @@
-"""The asset events of a copy: the ledger of what was written, and what DAGs are scheduled by."""
+"""The asset events of a copy: the ledger of what was written, and what DAGs are scheduled by.
+
+No event is made by an ``AssetAlias`` of this package: Airflow lets a task fail, whatever its retries, if another one
+makes the same asset known to the same alias in the same moment.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Asset, AssetAlias
-from airflow.sdk.exceptions import AirflowRuntimeError
+from airflow.sdk.exceptions import AirflowRuntimeError, ErrorType
 
-from airflow_provider_kafka_spark.core.ledger import ALIAS
+from airflow_provider_kafka_spark.core.ledger import ASSET_NAME, MORE, is_entry
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
 log = logging.getLogger(__name__)
 
+#: The ledger. Every copy has it among its outlets, so Airflow makes it when it parses a DAG, and no task does.
+COPIES = Asset(ASSET_NAME, uri="x-kafka-spark://copies")
 
 #: The default of ``outlets``: of a mapped task Airflow looks at the default, before there is an operator.
-LEDGER_OUTLETS: list[Any] = [AssetAlias(ALIAS)]
+LEDGER_OUTLETS: list[Any] = [COPIES]
 
 
 def outlets_with_ledger(outlets: object) -> list[Any]:
-    """An author's outlets, and the ledger's alias.
+    """An author's outlets, and the ledger.
 
-    :param outlets: as given to an operator. An empty list stays empty: no events. With an alias of the author's, whose
-        events have the same assets, there is no other one.
+    :param outlets: as given to an operator. An empty list stays empty: no events.
     """
     if outlets is None:
         return list(LEDGER_OUTLETS)
     given = list(outlets) if isinstance(outlets, list | tuple | set) else [outlets]
-    return given if not given or any(isinstance(o, AssetAlias) for o in given) else [*given, AssetAlias(ALIAS)]
+    return given if not given or COPIES in given else [*given, COPIES]
 
 
-def set_asset_event_extra(context: Context, outlets: Iterable[object], entry: Mapping[str, Any]) -> None:
-    """Add what was delivered to the asset event of each outlet.
+def announce(context: Context, operator: Any, entry: Mapping[str, Any]) -> None:
+    """Add what was delivered to the asset events of the running task.
 
-    Airflow creates the events when the task succeeds: for each asset among its outlets; for an alias, those added here,
-    one for each target topic with the asset ``kafka://SERVER/TOPIC``, as in the Kafka provider. Nothing here fails a
-    task that has delivered everything: an outlet that is not an asset is skipped.
+    Airflow makes the events when the task succeeds: for each asset among its outlets; for an alias, those added here,
+    one for each target topic. The asset of a topic is ``kafka://SERVER/TOPIC``, as in the Kafka provider. Where Airflow
+    knows it, it becomes an outlet of the running task, unless an alias announces it. Nothing here fails a task that has
+    delivered everything: an outlet that is not an asset is skipped.
 
+    :param operator: its outlets are the running task's, unless a function calls it.
     :param entry: of the ledger.
     """
-    outlets = list(outlets)
-    uris = {outlet.uri for outlet in outlets if isinstance(outlet, Asset)}
-    for outlet in outlets:
-        try:
-            event = context["outlet_events"][outlet]  # type: ignore[index]
-            if not isinstance(outlet, AssetAlias):
-                event.extra = dict(entry)
-            elif not entry["target"]:
-                log.warning("The outlet %r gets no asset event: the target's connection is gone.", outlet)
-            else:
-                for topic in entry["target_topics"]:
-                    asset = Asset(uri=f"kafka://{entry['target']}/{topic}")
-                    if asset.uri not in uris:
-                        own = [r for r in entry["target_ranges"] if r["topic"] == topic]
-                        event.add(asset, extra={**entry, "target_ranges": own})
-        except TypeError:
-            log.debug("The outlet %r is no asset.", outlet)
-        except AirflowRuntimeError as error:
-            log.warning("The outlet %r gets no asset event: %s", outlet, error)
+    by_uri = dict(_by_topic(entry))
+    aliases, known = [], set()
+    for outlet in operator.outlets:
+        event = _event_at(context, outlet)
+        if event is None:
+            continue
+        if isinstance(outlet, AssetAlias):
+            aliases.append(event)
+        else:
+            known.add(event.key.uri)
+            _add(event, by_uri.get(event.key.uri, entry))
+    others = {uri: own for uri, own in by_uri.items() if uri not in known}
+    for event in aliases:
+        for uri, own in others.items():
+            event.add(Asset(uri=uri), extra=own)
+    task = getattr(context["ti"], "task", operator)
+    if COPIES in operator.outlets and COPIES in task.outlets and not aliases:
+        # A new list: that of the DAG's task stays as it is.
+        task.outlets = [*task.outlets, *_announced_topics(context, others)]
 
 
 def record_without_records(context: Context, outlets: Iterable[object], entry: Mapping[str, Any]) -> list[Any]:
@@ -69,10 +77,79 @@ def record_without_records(context: Context, outlets: Iterable[object], entry: M
     :param entry: of the ledger.
     :return: the outlets that have events.
     """
-    aliases = [outlet for outlet in outlets if isinstance(outlet, AssetAlias) and outlet.name == ALIAS]
-    if not aliases or not entry["target"]:
+    if COPIES not in outlets:
         return []
+    _add(context["outlet_events"][COPIES], entry)
+    return [COPIES]
+
+
+def _event_at(context: Context, outlet: Any) -> Any:
+    """The event of an outlet; None if it has none."""
+    try:
+        return context["outlet_events"][outlet]
+    except TypeError:
+        log.debug("The outlet %r is no asset.", outlet)
+    except AirflowRuntimeError as error:
+        log.warning("The outlet %r gets no asset event: %s", outlet, error)
+    return None
+
+
+def _announced_topics(context: Context, by_uri: Mapping[str, Mapping[str, Any]]) -> Iterator[Asset]:
+    """The assets of topics that Airflow knows; each gets its event. The others have nobody who waits for an event."""
+    for uri, own in by_uri.items():
+        try:
+            event: Any = context["outlet_events"][Asset.ref(uri=uri)]
+        except Exception as error:  # noqa: BLE001 - whatever it was, everything is delivered
+            if isinstance(error, AirflowRuntimeError) and error.error.error is ErrorType.ASSET_NOT_FOUND:
+                continue
+            log.warning(
+                "DAGs that are scheduled by the assets of the target's topics may not be: Airflow could not be asked "
+                "for %s: %r",
+                uri,
+                error,
+            )
+            return
+        _add(event, own)
+        # An author may have given it a name of its own.
+        yield Asset(event.key.name, uri=event.key.uri)
+
+
+def _add(event: Any, entry: Mapping[str, Any]) -> None:
+    """A function may call several operators, and Airflow makes one event of an asset for all of them."""
+    first = event.extra
+    if is_entry(first) and first["run_id"] != entry["run_id"]:
+        event.extra = {**first, MORE: [*first.get(MORE, ()), dict(entry)]}
+    else:
+        event.extra = dict(entry)
+
+
+def _by_topic(entry: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The URI of each target topic, and what of the entry is of this topic: many topics have their own part each."""
+    if not entry["target"]:
+        log.warning("No topic gets an asset event: the target's connection is gone.")
+        return
+    parts = {
+        "target_ranges": _grouped(entry["target_ranges"], lambda r: r["topic"]),
+        "segments": _grouped(entry.get("segments", ()), lambda s: s["target_topic"]),
+    }
+    topic_map, ids = entry.get("topic_map", {}), entry.get("source_topic_ids", {})
+    if topic_map:
+        parts |= {
+            name: _grouped(entry.get(name, ()), lambda text: topic_map.get(text.rsplit(":", 3)[0]))
+            for name in ("offset_ranges", "missing_ranges")
+        }
+    sources = _grouped(topic_map, topic_map.get)
     for topic in entry["target_topics"]:
-        asset = Asset(uri=f"kafka-spark://{entry['target']}/{topic}")
-        context["outlet_events"][aliases[0]].add(asset, extra=dict(entry))
-    return aliases[:1]
+        own = {**entry, "target_topics": [topic]}
+        own |= {name: of_topic.get(topic, []) for name, of_topic in parts.items() if name in entry}
+        if topic_map:
+            own["topic_map"] = dict.fromkeys(sources.get(topic, ()), topic)
+            own["source_topic_ids"] = {source: ids[source] for source in own["topic_map"] if source in ids}
+        yield Asset(uri=f"kafka://{entry['target']}/{topic}").uri, own
+
+
+def _grouped(items: Iterable[Any], topic_of: Callable[[Any], Any]) -> dict[Any, list[Any]]:
+    groups: dict[Any, list[Any]] = defaultdict(list)
+    for item in items:
+        groups[topic_of(item)].append(item)
+    return groups

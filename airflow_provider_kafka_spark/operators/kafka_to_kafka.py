@@ -59,9 +59,9 @@ from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.metrics import count_copy, count_retry
 from airflow_provider_kafka_spark.operators.asset_events import (
     LEDGER_OUTLETS,
+    announce,
     outlets_with_ledger,
     record_without_records,
-    set_asset_event_extra,
 )
 from airflow_provider_kafka_spark.operators.attempt import Attempt, connected
 from airflow_provider_kafka_spark.operators.deferral import DeferrableOperator
@@ -76,6 +76,7 @@ from airflow_provider_kafka_spark.toolchain.settings import client_classes_allow
 if TYPE_CHECKING:
     from airflow.providers.openlineage.extractors import OperatorLineage
     from airflow.sdk import Context
+    from airflow.sdk.definitions.mappedoperator import OperatorPartial
 
 _COLUMNS = ("key", "value", "headers", "partition")
 _FLAGS = ("allow_same_topic", "allow_duplicates", "create_target_topics", "fail_on_data_loss", "plan_only")
@@ -160,8 +161,8 @@ class KafkaToKafkaOperator(DeferrableOperator):
         (templated)
     :param kafka_timeout: seconds for each request to a broker. (templated)
     :param progress_seconds: seconds between two lines of progress in the log. (templated)
-    :param outlets: Airflow's outlets; the ledger's ``AssetAlias("kafka_spark_copies")`` is added to them. With an empty
-        list there are no asset events.
+    :param outlets: Airflow's outlets; the ledger's asset ``COPIES`` is added to them, and, when the task has written,
+        the asset of each target topic that Airflow knows. With an empty list there are no asset events.
 
     Further parameters: :class:`~airflow_provider_kafka_spark.operators.spark_job.DeferrableOperator`.
     """
@@ -343,6 +344,13 @@ class KafkaToKafkaOperator(DeferrableOperator):
         #: Whether an earlier try has submitted a job, and the task was not cleared since.
         self._is_resumed = False
         self._lineage_entry: Mapping[str, Any] | None = None
+
+    @classmethod
+    def partial(cls, **kwargs: Any) -> OperatorPartial:
+        """Airflow's method: a mapped task has the ledger among its outlets before there is an operator."""
+        made = super().partial(**kwargs)
+        made.kwargs["outlets"] = outlets_with_ledger(made.kwargs.get("outlets"))
+        return made
 
     def get_openlineage_facets_on_start(self) -> OperatorLineage[Any, Any] | None:
         """Nothing yet: a task plans while it runs."""
@@ -620,7 +628,7 @@ class KafkaToKafkaOperator(DeferrableOperator):
             entry["target_ranges"] = [r.to_dict() for r in unannounced]
             is_news = bool(unannounced)
         if is_news and (result["records_written"] or result.get("finished_before")):
-            set_asset_event_extra(context, self.outlets, entry)
+            announce(context, self, entry)
         elif any(not OffsetRange.parse(text).is_empty for text in (*entry["offset_ranges"], *entry["missing_ranges"])):
             self.outlets = record_without_records(context, self.outlets, entry)
         else:

@@ -11,7 +11,7 @@ from urllib.parse import quote, urlsplit
 import requests
 
 from airflow_provider_kafka_spark.core.errors import AirflowApiError, InvalidInputError
-from airflow_provider_kafka_spark.core.ledger import STATE_KEY, Delivery, TaskRun
+from airflow_provider_kafka_spark.core.ledger import ASSET_NAME, STATE_KEY, Delivery, TaskRun, entries_in
 from airflow_provider_kafka_spark.core.shown_text import shown
 
 #: Of the copying operators, by which their task instances are found.
@@ -35,11 +35,8 @@ _PAGE = 100
 #: How far clocks may differ, and more than a reading takes.
 _OVERLAP = timedelta(minutes=10)
 _STATE = "/state-store"
-#: The scheme of the assets begins with it.
-_KAFKA = "kafka"
 #: What is read at most, so that the command ends.
 MAX_EVENTS = 100_000
-MAX_ASSETS = 10_000
 MAX_TASKS = 2_000
 MAX_FUNCTIONS = 100
 
@@ -94,47 +91,26 @@ class LedgerApi:
 
         :raises AirflowApiError: if the API does not answer, or refuses.
         """
-        recent, named = datetime.now(timezone.utc) - _OVERLAP, self._named_assets()
-        events, cut = self._events(named, since, until)
+        recent = datetime.now(timezone.utc) - _OVERLAP
+        events, cut = self._events(since, until)
         functions = {(by.dag_id, by.task_id) for by in map(_by_event, events) if by.dag_id and by.task_id}
         tasks, cut_tasks = self._tasks(since, until, functions)
         entries = [self._entries(by, is_active=is_active) for by, is_active in tasks.items()]
         # A task may have ended since its events were read. Clocks may differ.
         if until is None or until > recent:
-            events += self._events(named, max(since or recent, recent), until)[0]
+            events += self._events(max(since or recent, recent), until)[0]
         found = {event.get("id") or f"{number} without an id": event for number, event in enumerate(events)}
-        deliveries = [Delivery.parse(e.get("extra"), _by_event(e), _time(e.get("timestamp"))) for e in found.values()]
-        known = [d for d in deliveries if d is not None]
-        skipped = len(deliveries) - len(known)
-        known += [delivery for of_task in entries for delivery in of_task]
+        # Without an extra it is of a function that called no operator, or none that had something to copy.
+        of_events = [_of_event(event) for event in found.values() if event.get("extra")]
+        known = [delivery for deliveries in (*of_events, *entries) for delivery in deliveries]
         known.sort(key=lambda d: d.at.timestamp() if d.at else 0.0)
-        return Recorded(known, skipped, [*cut, *cut_tasks])
+        return Recorded(known, of_events.count([]), [*cut, *cut_tasks])
 
-    def _events(
-        self, named: Iterable[int], since: datetime | None, until: datetime | None
-    ) -> tuple[list[Mapping[str, Any]], list[str]]:
-        """Those of assets whose name is their address, by one list, and then those of assets that an author named."""
-        query = [("order_by", "timestamp"), *_between("timestamp", since, until)]
-        which = [("name_prefix_pattern", _KAFKA), *(("asset_id", str(number)) for number in named)]
-        events, cut = list[Mapping[str, Any]](), list[str]()
-        for item in which:
-            left = MAX_EVENTS - len(events)
-            found, cut_here = self._pages("/api/v2/assets/events", "asset_events", [item, *query], left, "asset events")
-            events += found
-            cut += cut_here
-        return events, cut
-
-    def _named_assets(self) -> list[int]:
-        """The ids of topics' assets that the list of events does not find by name."""
-        query = [("uri_pattern", f"{_KAFKA}%://"), ("only_active", "false")]
-        found, _ = self._pages("/api/v2/assets", "assets", query, MAX_ASSETS, "")
-        return [
-            asset["id"]
-            for asset in found
-            if not str(asset.get("name")).startswith(_KAFKA)
-            and str(asset.get("uri")).startswith(_KAFKA)
-            and isinstance(asset.get("id"), int)
-        ]
+    def _events(self, since: datetime | None, until: datetime | None) -> tuple[list[Mapping[str, Any]], list[str]]:
+        """Those of the ledger's asset, by its name: an event that arrives meanwhile is on the last page."""
+        query = [("name_prefix_pattern", ASSET_NAME), ("order_by", "timestamp"), *_between("timestamp", since, until)]
+        found, cut = self._pages("/api/v2/assets/events", "asset_events", query, MAX_EVENTS, "asset events")
+        return [event for event in found if event.get("name") == ASSET_NAME], cut
 
     def _tasks(
         self, since: datetime | None, until: datetime | None, functions: Iterable[tuple[str, str]]
@@ -224,6 +200,12 @@ class _Bearer(requests.auth.AuthBase):
 
 def _by_event(event: Mapping[str, Any]) -> TaskRun:
     return _by(event, "source_dag_id", "source_run_id", "source_task_id", "source_map_index")
+
+
+def _of_event(event: Mapping[str, Any]) -> list[Delivery]:
+    by, at = _by_event(event), _time(event.get("timestamp"))
+    found = (Delivery.parse(entry, by, at) for entry in entries_in(event.get("extra")))
+    return [delivery for delivery in found if delivery is not None]
 
 
 def _is_active(task: Mapping[str, Any]) -> bool:

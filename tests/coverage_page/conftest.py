@@ -20,25 +20,22 @@ def airflow_api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AirflowApi
     events, tasks = runs.one_of_each()
     events += runs.month()
     entry = runs.ledger("a1", [f"{MARKUP}:0:0:10", f"{MARKUP}:0:20:30"], targets=("markup",))
-    events.append(runs.event(entry, topic="markup", task_id=MARKUP, dag_run_id=MARKUP))
-    entry = runs.ledger("a2", [f"huge:0:{HUGE[0]}:{HUGE[0] + 1}", f"huge:0:{HUGE[0] + 2}:{HUGE[1]}"])
-    events.append(runs.event({**entry, "records_read": 1}, topic="huge"))
+    events.append(runs.event(entry, task_id=MARKUP, dag_run_id=MARKUP))
+    entry = runs.ledger("a2", [f"huge:0:{HUGE[0]}:{HUGE[0] + 1}", f"huge:0:{HUGE[0] + 2}:{HUGE[1]}"], targets=("huge",))
+    events.append(runs.event({**entry, "records_read": 1}))
     events += [
-        runs.event({}, topic="foreign"),
-        runs.event({"run_id": "x", "offset_ranges": ["foreign:0:0:9"]}, topic="foreign"),
-        runs.event({"version": 99, "source": "b:1", "offset_ranges": []}, topic="foreign"),
-        runs.event(runs.ledger("a3", ["foreign:0:0:10"]), topic="foreign"),
-        runs.event(runs.ledger("a4", ["gone:0:0:10"]), topic="gone", dag_id="deleted_dag"),
-        runs.event(runs.ledger("a5", ["old:0:0:10"]), topic="old_copy", hours_ago=24 * 60),
+        runs.event({}),
+        runs.event({"run_id": "x", "offset_ranges": ["foreign:0:0:9"]}),
+        runs.event({"version": 99, "source": "b:1", "offset_ranges": []}),
+        runs.event(runs.ledger("a4", ["gone:0:0:10"], targets=("gone",)), dag_id="deleted_dag", hours_ago=0),
+        runs.event(runs.ledger("a5", ["old:0:0:10"], targets=("old_copy",)), hours_ago=24 * 60),
     ]
     function = {"dag_id": "function_copy", "task_id": "copy_by_function"}
     calls = runs.ledger("a6", ["calls:0:0:10"], targets=("calls",))
-    # An outlet with a name of its own.
-    events.append(runs.event(calls, topic="calls", asset="the calls", **function))
+    others = runs.ledger("a3", ["others:0:0:10"], targets=("others",))
+    events.append(runs.event({**calls, "more": [others]}, **function))
     entry = runs.ledger("a7", [], targets=("calls",), state="running", planned_ranges=["calls:0:10:30"])
     tasks.append(runs.task("manual__killed", "failed", {"ledger/inner": entry}, **function))
-    nothing = runs.ledger("a8", ["empty:0:0:10"], records_written=0)
-    events.append({**runs.event(nothing), "uri": f"kafka-spark://{runs.TARGET}/empty_copy"})
     with AirflowApi(tmp_path_factory.mktemp("coverage")) as api:
         api.write(events, tasks)
         yield api

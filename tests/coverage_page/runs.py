@@ -37,11 +37,11 @@ def ledger(
     }
 
 
-def event(extra: dict[str, Any], *, hours_ago: float = 1, topic: str = "orders_copy", **fields: Any) -> dict[str, Any]:
+def event(extra: dict[str, Any], *, hours_ago: float = 1, **fields: Any) -> dict[str, Any]:
     """The asset event of a run."""
     moment = NOW - timedelta(hours=hours_ago)
     extra = {**extra, "started_at": moment.isoformat()} if "started_at" in extra else extra
-    return {"uri": f"kafka://{TARGET}/{topic}", "extra": extra, "timestamp": moment.isoformat(), **fields}
+    return {"extra": extra, "timestamp": moment.isoformat(), **fields}
 
 
 def task(run: str, state: str, store: dict[str, Any], *, hours_ago: float = 1, **where: str) -> dict[str, Any]:
@@ -84,7 +84,7 @@ def month(hours: int = 720, partitions: int = 32, replays: int = 50) -> list[dic
             continue
         ranges = [f"clicks:{p}:{hour * size}:{(hour + 1) * size}" for p in range(partitions)]
         extra = ledger(f"{hour:016x}", ranges, targets=("clicks_copy",))
-        events.append(event(extra, topic="clicks_copy", hours_ago=hours - hour, dag_run_id=f"scheduled__{hour}"))
+        events.append(event(extra, hours_ago=hours - hour, dag_run_id=f"scheduled__{hour}"))
     for replay in range(replays):
         start = replay * 14 * size + 300
         ranges = [f"clicks:{p}:{start}:{start + 400}" for p in range(partitions)]
@@ -92,7 +92,6 @@ def month(hours: int = 720, partitions: int = 32, replays: int = 50) -> list[dic
         events.append(
             event(
                 extra,
-                topic="clicks_copy",
                 hours_ago=10,
                 dag_id="replay_ranges",
                 task_id="replay",

@@ -44,7 +44,7 @@ def _run(engine: Chromium, body: str, argument: Any = None) -> Any:
 
 
 _PAIRS = (
-    "return m.buildPairs(a.events.map(m.entryOfEvent).filter(Boolean)).pairs.map((p) => ({"
+    "return m.buildPairs(a.events.flatMap(m.entriesOfEvent)).pairs.map((p) => ({"
     "name: m.pairName(p), lanes: p.lanes.map((l) => [l.partition, ...l.segments.map((s) =>"
     "[s.from, s.until, s.state, s.entries.map((e) => e.kafkaRun)])])}))"
 )
@@ -162,11 +162,29 @@ def test_a_task_without_known_targets_is_drawn_with_the_targets_of_its_source(en
     ],
 )
 def test_what_another_maker_wrote_is_skipped(engine: Chromium, extra: object) -> None:
-    assert _run(engine, "return m.entryOfEvent(a)", {"uri": "kafka://b:1/t", "extra": extra}) is None
+    assert _run(engine, "return m.entriesOfEvent(a)", {"extra": extra}) == []
 
 
-def test_an_asset_that_is_no_topic_is_skipped(engine: Chromium) -> None:
-    assert _run(engine, "return m.entryOfEvent(a)", {"uri": "s3://b/t", "extra": ledger("r", ["t:0:0:1"])}) is None
+def test_a_function_that_called_several_operators_has_an_entry_of_each(engine: Chromium) -> None:
+    extra = {**ledger("r1", ["orders:0:0:9"]), "more": [ledger("r2", ["payments:0:0:5"], targets=("payments_copy",))]}
+
+    assert [pair["lanes"] for pair in _run(engine, _PAIRS, {"events": [event(extra)]})] == [
+        [[0, ["0", "9", "covered", ["r1"]]]],
+        [[0, ["0", "5", "covered", ["r2"]]]],
+    ]
+
+
+def test_a_topic_chooses_targets_and_keeps_what_may_be_one(engine: Chromium) -> None:
+    extras = [ledger(run, [f"{run}:0:0:9"], targets=targets) for run, targets in [("a", ("x", "YY")), ("b", ("x",))]]
+    extras.append(ledger("c", ["c:0:0:9"], targets=()))
+    body = (
+        "return m.ofTopic(a.flatMap(m.entriesOfEvent), '2:9092/y')"
+        ".map((e) => [e.kafkaRun, e.targets.map((t) => t.topic)])"
+    )
+
+    found = _run(engine, body, [event(extra) for extra in extras])
+
+    assert found == [["a", ["YY"]], ["c", []]]
 
 
 def test_the_page_says_what_the_command_says(engine: Chromium) -> None:
@@ -214,12 +232,10 @@ def _delivery(drawn: dict[str, Any]) -> Delivery:
 
 
 def test_each_topic_of_a_map_is_drawn_with_its_own_target(engine: Chromium) -> None:
-    """Also where an author's outlet is of another topic."""
     entry = ledger("r1", ["orders:0:0:9", "payments:0:0:5"], targets=("orders_v2", "payments_v2"))
     entry |= {"topic_map": {"orders": "orders_v2", "payments": "payments_v2"}}
-    events = [event(entry, topic=topic) for topic in ("orders_v2", "payments_v2", "dead_letters")]
 
-    pairs = _run(engine, _PAIRS, {"events": events})
+    pairs = _run(engine, _PAIRS, {"events": [event(entry)]})
 
     assert [pair["name"] for pair in pairs] == [
         "broker-1:9092/orders → broker-2:9092/orders_v2",
@@ -239,7 +255,7 @@ def test_runs_of_an_earlier_topic_of_the_same_name_are_left_out(engine: Chromium
         event(ledger("r1", ["orders:0:0:100"], **entry), hours_ago=3),
         event(ledger("r2", ["orders:0:50:60"], source_topic_ids={"orders": "new"}), hours_ago=2),
     ]
-    body = "const r = m.buildPairs(a.map(m.entryOfEvent)); return [r.outdated, r.pairs[0].low, r.pairs[0].high]"
+    body = "const r = m.buildPairs(a.flatMap(m.entriesOfEvent)); return [r.outdated, r.pairs[0].low, r.pairs[0].high]"
 
     assert _run(engine, body, events) == [1, "50", "60"]
 

@@ -1,6 +1,4 @@
-"""Asset events in Airflow's own database: only a delivery triggers DAGs that are scheduled by an outlet. The ledger's
-alias makes one for the topic.
-"""
+"""Asset events in Airflow's own database: only a delivery triggers DAGs that are scheduled by an outlet."""
 
 from __future__ import annotations
 
@@ -11,6 +9,7 @@ from contextlib import closing
 import pytest
 
 from airflow_provider_kafka_spark.core.ledger import Delivery
+from airflow_provider_kafka_spark.operators.asset_events import COPIES
 from airflow_provider_kafka_spark.testing.airflow_home import AirflowHome
 from airflow_provider_kafka_spark.testing.dag_runs import DagRuns
 from tests.e2e.shop import Shop
@@ -25,7 +24,7 @@ WHERE source_dag_id = 'outlets'
 @pytest.mark.spark
 @pytest.mark.airflow
 def test_only_a_delivery_makes_an_event(shop: Shop, airflow_home: AirflowHome, dag_runs: DagRuns) -> None:
-    """Also where an outlet is a reference, an unknown one, or no asset at all."""
+    """Also where an outlet is an alias, which stands for the topic, a reference, an unknown one, or no asset at all."""
     left = dag_runs.run("outlets", airflow_home.logs / "outlets.log")
 
     with closing(sqlite3.connect(airflow_home.database)) as database:
@@ -35,6 +34,7 @@ def test_only_a_delivery_makes_an_event(shop: Shop, airflow_home: AirflowHome, d
     assert sorted((task, name, uri) for task, name, uri, _ in events) == [
         ("copy", "copied", "copied"),
         ("copy", in_kafka, in_kafka),
+        ("copy", COPIES.name, COPIES.uri),
         ("copy", "planned", "planned"),
     ]
     for *_, extra in events:

@@ -2,112 +2,214 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from airflow.sdk import DAG, Asset, AssetAlias
+from airflow.sdk.exceptions import ErrorType
 
-from airflow_provider_kafka_spark.core.ledger import ALIAS
+from airflow_provider_kafka_spark.core.conditions.watch import announced_ranges
+from airflow_provider_kafka_spark.coverage import uncovered
 from airflow_provider_kafka_spark.operators.asset_events import (
+    COPIES,
+    announce,
     outlets_with_ledger,
     record_without_records,
-    set_asset_event_extra,
 )
 from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
-from tests.airflow_fakes import task_context
+from tests.airflow_fakes import TaskInstance, task_context
+from tests.core.test_ledger import entry
 
-ENTRY: dict[str, Any] = {
-    "run_id": "51cde4972c7656f2",
-    "records_written": 97,
-    "offset_ranges": ["orders:0:100:200"],
-    "target": "broker-1:9092",
-    "target_topics": ["eu", "us"],
-    "target_ranges": [
-        {"topic": "eu", "partition": 0, "from_offset": 0, "until_offset": 60},
-        {"topic": "us", "partition": 0, "from_offset": 7, "until_offset": 44},
-    ],
-}
-IN_KAFKA = "kafka://broker-1:9092"
+EU, US = (
+    {"topic": "eu", "partition": 0, "from_offset": 0, "until_offset": 60},
+    {"topic": "us", "partition": 0, "from_offset": 7, "until_offset": 44},
+)
+SERVER = "broker-1:9092"
+ENTRY = entry(
+    "51cde4972c7656f2",
+    "orders:0:100:200",
+    target=SERVER,
+    target_topics=["eu", "us"],
+    target_ranges=[EU, US],
+    segments=[{"target_topic": "eu"}, {"target_topic": "us"}],
+)
+IN_EU, IN_US = Asset(f"kafka://{SERVER}/eu"), Asset(f"kafka://{SERVER}/us")
+OF_EU = {**ENTRY, "target_topics": ["eu"], "target_ranges": [EU], "segments": [{"target_topic": "eu"}]}
+OF_US = {**ENTRY, "target_topics": ["us"], "target_ranges": [US], "segments": [{"target_topic": "us"}]}
+
+
+def events(context: dict[str, Any], task: Any) -> dict[str, Any]:
+    """The extra of each event that Airflow makes at the end of a task, by the name of its asset."""
+    made = context["outlet_events"]
+    return {asset.name: made[asset].extra for asset in task.outlets if isinstance(asset, Asset)}
+
+
+def announced(*outlets: object, entry: dict[str, Any] = ENTRY, assets: tuple[Asset, ...] = ()) -> tuple[Any, Any]:
+    """What a task with these outlets announces, where Airflow knows some assets."""
+    context, task = task_context(assets=assets), SimpleNamespace(outlets=list(outlets))
+    announce(context, task, entry)  # type: ignore[arg-type]
+    return context, task
 
 
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        (None, [AssetAlias(ALIAS)]),
+        (None, [COPIES]),
         ([], []),
-        (Asset("copied"), [Asset("copied"), AssetAlias(ALIAS)]),
-        ([Asset("copied"), "text"], [Asset("copied"), "text", AssetAlias(ALIAS)]),
-        ([AssetAlias("mine")], [AssetAlias("mine")]),
+        (Asset("copied"), [Asset("copied"), COPIES]),
+        ([Asset("copied"), "text"], [Asset("copied"), "text", COPIES]),
+        ([COPIES, AssetAlias("mine")], [COPIES, AssetAlias("mine")]),
+        ([AssetAlias("mine")], [AssetAlias("mine"), COPIES]),
     ],
 )
-def test_every_copy_has_the_ledgers_alias_unless_its_author_has_one_or_wants_no_events(
-    given: object, expected: list[object]
-) -> None:
+def test_every_copy_is_in_the_ledger_unless_its_author_wants_no_events(given: object, expected: list[object]) -> None:
     assert outlets_with_ledger(given) == expected
 
 
-def test_a_mapped_copy_has_it_before_there_is_an_operator() -> None:
-    """Airflow looks at the outlets of the mapped task when it prepares each of its instances."""
-    with DAG("mapped", schedule=None):
-        mapped = ReplayOffsetRangesOperator.partial(task_id="replay", target_topic="copy").expand(
+def test_airflow_takes_the_address_as_it_is() -> None:
+    """An address that Airflow makes another one of is not found by it."""
+    assert (COPIES.name, COPIES.uri) == ("kafka_spark_copies", "x-kafka-spark://copies")
+
+
+@pytest.mark.parametrize(("given", "expected"), [({}, [COPIES]), ({"outlets": [IN_EU]}, [IN_EU, COPIES])])
+@pytest.mark.parametrize("by_default", [True, False])
+def test_a_mapped_copy_has_it_before_there_is_an_operator(
+    given: dict[str, Any], expected: list[object], by_default: bool
+) -> None:
+    """What a DAG declares when it is parsed is what Airflow makes, and looks at before each instance."""
+    defaults, own = (given, {}) if by_default else ({}, given)
+    with DAG("mapped", schedule=None, default_args=defaults):
+        mapped = ReplayOffsetRangesOperator.partial(task_id="replay", target_topic="copy", **own).expand(
             offset_ranges=[["a:0:0:1"]]
         )
 
-    assert mapped.outlets == [AssetAlias(ALIAS)]
+    assert mapped.outlets == expected
 
 
 def test_each_asset_gets_an_event_and_other_outlets_are_skipped() -> None:
     """An outlet may be any object of lineage; after the delivery none may fail the task."""
-    context, asset = task_context(), Asset("copied")
+    context, task = announced("text", 7, Asset("copied"), Asset.ref(name="unknown"), COPIES)
 
-    set_asset_event_extra(context, ["text", 7, asset], ENTRY)  # type: ignore[arg-type]
-
-    assert list(context["outlet_events"]) == [asset]
-    assert context["outlet_events"][asset].extra == ENTRY
+    assert events(context, task) == {"copied": ENTRY, COPIES.name: ENTRY}
 
 
-def test_an_alias_stands_for_each_target_topic_with_its_own_ranges() -> None:
-    context, alias = task_context(), AssetAlias("copies")
+def test_the_topics_that_airflow_knows_get_an_event_with_their_own_ranges() -> None:
+    """Whatever name an author has given to them. DAGs wait for no others."""
+    named = Asset("of the us", uri=IN_US.uri)
 
-    set_asset_event_extra(context, [alias], ENTRY)  # type: ignore[arg-type]
+    context, task = announced(COPIES, assets=(named, Asset("other")))
 
-    events = context["outlet_events"][alias].asset_alias_events
-    assert [(e.source_alias_name, e.dest_asset_key.uri, e.extra) for e in events] == [
-        ("copies", f"{IN_KAFKA}/eu", {**ENTRY, "target_ranges": [ENTRY["target_ranges"][0]]}),
-        ("copies", f"{IN_KAFKA}/us", {**ENTRY, "target_ranges": [ENTRY["target_ranges"][1]]}),
-    ]
+    assert events(context, task) == {COPIES.name: ENTRY, "of the us": OF_US}
 
 
 def test_an_outlet_that_is_the_topics_own_asset_gets_no_second_event() -> None:
-    """DAGs that are scheduled by it would run twice."""
-    context, alias, asset = task_context(), AssetAlias(ALIAS), Asset(f"{IN_KAFKA}/eu")
+    context, task = announced(IN_EU, COPIES, assets=(IN_EU, IN_US))
 
-    set_asset_event_extra(context, [asset, alias], ENTRY)  # type: ignore[arg-type]
-
-    events = context["outlet_events"]
-    assert events[asset].extra == ENTRY
-    assert [e.dest_asset_key.uri for e in events[alias].asset_alias_events] == [f"{IN_KAFKA}/us"]
+    assert task.outlets == [IN_EU, COPIES, IN_US]
+    assert events(context, task) == {IN_EU.name: OF_EU, COPIES.name: ENTRY, IN_US.name: OF_US}
 
 
-def test_a_connection_that_is_gone_by_then_fails_nothing() -> None:
+def test_an_alias_of_the_author_stands_for_each_target_topic_and_nothing_is_announced_twice() -> None:
+    alias = AssetAlias("mine")
+
+    context, task = announced(alias, IN_US, COPIES, assets=(IN_EU, IN_US))
+
+    assert task.outlets == [alias, IN_US, COPIES]
+    assert events(context, task) == {IN_US.name: OF_US, COPIES.name: ENTRY}
+    made = context["outlet_events"][alias].asset_alias_events
+    assert [(e.dest_asset_key.uri, e.extra) for e in made] == [(IN_EU.uri, OF_EU)]
+
+
+def test_each_topic_of_a_map_has_its_own_sources() -> None:
+    """The events of all topics together are as long as the entry, and not as its square."""
+    sources = {"eu": "a", "us": "b"}
+    mapped = entry(
+        "1" * 16,
+        "a:0:0:5",
+        "b:0:0:9",
+        target=SERVER,
+        target_topics=["eu", "us"],
+        target_ranges=[EU, US],
+        topic_map={"a": "eu", "b": "us"},
+        source_topic_ids={"a": "id of a", "b": "id of b"},
+        missing_ranges=["b:1:0:3"],
+    )
+
+    found = events(*announced(COPIES, entry=mapped, assets=(IN_EU, IN_US)))
+
+    assert found[COPIES.name] == mapped
+    for name, until, asset, missing in (("eu", 5, IN_EU, []), ("us", 9, IN_US, ["b:1:0:3"])):
+        source, own = sources[name], found[asset.name]
+        assert own["topic_map"] == {source: name}
+        assert own["offset_ranges"] == [f"{source}:0:0:{until}"]
+        assert own["source_topic_ids"] == {source: f"id of {source}"}
+        assert own["missing_ranges"] == missing
+
+
+def test_a_connection_that_is_gone_by_then_fails_nothing(caplog: pytest.LogCaptureFixture) -> None:
     """The records are delivered, and the other outlets get their events."""
-    context, asset, alias = task_context(), Asset("copied"), AssetAlias("copies")
+    gone, alias = {**ENTRY, "target": ""}, AssetAlias("mine")
 
-    set_asset_event_extra(context, [alias, asset], {**ENTRY, "target": ""})  # type: ignore[arg-type]
+    context, task = announced(alias, Asset("copied"), COPIES, entry=gone, assets=(IN_EU,))
 
-    assert context["outlet_events"][asset].extra == {**ENTRY, "target": ""}
+    assert events(context, task) == {"copied": gone, COPIES.name: gone}
     assert context["outlet_events"][alias].asset_alias_events == []
+    assert "the target's connection is gone" in caplog.text
+
+
+def test_an_api_that_does_not_answer_fails_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    """Each question waits for a while, so there is one only."""
+    context, task = task_context(assets=[IN_US]), SimpleNamespace(outlets=[COPIES])
+    context["outlet_events"].error = ErrorType.API_SERVER_ERROR
+
+    announce(context, task, ENTRY)  # type: ignore[arg-type]
+
+    assert events(context, task) == {COPIES.name: ENTRY}
+    assert f"Airflow could not be asked for {IN_EU.uri}" in caplog.text
+
+
+def test_a_copy_without_events_asks_for_no_topic() -> None:
+    assert events(*announced(assets=(IN_EU,))) == {}
+
+
+def test_a_function_has_the_entries_of_all_operators_that_it_calls() -> None:
+    """Airflow makes one event of each asset among the function's own outlets."""
+    function = SimpleNamespace(outlets=[COPIES])
+    ti = TaskInstance()
+    ti.task = function  # type: ignore[attr-defined]
+    context, second = task_context(ti=ti, assets=[IN_EU]), {**ENTRY, "run_id": "2" * 16}
+
+    for made in (ENTRY, second):
+        announce(context, SimpleNamespace(outlets=[COPIES]), made)  # type: ignore[arg-type]
+
+    found = events(context, function)
+    assert found[COPIES.name] == {**ENTRY, "more": [second]}
+    again = {**OF_EU, "run_id": "2" * 16}
+    assert found[IN_EU.name] == {**OF_EU, "more": [again]}
+    assert announced_ranges([found[IN_EU.name]]) == [EU]
+    assert uncovered([found[COPIES.name]], "orders", window=["orders:0:90:210"]) == [
+        {"topic": "orders", "partition": 0, "from_offset": 90, "until_offset": 100},
+        {"topic": "orders", "partition": 0, "from_offset": 200, "until_offset": 210},
+    ]
+
+
+def test_a_function_without_the_ledger_announces_nothing() -> None:
+    function = SimpleNamespace(outlets=[IN_US])
+    ti = TaskInstance()
+    ti.task = function  # type: ignore[attr-defined]
+    context = task_context(ti=ti, assets=[IN_EU])
+
+    announce(context, SimpleNamespace(outlets=[COPIES]), ENTRY)  # type: ignore[arg-type]
+
+    assert events(context, function) == {IN_US.name: {}}
 
 
 def test_what_was_read_without_a_record_to_write_is_in_the_ledger_and_triggers_nothing() -> None:
-    context, asset, alias = task_context(), Asset(f"{IN_KAFKA}/eu"), AssetAlias(ALIAS)
+    context = task_context(assets=[IN_EU])
 
-    assert record_without_records(context, [asset, alias], ENTRY) == [alias]  # type: ignore[arg-type]
+    assert record_without_records(context, [IN_EU, COPIES], ENTRY) == [COPIES]  # type: ignore[arg-type]
 
-    events = context["outlet_events"][alias].asset_alias_events
-    assert [e.dest_asset_key.uri for e in events] == [
-        "kafka-spark://broker-1:9092/eu",
-        "kafka-spark://broker-1:9092/us",
-    ]
-    assert list(context["outlet_events"]) == [alias]
-    assert record_without_records(context, [asset], ENTRY) == []  # type: ignore[arg-type]
+    assert list(context["outlet_events"]) == [COPIES]
+    assert context["outlet_events"][COPIES].extra == ENTRY
+    assert record_without_records(context, [IN_EU], ENTRY) == []  # type: ignore[arg-type]

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow.sdk import AssetAlias, BaseHook
+from airflow.sdk import Asset, BaseHook
 
-from airflow_provider_kafka_spark.core.ledger import ALIAS, STATE_KEY, Delivery, coverage
+from airflow_provider_kafka_spark.core.ledger import STATE_KEY, Delivery, coverage
 from airflow_provider_kafka_spark.coverage import uncovered
+from airflow_provider_kafka_spark.operators.asset_events import COPIES
 from airflow_provider_kafka_spark.operators.available_now import KafkaToKafkaAvailableNowOperator
 from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
 from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
@@ -22,9 +23,10 @@ from tests.in_process_jobs import InProcessSpark
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
 
-def events_of(context: Any) -> list[tuple[str, dict[str, Any]]]:
-    """Address and extra of each event that the ledger's alias makes."""
-    return [(e.dest_asset_key.uri, e.extra) for e in context["outlet_events"][AssetAlias(ALIAS)].asset_alias_events]
+def event_of(context: Any) -> dict[str, Any]:
+    """What the ledger's event has."""
+    extra: dict[str, Any] = context["outlet_events"][COPIES].extra
+    return extra
 
 
 def kinds(entry: Any) -> list[str]:
@@ -37,7 +39,7 @@ def kinds(entry: Any) -> list[str]:
     ]
 
 
-def test_a_delivery_is_an_event_of_the_topic_that_says_what_was_read(
+def test_a_delivery_is_an_event_that_says_what_was_read(
     kafka: KafkaBroker, topic: TopicFactory, in_process_spark: InProcessSpark
 ) -> None:
     source, target = topic(2, suffix="source"), topic(suffix="target")
@@ -45,12 +47,15 @@ def test_a_delivery_is_an_event_of_the_topic_that_says_what_was_read(
     operator = ReplayOffsetRangesOperator(
         task_id="task", offset_ranges=[f"{source}:0:1:4", f"{source}:1:0:5"], target_topic=target
     )
-    context = task_context()
+    asset = Asset(f"kafka://{kafka.bootstrap_servers}/{target}")
+    context = task_context(assets=[asset])
 
     result = operator.execute(context)  # type: ignore[arg-type]
 
-    ((uri, extra),) = events_of(context)
-    assert uri == f"kafka://{kafka.bootstrap_servers}/{target}"
+    extra = event_of(context)
+    # DAGs are scheduled by the topic.
+    assert operator.outlets == [COPIES, asset]
+    assert context["outlet_events"][asset].extra == extra
     assert {name: extra[name] for name in ("state", "run_id", "records_written", "offset_ranges", "target_ranges")} == {
         "state": "complete",
         "run_id": result["run_id"],
@@ -123,9 +128,9 @@ def test_a_failed_run_leaves_what_it_has_committed_and_its_retry_covers_the_rest
     assert kinds(failed)[-1].endswith("unfinished")
     assert uncovered([failed], source) == []
     assert kinds(store.get(STATE_KEY)) == ["0:0-12 covered", "1:0-5 covered"]
-    assert kinds(events_of(context)[0][1]) == ["0:0-12 covered", "1:0-5 covered"]
+    assert kinds(event_of(context)) == ["0:0-12 covered", "1:0-5 covered"]
     # The bytes of the first try are not known.
-    assert "bytes_written" not in events_of(context)[0][1]
+    assert "bytes_written" not in event_of(context)
 
 
 @pytest.mark.parametrize("provenance", ["headers", "segments"])
@@ -188,14 +193,12 @@ def test_what_a_filter_leaves_nothing_of_is_covered_and_triggers_nothing(
     source, target = topic(suffix="source"), topic(suffix="target")
     kafka.produce(source, [Record(key=b"a", value=b"v")])
     operator = KafkaToKafkaBatchOperator(task_id="task", topics=[source], target_topic=target, keys=["b"])
-    context = task_context()
+    context = task_context(assets=[Asset(f"kafka://{kafka.bootstrap_servers}/{target}")])
 
     operator.execute(context)  # type: ignore[arg-type]
 
-    ((uri, extra),) = events_of(context)
-    assert uri == f"kafka-spark://{kafka.bootstrap_servers}/{target}"
-    assert (extra["filtered"], kinds(extra)) == (True, ["0:0-1 covered"])
-    assert operator.outlets == [AssetAlias(ALIAS)]
+    assert (event_of(context)["filtered"], kinds(event_of(context))) == (True, ["0:0-1 covered"])
+    assert operator.outlets == [COPIES]
 
 
 def test_what_was_lost_is_no_gap_and_triggers_nothing(
@@ -212,9 +215,8 @@ def test_what_was_lost_is_no_gap_and_triggers_nothing(
 
     operator.execute(context)  # type: ignore[arg-type]
 
-    ((uri, extra),) = events_of(context)
-    assert uri == f"kafka-spark://{kafka.bootstrap_servers}/{target}"
-    assert kinds(extra) == ["0:0-20 lost"]
+    assert kinds(event_of(context)) == ["0:0-20 lost"]
+    assert operator.outlets == [COPIES]
 
 
 def test_a_clear_that_reads_more_and_writes_nothing_covers_it(
@@ -233,10 +235,8 @@ def test_a_clear_that_reads_more_and_writes_nothing_covers_it(
         return context
 
     attempt(0)
-    ((uri, extra),) = events_of(attempt(1))
 
-    assert uri == f"kafka-spark://{kafka.bootstrap_servers}/{target}"
-    assert kinds(extra) == ["0:0-20 covered"]
+    assert kinds(event_of(attempt(1))) == ["0:0-20 covered"]
 
 
 def test_a_failed_stream_leaves_the_batches_that_its_checkpoint_has_finished(
@@ -267,4 +267,4 @@ def test_a_failed_stream_leaves_the_batches_that_its_checkpoint_has_finished(
     kafka.alter_topic(target, {"max.message.bytes": "1000000"})
     context = attempt(3)
 
-    assert kinds(events_of(context)[0][1]) == ["0:0-26 covered"]
+    assert kinds(event_of(context)) == ["0:0-26 covered"]

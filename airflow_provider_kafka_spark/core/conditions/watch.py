@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 from airflow_provider_kafka_spark.core.bounds import AtOffset, Bound, Earliest
@@ -17,6 +18,7 @@ from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerQ
 from airflow_provider_kafka_spark.core.conditions.new_records import NewRecords
 from airflow_provider_kafka_spark.core.conditions.since import Since, SinceOffsets
 from airflow_provider_kafka_spark.core.errors import BoundError
+from airflow_provider_kafka_spark.core.ledger import entries_in
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition
 
 STATE_VERSION = 1
@@ -190,17 +192,19 @@ def announced_ranges(events: Iterable[Any]) -> list[dict[str, Any]]:
     ranges: list[Any] = []
     for event in events:
         extra = event if isinstance(event, Mapping) else getattr(event, "extra", None)
-        found = _ranges_of(extra) if isinstance(extra, Mapping) else None
-        if not isinstance(found, list):
+        found = [_ranges_of(entry) for entry in entries_in(extra)]
+        if not all(isinstance(of_entry, list) for of_entry in found):
             raise BoundError(
                 "An asset event must be from a KafkaNewRecordsTrigger or a copying operator, and have offset ranges; "
                 f"got the extra {extra!r}. Does anything else update the asset?"
             )
-        ranges += found
+        ranges += chain.from_iterable(found)
     return [r.to_dict() for r in OffsetRanges.parse(ranges, merge_overlaps=True).merge()]
 
 
-def _ranges_of(extra: Mapping[Any, Any]) -> object:
+def _ranges_of(extra: object) -> Any:
+    if not isinstance(extra, Mapping):
+        return None
     payload = extra.get("payload")
     return payload.get("ranges") if isinstance(payload, Mapping) else extra.get("target_ranges")
 

@@ -23,6 +23,7 @@ with DAG("outlets", schedule=None):
         target_topic="orders_replay",
         outlets=[
             Asset("copied"),
+            AssetAlias("each"),
             "no asset",
             Asset.ref(name="unknown"),
             Asset.ref(name="planned"),
