@@ -165,7 +165,9 @@ def segments_in(value: object, name: str) -> tuple[Segment, ...]:
     example = "the result of a copy with provenance='segments' (copy.output), a list of such results, or that as JSON"
     try:
         found: Any = json.loads(value) if isinstance(value, str) else value
-        items = [found] if isinstance(found, Mapping) else list(found)
+        given = [found] if isinstance(found, Mapping) else list(found)
+        # The event of a function that called several operators has the entries of all.
+        items = [one for item in given for one in (item, *item.get("more", ()))]
         lacking = [item for item in items if "segments" not in item and item.get("records_written") != 0]
         segments = tuple(Segment.from_dict(s) for item in items for s in item.get("segments", ()))
     except (KafkaSparkError, KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:

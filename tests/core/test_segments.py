@@ -75,11 +75,12 @@ def test_segments_of_several_results_may_overlap(first: Any, second: Any) -> Non
     assert {o for o in range(60) if index.source_of(TopicPartition("copy", 0), o)} == {o for _, o in places}
 
 
-@pytest.mark.parametrize("form", ["result", "results", "json"])
+@pytest.mark.parametrize("form", ["result", "results", "json", "event-of-two"])
 def test_segments_of_results(form: str) -> None:
     segments = (segment(0, 5, 7), segment(5, 2, 13))
     results = [{"segments": [s.to_dict()], "records_written": s.source.size} for s in segments]
     given = {"result": results[0], "results": [*results, {"records_written": 0}], "json": json.dumps(results)}
+    given["event-of-two"] = {**results[0], "more": results[1:]}
 
     assert segments_in(given[form], "of") == (segments[:1] if form == "result" else segments)
 

@@ -62,7 +62,7 @@ def test_every_record_of_three_backfilled_hours_lands_in_exactly_one_window(
         _check_that_all_end_well_in_one_moment(airflow, shop)
     with closing(sqlite3.connect(airflow_home.database)) as database:
         kept = database.execute(
-            "SELECT expires_at FROM task_state_store WHERE key = 'kafka_spark_run' AND dag_id = ?", [DAG]
+            "SELECT expires_at FROM task_state_store WHERE key = 'kafka_spark_run' AND run_id LIKE 'backfill%'"
         ).fetchall()
     assert kept == [(None,)] * HOURS
     assert marked.alive() == []
