@@ -395,34 +395,15 @@ def test_a_stored_plan_reads_back(plan: ReplayPlan) -> None:
     "changes",
     [
         pytest.param({"version": PLAN_VERSION + 1}, id="newer-version"),
-        pytest.param({"version": None}, id="no-version"),
-        pytest.param({"ranges": None}, id="ranges-null"),
-        pytest.param({"ranges": ["orders:0:9:1"]}, id="range-reversed"),
         pytest.param({"ranges": ["orders:0:0:9", "orders:0:1:5"]}, id="ranges-overlap"),
-        pytest.param({"target": {}}, id="target-empty"),
-        pytest.param({"target": {"topic": None}}, id="target-neither"),
-        pytest.param({"target": {"topic": "copy", "color": "red"}}, id="target-unknown-key"),
-        pytest.param({"missing": [["orders:0:0:1"]]}, id="missing-without-reason"),
-        pytest.param({"target_ends": {"copy": {"x": 1}}}, id="target-ends-no-partition"),
-        pytest.param({"target_ends": []}, id="target-ends-a-list"),
-        pytest.param({"topic_ids": 5}, id="topic-ids-a-number"),
+        pytest.param({"target": {**_plan().to_dict()["target"], "topic": None}}, id="no-target"),
+        pytest.param({"target": {**_plan().to_dict()["target"], "color": "red"}}, id="target-unknown-key"),
     ],
 )
 def test_refuses_a_damaged_plan(changes: dict[str, Any]) -> None:
     """A stored plan that cannot be read is one error that says how to get a new plan, not a traceback or a guess."""
     with pytest.raises(ProtocolError, match="Clear the task"):
         ReplayPlan.from_dict({**_plan().to_dict(), **changes})
-
-
-def test_refuses_what_is_no_plan_and_one_that_lacks_something() -> None:
-    """No part of a plan has a default; whatever the store gives back, there is one error."""
-    whole = _plan().to_dict()
-    for key in set(whole) - {"version"}:
-        with refuses(ProtocolError, key):
-            ReplayPlan.from_dict({name: value for name, value in whole.items() if name != key})
-    for stored in (None, [], "plan", 5, {}):
-        with refuses(ProtocolError, f"must be of version {PLAN_VERSION}"):
-            ReplayPlan.from_dict(stored)
 
 
 def test_shows_the_plan_as_a_table() -> None:
