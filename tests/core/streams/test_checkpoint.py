@@ -104,34 +104,22 @@ def test_any_beginning_of_a_batch_is_refused(length: int) -> None:
         pytest.param(_OFFSETS_FILE.replace("v1", "v2", 1), "got 'v2'. It is cut off, damaged", id="version"),
         pytest.param(f'{_OFFSETS_FILE}\n{{"o":{{"0":1}}}}', "of one source are two lines; got 3", id="two-sources"),
         pytest.param(f"v1\n{_METADATA}\n-", "do not make sense", id="source-without-offsets"),
-        pytest.param(f"v1\n{_METADATA}\n[1]", "do not make sense", id="offsets-a-list"),
         pytest.param(f"v1\n{_METADATA}\n" + "[" * 100_000, "do not make sense", id="offsets-too-deep"),
         pytest.param('v1\n{}\n{"o":{"0":1}}', "batchTimestampMs", id="no-timestamp"),
-        pytest.param('v1\n[]\n{"o":{"0":1}}', "do not make sense", id="metadata-a-list"),
         pytest.param(f'v1\n{_METADATA}\n{{"o":{{"0":-1}}}}', "9223372036854775807; got -1", id="negative"),
-        pytest.param(f'v1\n{_METADATA}\n{{"o":{{"0":1.5}}}}', "must be an integer; got float", id="fraction"),
         pytest.param(f'v1\n{_METADATA}\n{{"o":{{"0":{2**63}}}}}', f"got {2**63}", id="offset-above-2^63"),
         pytest.param(f'v1\n{_METADATA}\n{{"o":{{"0":{10**3999}}}}}', "got 1000000", id="offset-of-4000-digits"),
-        pytest.param(f'v1\n{_METADATA}\n{{"o":{{"0":NaN}}}}', "must be an integer; got float", id="offset-nan"),
-        pytest.param(f'v1\n{_METADATA}\n{{"o":{{"{2**31}":1}}}}', "partition must be", id="partition-above-2^31"),
         pytest.param(f'v1\n{_METADATA}\n{{"o":{{"{10**3999}":1}}}}', "plain numbers", id="partition-of-4000-digits"),
         pytest.param(f'v1\n{_METADATA}\n{{"o":{{" 1_0":1}}}}', "as '0'; got ' 1_0'", id="partition-not-plain"),
         pytest.param('v1\n{"batchTimestampMs":NaN}\n{}', "batchTimestampMs must be", id="timestamp-nan"),
-        pytest.param('v1\n{"batchTimestampMs":1e999}\n{}', "batchTimestampMs must be", id="timestamp-infinite"),
-        pytest.param('v1\n{"batchTimestampMs":"5"}\n{}', "batchTimestampMs must be", id="timestamp-as-text"),
-        pytest.param('v1\n{"batchTimestampMs":-5}\n{}', "batchTimestampMs must be", id="timestamp-negative"),
-        pytest.param(f'v1\n{_METADATA}\n{{"o":{{"0":true}}}}', "must be an integer; got bool", id="boolean"),
-        pytest.param(f'v1\n{_METADATA}\n{{"o":{{"x":1}}}}', "do not make sense", id="partition-as-word"),
         pytest.param(f'v1\n{_METADATA}\n{{"or ders":{{"0":1}}}}', "do not make sense", id="no-topic"),
     ],
 )
 def test_refuses_what_is_no_batch(text: str, says: str) -> None:
     """Each is one error that names the file, and never an empty or a partial batch."""
-    with pytest.raises(CheckpointError) as raised:
+    with refuses(CheckpointError, "offsets/3 of /data", says) as raised:
         Batch.parse(text, 3, "offsets/3 of /data")
 
-    assert "offsets/3 of /data" in str(raised.value)
-    assert says in str(raised.value)
     assert len(str(raised.value)) < 800
 
 
@@ -272,12 +260,9 @@ def test_half_a_lock_is_none(length: int) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        pytest.param("null", id="null"),
         pytest.param("[1, 2, 3]", id="list"),
-        pytest.param('{"owner": "a", "application_id": "b"}', id="without-beat"),
         pytest.param('{"owner": "a", "application_id": "b", "beat": 1, "more": 1}', id="unknown-key"),
         pytest.param('{"owner": 5, "application_id": "b", "beat": 1}', id="owner-a-number"),
-        pytest.param('{"owner": "a", "application_id": null, "beat": 1}', id="application-null"),
         pytest.param("[" * 100_000, id="too-deep"),
     ],
 )
