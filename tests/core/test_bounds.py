@@ -23,32 +23,35 @@ from airflow_provider_kafka_spark.core.bounds import (
 )
 from airflow_provider_kafka_spark.core.errors import BoundError, InvalidInputError
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition
+from tests.core.refusals import refuses
 
 # 2026-11-20 09:00 UTC
 _MOMENT_MS = 1_795_165_200_000
 
 
 @pytest.mark.parametrize(
-    "value",
+    ("value", "epoch_ms"),
     [
-        pytest.param("2026-11-20T09:00:00Z", id="iso-z"),
-        pytest.param("2026-11-20T09:00:00z", id="iso-small-z"),
-        pytest.param("2026-11-20T10:00:00+01:00", id="iso-offset"),
-        pytest.param("2026-11-19T21:00:00-12:00", id="iso-day-before"),
-        pytest.param("2026-11-20 09:00:00+00:00", id="iso-with-blank-as-airflow-prints"),
-        pytest.param("2026-11-20T09:00:00.000000+00:00", id="iso-microseconds"),
-        pytest.param("  2026-11-20T09:00:00Z\n", id="iso-amid-whitespace"),
-        pytest.param(datetime(2026, 11, 20, 9, tzinfo=timezone.utc), id="datetime-utc"),
-        pytest.param(
-            datetime(2026, 11, 20, 14, 30, tzinfo=timezone(timedelta(hours=5, minutes=30))), id="datetime-india"
-        ),
-        pytest.param(_MOMENT_MS, id="epoch-ms"),
-        pytest.param(str(_MOMENT_MS), id="epoch-ms-as-text"),
+        pytest.param("2026-11-20T09:00:00Z", _MOMENT_MS, id="iso-z"),
+        pytest.param("2026-11-20T09:00:00z", _MOMENT_MS, id="iso-small-z"),
+        pytest.param("2026-11-19T21:00:00-12:00", _MOMENT_MS, id="iso-day-before"),
+        pytest.param("2026-11-20 09:00:00+00:00", _MOMENT_MS, id="iso-with-blank-as-airflow-prints"),
+        pytest.param("2026-11-20T09:00:00.000000+00:00", _MOMENT_MS, id="iso-microseconds"),
+        pytest.param("  2026-11-20T09:00:00Z\n", _MOMENT_MS, id="iso-amid-whitespace"),
+        pytest.param(datetime(2026, 11, 20, 9, tzinfo=timezone.utc), _MOMENT_MS, id="datetime-utc"),
+        pytest.param(_MOMENT_MS, _MOMENT_MS, id="epoch-ms"),
+        pytest.param(str(_MOMENT_MS), _MOMENT_MS, id="epoch-ms-as-text"),
+        # A number that might be in seconds has a narrower range than a moment in words.
+        pytest.param(SMALLEST_EPOCH_MS, SMALLEST_EPOCH_MS, id="smallest-number"),
+        pytest.param(10**14, 10**14, id="largest-number"),
+        pytest.param("1970-01-01T00:00:00Z", 0, id="first"),
+        pytest.param(datetime(1970, 1, 1, tzinfo=timezone.utc), 0, id="first-as-datetime"),
+        pytest.param("5138-11-16T09:46:40.000999Z", 10**14, id="last-with-microseconds"),
     ],
 )
-def test_reads_one_moment_in_every_form(value: object) -> None:
-    """Aware datetimes, ISO 8601 and epoch milliseconds all name the same moment."""
-    assert parse_timestamp(value, "starting_timestamp") == _MOMENT_MS
+def test_reads_a_moment_in_every_form(value: object, epoch_ms: int) -> None:
+    """Aware datetimes, ISO 8601 and epoch milliseconds."""
+    assert parse_timestamp(value, "starting_timestamp") == epoch_ms
 
 
 @given(st.datetimes(min_value=datetime(1970, 1, 2), max_value=datetime(5138, 11, 15), timezones=st.timezones()))
@@ -113,32 +116,8 @@ def test_refuses_what_is_no_moment(value: object, fragments: list[str]) -> None:
     """A moment without a zone, in the wrong unit, or none at all is one error that names the parameter and the
     correction.
     """
-    with pytest.raises(BoundError) as error:
+    with refuses(BoundError, "ending_timestamp must ", *fragments):
         parse_timestamp(value, "ending_timestamp")
-
-    assert str(error.value).startswith("ending_timestamp must ")
-    for fragment in fragments:
-        assert fragment in str(error.value)
-
-
-@pytest.mark.parametrize("value", [pytest.param(SMALLEST_EPOCH_MS, id="smallest"), pytest.param(10**14, id="largest")])
-def test_takes_milliseconds_at_the_limits(value: int) -> None:
-    """1973-03-03 and the year 5138 are still milliseconds."""
-    assert parse_timestamp(value, "t") == value
-
-
-@pytest.mark.parametrize(
-    ("value", "epoch_ms"),
-    [
-        pytest.param("1970-01-01T00:00:00Z", 0, id="first"),
-        pytest.param(datetime(1970, 1, 1, tzinfo=timezone.utc), 0, id="first-as-datetime"),
-        pytest.param("5138-11-16T09:46:40Z", 10**14, id="last"),
-        pytest.param("5138-11-16T09:46:40.000999Z", 10**14, id="last-with-microseconds"),
-    ],
-)
-def test_takes_moments_at_the_limits(value: object, epoch_ms: int) -> None:
-    """A moment in words has a wider range than a number, which might be in seconds."""
-    assert parse_timestamp(value, "t") == epoch_ms
 
 
 @pytest.mark.parametrize(
@@ -160,46 +139,23 @@ def test_refuses_a_moment_before_1970_or_after_5138(value: object) -> None:
         parse_timestamp(value, "starting_timestamp")
 
 
-@pytest.mark.parametrize(
-    ("start", "end"),
-    [
-        pytest.param(_MOMENT_MS, _MOMENT_MS + 1, id="one-millisecond"),
-        pytest.param(_MOMENT_MS, None, id="open-end"),
-        pytest.param(None, _MOMENT_MS, id="open-start"),
-        pytest.param(None, None, id="open"),
-    ],
-)
-def test_takes_a_window_with_a_width(start: int | None, end: int | None) -> None:
-    """Either end of a window may be open."""
-    window = TimeWindow(start, end)
-
-    assert (window.start_ms, window.end_ms) == (start, end)
-
-
-def test_a_window_of_zero_width_names_the_timetables_that_have_one() -> None:
-    """In Airflow 3 a cron string gives such windows; the message says what to schedule with."""
-    with pytest.raises(BoundError) as error:
-        TimeWindow(_MOMENT_MS, _MOMENT_MS)
-
-    for fragment in (
+def test_a_window_has_a_width() -> None:
+    """Either end may be open. In Airflow 3 a cron string gives windows without a width: the message says what to
+    schedule with. That of a reversed one does not blame the timetable.
+    """
+    for start, end in [(_MOMENT_MS, _MOMENT_MS + 1), (_MOMENT_MS, None), (None, _MOMENT_MS), (None, None)]:
+        TimeWindow(start, end)
+    with refuses(
+        BoundError,
         "zero width",
         "2026-11-20T09:00:00.000Z",
         "CronDataIntervalTimetable",
         "CronTriggerTimetable(..., interval=",
     ):
-        assert fragment in str(error.value)
-
-
-def test_a_reversed_window_is_an_error() -> None:
-    """It shows both ends, and does not blame the timetable."""
-    with pytest.raises(BoundError) as error:
+        TimeWindow(_MOMENT_MS, _MOMENT_MS)
+    with refuses(BoundError, "must not be reversed", "2026-11-20T09:00:01.000Z lies after", "09:00:00.000Z") as error:
         TimeWindow(_MOMENT_MS + 1_000, _MOMENT_MS)
-
-    message = str(error.value)
-    assert "must not be reversed" in message
-    assert "2026-11-20T09:00:01.000Z lies after" in message
-    assert "2026-11-20T09:00:00.000Z" in message
-    assert "Timetable" not in message
+    assert "Timetable" not in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -221,6 +177,7 @@ def test_reads_sparks_words(value: str, side: Side, expected: RequestedOffset) -
         pytest.param({"o": {"0": 23}}, "start", {"o[0]": AtOffset(23)}, id="offset"),
         pytest.param({"o": {0: 23}}, "start", {"o[0]": AtOffset(23)}, id="number-as-key"),
         pytest.param({"o": {"0": 0}}, "end", {"o[0]": AtOffset(0)}, id="offset-zero"),
+        pytest.param(parse_bound({"o": {"0": 3}}, "end"), "end", {"o[0]": AtOffset(3)}, id="parsed-already"),
         pytest.param({"o": {"0": -2}}, "start", {"o[0]": Earliest()}, id="sparks-earliest"),
         pytest.param({"o": {"0": -1}}, "end", {"o[0]": Latest()}, id="sparks-latest"),
         pytest.param(
@@ -246,12 +203,10 @@ _REFUSED = [
     pytest.param({"o": {"0": -3}}, "start", ["got -3"], id="minus-three"),
     pytest.param({"o": {"0": None}}, "start", ["got None", "Spark would read null as 0"], id="null-offset"),
     pytest.param({"o": {"0": "23"}}, "start", ["got '23' of type str"], id="offset-as-text"),
-    pytest.param({"o": {"0": 23.0}}, "start", ["got 23.0 of type float"], id="float-offset"),
     pytest.param({"o": {"0": True}}, "start", ["got True of type bool"], id="boolean-offset"),
     pytest.param('{"o": {"0": 1e3}}', "start", ["got 1000.0 of type float"], id="json-exponent"),
     pytest.param('{"o": {"0": NaN}}', "start", ["got nan"], id="json-nan"),
     pytest.param({"o": {"x": 1}}, "start", ["partitions by number", "'x'", "'o'"], id="partition-as-word"),
-    pytest.param({"o": {"-1": 1}}, "start", ["partitions by number"], id="negative-partition"),
     pytest.param({"o": {-1: 1}}, "start", ["partitions by number"], id="negative-partition-number"),
     pytest.param({"o": {True: 1}}, "start", ["partitions by number", "True"], id="boolean-partition"),
     pytest.param({"o": {1.0: 1}}, "start", ["partitions by number", "1.0"], id="float-partition"),
@@ -279,12 +234,8 @@ def test_refuses_what_is_no_bound(value: object, side: Side, fragments: list[str
     """Sentinels at the wrong end, null, text, fractions and keys given twice are errors that name the parameter and the
     place.
     """
-    with pytest.raises(BoundError) as error:
+    with refuses(BoundError, "starting_offsets" if side == "start" else "ending_offsets", *fragments):
         parse_bound(value, side)
-
-    assert ("starting_offsets" if side == "start" else "ending_offsets") in str(error.value)
-    for fragment in fragments:
-        assert fragment in str(error.value)
 
 
 @pytest.mark.parametrize("topic", ["or ders", "", 5, None])
@@ -298,11 +249,8 @@ def test_a_partition_without_a_bound_is_an_error() -> None:
     """Offsets by partition must name all that are read: nothing is read from where nobody said."""
     bound = parse_bound({"o": {"0": 1}}, "start")
 
-    with pytest.raises(BoundError) as error:
+    with refuses(BoundError, "o[1] is missing", "named: o[0]"):
         bound.requested_for(TopicPartition("o", 1))
-
-    assert "o[1] is missing" in str(error.value)
-    assert "named: o[0]" in str(error.value)
 
 
 def test_a_named_partition_overrules_the_default() -> None:
@@ -311,16 +259,6 @@ def test_a_named_partition_overrules_the_default() -> None:
 
     assert bound.requested_for(TopicPartition("o", 0)) == AtTimestamp(5)
     assert bound.requested_for(TopicPartition("o", 1)) == Latest()
-
-
-def test_a_bound_passes_through() -> None:
-    """What is parsed already is left alone."""
-    bound = Bound.everywhere(AtOffset(3))
-
-    assert parse_bound(bound, "end") is bound
-
-
-_EVERYWHERE = TopicPartition("any", 7)
 
 
 @pytest.mark.parametrize(
@@ -341,7 +279,7 @@ _EVERYWHERE = TopicPartition("any", 7)
 )
 def test_a_stream_starts_anywhere(value: object, expected: RequestedOffset) -> None:
     """At either end, at offsets, or at a moment, whatever form a template gave it."""
-    assert parse_start(value, "starting_offsets").requested_for(_EVERYWHERE) == expected
+    assert parse_start(value, "starting_offsets").requested_for(TopicPartition("any", 7)) == expected
 
 
 @pytest.mark.parametrize(
@@ -351,29 +289,22 @@ def test_a_stream_starts_anywhere(value: object, expected: RequestedOffset) -> N
         pytest.param("", ["got ''"], id="empty-text"),
         pytest.param("erliest", ["got 'erliest'", "ISO 8601"], id="misspelt"),
         pytest.param("2026-11-20T09:00:00", ["must have a time zone"], id="naive"),
-        pytest.param(1_795_165_200, ["seconds; multiply by 1000"], id="seconds"),
         pytest.param(-1, ["milliseconds"], id="minus-one"),
         pytest.param("-2", ["milliseconds"], id="minus-two-as-text"),
         pytest.param(True, ["got True"], id="boolean"),
         pytest.param(["orders"], ["got ['orders']"], id="list"),
         pytest.param({}, ["offsets such as", "got {}"], id="empty-dict"),
         pytest.param({"o": {"0": -3}}, ["o[0]", "got -3"], id="minus-three"),
-        pytest.param({"o": {"0": None}}, ["Spark would read null as 0"], id="null-offset"),
-        pytest.param({"o": {"0": "23"}}, ["got '23' of type str"], id="offset-as-text"),
         pytest.param({"o": 5}, ["offsets by partition"], id="no-partitions"),
         pytest.param('{"o": {"0": 1}', ["not JSON"], id="json-cut-off"),
-        pytest.param('{"o": {"0": 1}, "o": {"1": 2}}', ["names ['o'] twice"], id="json-topic-twice"),
     ],
 )
 def test_refuses_what_is_no_start(value: object, fragments: list[str]) -> None:
     """The message calls the parameter by its name, which is not always starting_offsets."""
-    with pytest.raises(BoundError) as error:
+    with refuses(BoundError, "reset_checkpoint_to ", *fragments) as error:
         parse_start(value, "reset_checkpoint_to")
 
-    assert str(error.value).startswith("reset_checkpoint_to ")
     assert "starting_offsets" not in str(error.value)
-    for fragment in fragments:
-        assert fragment in str(error.value)
 
 
 @pytest.mark.parametrize(

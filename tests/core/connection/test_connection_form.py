@@ -7,6 +7,7 @@ import pytest
 from airflow_provider_kafka_spark.core.client_config import translate
 from airflow_provider_kafka_spark.core.connection.connection_form import FormFields, extra_of_form, with_field_names
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError
+from tests.core.refusals import refuses
 
 _PEM = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
 
@@ -123,10 +124,8 @@ def test_servers_are_the_host_or_a_field(host: str | None, port: int | None, fie
     ],
 )  # fmt: skip
 def test_refuses_what_cannot_be(fields: dict[str, Any], words: list[str]) -> None:
-    with pytest.raises(ConnectionConfigError) as raised:
+    with refuses(ConnectionConfigError, *words) as raised:
         _extra(**fields)
-    for word in words:
-        assert word in str(raised.value)
     assert "hunter2" not in str(raised.value)
 
 
