@@ -8,6 +8,7 @@ import pytest
 from airflow_provider_kafka_spark.core.broker_state import ClusterState, PartitionState, Selection, TopicState
 from airflow_provider_kafka_spark.core.errors import InvalidInputError, UnknownTopicError
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition
+from tests.core.refusals import refuses
 
 
 def _cluster(topics: dict[str, int]) -> ClusterState:
@@ -27,7 +28,6 @@ _MALFORMED = [
     pytest.param({"pattern": "a", "assign": {"a": [0]}}, ["got topic_pattern and assign"], id="pattern-and-assign"),
     pytest.param({"topics": "orders"}, ["list of names", "['orders']", "'orders'"], id="topics-as-text"),
     pytest.param({"topics": []}, ["list of names", "[]"], id="no-topics"),
-    pytest.param({"topics": 5}, ["list of names", "5"], id="topics-as-number"),
     pytest.param({"topics": {"a": [0]}}, ["list of names"], id="topics-as-dict"),
     pytest.param({"topics": ["a", "b", "a"]}, ["got ['a'] twice"], id="topic-twice"),
     pytest.param({"topics": ["a", None]}, ["topic name", "None"], id="topic-null"),
@@ -44,13 +44,8 @@ _MALFORMED = [
     pytest.param({"assign": {}}, ["assign must map", "{}"], id="assign-empty"),
     pytest.param({"assign": ["a"]}, ["assign must map", "['a']"], id="assign-as-list"),
     pytest.param({"assign": {"a": []}}, ["list partitions", "[]", "'a'"], id="assign-no-partitions"),
-    pytest.param({"assign": {"a": 0}}, ["list partitions", "got 0"], id="assign-one-number"),
     pytest.param({"assign": {"a": "0"}}, ["list partitions", "'0'"], id="assign-text"),
     pytest.param({"assign": {"a": ["0"]}}, ["partition must be an integer", "'0'"], id="assign-partition-as-text"),
-    pytest.param({"assign": {"a": [-1]}}, ["partition must be an integer", "-1"], id="assign-negative"),
-    pytest.param({"assign": {"a": [True]}}, ["partition must be an integer", "bool"], id="assign-boolean"),
-    pytest.param({"assign": {"a": [1.0]}}, ["partition must be an integer", "float"], id="assign-float"),
-    pytest.param({"assign": {"a": [None]}}, ["partition must be an integer", "None"], id="assign-null"),
     pytest.param({"assign": {"a": [0, 1, 0]}}, ["'a' twice", "[0, 1, 0]"], id="assign-twice"),
     pytest.param({"assign": {"or ders": [0]}}, ["topic name", "'or ders'"], id="assign-no-topic"),
 ]
@@ -59,11 +54,8 @@ _MALFORMED = [
 @pytest.mark.parametrize(("given", "fragments"), _MALFORMED)
 def test_refuses_a_malformed_selection(given: dict[str, Any], fragments: list[str]) -> None:
     """Exactly one well-formed way to name what is read; anything else is one error that shows both."""
-    with pytest.raises(InvalidInputError) as error:
+    with refuses(InvalidInputError, *fragments):
         Selection(**given)
-
-    for fragment in fragments:
-        assert fragment in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -88,75 +80,47 @@ def test_an_internal_topic_can_be_named() -> None:
     assert Selection(topics=["__consumer_offsets"]).topic_names(["__consumer_offsets"]) == ("__consumer_offsets",)
 
 
-def test_a_pattern_that_matches_nothing_is_an_error() -> None:
-    """It says how patterns match, and what comes close."""
-    with pytest.raises(UnknownTopicError) as error:
-        Selection(pattern="order").topic_names(["orders", "stock"])
-
-    for fragment in ("'order' matches none of the cluster's 2 topics", "whole", "Did you mean 'orders'?"):
-        assert fragment in str(error.value)
-
-
 @pytest.mark.parametrize(
-    "selection",
+    ("selection", "fragments"),
     [
-        pytest.param(Selection(topics=["ordres"]), id="topics"),
-        pytest.param(Selection(assign={"ordres": [0]}), id="assign"),
+        pytest.param(Selection(topics=["ordres"]), ["'ordres' does not exist", "Did you mean 'orders'?"], id="topics"),
+        pytest.param(Selection(assign={"ordres": [0]}), ["'ordres' does not", "Did you mean 'orders'?"], id="assign"),
+        pytest.param(
+            Selection(pattern="order"),
+            ["'order' matches none of the cluster's 2 topics", "whole", "Did you mean 'orders'?"],
+            id="pattern",
+        ),
     ],
 )
-def test_an_unknown_topic_is_an_error(selection: Selection) -> None:
-    """It names the topic and what comes close."""
-    with pytest.raises(UnknownTopicError) as error:
+def test_an_unknown_topic_is_an_error(selection: Selection, fragments: list[str]) -> None:
+    """It names the topic and what comes close, and how patterns match; a hint that is no help is left out."""
+    with refuses(UnknownTopicError, *fragments):
         selection.topic_names(["orders", "stock"])
-
-    assert "'ordres' does not exist" in str(error.value)
-    assert "Did you mean 'orders'?" in str(error.value)
-
-
-def test_nothing_is_suggested_where_nothing_is_close() -> None:
-    """A hint that is no help is left out."""
-    with pytest.raises(UnknownTopicError) as error:
-        Selection(topics=["payments"]).topic_names(["xyz"])
-
-    assert "Did you mean" not in str(error.value)
+    with pytest.raises(UnknownTopicError, match=r"^((?!Did you mean).)*$"):
+        selection.topic_names(["xyz"])
 
 
 @pytest.mark.parametrize(
     ("selection", "expected"),
     [
         pytest.param(Selection(topics=["b", "a.x"]), ["a.x[0]", "a.x[1]", "b[0]"], id="topics"),
+        pytest.param(Selection(topics=["many"]), [f"many[{i}]" for i in range(11)], id="by-number"),
         pytest.param(Selection(pattern="a.*"), ["a.x[0]", "a.x[1]"], id="pattern"),
         pytest.param(Selection(assign={"b": [0], "a.x": [1]}), ["a.x[1]", "b[0]"], id="assign"),
     ],
 )
 def test_lists_every_partition_to_read(selection: Selection, expected: list[str]) -> None:
     """All partitions of topics, exactly the assigned ones otherwise; sorted."""
-    assert [str(p) for p in selection.partitions(_cluster({"a.x": 2, "b": 1}))] == expected
+    assert [str(p) for p in selection.partitions(_cluster({"a.x": 2, "b": 1, "many": 11}))] == expected
 
 
-def test_partitions_are_sorted_by_number() -> None:
-    """Partition 10 comes after 9."""
-    partitions = Selection(topics=["a"]).partitions(_cluster({"a": 11}))
-
-    assert [p.partition for p in partitions] == list(range(11))
-
-
-def test_an_assigned_partition_must_exist() -> None:
+def test_a_partition_that_is_read_must_exist() -> None:
     """Spark would leave it out in silence; the message names it, the connection and how many there are."""
-    with pytest.raises(UnknownTopicError) as error:
+    with refuses(UnknownTopicError, "a[2] does not exist", "'kafka_default'", "2 partitions, numbered from 0"):
         Selection(assign={"a": [0, 2]}).partitions(_cluster({"a": 2}))
-
-    for fragment in ("a[2] does not exist", "'kafka_default'", "2 partitions, numbered from 0"):
-        assert fragment in str(error.value)
-
-
-def test_a_topic_that_vanished_is_an_error() -> None:
-    """A topic that was there when names were listed, and is not in the state, is named."""
-    with pytest.raises(UnknownTopicError) as error:
+    # There when names were listed, and not in the state.
+    with refuses(UnknownTopicError, "'gone' does not exist", "'kafka_default'"):
         _cluster({"a": 1}).partition(TopicPartition("gone", 0))
-
-    assert "'gone' does not exist" in str(error.value)
-    assert "'kafka_default'" in str(error.value)
 
 
 def test_a_pattern_takes_time_linear_in_a_name() -> None:

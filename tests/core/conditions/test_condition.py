@@ -22,6 +22,7 @@ from airflow_provider_kafka_spark.core.errors import (
     UnknownTopicError,
 )
 from tests.core.conditions.snapshots import NOW, snapshot, state
+from tests.core.refusals import refuses
 
 _EVERY = [
     pytest.param(lambda **more: NewRecords.parse(since="earliest", **more), id="new-records"),
@@ -59,11 +60,7 @@ _GOOD_LAG = {"topics": ["orders"], "group_id": "copy", "max_lag": 0}
         pytest.param(NewRecords, {**_GOOD_NEW, "since": None}, BoundError, "since must be", id="no-since"),
         pytest.param(NewRecords, {**_GOOD_NEW, "min_records": 0}, OptionError, "at least 1; got 0", id="min-0"),
         pytest.param(NewRecords, {**_GOOD_NEW, "min_records": 1.5}, OptionError, "min_records", id="min-fraction"),
-        pytest.param(NewRecords, {**_GOOD_NEW, "min_records": True}, OptionError, "min_records", id="min-boolean"),
         pytest.param(NewRecords, {**_GOOD_NEW, "max_wait_for_min": 0}, OptionError, "max_wait_for_min", id="wait-0"),
-        pytest.param(
-            NewRecords, {**_GOOD_NEW, "max_wait_for_min": -1}, OptionError, "max_wait_for_min", id="wait-negative",
-        ),
         pytest.param(
             NewRecords, {**_GOOD_NEW, "max_wait_for_min": "five"}, OptionError, "max_wait_for_min", id="wait-text",
         ),
@@ -83,9 +80,8 @@ _GOOD_LAG = {"topics": ["orders"], "group_id": "copy", "max_lag": 0}
     ],
 )  # fmt: skip
 def test_refuses_what_cannot_be_right(kind: Any, parameters: Any, error: type[Exception], fragment: str) -> None:
-    with pytest.raises(error) as raised:
+    with refuses(error, fragment):
         kind.parse(**parameters)
-    assert fragment in str(raised.value)
 
 
 @pytest.mark.parametrize(

@@ -24,9 +24,12 @@ _TOKEN = "0123456789abcdef"
 @given(_EVENTS)
 def test_an_event_reads_back(event: JobEvent) -> None:
     """The worker learns what the driver said, but for what cannot be a link."""
-    before, taken = take_event(format_event(event, _TOKEN), _TOKEN)
+    line = format_event(event, _TOKEN)
+    before, taken = take_event(line, _TOKEN)
 
     assert before == ""
+    # Output is read line by line, so no text in an event may break its line.
+    assert len(line.splitlines()) == 1
     if isinstance(event, JobStarted) and event.ui_url is not None and not is_web_address(event.ui_url):
         event = replace(event, ui_url=None)
     assert taken == event
@@ -65,12 +68,6 @@ def test_a_link_is_http(address: str, is_link: bool) -> None:
     assert taken == (event if is_link else JobStarted("local-1", None))
 
 
-@given(_EVENTS)
-def test_an_event_is_one_line(event: JobEvent) -> None:
-    """Output is read line by line, so no text in an event may break its line."""
-    assert len(format_event(event, _TOKEN).splitlines()) == 1
-
-
 _STARTED = format_event(JobStarted("local-1", None), _TOKEN)
 
 
@@ -100,35 +97,17 @@ def test_an_event_may_follow_on_an_unfinished_line() -> None:
     assert take_event("INFO half a li" + _STARTED, _TOKEN) == ("INFO half a li", JobStarted("local-1", None))
 
 
-_PROGRESS = {"event": "progress", "records": 1, "planned": 2, "seconds": 3.0}
-_HUGE = 10**400
-
-
 @pytest.mark.parametrize(
     "fields",
     [
-        pytest.param({**_PROGRESS, "planned": "two"}, id="word-for-a-number"),
-        pytest.param({**_PROGRESS, "records": "1"}, id="number-as-text"),
-        pytest.param({**_PROGRESS, "records": None}, id="null"),
-        pytest.param({**_PROGRESS, "planned": True}, id="boolean"),
-        pytest.param({**_PROGRESS, "seconds": False}, id="boolean-seconds"),
-        pytest.param({**_PROGRESS, "seconds": [3.0]}, id="list"),
-        pytest.param({**_PROGRESS, "records": 1.5}, id="half-a-record"),
-        pytest.param({**_PROGRESS, "planned": 2.0}, id="fraction-planned"),
-        pytest.param({**_PROGRESS, "records": -1}, id="negative"),
-        pytest.param({**_PROGRESS, "records": float("-inf")}, id="infinity-records"),
-        pytest.param({**_PROGRESS, "seconds": float("inf")}, id="infinity"),
-        pytest.param({**_PROGRESS, "seconds": float("nan")}, id="not-a-number"),
-        pytest.param({**_PROGRESS, "records": _HUGE}, id="more-records-than-a-float-holds"),
-        pytest.param({**_PROGRESS, "seconds": _HUGE}, id="more-seconds-than-a-float-holds"),
-        pytest.param({"event": "started", "application_id": 5, "ui_url": None}, id="application-a-number"),
-        pytest.param({"event": "started", "application_id": None, "ui_url": None}, id="application-null"),
-        pytest.param({"event": "started", "application_id": "a", "ui_url": 4040}, id="address-a-number"),
+        pytest.param({"event": "progress", "records": "1", "planned": 2, "seconds": 3.0}, id="number-as-text"),
+        pytest.param({"event": "progress", "records": 1, "planned": 2, "seconds": float("nan")}, id="not-a-number"),
+        pytest.param({"event": "progress", "records": 10**400, "planned": 2, "seconds": 3.0}, id="beyond-a-float"),
         pytest.param({"event": "started", "application_id": "a", "ui_url": ["u"]}, id="address-a-list"),
     ],
 )
 def test_an_event_with_fields_of_other_types_is_no_event(fields: dict[str, object]) -> None:
-    """A damaged line cannot stop the thread that follows the log."""
+    """A damaged line cannot stop the thread that follows the log; the codec has the rules of all fields."""
     assert take_event(_STARTED.split("{")[0] + json.dumps(fields), _TOKEN)[1] is None
 
 

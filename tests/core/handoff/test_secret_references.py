@@ -18,17 +18,7 @@ PLAIN = {
 }
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "kafka.sasl.jaas.config",
-        "kafka.ssl.keystore.key",
-        "kafka.ssl.key.password",
-        "kafka.ssl.keystore.password",
-        "kafka.ssl.truststore.password",
-        "kafka.sasl.oauthbearer.client.credentials.client.secret",
-    ],
-)
+@pytest.mark.parametrize("name", ["kafka.sasl.jaas.config", "kafka.ssl.keystore.key"])
 def test_secrets_are_referred_to(name: str) -> None:
     """The client is configured to resolve the reference."""
     options, secrets = by_reference({**PLAIN, name: "s3cret"}, "/jobs/1/logins", "sink")
@@ -55,14 +45,6 @@ def test_what_is_not_secret_stays() -> None:
         {**PLAIN, "kafka.ssl.key.password": ""},
         {},
     )
-
-
-def test_source_and_sink_may_differ() -> None:
-    """They are in one file."""
-    _, source = by_reference({"kafka.sasl.jaas.config": "a"}, "f", "source")
-    _, sink = by_reference({"kafka.sasl.jaas.config": "b"}, "f", "sink")
-
-    assert {**source, **sink} == {"source.kafka.sasl.jaas.config": "a", "sink.kafka.sasl.jaas.config": "b"}
 
 
 def test_what_is_referred_to_reads_back() -> None:
