@@ -56,22 +56,20 @@ def _finishes_any(mark: Mark | None, number: int, run_id: str, *, proved: bool) 
     ("scenario", "rules"),
     [
         pytest.param(
-            Scenario((_FIRST, _LARGER)), Rules(decide=_takes_over_any_mark), id="a-first-driver-takes-over-any-mark"
+            Scenario((_FIRST, _LARGER)),
+            Rules(decide=_takes_over_any_mark), id="a-first-driver-takes-over-any-mark",
         ),
         pytest.param(
             Scenario((_FIRST, _RETRY)),
-            Rules(compares_epochs=False),
-            id="marks-are-written-without-compare-and-set",
+            Rules(compares_epochs=False), id="marks-are-written-without-compare-and-set",
         ),
         pytest.param(
             Scenario((_FIRST, _RETRY), ("a slot expires",)),
-            Rules(with_slots=_missing_is_nothing, requires_slot=False),
-            id="missing-progress-means-nothing",
+            Rules(with_slots=_missing_is_nothing, requires_slot=False), id="missing-progress-means-nothing",
         ),
         pytest.param(
             Scenario((_FIRST,), ("the slots expire",), attempts=2),
-            Rules(requires_slot=False),
-            id="an-attempt-without-progress-begins-anew",
+            Rules(requires_slot=False), id="an-attempt-without-progress-begins-anew",
         ),
         pytest.param(
             Scenario((_FIRST, _RETRY), ("a record is lost",), awaits_verdict=True),
@@ -80,33 +78,29 @@ def _finishes_any(mark: Mark | None, number: int, run_id: str, *, proved: bool) 
         ),
         pytest.param(
             Scenario((_FIRST, _RETRY), ("a record is lost",), awaits_verdict=True),
-            Rules(decide=_forgets_trust, judged=_leaves_mark),
-            id="progress-is-trusted-after-a-bad-verdict",
+            Rules(decide=_forgets_trust, judged=_leaves_mark), id="progress-is-trusted-after-a-bad-verdict",
         ),
         pytest.param(Scenario((_FIRST, _LARGER)), Rules(looks_again=False), id="a-task-looks-only-before-it-fences"),
         pytest.param(
             Scenario((_WIDE_FIRST, Try(THE_SAME_IN_ONE, "clear"))),
-            Rules(fences_all=False),
-            id="only-tasks-of-the-own-plan-are-fenced",
+            Rules(fences_all=False), id="only-tasks-of-the-own-plan-are-fenced",
         ),
         pytest.param(
-            Scenario((_FIRST, _LARGER)), Rules(marks_before_fencing=False), id="tasks-are-fenced-before-the-mark"
+            Scenario((_FIRST, _LARGER)),
+            Rules(marks_before_fencing=False), id="tasks-are-fenced-before-the-mark",
         ),
         pytest.param(Scenario((_WIDE_FIRST,)), Rules(piece_name=lambda _: "orders-0"), id="two-pieces-of-one-name"),
         pytest.param(
             Scenario((_FIRST, _RETRY), ("the target is recreated",)),
-            Rules(compares_ids=False, checks_ids_at_end=False),
-            id="ids-of-targets-are-not-compared",
+            Rules(compares_ids=False, checks_ids_at_end=False), id="ids-of-targets-are-not-compared",
         ),
         pytest.param(
             Scenario((_FIRST,), ("the target is recreated, its marks elsewhere",)),
-            Rules(checks_ids_at_end=False),
-            id="ids-of-targets-are-not-compared-at-the-end",
+            Rules(checks_ids_at_end=False), id="ids-of-targets-are-not-compared-at-the-end",
         ),
         pytest.param(
             Scenario((_FIRST, Try(THE_SAME_IN_ONE, "clear")), ("the state store is lost",)),
-            Rules(decide=_trusts_any_plan),
-            id="finished-whatever-the-plan",
+            Rules(decide=_trusts_any_plan), id="finished-whatever-the-plan",
         ),
         pytest.param(
             Scenario((_NARROW_FIRST, _CLEAR, _RETRY)),
@@ -115,24 +109,22 @@ def _finishes_any(mark: Mark | None, number: int, run_id: str, *, proved: bool) 
         ),
         pytest.param(
             Scenario((_FIRST, _NO_MARK, _CLEAR)),
-            Rules(decide=_forgets_trust),
-            id="progress-is-trusted-after-at-least-once",
+            Rules(decide=_forgets_trust), id="progress-is-trusted-after-at-least-once",
         ),
         pytest.param(
             Scenario((_NARROW_FIRST, _CLEAR, _RETRY), workers_live_on=True),
-            Rules(judged=_finishes_any),
-            id="a-worker-finishes-the-run-of-another",
+            Rules(judged=_finishes_any), id="a-worker-finishes-the-run-of-another",
         ),
         pytest.param(
             Scenario((_FIRST, _RETRY), ("the mark expires",)),
-            Rules(may_have_delivered=lambda known, *_: known),
-            id="a-late-first-driver-begins-without-a-mark",
+            Rules(may_have_delivered=lambda known, *_: known), id="a-late-first-driver-begins-without-a-mark",
         ),
         pytest.param(
-            Scenario((_FIRST, _RETRY), (OLDER_MARK,)), Rules(marks_every_place=False), id="an-older-mark-is-left"
+            Scenario((_FIRST, _RETRY), (OLDER_MARK,)),
+            Rules(marks_every_place=False), id="an-older-mark-is-left",
         ),
     ],
-)
+)  # fmt: skip
 def test_the_model_finds_the_fault_of_a_rule(scenario: Scenario, rules: Rules) -> None:
     """With this rule in place of today's, some interleaving loses or doubles a record."""
     assert check(scenario).violation is None
@@ -145,26 +137,22 @@ def test_the_model_finds_the_fault_of_a_rule(scenario: Scenario, rules: Rules) -
     [
         pytest.param(
             Scenario((_FIRST, _AT_LEAST_ONCE)),
-            Rules(ends_before_at_least_once=False),
-            id="a-job-at-least-once-does-not-fence",
+            Rules(ends_before_at_least_once=False), id="a-job-at-least-once-does-not-fence",
         ),
         pytest.param(
             Scenario((_FIRST, _NO_MARK, _CLEAR), ("the state store is lost",)),
-            Rules(),
-            id="at-least-once-without-mark-and-then-lost-state",
+            Rules(), id="at-least-once-without-mark-and-then-lost-state",
         ),
         pytest.param(
             Scenario((_FIRST, _RETRY), ("a record is lost",)),
-            Rules(),
-            id="a-task-passes-over-a-record-and-nobody-judges-its-report",
+            Rules(), id="a-task-passes-over-a-record-and-nobody-judges-its-report",
         ),
         pytest.param(
             Scenario((_FIRST, _RETRY), ("the progress expires",)),
-            Rules(reads_back=False),
-            id="no-provenance-header-and-lost-progress",
+            Rules(reads_back=False), id="no-provenance-header-and-lost-progress",
         ),
     ],
-)
+)  # fmt: skip
 def test_the_model_finds_the_documented_limits(scenario: Scenario, rules: Rules) -> None:
     """What docs/explanation/run-protocol.md excludes is excluded for a reason."""
     assert check(replace(scenario, rules=rules)).violation is not None

@@ -46,8 +46,7 @@ _CARRIES = Rules(reads_back=False, carries=True)
         ),
         pytest.param(
             Scenario((_FIRST, _CLEAR, _CLEAR), rules=Rules(reads_back=False)),
-            5_000,
-            id="clear-of-a-proved-delivery-without-headers",
+            5_000, id="clear-of-a-proved-delivery-without-headers",
         ),
         pytest.param(Scenario((_FIRST, Try(TWO_PIECES, "clear"))), 900, id="clear-with-a-larger-plan"),
         pytest.param(Scenario((_WIDE_FIRST, _CLEAR)), 1_500, id="clear-with-a-smaller-plan"),
@@ -58,35 +57,34 @@ _CARRIES = Rules(reads_back=False, carries=True)
         ),
         pytest.param(
             Scenario((_FIRST, _LONGER, Try(((0, 1, 2, 3),), "clear")), rules=_CARRIES),
-            5_000,
-            id="segments-and-two-clears-with-longer-plans",
+            5_000, id="segments-and-two-clears-with-longer-plans",
         ),
+        pytest.param(Scenario((_FIRST, Try(_CUT, "clear")), rules=_CARRIES), 800, id="segments-and-a-cut-plan"),
         pytest.param(
             Scenario((_FIRST, Try(_CUT, "clear"), Try(_CUT, "retry")), rules=_CARRIES),
-            5_000,
-            id="segments-and-a-cut-plan",
+            5_000, id="segments-and-a-cut-plan-and-its-retry", marks=pytest.mark.long,
+        ),
+        pytest.param(
+            Scenario((_FIRST, _LONGER), ("the target is recreated",), rules=_CARRIES),
+            2_000, id="segments-and-a-recreated-target",
         ),
         pytest.param(
             Scenario((_FIRST, _LONGER, Try(((0, 1, 2, 3),), "clear")), ("the target is recreated",), rules=_CARRIES),
-            5_000,
-            id="segments-and-a-recreated-target",
+            5_000, id="segments-two-clears-and-a-recreated-target", marks=pytest.mark.long,
         ),
         pytest.param(
             Scenario((_FIRST, _LONGER, _LONGER_RETRY), rules=_CARRIES),
-            5_000,
-            id="segments-a-longer-plan-and-its-retry",
+            5_000, id="segments-a-longer-plan-and-its-retry",
         ),
         pytest.param(Scenario((_FIRST, Try(kind="clear", changes_run=True))), 300, id="clear-with-other-expressions"),
         pytest.param(
             Scenario((_NARROW_FIRST, _NARROW_RETRY, _NARROW_RETRY), ("the state store is lost",)),
-            20_000,
-            id="lost-state",
+            20_000, id="lost-state",
         ),
         pytest.param(Scenario((_FIRST, _CLEAR), ("the state store is lost",)), 900, id="lost-state-and-clear"),
         pytest.param(
             Scenario((_FIRST, _RETRY), ("the state store is lost",), workers_live_on=True),
-            1_000,
-            id="lost-state-and-earlier-workers-live-on",
+            1_000, id="lost-state-and-earlier-workers-live-on",
         ),
         pytest.param(Scenario((Try(_CUT, "first"), Try(_CUT)), ("a slot expires",)), 12_000, id="an-expired-slot"),
         pytest.param(
@@ -97,8 +95,7 @@ _CARRIES = Rules(reads_back=False, carries=True)
         pytest.param(Scenario((_FIRST, _RETRY), ("the target is recreated",)), 1_500, id="recreated-target"),
         pytest.param(
             Scenario((_FIRST, _RETRY), ("the target is recreated, its marks elsewhere",)),
-            1_000,
-            id="recreated-target-with-the-marks-on-another",
+            1_000, id="recreated-target-with-the-marks-on-another",
         ),
         pytest.param(Scenario((_FIRST, _RETRY, _RETRY), ("a bad verdict",)), 9_000, id="bad-verdict"),
         pytest.param(
@@ -109,12 +106,11 @@ _CARRIES = Rules(reads_back=False, carries=True)
         ),
         pytest.param(
             Scenario((_FIRST, _AT_LEAST_ONCE, _CLEAR), ("the state store is lost",)),
-            7_000,
-            id="at-least-once-and-back-with-lost-state",
+            7_000, id="at-least-once-and-back-with-lost-state",
         ),
         pytest.param(Scenario((_FIRST, _NO_MARK, _CLEAR)), 1_000, id="at-least-once-without-a-mark-and-back"),
     ],
-)
+)  # fmt: skip
 def test_no_green_task_lost_or_doubled_a_record(scenario: Scenario, minimum: int) -> None:
     """Whatever the order of steps, and wherever an actor stops or is suspended."""
     found = check(scenario)

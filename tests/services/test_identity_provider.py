@@ -1,4 +1,6 @@
-"""Promises of :mod:`tests.services.identity_provider`, over HTTP as a client would use it."""
+"""Promises of :mod:`tests.services.identity_provider`, over HTTP as a client would use it. Tests of logins prove what
+brokers take of its tokens.
+"""
 
 from __future__ import annotations
 
@@ -57,55 +59,6 @@ def test_who_is_not_known_gets_no_token(provider: IdentityProvider, client: str,
     status, answer = _ask(provider, client, secret, way)
     assert (status, answer["error"]) == (401, "invalid_client")
     assert (provider.tokens_granted, provider.tokens_refused) == (0, 1)
-
-
-def test_a_revoked_client_gets_no_token_until_it_is_restored(provider: IdentityProvider) -> None:
-    """The right secret does not help."""
-    provider.revoke("copier")
-    assert _ask(provider, "copier", "s3cret")[0] == 401
-    assert _ask(provider, "odd", provider.clients["odd"])[0] == 200
-    provider.restore("copier")
-    assert _ask(provider, "copier", "s3cret")[0] == 200
-
-
-def test_the_life_of_tokens_can_be_changed(provider: IdentityProvider) -> None:
-    """Also while clients use it; what was given keeps its life."""
-    provider.token_life = 500
-    answer = _ask(provider, "copier", "s3cret")[1]
-    claims = _checked(provider, answer["access_token"])
-    assert answer["expires_in"] == claims["exp"] - claims["iat"] == 500
-
-
-def test_a_token_can_be_made_without_asking(provider: IdentityProvider) -> None:
-    """Also one that the endpoint would never give; none is counted."""
-    assert _checked(provider, provider.token("anybody"))["sub"] == "anybody"
-    with pytest.raises(jwt.ExpiredSignatureError):
-        _checked(provider, provider.token("copier", life=-60))
-    with pytest.raises(jwt.InvalidAudienceError):
-        _checked(provider, provider.token("copier", aud="another"))
-    assert provider.tokens_granted == 0
-
-
-def test_another_provider_does_not_vouch_for_the_token(provider: IdentityProvider) -> None:
-    """Every provider has a key of its own."""
-    with IdentityProvider({}) as other, pytest.raises(jwt.InvalidSignatureError):
-        _checked(provider, other.token("copier", iss=provider.issuer))
-
-
-@pytest.mark.parametrize(
-    ("path", "form", "status"),
-    [
-        pytest.param("/token", {"grant_type": "password"}, 400, id="another-grant"),
-        pytest.param("/elsewhere", _GRANT, 404, id="unknown-path"),
-        pytest.param("/elsewhere", None, 404, id="unknown-path-get"),
-    ],
-)
-def test_a_mistaken_request_gets_an_error(
-    provider: IdentityProvider, path: str, form: Mapping[str, str] | None, status: int
-) -> None:
-    """A client with a mistake in it does not get a token by luck."""
-    body = None if form is None else {**form, "client_id": "copier", "client_secret": "s3cret"}
-    assert _request(provider.issuer + path, body, {})[0] == status
 
 
 def test_a_provider_that_was_stopped_answers_nobody() -> None:

@@ -1,4 +1,4 @@
-"""Promises of :mod:`tests.services.yarn_cluster`, kept by a real YARN."""
+"""Promises of :mod:`tests.services.yarn_cluster`; tests of copies on YARN prove that it runs applications."""
 
 from __future__ import annotations
 
@@ -22,25 +22,6 @@ with YarnCluster() as cluster:
     print(cluster.web_address, flush=True)
     time.sleep(600)
 """
-
-
-def test_the_cluster_has_one_running_node(yarn_cluster: YarnCluster) -> None:
-    """What with returns can take applications, and has none yet of anybody else."""
-    assert [node["state"] for node in yarn_cluster.nodes()] == ["RUNNING"]
-    assert isinstance(yarn_cluster.applications(), list)
-
-
-def test_the_configuration_is_complete(yarn_cluster: YarnCluster) -> None:
-    """HADOOP_CONF_DIR names a folder with the two files that Spark's client reads."""
-    conf_dir = Path(yarn_cluster.environment()["HADOOP_CONF_DIR"])
-    assert conf_dir == yarn_cluster.conf_dir
-    assert {"core-site.xml", "yarn-site.xml"} <= {file.name for file in conf_dir.iterdir()}
-    assert yarn_cluster.spark_conf()["spark.yarn.stagingDir"] == f"file://{yarn_cluster.staging_dir}"
-
-
-def test_killing_no_applications_is_done_at_once(yarn_cluster: YarnCluster) -> None:
-    """Nothing to kill is no error."""
-    yarn_cluster.kill_applications(timeout=1)
 
 
 def test_a_cluster_that_does_not_run_has_no_configuration() -> None:
