@@ -88,42 +88,65 @@ def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     return folder
 
 
-def submit(
-    home: Path,
-    report_location: str | None = None,
-    *,
-    system_properties: Mapping[str, str] | None = None,
-    kafka_connector: str | None = None,
-    **options: Any,
-) -> Submitted:
-    request = JobRequest(
-        run_id="0123456789abcdef",
-        instance="instance",
-        submission=1,
-        plan_digest="digest",
-        ranges=(),
-        spans=(),
-        transform=Transform(),
-        source_options=translate("k", LOGIN).spark_options(),
-        sink_options={},
-        report_uri="report.json",
-    )
-    source = replace(translate("k", LOGIN), system_properties=system_properties or {})
-    logins = JobCredentials(source, translate("k", LOGIN))
-    hook = SparkJobHook(report_location=report_location, kafka_connector=kafka_connector, submit_options=options)
-    with pytest.raises(JobReportMissingError):
-        hook.run(request, "batch", lambda _: None, logins)
-    submitted = json.loads((home / "bin" / "submitted.json").read_text())
-    return Submitted(
-        Path(submitted["folder"]),
-        submitted["mode"],
-        {name: mode for name, (mode, _) in submitted["files"].items()},
-        {name: bytes.fromhex(content) for name, (_, content) in submitted["files"].items()},
-        submitted["arguments"],
-        submitted["environment"],
-        Path(submitted["cwd"]),
-        submitted["umask"],
-    )
+Submit = Callable[..., Submitted]
+
+
+@pytest.fixture
+def submit(connection: Callable[..., None], home: Path, tmp_path: Path) -> Submit:
+    """Submit a job: ``submit(master, deploy_mode=None, **options)``."""
+
+    def run(
+        master: str,
+        deploy_mode: str | None = None,
+        *,
+        system_properties: Mapping[str, str] | None = None,
+        kafka_connector: str | None = None,
+        extra: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> Submitted:
+        connection("spark_default", conn_type="spark", host=master, extra=dict(extra or {}))
+        (tmp_path / "reports").mkdir()
+        request = JobRequest(
+            run_id="0123456789abcdef",
+            instance="instance",
+            submission=1,
+            plan_digest="digest",
+            ranges=(),
+            spans=(),
+            transform=Transform(),
+            source_options=translate("k", LOGIN).spark_options(),
+            sink_options={},
+            report_uri="report.json",
+        )
+        source = replace(translate("k", LOGIN), system_properties=system_properties or {})
+        hook = SparkJobHook(
+            report_location=f"file://{tmp_path}/reports" if deploy_mode == "cluster" else None,
+            kafka_connector=kafka_connector,
+            submit_options={"deploy_mode": deploy_mode, **options},
+        )
+        with pytest.raises(JobReportMissingError):
+            hook.run(request, "batch", lambda _: None, JobCredentials(source, translate("k", LOGIN)))
+        submitted = json.loads((home / "bin" / "submitted.json").read_text())
+        return Submitted(
+            Path(submitted["folder"]),
+            submitted["mode"],
+            {name: mode for name, (mode, _) in submitted["files"].items()},
+            {name: bytes.fromhex(content) for name, (_, content) in submitted["files"].items()},
+            submitted["arguments"],
+            submitted["environment"],
+            Path(submitted["cwd"]),
+            submitted["umask"],
+        )
+
+    return run
+
+
+def settings(submitted: Submitted) -> dict[str, str]:
+    return dict(word.split("=", 1) for flag, word in pairwise(submitted.arguments) if flag == "--conf")
+
+
+def java_options(submitted: Submitted) -> dict[str, str]:
+    return {name: value for name, value in settings(submitted).items() if name.endswith("JavaOptions")}
 
 
 @pytest.mark.parametrize(
@@ -131,86 +154,80 @@ def submit(
     [("local[2]", None), ("spark://m:7077", None), ("yarn", "client"), ("yarn", "cluster")],
     ids=["local", "standalone", "yarn-client", "yarn-cluster"],
 )
-def test_logins_go_by_a_file_of_their_own(
-    connection: Callable[..., None], home: Path, master: str, mode: str | None, tmp_path: Path
-) -> None:
-    """In a folder of mode 0700, in a file of mode 0600, which is gone afterwards; the request and with it Spark's
-    options only refer to it.
+def test_a_job_keeps_to_its_folder(submit: Submit, master: str, mode: str | None) -> None:
+    """In a folder of mode 0700, which is gone afterwards, logins are in a file of mode 0600; the request and with it
+    Spark's options only refer to it. Others may not write what Spark writes, whatever the worker's umask, of which the
+    rest stays. JVMs load native code from where they unpack it, which another user could replace in a folder for all.
     """
-    connection("spark_default", conn_type="spark", host=master)
-    (tmp_path / "reports").mkdir()
+    is_local = master == "local[2]"
+    before = os.umask(0o004)
+    try:
+        submitted = submit(master, mode)
+    finally:
+        os.umask(before)
 
-    submitted = submit(
-        home, report_location=f"file://{tmp_path}/reports" if mode == "cluster" else None, deploy_mode=mode
-    )
-
-    name = "kafka-logins.properties"
-    assert (submitted.folder_mode, submitted.modes["request.json"], submitted.modes[name]) == (0o700, 0o600, 0o600)
+    name, folder = "kafka-logins.properties", submitted.folder
+    assert (submitted.folder_mode, folder.exists()) == (0o700, False)
+    assert (submitted.modes["request.json"], submitted.modes[name]) == (0o600, 0o600)
     assert [name for name, content in submitted.contents.items() if PASSWORD.encode() in content] == [name]
-    path = str(submitted.folder / name) if master == "local[2]" else f"/proc/self/cwd/{name}"
+    assert PASSWORD not in json.dumps([submitted.arguments, submitted.environment])
+    path = str(folder / name) if is_local else f"/proc/self/cwd/{name}"
     options = json.loads(submitted.contents["request.json"])["source_options"]
-    key = "source.kafka.sasl.jaas.config"
-    assert options["kafka.sasl.jaas.config"] == f"${{file:{path}:{key}}}"
+    assert options["kafka.sasl.jaas.config"] == f"${{file:{path}:source.kafka.sasl.jaas.config}}"
     # No other file can be referred to.
     assert options["kafka.config.providers.file.param.allowed.paths"] == path
     files = [word for flag, word in pairwise(submitted.arguments) if flag == "--files"]
-    assert [str(submitted.folder / name) in word.split(",") for word in files] == (
-        [] if master == "local[2]" else [True]
-    )
+    assert [str(folder / name) in word.split(",") for word in files] == ([] if is_local else [True])
     # On a driver of this machine it is found by its name as on executors; and Spark's class path has a relative folder.
-    assert submitted.cwd == submitted.folder
-    assert PASSWORD not in json.dumps([submitted.arguments, submitted.environment])
-    assert not submitted.folder.exists()
+    assert submitted.cwd == folder
+
+    assert submitted.umask == 0o026
+    assert {path for path, mode in submitted.modes.items() if mode & 0o022} == set()
+    for variable in ["SPARK_SUBMIT_OPTS", *(["SPARK_LAUNCHER_OPTS"] if is_local else [])]:
+        assert f"-Djava.io.tmpdir={folder}" in shlex.split(submitted.environment[variable])
+    assert f"-XX:ErrorFile={folder}/hs_err_pid%p.log" in submitted.environment["SPARK_SUBMIT_OPTS"]
+    # Nobody ends a job by the UI. A local driver's ports are not on the network; executors elsewhere call their driver,
+    # and have disks of their own.
+    assert settings(submitted)["spark.ui.killEnabled"] == "false"
+    assert submitted.environment.get("SPARK_LOCAL_IP") == ("127.0.0.1" if is_local else None)
+    assert settings(submitted).get("spark.local.dir") == (str(folder) if is_local else None)
 
 
 @pytest.mark.parametrize("mode", ["client", "cluster"])
 def test_relative_paths_are_those_of_the_worker(
-    connection: Callable[..., None], home: Path, mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    submit: Submit, mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And a class path is that of the driver, wherever it runs."""
-    connection("spark_default", conn_type="spark", host="yarn")
-    (tmp_path / "reports").mkdir()
     (tmp_path / "a.txt").touch()
     monkeypatch.chdir(tmp_path)
 
-    submitted = submit(home, f"file://{tmp_path}/reports", deploy_mode=mode, files="a.txt", driver_class_path="x.jar")
+    given = dict(pairwise(submit("yarn", mode, files="a.txt", driver_class_path="x.jar").arguments))
 
-    given = dict(pairwise(submitted.arguments))
     assert given["--files"].split(",")[0] == f"{tmp_path}/a.txt"
     here = "" if mode == "cluster" else f"{tmp_path}/"
     assert given["--driver-class-path"].split(":")[0] == f"{here}x.jar"
 
 
-def test_a_local_driver_keeps_to_its_machine_and_folder(connection: Callable[..., None], home: Path) -> None:
-    """Its UI and its ports are not on the network, nobody ends a job by the UI, and its blocks and crash report are
-    nobody else's.
-    """
-    connection("spark_default", conn_type="spark", host="local[2]")
-
-    submitted = submit(home)
-
-    assert submitted.environment["SPARK_LOCAL_IP"] == "127.0.0.1"
-    assert settings(submitted)["spark.ui.killEnabled"] == "false"
-    assert settings(submitted)["spark.local.dir"] == str(submitted.folder)
-    assert f"-XX:ErrorFile={submitted.folder}/hs_err_pid%p.log" in submitted.environment["SPARK_SUBMIT_OPTS"]
-
-
-@pytest.mark.parametrize("given", ["worker", "env_vars", "nothing"])
+@pytest.mark.parametrize(
+    ("worker", "env_vars", "kept"),
+    [
+        pytest.param("/of/the/worker", {}, ["/of/the/worker"], id="worker"),
+        pytest.param("/of/the/worker", {"PYTHONPATH": "/of/the/author"}, ["/of/the/author"], id="author"),
+        pytest.param(None, {}, [], id="nothing"),
+    ],
+)
 def test_a_local_driver_imports_the_installed_package(
-    connection: Callable[..., None], home: Path, monkeypatch: pytest.MonkeyPatch, given: str
+    submit: Submit, monkeypatch: pytest.MonkeyPatch, worker: str | None, env_vars: dict[str, str], kept: list[str]
 ) -> None:
     """Its modules are compiled already; those of a zip would be compiled at every start. The author's path is kept."""
-    connection("spark_default", conn_type="spark", host="local[2]")
     monkeypatch.delenv("PYTHONPATH", raising=False)
-    if given != "nothing":
-        monkeypatch.setenv("PYTHONPATH", "/of/the/worker")
-    env_vars = {"PYTHONPATH": "/of/the/author"} if given == "env_vars" else {}
+    if worker is not None:
+        monkeypatch.setenv("PYTHONPATH", worker)
 
-    submitted = submit(home, env_vars=env_vars)
+    submitted = submit("local[2]", env_vars=env_vars)
 
     code, *others = submitted.environment["PYTHONPATH"].split(":")
-    assert Path(code).parent == submitted.folder
-    assert others == {"worker": ["/of/the/worker"], "env_vars": ["/of/the/author"], "nothing": []}[given]
+    assert (Path(code).parent, others) == (submitted.folder, kept)
     assert "--py-files" not in submitted.arguments
 
 
@@ -220,27 +237,19 @@ def test_a_local_driver_imports_the_installed_package(
         pytest.param("local[2]", {}, True, id="local"),
         pytest.param("local[2]", {"spark.driver.userClassPathFirst": "true"}, False, id="author's-jars-first"),
         pytest.param("local-cluster[1,1,512]", {}, False, id="local-cluster"),
-        pytest.param("spark://m:7077", {}, False, id="standalone"),
     ],
 )
 def test_a_local_driver_has_the_kept_writer_on_its_class_path(
-    connection: Callable[..., None],
-    home: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    master: str,
-    conf: Mapping[str, str],
-    uses: bool,
+    submit: Submit, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, master: str, conf: Mapping[str, str], uses: bool
 ) -> None:
     """At the end; drivers with other processes compile it, and ship it to them."""
-    connection("spark_default", conn_type="spark", host=master)
     jars = connector_jars(None)
     monkeypatch.setenv(CACHE_FOLDER.variable, str(tmp_path / "cache"))
     writer = WriterJar(find_java(), find_spark_home(), ":".join(map(str, jars)))
     (tmp_path / "made.jar").touch()
     writer.keep(tmp_path / "made.jar")
 
-    submitted = submit(home, kafka_connector=str(jars[0].parent), conf=conf)
+    submitted = submit(master, kafka_connector=str(jars[0].parent), conf=conf)
 
     class_path = dict(pairwise(submitted.arguments)).get("--driver-class-path", "")
     assert class_path.endswith(f":{writer.path}") is uses
@@ -248,85 +257,53 @@ def test_a_local_driver_has_the_kept_writer_on_its_class_path(
 
 
 @pytest.mark.parametrize("by", ["conf", "defaults", "file-of-the-author"])
-@pytest.mark.parametrize("address", ["worker", "env_vars", "nothing"])
 def test_what_the_author_says_of_a_local_driver_counts(
-    connection: Callable[..., None],
-    home: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    by: str,
-    address: str,
+    submit: Submit, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, by: str
 ) -> None:
-    """A larger disk for blocks, an address at which others reach the UI."""
-    connection("spark_default", conn_type="spark", host="local[2]")
-    options: dict[str, Any] = {"conf": {"spark.local.dir": "/large"}} if by == "conf" else {}
-    file = tmp_path / ("spark-defaults.conf" if by == "defaults" else "mine.conf")
-    file.write_text("spark.local.dir /large\n" if by != "conf" else "")
+    """A larger disk for blocks, an address at which others reach the UI, and more of the UI."""
+    options: dict[str, Any] = {"conf": {"spark.ui.threadDumpsEnabled": "true"}}
+    monkeypatch.setenv("SPARK_LOCAL_IP", "10.0.0.1" if by == "defaults" else "10.9.9.9")
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
-    if by == "file-of-the-author":
-        options["properties_file"] = str(file)
-    if address == "worker":
-        monkeypatch.setenv("SPARK_LOCAL_IP", "10.0.0.1")
-    elif address == "env_vars":
-        monkeypatch.setenv("SPARK_LOCAL_IP", "10.9.9.9")
+    if by == "conf":
+        options["conf"]["spark.local.dir"] = "/large"
+    else:
+        file = tmp_path / ("spark-defaults.conf" if by == "defaults" else "mine.conf")
+        file.write_text("spark.local.dir /large\n")
+        options["properties_file"] = str(file) if by == "file-of-the-author" else None
+    if by != "defaults":
         options["env_vars"] = {"SPARK_LOCAL_IP": "10.0.0.1"}
 
-    submitted = submit(home, **options)
+    submitted = submit("local[2]", **options)
 
     assert settings(submitted).get("spark.local.dir") == ("/large" if by == "conf" else None)
-    assert submitted.environment["SPARK_LOCAL_IP"] == ("127.0.0.1" if address == "nothing" else "10.0.0.1")
-
-
-@pytest.mark.parametrize(
-    ("master", "mode"),
-    [("spark://m:7077", None), ("yarn", "client"), ("yarn", "cluster")],
-    ids=["standalone", "yarn-client", "yarn-cluster"],
-)
-def test_a_cluster_reaches_its_driver(
-    connection: Callable[..., None], home: Path, master: str, mode: str | None, tmp_path: Path
-) -> None:
-    """Executors elsewhere call it, and have disks of their own."""
-    connection("spark_default", conn_type="spark", host=master)
-
-    submitted = submit(home, report_location=f"file://{tmp_path}" if mode == "cluster" else None, deploy_mode=mode)
-
-    assert "SPARK_LOCAL_IP" not in submitted.environment
-    assert "spark.local.dir" not in settings(submitted)
-    assert settings(submitted)["spark.ui.killEnabled"] == "false"
-    assert f"-XX:ErrorFile={submitted.folder}/" in submitted.environment["SPARK_SUBMIT_OPTS"]
+    assert submitted.environment["SPARK_LOCAL_IP"] == "10.0.0.1"
+    assert settings(submitted)["spark.ui.threadDumpsEnabled"] == "true"
+    assert settings(submitted)["spark.ui.heapHistogramEnabled"] == "false"
 
 
 @pytest.mark.parametrize("master", ["local[2]", "yarn"])
-def test_airflows_environment_stays_with_airflow(
-    connection: Callable[..., None], monkeypatch: pytest.MonkeyPatch, home: Path, master: str
-) -> None:
+def test_airflows_environment_stays_with_airflow(submit: Submit, monkeypatch: pytest.MonkeyPatch, master: str) -> None:
     """And that which Spark needs goes on, the author's own included."""
-    connection("spark_default", conn_type="spark", host=master)
     for name in ("AIRFLOW_CONN_KAFKA_DEFAULT", "AIRFLOW_VAR_KEY", "AIRFLOW__CORE__FERNET_KEY"):
         monkeypatch.setenv(name, "s3cret")
     for name in ("HADOOP_CONF_DIR", "KRB5_CONFIG", "SPARK_LOCAL_DIRS"):
         monkeypatch.setenv(name, "/needed")
 
-    submitted = submit(home, env_vars={"MINE": "mine", "HADOOP_CONF_DIR": "/mine"})
+    environment = submit(master, env_vars={"MINE": "mine", "HADOOP_CONF_DIR": "/mine"}).environment
 
-    assert [
-        name for name in submitted.environment if name.startswith(("AIRFLOW_CONN", "AIRFLOW_VAR", "AIRFLOW__"))
-    ] == []
-    assert "s3cret" not in json.dumps(submitted.environment)
+    assert [name for name in environment if name.startswith(("AIRFLOW_CONN", "AIRFLOW_VAR", "AIRFLOW__"))] == []
+    assert "s3cret" not in json.dumps(environment)
     needed = {"HADOOP_CONF_DIR": "/mine", "KRB5_CONFIG": "/needed", "SPARK_LOCAL_DIRS": "/needed", "MINE": "mine"}
-    assert {name: submitted.environment.get(name) for name in needed} == needed
-    assert {"PATH", "HOME"} <= set(submitted.environment)
+    assert {name: environment.get(name) for name in needed} == needed
+    assert {"PATH", "HOME"} <= set(environment)
 
 
-def test_secret_properties_are_no_arguments(
-    connection: Callable[..., None], home: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_secret_properties_are_no_arguments(submit: Submit, caplog: pytest.LogCaptureFixture) -> None:
     """Nor are they in the log of the command: they go by a file of mode 0600."""
-    connection("spark_default", conn_type="spark", host="yarn")
     caplog.set_level("INFO")
 
     conf = {"spark.hadoop.fs.s3a.access.key": "AKIA0123", "spark.executor.memory": "1g"}
-    submitted = submit(home, conf=conf, env_vars={"AWS_SECRET_ACCESS_KEY": "aws-s3cret"})
+    submitted = submit("yarn", conf=conf, env_vars={"AWS_SECRET_ACCESS_KEY": "aws-s3cret"})
 
     assert submitted.modes["spark.conf"] == 0o600
     assert b"spark.hadoop.fs.s3a.access.key=AKIA0123\n" in submitted.contents["spark.conf"]
@@ -338,13 +315,9 @@ def test_secret_properties_are_no_arguments(
 
 
 @pytest.mark.parametrize("master", ["local[2]", "yarn"])
-def test_the_logged_command_is_short(
-    connection: Callable[..., None], home: Path, capsys: pytest.CaptureFixture[str], master: str
-) -> None:
+def test_the_logged_command_is_short(submit: Submit, capsys: pytest.CaptureFixture[str], master: str) -> None:
     """Patterns of redaction go by the properties file, and of a list of jars there is the first."""
-    connection("spark_default", conn_type="spark", host=master)
-
-    submitted = submit(home)
+    submitted = submit(master)
 
     (line,) = [line for line in capsys.readouterr().out.splitlines() if "Spark-Submit cmd" in line]
     assert "redaction" not in line
@@ -355,12 +328,9 @@ def test_the_logged_command_is_short(
     assert {name: properties.get(name) for name in REDACTION} == REDACTION
 
 
-def test_a_keytab_of_the_spark_connection(connection: Callable[..., None], home: Path) -> None:
+def test_a_keytab_of_the_spark_connection(submit: Submit) -> None:
     """It is a file of mode 0600 in the job's folder, which is gone afterwards."""
-    extra = {"keytab": base64.b64encode(KEYTAB).decode(), "principal": "ann@EXAMPLE.COM"}
-    connection("spark_default", conn_type="spark", host="yarn", extra=extra)
-
-    submitted = submit(home)
+    submitted = submit("yarn", extra={"keytab": base64.b64encode(KEYTAB).decode(), "principal": "ann@EXAMPLE.COM"})
 
     assert (submitted.modes["spark.keytab"], submitted.contents["spark.keytab"]) == (0o600, KEYTAB)
     at = submitted.arguments.index("--keytab")
@@ -368,134 +338,90 @@ def test_a_keytab_of_the_spark_connection(connection: Callable[..., None], home:
     assert not submitted.folder.exists()
 
 
-def test_a_keytab_that_is_none(connection: Callable[..., None], home: Path) -> None:
-    connection("spark_default", conn_type="spark", host="yarn", extra={"keytab": "a"})
-
+def test_a_keytab_that_is_none(submit: Submit) -> None:
     with pytest.raises(ConnectionConfigError, match=r"'spark_default' must be base64"):
-        submit(home)
+        submit("yarn", extra={"keytab": "a"})
 
 
-@pytest.mark.parametrize("by", ["defaults", "file-of-the-author"])
-def test_java_options_of_a_properties_file_stay(
-    connection: Callable[..., None], home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, by: str
+_ALLOWED = "-Dallowed=https://a/oauth2"
+_OF_A_FILE = "spark.driver.defaultJavaOptions  -Da=1 \\\n  -Db=2\nspark.executor.extraJavaOptions=-Dc=3\n"
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "conf", "expected"),
+    [
+        # What a login needs goes by the default options, which Spark puts before the extra ones, and the file's own
+        # default ones stay before it.
+        *(
+            pytest.param(
+                file,
+                _OF_A_FILE,
+                {},
+                {
+                    "spark.driver.defaultJavaOptions": f"-Da=1 -Db=2 {_ALLOWED}",
+                    "spark.executor.defaultJavaOptions": _ALLOWED,
+                },
+                id=file,
+            )
+            for file in ("spark-defaults.conf", "mine.conf")
+        ),
+        # Those of the file are replaced by these, as the author requests.
+        pytest.param(
+            "spark-defaults.conf",
+            "spark.executor.defaultJavaOptions -Da=1\n",
+            {"spark.driver.extraJavaOptions": "-Dmine=1", "spark.executor.defaultJavaOptions": "-Dmine=2"},
+            {
+                "spark.driver.extraJavaOptions": f"-Dmine=1 {_ALLOWED}",
+                "spark.executor.defaultJavaOptions": f"-Dmine=2 {_ALLOWED}",
+            },
+            id="conf",
+        ),
+    ],
+)
+def test_java_options_of_the_author_stay(
+    submit: Submit,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    file: str,
+    content: str,
+    conf: dict[str, str],
+    expected: dict[str, str],
 ) -> None:
-    """What a login needs goes by the default options, which Spark puts before the extra ones, and the file's own
-    default ones stay before it.
-    """
-    connection("spark_default", conn_type="spark", host="yarn")
-    file = tmp_path / ("spark-defaults.conf" if by == "defaults" else "mine.conf")
-    file.write_text("spark.driver.defaultJavaOptions  -Da=1 \\\n  -Db=2\nspark.executor.extraJavaOptions=-Dc=3\n")
+    (tmp_path / file).write_text(content)
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
 
     submitted = submit(
-        home,
+        "yarn",
         system_properties={"allowed": "https://a/oauth2"},
-        properties_file=None if by == "defaults" else str(file),
+        properties_file=str(tmp_path / file) if file == "mine.conf" else None,
+        conf=conf,
     )
 
-    assert java_options(submitted) == {
-        "spark.driver.defaultJavaOptions": "-Da=1 -Db=2 -Dallowed=https://a/oauth2",
-        "spark.executor.defaultJavaOptions": "-Dallowed=https://a/oauth2",
-    }
-
-
-def test_java_options_of_conf_stay(
-    connection: Callable[..., None], home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """Those of the file are replaced by these, as the author requests."""
-    connection("spark_default", conn_type="spark", host="yarn")
-    (tmp_path / "spark-defaults.conf").write_text("spark.executor.defaultJavaOptions -Da=1\n")
-    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
-    conf = {"spark.driver.extraJavaOptions": "-Dmine=1", "spark.executor.defaultJavaOptions": "-Dmine=2"}
-
-    submitted = submit(home, system_properties={"allowed": "https://a/oauth2"}, conf=conf)
-
-    assert java_options(submitted) == {
-        "spark.driver.extraJavaOptions": "-Dmine=1 -Dallowed=https://a/oauth2",
-        "spark.executor.defaultJavaOptions": "-Dmine=2 -Dallowed=https://a/oauth2",
-    }
+    assert java_options(submitted) == expected
 
 
 @pytest.mark.parametrize("master", ["local[2]", "yarn"])
-def test_a_value_is_never_a_second_java_option(connection: Callable[..., None], home: Path, master: str) -> None:
+def test_a_value_is_never_a_second_java_option(submit: Submit, master: str) -> None:
     """Whatever its value and its source."""
-    connection("spark_default", conn_type="spark", host=master)
     value = 'https://a/" -XX:OnError=id \\'
 
-    submitted = submit(home, system_properties={"allowed": value})
+    submitted = submit(master, system_properties={"allowed": value})
 
     for options in (submitted.environment["SPARK_SUBMIT_OPTS"], *java_options(submitted).values()):
         assert [word for word in shlex.split(options) if "OnError" in word] == [f"-Dallowed={value}"]
 
 
-def test_an_author_may_open_more_of_the_ui(connection: Callable[..., None], home: Path) -> None:
-    connection("spark_default", conn_type="spark", host="local[2]")
-    submitted = submit(home, conf={"spark.ui.threadDumpsEnabled": "true"})
-
-    assert settings(submitted)["spark.ui.threadDumpsEnabled"] == "true"
-    assert settings(submitted)["spark.ui.heapHistogramEnabled"] == "false"
-
-
-_MASTERS = pytest.mark.parametrize(
-    ("master", "mode"),
-    [("local[2]", None), ("spark://m:7077", None), ("yarn", "client"), ("yarn", "cluster")],
-    ids=["local", "standalone", "yarn-client", "yarn-cluster"],
-)
-
-
-@_MASTERS
-def test_what_its_jvms_unpack_is_in_the_jobs_folder(
-    connection: Callable[..., None], home: Path, tmp_path: Path, master: str, mode: str | None
-) -> None:
-    """They load native code from there, and another user could replace it in a folder for all."""
-    connection("spark_default", conn_type="spark", host=master)
-
-    submitted = submit(home, report_location=f"file://{tmp_path}" if mode == "cluster" else None, deploy_mode=mode)
-
-    assert (submitted.folder_mode, submitted.folder.exists()) == (0o700, False)
-    variables = ["SPARK_SUBMIT_OPTS", *(["SPARK_LAUNCHER_OPTS"] if master == "local[2]" else [])]
-    for name in variables:
-        assert f"-Djava.io.tmpdir={submitted.folder}" in shlex.split(submitted.environment[name])
-
-
-@pytest.mark.parametrize("given", [None, "-Dmine=1", "-Djava.io.tmpdir=/mine"])
-def test_an_executor_of_a_standalone_cluster_unpacks_into_its_own_folder(
-    connection: Callable[..., None], home: Path, given: str | None
-) -> None:
+@pytest.mark.parametrize("given", [None, "-Djava.io.tmpdir=/mine"])
+def test_an_executor_of_a_standalone_cluster_unpacks_into_its_own_folder(submit: Submit, given: str | None) -> None:
     """And not into that of the machine, unless the author names a folder: of two values Java takes the last."""
-    connection("spark_default", conn_type="spark", host="spark://m:7077")
     name = "spark.executor.extraJavaOptions"
 
-    submitted = submit(home, conf={name: given} if given else {})
+    submitted = submit("spark://m:7077", conf={name: given} if given else {})
 
     expected = (
         {name: f"-Djava.io.tmpdir=. {given}"} if given else {"spark.executor.defaultJavaOptions": "-Djava.io.tmpdir=."}
     )
     assert java_options(submitted) == expected
-
-
-@_MASTERS
-def test_others_may_not_write_what_spark_writes(
-    connection: Callable[..., None], home: Path, tmp_path: Path, master: str, mode: str | None
-) -> None:
-    """Whatever the worker's umask, of which the rest stays."""
-    connection("spark_default", conn_type="spark", host=master)
-    before = os.umask(0o004)
-    try:
-        submitted = submit(home, report_location=f"file://{tmp_path}" if mode == "cluster" else None, deploy_mode=mode)
-    finally:
-        os.umask(before)
-
-    assert submitted.umask == 0o026
-    assert {path for path, mode in submitted.modes.items() if mode & 0o022} == set()
-
-
-def settings(submitted: Submitted) -> dict[str, str]:
-    return dict(word.split("=", 1) for flag, word in pairwise(submitted.arguments) if flag == "--conf")
-
-
-def java_options(submitted: Submitted) -> dict[str, str]:
-    return {name: value for name, value in settings(submitted).items() if name.endswith("JavaOptions")}
 
 
 @pytest.mark.parametrize(
