@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import permutations
 
 import pytest
 from hypothesis import given
@@ -31,6 +32,7 @@ from tests.dataclass_values import values_of
 
 _OPENING, _OPEN, _FINISHED = (state.value for state in MarkState)
 _MARK = Mark(3, "other", "run", "key", _OPEN, groups=2)
+_BEGUN, _DONE = replace(_MARK, state=_OPENING), replace(_MARK, state=_FINISHED)
 _FIRST = Claimant(1, "mine", "run", "key", may_have_delivered=False)
 _RETRY = Claimant(4, "mine", "run", "key", may_have_delivered=True)
 #: Its plan was delivered by submission 3, as the worker has proved.
@@ -78,48 +80,29 @@ def test_what_is_no_mark_is_refused(text: str) -> None:
         pytest.param(None, _FIRST, Decision.BEGIN, id="first"),
         pytest.param(None, _RETRY, Decision.READ_BACK, id="retry-without-a-mark"),
         pytest.param(_MARK, _RETRY, Decision.CONTINUE, id="open"),
-        pytest.param(replace(_MARK, state=_FINISHED), _RETRY, Decision.DELIVERED, id="finished"),
-        pytest.param(replace(_MARK, state=_OPENING), _RETRY, Decision.READ_BACK, id="opening"),
+        pytest.param(_DONE, _RETRY, Decision.DELIVERED, id="finished"),
+        pytest.param(_BEGUN, _RETRY, Decision.READ_BACK, id="opening"),
         pytest.param(_MARK, replace(_RETRY, key="other"), Decision.READ_BACK, id="open-under-another-key"),
-        pytest.param(
-            replace(_MARK, state=_FINISHED), replace(_RETRY, key="other"), Decision.READ_BACK, id="finished-another-key"
-        ),
+        pytest.param(_DONE, replace(_RETRY, key="other"), Decision.READ_BACK, id="finished-another-key"),
         pytest.param(_MARK, replace(_RETRY, untrusted_until=2), Decision.CONTINUE, id="trusted-again"),
         pytest.param(_MARK, replace(_RETRY, untrusted_until=3), Decision.READ_BACK, id="open-and-untrusted"),
-        pytest.param(
-            replace(_MARK, state=_FINISHED),
-            replace(_RETRY, untrusted_until=3),
-            Decision.READ_BACK,
-            id="finished-and-untrusted",
-        ),
-        pytest.param(
-            _MARK, replace(_RETRY, may_have_delivered=False), Decision.CONTINUE, id="the-worker-does-not-know-the-run"
-        ),
+        pytest.param(_DONE, replace(_RETRY, untrusted_until=3), Decision.READ_BACK, id="finished-and-untrusted"),
+        pytest.param(_MARK, replace(_RETRY, may_have_delivered=False), Decision.CONTINUE, id="unknown-run"),
         pytest.param(
             _MARK,
             replace(_RETRY, key="other", may_have_delivered=False),
             Decision.READ_BACK,
-            id="the-worker-does-not-know-the-run-and-another-key",
+            id="unknown-run-and-another-key",
         ),
         pytest.param(_MARK, _ANOTHER_RUN, Decision.BEGIN, id="another-run"),
         pytest.param(
             _MARK, replace(_ANOTHER_RUN, may_have_delivered=True), Decision.READ_BACK, id="another-run-and-a-retry"
         ),
         pytest.param(replace(_MARK, token="mine", number=4), _RETRY, Decision.CONTINUE, id="own-mark"),
-        pytest.param(replace(_MARK, state=_FINISHED), _PROVED, Decision.DELIVERED, id="proved-and-mapped-by-segments"),
-        pytest.param(
-            replace(_MARK, state=_FINISHED),
-            replace(_PROVED, carries=False),
-            Decision.READ_BACK,
-            id="proved-with-headers",
-        ),
-        pytest.param(replace(_MARK, state=_OPENING), _PROVED, Decision.READ_BACK, id="written-again-since-the-proof"),
-        pytest.param(
-            replace(_MARK, state=_FINISHED),
-            replace(_PROVED, untrusted_until=4),
-            Decision.READ_BACK,
-            id="a-bad-verdict-since-the-proof",
-        ),
+        pytest.param(_DONE, _PROVED, Decision.DELIVERED, id="proved-and-mapped-by-segments"),
+        pytest.param(_DONE, replace(_PROVED, carries=False), Decision.READ_BACK, id="proved-with-headers"),
+        pytest.param(_BEGUN, _PROVED, Decision.READ_BACK, id="written-again-since-the-proof"),
+        pytest.param(_DONE, replace(_PROVED, untrusted_until=4), Decision.READ_BACK, id="a-bad-verdict-since"),
     ],
 )
 def test_what_earlier_deliveries_mean(mark: Mark | None, claimant: Claimant, decision: Decision) -> None:
@@ -148,7 +131,7 @@ def test_a_late_driver_assumes_that_a_mark_has_expired(known: bool, now_ms: int,
         pytest.param(_MARK, _FIRST, id="later-submission"),
         pytest.param(_MARK, replace(_RETRY, number=3), id="another-driver-of-the-submission"),
         pytest.param(_MARK, replace(_ANOTHER_RUN, number=3), id="another-run-with-the-same-number"),
-        pytest.param(replace(_MARK, state=_FINISHED), _FIRST, id="finished"),
+        pytest.param(_DONE, _FIRST, id="finished"),
     ],
 )
 def test_an_earlier_submission_does_not_get_the_run_back(mark: Mark, claimant: Claimant) -> None:
@@ -208,7 +191,7 @@ def test_a_claim_of_what_was_proved_keeps_the_proof() -> None:
         pytest.param(_MARK, Decision.BEGIN, _OPENING, id="begin"),
         pytest.param(_MARK, Decision.READ_BACK, _OPENING, id="read-back"),
         pytest.param(_MARK, Decision.CONTINUE, _OPEN, id="continue"),
-        pytest.param(replace(_MARK, state=_FINISHED), Decision.DELIVERED, _FINISHED, id="delivered"),
+        pytest.param(_DONE, Decision.DELIVERED, _FINISHED, id="delivered"),
     ],
 )
 def test_a_claim_promises_no_more_than_is_so(mark: Mark | None, decision: Decision, state: str) -> None:
@@ -222,7 +205,7 @@ def test_a_claim_promises_no_more_than_is_so(mark: Mark | None, decision: Decisi
     ("mark", "expected"),
     [
         pytest.param(_MARK, True, id="own"),
-        pytest.param(replace(_MARK, state=_FINISHED), True, id="own-and-finished"),
+        pytest.param(_DONE, True, id="own-and-finished"),
         pytest.param(None, False, id="none"),
         pytest.param(replace(_MARK, number=4), False, id="another-number"),
         pytest.param(replace(_MARK, token="mine"), False, id="another-driver"),
@@ -233,16 +216,11 @@ def test_only_the_driver_of_the_mark_may_write(mark: Mark | None, expected: bool
     assert is_owner(mark, 3, "other") is expected
 
 
-@pytest.mark.parametrize(
-    ("before", "proved", "after"),
-    [(state, True, _FINISHED) for state in (_OPENING, _OPEN, _FINISHED)]
-    + [(state, False, _OPENING) for state in (_OPENING, _OPEN, _FINISHED)],
-)
-def test_the_worker_has_the_last_word(before: str, proved: bool, after: str) -> None:
+@pytest.mark.parametrize("mark", [_BEGUN, _MARK, _DONE], ids=lambda mark: mark.state)
+def test_the_worker_has_the_last_word(mark: Mark) -> None:
     """Only the state of the mark changes."""
-    mark = replace(_MARK, state=before)
-
-    assert judged(mark, 3, "run", proved=proved) == replace(_MARK, state=after)
+    assert judged(mark, 3, "run", proved=True) == _DONE
+    assert judged(mark, 3, "run", proved=False) == _BEGUN
 
 
 @pytest.mark.parametrize(
@@ -266,13 +244,10 @@ def test_the_highest_number_counts() -> None:
     assert latest([replace(_MARK, number=n) for n in (2, 9, 4)]) == replace(_MARK, number=9)
 
 
-@pytest.mark.parametrize("others", [[_OPEN, _FINISHED], [_FINISHED, _OPEN]])
-@pytest.mark.parametrize("place", [0, 1, 2])
-def test_of_two_marks_of_one_submission_the_one_that_promises_less_counts(others: list[str], place: int) -> None:
+def test_of_two_marks_of_one_submission_the_one_that_promises_less_counts() -> None:
     """The worker may distrust a submission, and not know all places where it has its mark."""
-    states = [*others[:place], _OPENING, *others[place:]]
-
-    assert latest([replace(_MARK, state=state) for state in states]) == replace(_MARK, state=_OPENING)
+    for marks in permutations([_BEGUN, _MARK, _DONE]):
+        assert latest(marks) == _BEGUN
 
 
 @pytest.mark.parametrize(("stored", "now_ms", "number"), [(0, 1, 1), (5, 3, 6), (5, 6, 6), (5, 9, 9)])

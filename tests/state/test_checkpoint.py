@@ -15,12 +15,14 @@ from airflow_provider_kafka_spark.core.streams.checkpoint import (
     LARGEST_FILE,
     Batch,
     Binding,
+    Checkpoint,
     Lock,
     StreamManifest,
     commit_text,
 )
 from airflow_provider_kafka_spark.state import checkpoint as checkpoint_module
 from airflow_provider_kafka_spark.state.checkpoint import CheckpointFolder, finished_offsets, read_checkpoint
+from tests.core.refusals import refuses
 
 _P = TopicPartition("orders", 0)
 _LOCK = Lock("task 'copy' of DAG 'orders', run 'manual'", "local-1", 0)
@@ -43,6 +45,12 @@ def _batch(folder: Path, number: int, end: int, *, commit: bool = True) -> None:
     if commit:
         _write(folder / "commits" / str(number), commit_text())
         _write(folder / "commits" / f".{number}.crc", "crc")
+
+
+def _read(location: Path | str) -> Checkpoint:
+    found = CheckpointFolder(str(location)).read()
+    assert found is not None
+    return found
 
 
 @pytest.fixture
@@ -70,9 +78,8 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("form", ["{}", "{}/", "file://{}", "file:{}", " {} "])
 def test_reads_what_spark_and_we_wrote(generation: Path, form: str) -> None:
     """Manifest, last commit, the batch after it, and Spark's first offsets; by path and by URI."""
-    found = CheckpointFolder(form.format(generation.parent)).read()
+    found = _read(form.format(generation.parent))
 
-    assert found is not None
     assert (found.number, found.manifest, found.initial) == (0, _manifest(), {_P: 6})
     assert (found.committed, found.uncommitted) == (Batch(1, {_P: 20}, 1), Batch(2, {_P: 30}, 2))
 
@@ -108,28 +115,19 @@ def test_the_newest_generation_counts(generation: Path, others: list[str], expec
     for name in others:
         _write(generation.parent / name / "stream.json", _manifest("fedcba9876543210").to_json())
 
-    found = CheckpointFolder(str(generation.parent)).read()
-
-    assert found is not None
-    assert found.number == expected
+    assert _read(generation.parent).number == expected
 
 
-def test_a_generation_that_was_only_begun_does_not_count(generation: Path) -> None:
-    """Its driver ended before it wrote the record, which is the first file: there is nothing in it."""
+def test_a_generation_without_its_record(generation: Path) -> None:
+    """It is the first file: one that was only begun has nothing in it, and does not count. Where it was lost, an older
+    generation in its place would copy again what this one has copied.
+    """
     _write(generation.parent / "generation-1" / "stream.json.partial", "{")
+    assert _read(generation.parent).number == 0
 
-    found = CheckpointFolder(str(generation.parent)).read()
-
-    assert found is not None
-    assert found.number == 0
-
-
-def test_a_generation_whose_record_was_lost_is_an_error(generation: Path) -> None:
-    """An older one in its place would copy again what this one has copied."""
     _batch(generation.parent / "generation-1", 0, 40)
-
     with pytest.raises(CheckpointError, match=r"generation-1 must have the file stream\.json .* it is missing"):
-        CheckpointFolder(str(generation.parent)).read()
+        _read(generation.parent)
 
 
 def test_reads_a_checkpoint_of_sparks_own(tmp_path: Path) -> None:
@@ -138,9 +136,8 @@ def test_reads_a_checkpoint_of_sparks_own(tmp_path: Path) -> None:
     _write(tmp_path / "sources" / "0" / "0", '\0v1\n{"orders":{"0":6}}')
     _batch(tmp_path, 0, 10)
 
-    found = CheckpointFolder(str(tmp_path)).read()
+    found = _read(tmp_path)
 
-    assert found is not None
     assert (found.manifest, found.finished) == (None, {_P: 10})
 
 
@@ -159,19 +156,10 @@ def test_half_a_file_is_an_error(generation: Path, file: str, keep: float) -> No
     whole = (generation / file).read_text()
     (generation / file).write_text(whole[: int((len(whole.rstrip()) - 1) * keep)])
 
-    with pytest.raises(CheckpointError) as raised:
-        CheckpointFolder(str(generation.parent)).read()
+    with refuses(CheckpointError, f"{file} ") as raised:
+        _read(generation.parent)
 
-    assert f"{file} " in str(raised.value)
     assert not raised.value.retriable
-
-
-def test_a_file_that_is_no_text_is_an_error(generation: Path) -> None:
-    """Bytes that are no UTF-8 have a name in the message, not a traceback of their own."""
-    (generation / "stream.json").write_bytes(b"\xff\xfe{")
-
-    with pytest.raises(CheckpointError, match=r"stream\.json .* do not make sense"):
-        CheckpointFolder(str(generation.parent)).read()
 
 
 @pytest.mark.parametrize(
@@ -192,7 +180,7 @@ def test_a_missing_file_is_an_error(generation: Path, files: list[str], says: st
         (generation / file).unlink()
 
     with pytest.raises(CheckpointError, match=says):
-        CheckpointFolder(str(generation.parent)).read()
+        _read(generation.parent)
 
 
 @pytest.mark.parametrize("files", [["commits/0"], ["sources/0/0"], ["metadata"]], ids=" ".join)
@@ -248,24 +236,15 @@ def test_what_cannot_be_read_is_an_error(tmp_path: Path, part: str) -> None:
         odd.write_text("")
 
     with pytest.raises(CheckpointError, match="must be readable by the worker") as raised:
-        CheckpointFolder(str(location)).read()
+        _read(location)
 
     assert isinstance(raised.value.__cause__, OSError)
 
 
-def _pipe(file: Path) -> None:
-    os.mkfifo(file)
-
-
-def _endless(file: Path) -> None:
-    file.symlink_to("/dev/zero")
-
-
 def _link(file: Path) -> None:
     """To a file that the worker can read, and those who made the link cannot."""
-    target = file.with_name("private")
-    target.write_text("{}")
-    file.symlink_to(target)
+    file.with_name("private").write_text("{}")
+    file.symlink_to(file.with_name("private"))
 
 
 def _large(file: Path) -> None:
@@ -273,8 +252,15 @@ def _large(file: Path) -> None:
         sparse.truncate(LARGEST_FILE + 1)
 
 
+_WITHOUT_END = pytest.mark.parametrize(
+    "make",
+    [os.mkfifo, lambda file: file.symlink_to("/dev/zero"), _link, _large],
+    ids=["named-pipe", "endless", "link", "too-large"],
+)
+
+
 @pytest.mark.timeout(20)
-@pytest.mark.parametrize("make", [_pipe, _endless, _link, _large], ids=["named-pipe", "endless", "link", "too-large"])
+@_WITHOUT_END
 @pytest.mark.parametrize("file", ["stream.json", "metadata", "sources/0/0", "offsets/2", "commits/1"])
 def test_a_file_that_has_no_end_is_not_read(generation: Path, file: str, make: Callable[[Path], None]) -> None:
     """Others may write to the folder: a task neither hangs nor fills its memory, and the file is named."""
@@ -282,7 +268,7 @@ def test_a_file_that_has_no_end_is_not_read(generation: Path, file: str, make: C
     make(generation / file)
 
     with pytest.raises(CheckpointError, match=f"{file} must (be a regular file|have at most)"):
-        CheckpointFolder(str(generation.parent)).read()
+        _read(generation.parent)
 
 
 @pytest.mark.parametrize("folder", ["", "offsets", "commits", "sources", "sources/0"])
@@ -293,11 +279,11 @@ def test_a_folder_of_a_checkpoint_that_is_a_link_is_refused(generation: Path, tm
     linked.symlink_to(tmp_path / "elsewhere")
 
     with pytest.raises(CheckpointError, match=f"{re.escape(str(linked))}' is a link"):
-        CheckpointFolder(str(location)).read()
+        _read(location)
 
 
 @pytest.mark.timeout(20)
-@pytest.mark.parametrize("make", [_pipe, _endless, _link, _large], ids=["named-pipe", "endless", "link", "too-large"])
+@_WITHOUT_END
 def test_a_lock_that_has_no_end_is_not_read(tmp_path: Path, make: Callable[[Path], None]) -> None:
     """It is no lock that a run has left, and is not taken over as one."""
     make(tmp_path / "lock.json")
@@ -326,7 +312,6 @@ def test_a_storage_without_its_provider_is_an_error(location: str, ask: str) -> 
     "location",
     [
         pytest.param("checkpoints/orders", id="relative"),
-        pytest.param("./checkpoints", id="relative-with-a-dot"),
         pytest.param("~/checkpoints", id="home"),
         pytest.param("", id="empty"),
         pytest.param("None", id="template-without-a-value"),
@@ -337,17 +322,13 @@ def test_a_storage_without_its_provider_is_an_error(location: str, ask: str) -> 
         pytest.param("hdfs:/checkpoints", id="no-host-which-only-hadoop-knows"),
         pytest.param("s3a:checkpoints", id="no-slashes"),
         pytest.param(None, id="null"),
-        pytest.param(5, id="number"),
         pytest.param(Path("/data"), id="path-object"),
     ],
 )
 def test_refuses_a_location_that_is_none(location: object) -> None:
     """Worker and driver would look for it in different places."""
-    with pytest.raises(CheckpointError) as raised:
+    with refuses(CheckpointError, "must be an absolute path or a URI, such as", f"got {location!r}"):
         CheckpointFolder(location)  # type: ignore[arg-type]
-
-    assert "checkpoint_location must be an absolute path or a URI, such as" in str(raised.value)
-    assert f"got {location!r}" in str(raised.value)
 
 
 @pytest.mark.parametrize(
@@ -368,12 +349,19 @@ def test_the_driver_gets_the_uris_of_its_files(location: str, is_local: bool, ur
     assert folder.generation_uri(3) == f"{uri}/generation-3"
 
 
-def test_a_folder_that_can_be_made_is_writable(tmp_path: Path) -> None:
-    """Its own or one of its parents; it is not made to find out."""
+def test_a_folder_that_can_be_made_is_writable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own or one of its parents; it is not made to find out. What this user may not write, the driver on the same
+    machine may not either.
+    """
     CheckpointFolder(str(tmp_path)).check_writable()
     CheckpointFolder(str(tmp_path / "new" / "er")).check_writable()
 
     assert list(tmp_path.iterdir()) == []
+    with refuses(CheckpointError, "File name too long"):
+        CheckpointFolder(f"{tmp_path}/{'x' * 300}").check_writable()
+    monkeypatch.setattr("os.access", lambda *_: False)
+    with refuses(CheckpointError, "cannot be written by this user"):
+        CheckpointFolder(str(tmp_path)).check_writable()
 
 
 @pytest.mark.parametrize("below", ["", "/orders", "/orders/daily"])
@@ -381,24 +369,8 @@ def test_a_file_is_not_a_folder(tmp_path: Path, below: str) -> None:
     """Nothing can be written below it, and it is named."""
     (tmp_path / "taken").write_text("")
 
-    with pytest.raises(CheckpointError) as raised:
+    with refuses(CheckpointError, f"{str(tmp_path / 'taken')!r} is no folder"):
         CheckpointFolder(f"{tmp_path}/taken{below}").check_writable()
-
-    assert f"{str(tmp_path / 'taken')!r} is no folder" in str(raised.value)
-
-
-def test_a_folder_of_others_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What this user may not write, the driver on the same machine may not either."""
-    monkeypatch.setattr("os.access", lambda *_: False)
-
-    with pytest.raises(CheckpointError, match="cannot be written by this user"):
-        CheckpointFolder(str(tmp_path)).check_writable()
-
-
-def test_a_name_that_is_too_long_is_an_error(tmp_path: Path) -> None:
-    """As the system says it, under our name."""
-    with pytest.raises(CheckpointError, match="File name too long"):
-        CheckpointFolder(f"{tmp_path}/{'x' * 300}").check_writable()
 
 
 def test_without_a_lock_the_checkpoint_is_free(tmp_path: Path) -> None:
@@ -449,11 +421,9 @@ def test_a_lock_that_changes_is_in_use(
     """Its owner is named, and how runs are kept apart; a retry may find it free."""
     # A pause of the machine is no sign of a dead owner.
     monkeypatch.setattr(checkpoint_module, "STALE_SECONDS", 10)
-    with pytest.raises(CheckpointInUseError) as raised:
+    with refuses(CheckpointInUseError, f"is in use by {_LOCK}", "max_active_runs=1") as raised:
         CheckpointFolder(str(tmp_path)).stale_lock()
 
-    assert f"is in use by {_LOCK}" in str(raised.value)
-    assert "max_active_runs=1" in str(raised.value)
     assert raised.value.retriable
 
 
@@ -468,14 +438,11 @@ def test_a_lock_that_goes_leaves_the_checkpoint_free(
     assert CheckpointFolder(str(tmp_path)).stale_lock() is None
 
 
-def test_a_checkpoint_is_read_or_says_why_not(tmp_path: Path) -> None:
-    (tmp_path / "offsets").mkdir()
-    (tmp_path / "commits").mkdir()
-    metadata = '{"batchWatermarkMs":0,"batchTimestampMs":0,"conf":{}}'
-    (tmp_path / "offsets" / "0").write_text(f'v1\n{metadata}\n{{"orders":{{"0":23}}}}')
-    (tmp_path / "commits" / "0").write_text('v1\n{"nextBatchWatermarkMs":0}')
-
-    assert read_checkpoint(str(tmp_path)) == Position({TopicPartition("orders", 0): 23})
+def test_a_checkpoint_is_read_or_says_why_not(generation: Path, tmp_path: Path) -> None:
+    """Also where bytes are no UTF-8."""
+    assert read_checkpoint(str(tmp_path)) == Position({_P: 20})
     assert isinstance(read_checkpoint(str(tmp_path / "elsewhere")), CheckpointError)
-    (tmp_path / "offsets" / "0").write_text("v1\n{")
+    (generation / "stream.json").write_bytes(b"\xff\xfe{")
+    with pytest.raises(CheckpointError, match=r"stream\.json .* do not make sense"):
+        _read(tmp_path)
     assert isinstance(read_checkpoint(str(tmp_path)), CheckpointError)
