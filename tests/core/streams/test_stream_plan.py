@@ -247,55 +247,31 @@ _P = [(0, 4, 4)]
     ("cluster", "says", "ranges", "missing", "begins_anew"),
     [
         pytest.param(
-            _cluster(p=_P),
-            "o[0] 5 to 5: the topic was deleted; the stream had read it",
-            ["p:0:1:4"],
-            "o:0:5:5",
-            True,
+            _cluster(p=_P), "o[0] 5 to 5: the topic was deleted; the stream had read it", ["p:0:1:4"], "o:0:5:5", True,
             id="deleted",
         ),
         pytest.param(
-            _cluster({"o": "id-2"}, o=[(0, 10, 10)], p=_P),
-            "was deleted and recreated (id id-1, now id-2)",
-            ["o:0:0:10", "p:0:1:4"],
-            "o:0:5:5",
-            True,
-            id="created-again",
+            _cluster({"o": "id-2"}, o=[(0, 10, 10)], p=_P), "was deleted and recreated (id id-1, now id-2)",
+            ["o:0:0:10", "p:0:1:4"], "o:0:5:5", True, id="created-again",
         ),
         pytest.param(
-            _cluster({"o": "id-2"}, o=[(0, 3, 3)], p=_P),
-            "was deleted and recreated (id id-1, now id-2)",
-            ["o:0:0:3", "p:0:1:4"],
-            "o:0:5:5",
-            True,
-            id="created-again-and-shorter",
+            _cluster({"o": "id-2"}, o=[(0, 3, 3)], p=_P), "was deleted and recreated (id id-1, now id-2)",
+            ["o:0:0:3", "p:0:1:4"], "o:0:5:5", True, id="created-again-and-shorter",
         ),
         pytest.param(
-            _cluster(o=[(0, 3, 3)], p=_P),
-            "the log ends at 3, and the stream had read it up to 5: it was cut short",
-            ["o:0:3:3", "p:0:1:4"],
-            "o:0:5:5",
-            True,
-            id="cut-short",
+            _cluster(o=[(0, 3, 3)], p=_P), "the log ends at 3, and the stream had read it up to 5: it was cut short",
+            ["o:0:3:3", "p:0:1:4"], "o:0:5:5", True, id="cut-short",
         ),
         pytest.param(
-            _cluster({"o": None}, o=[(0, 3, 3)], p=_P),
-            "or the topic was recreated",
-            ["o:0:0:3", "p:0:1:4"],
-            "o:0:5:5",
-            True,
-            id="shorter-without-an-id",
+            _cluster({"o": None}, o=[(0, 3, 3)], p=_P), "or the topic was recreated", ["o:0:0:3", "p:0:1:4"], "o:0:5:5",
+            True, id="shorter-without-an-id",
         ),
         pytest.param(
-            _cluster(o=[(8, 10, 10)], p=_P),
-            "o[0] 5 to 8: aged out",
-            ["o:0:8:10", "p:0:1:4"],
-            "o:0:5:8",
-            False,
+            _cluster(o=[(8, 10, 10)], p=_P), "o[0] 5 to 8: aged out", ["o:0:8:10", "p:0:1:4"], "o:0:5:8", False,
             id="aged-out",
         ),
     ],
-)
+)  # fmt: skip
 def test_what_is_gone_is_an_error_unless_the_loss_is_permitted(
     cluster: ClusterState, says: str, ranges: list[str], missing: str, begins_anew: bool
 ) -> None:
