@@ -44,29 +44,25 @@ def cluster(cluster_id: str, state: TopicState) -> ClusterState:
     return ClusterState(cluster_id, "kafka_default", 0, {state.name: state})
 
 
-SOURCE = cluster("a", topic("orders", "s", (0, 30), (0, 5)))
-TARGET = cluster("b", topic("copy", "t", (0, 200), (0, 50)))
+def source_of(topic_id: str | None, *ends: tuple[int, int], name: str = "orders") -> ClusterState:
+    return cluster("a", topic(name, topic_id, *ends))
+
+
+def target_of(topic_id: str | None, *ends: tuple[int, int]) -> ClusterState:
+    return cluster("b", topic("copy", topic_id, *ends))
+
+
+SOURCE, TARGET = source_of("s", (0, 30), (0, 5)), target_of("t", (0, 200), (0, 50))
 
 
 def plan(past: PastCopy = _PAST, source: ClusterState = SOURCE, target: ClusterState = TARGET, **how: Any) -> AuditPlan:
     return plan_audit(past, source, target, **how)
 
 
-def places(of: AuditPlan) -> list[str]:
-    return of.target.format()
-
-
-def test_it_reads_the_ranges_and_the_target_from_where_the_run_began() -> None:
-    found = plan()
-
-    assert found.source == OffsetRanges(_SOURCE)
-    assert places(found) == ["copy:0:90:200", "copy:1:40:50"]
-    assert (found.may_have_aged, found.warnings) == ((), ())
-
-
 @pytest.mark.parametrize(
     ("change", "how", "expected"),
     [
+        pytest.param({}, {}, ["copy:0:90:200", "copy:1:40:50"], id="from-where-the-run-began"),
         pytest.param({}, {"read_to_end": False}, ["copy:0:100:115"], id="only-where-written"),
         pytest.param(
             {"evidence": replace(_PAST.evidence, target_ends={})}, {}, ["copy:0:100:200", "copy:1:0:50"], id="no-ends"
@@ -80,7 +76,11 @@ def test_it_reads_the_ranges_and_the_target_from_where_the_run_began() -> None:
 )
 def test_where_it_looks(change: dict[str, Any], how: dict[str, Any], expected: list[str]) -> None:
     """Without a begin, a partition where the run wrote nothing is read whole."""
-    assert places(plan(replace(_PAST, **change), **how)) == expected
+    found = plan(replace(_PAST, **change), **how)
+
+    assert found.target.format() == expected
+    assert (found.source, found.may_have_aged) == (OffsetRanges(_SOURCE), ())
+    assert bool(found.warnings) is ("read_to_end" in how)
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_where_it_looks(change: dict[str, Any], how: dict[str, Any], expected: l
 )  # fmt: skip
 def test_what_may_have_aged_out(ends: Any, transform: dict[str, Any], aged: list[str]) -> None:
     past = replace(_PAST, evidence=replace(_PAST.evidence, transform=Transform(**{"topic": "copy", **transform})))
-    found = plan(past, target=cluster("b", topic("copy", "t", *ends)))
+    found = plan(past, target=target_of("t", *ends))
 
     assert [str(p) for p in found.may_have_aged] == aged
     assert bool(found.warnings) is bool(aged)
@@ -115,7 +115,7 @@ def test_a_compacted_target_and_one_whose_settings_are_hidden() -> None:
 
 
 def test_what_has_aged_out_of_the_source_is_not_read() -> None:
-    found = plan(source=cluster("a", topic("orders", "s", (15, 30), (5, 5))))
+    found = plan(source=source_of("s", (15, 30), (5, 5)))
 
     assert found.source.format() == ["orders:0:15:20"]
     assert "10 offsets have aged out of the source" in found.warnings[0]
@@ -124,22 +124,12 @@ def test_what_has_aged_out_of_the_source_is_not_read() -> None:
 @pytest.mark.parametrize(
     ("source", "target", "says"),
     [
-        pytest.param(
-            cluster("a", topic("orders", "x", (0, 30), (0, 5))), TARGET, "source topic 'orders'", id="source-id"
-        ),
-        pytest.param(
-            cluster("a", topic("other", "s", (0, 30))), TARGET, "source topic 'orders' must still", id="no-source"
-        ),
-        pytest.param(
-            cluster("a", topic("orders", None, (0, 19), (0, 5))), TARGET, r"source orders\[0\] must", id="cut"
-        ),
-        pytest.param(cluster("a", topic("orders", None, (0, 30))), TARGET, "no such partition", id="fewer-partitions"),
-        pytest.param(
-            SOURCE, cluster("b", topic("copy", "x", (0, 200), (0, 50))), "target topic 'copy'", id="target-id"
-        ),
-        pytest.param(
-            SOURCE, cluster("b", topic("copy", None, (0, 114), (0, 50))), r"target copy\[0\] must", id="cut-2"
-        ),
+        pytest.param(source_of("x", (0, 30), (0, 5)), TARGET, "source topic 'orders'", id="source-id"),
+        pytest.param(source_of("s", (0, 30), name="x"), TARGET, "source topic 'orders' must still", id="no-source"),
+        pytest.param(source_of(None, (0, 19), (0, 5)), TARGET, r"source orders\[0\] must", id="source-cut"),
+        pytest.param(source_of(None, (0, 30)), TARGET, "no such partition", id="fewer-partitions"),
+        pytest.param(SOURCE, target_of("x", (0, 200), (0, 50)), "target topic 'copy'", id="target-id"),
+        pytest.param(SOURCE, target_of(None, (0, 114), (0, 50)), r"target copy\[0\] must", id="target-cut"),
     ],
 )
 def test_a_topic_that_is_not_that_of_the_copy(source: ClusterState, target: ClusterState, says: str) -> None:
@@ -163,6 +153,10 @@ def test_an_open_transaction_that_hides_what_was_written() -> None:
 GOOD = AuditReport((AuditCounts(_SOURCE[0], once=10), AuditCounts(_SOURCE[1], once=5)))
 
 
+def with_first(*counts: int, **others: int) -> AuditReport:
+    return replace(GOOD, ranges=(AuditCounts(_SOURCE[0], *counts, **others), GOOD.ranges[1]))
+
+
 def report(found: AuditReport | None, digest: str | None = None) -> JobReport:
     return JobReport("0123456789abcdef", digest or plan().digest, (), (), "app", "4.0.0", 1.0, audit=found)
 
@@ -173,15 +167,9 @@ def report(found: AuditReport | None, digest: str | None = None) -> JobReport:
         pytest.param(None, "belongs to another run", id="none"),
         pytest.param(replace(GOOD, ranges=GOOD.ranges[1:]), "the ranges are not", id="range-lacks"),
         pytest.param(replace(GOOD, ranges=(*GOOD.ranges, GOOD.ranges[0])), "the ranges are not", id="range-twice"),
-        pytest.param(
-            replace(GOOD, ranges=(AuditCounts(_SOURCE[0], 9, 2), GOOD.ranges[1])), "11 records", id="too-many"
-        ),
-        pytest.param(
-            replace(GOOD, ranges=(AuditCounts(_SOURCE[0], 9, filtered=1), GOOD.ranges[1])), "1 filtered", id="filtered"
-        ),
-        pytest.param(
-            replace(GOOD, ranges=(AuditCounts(_SOURCE[0], 9, missing=1), GOOD.ranges[1])), "0 offsets for 1", id="where"
-        ),
+        pytest.param(with_first(9, 2), "11 records", id="too-many"),
+        pytest.param(with_first(9, filtered=1), "1 filtered", id="filtered"),
+        pytest.param(with_first(9, missing=1), "0 offsets for 1", id="where"),
         pytest.param(
             replace(GOOD, missing_ranges=(OffsetRange("orders", 7, 0, 1),)), "1 offsets for 0", id="elsewhere"
         ),
@@ -246,7 +234,7 @@ def test_what_ages_out_while_the_job_runs_is_not_missing() -> None:
     """Of the partition that has aged only, where the copy kept the partitions."""
     kept = replace(_PAST.evidence, transform=Transform(topic="copy", preserve_partition=True))
     past = replace(_PAST, evidence=kept)
-    before, after = plan(past), plan(past, target=cluster("b", topic("copy", "t", (101, 200), (0, 50))))
+    before, after = plan(past), plan(past, target=target_of("t", (101, 200), (0, 50)))
     missing = OffsetRange("orders", 0, 10, 12), OffsetRange("orders", 1, 0, 1)
     ranges = AuditCounts(_SOURCE[0], once=8, missing=2), AuditCounts(_SOURCE[1], once=4, missing=1)
     found = AuditReport(ranges, missing)

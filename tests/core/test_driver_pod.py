@@ -24,56 +24,33 @@ def pod(status: dict[str, Any]) -> DriverPod:
     return DriverPod.of({"metadata": metadata, "status": status})
 
 
+def container(phase: str, **state: Any) -> dict[str, Any]:
+    return {"phase": phase, "containerStatuses": [{"state": state}]}
+
+
+UNSCHEDULABLE = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes"}
+NO_IMAGE = {"reason": "ImagePullBackOff", "message": "no such image"}
+KILLED = {"exitCode": 137, "reason": "OOMKilled"}
+EVICTED = {"phase": "Failed", "reason": "Evicted", "message": "low on memory"}
+
+
 @pytest.mark.parametrize(
     ("status", "described", "has_ended"),
     [
         pytest.param({}, "Pending", False, id="no-status-yet"),
+        pytest.param(container("Running", running={}), "Running", False, id="up"),
         pytest.param(
-            {"phase": "Running", "containerStatuses": [{"state": {"running": {}}}]}, "Running", False, id="up"
+            container("Pending", waiting=NO_IMAGE), "Pending (ImagePullBackOff, no such image)", False, id="no-image"
         ),
         pytest.param(
-            {
-                "phase": "Pending",
-                "containerStatuses": [
-                    {"state": {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}}
-                ],
-            },
-            "Pending (ImagePullBackOff, no such image)",
-            False,
-            id="no-image",
-        ),
-        pytest.param(
-            {
-                "phase": "Pending",
-                "conditions": [
-                    {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes"}
-                ],
-            },
+            {"phase": "Pending", "conditions": [UNSCHEDULABLE]},
             "Pending (Unschedulable, 0/3 nodes)",
             False,
             id="no-node",
         ),
-        pytest.param(
-            {
-                "phase": "Failed",
-                "containerStatuses": [{"state": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}}],
-            },
-            "Failed (OOMKilled, exit code 137)",
-            True,
-            id="killed",
-        ),
-        pytest.param(
-            {"phase": "Failed", "reason": "Evicted", "message": "low on memory"},
-            "Failed (Evicted, low on memory)",
-            True,
-            id="evicted",
-        ),
-        pytest.param(
-            {"phase": "Succeeded", "containerStatuses": [{"state": {"terminated": {"exitCode": 0}}}]},
-            "Succeeded",
-            True,
-            id="done",
-        ),
+        pytest.param(container("Failed", terminated=KILLED), "Failed (OOMKilled, exit code 137)", True, id="killed"),
+        pytest.param(EVICTED, "Failed (Evicted, low on memory)", True, id="evicted"),
+        pytest.param(container("Succeeded", terminated={"exitCode": 0}), "Succeeded", True, id="done"),
         pytest.param({"phase": "Unknown"}, "Unknown", False, id="node-is-lost"),
     ],
 )

@@ -38,28 +38,13 @@ def test_the_drawn_tree_is_the_real_one() -> None:
 
 @pytest.mark.parametrize("error", _CLASSES, ids=lambda c: c.__name__)
 def test_every_error_says_what_it_means(error: type[KafkaSparkError]) -> None:
-    """Each class has a docstring of its own."""
+    """Each class has a docstring of its own, and the name that a job reports leads back to it on the worker."""
     assert error.__doc__
     assert error.__doc__ != (error.__base__.__doc__ if error.__base__ else None)
-
-
-@pytest.mark.parametrize("error", _CLASSES, ids=lambda c: c.__name__)
-def test_an_error_crosses_the_border_by_name(error: type[KafkaSparkError]) -> None:
-    """The name that a job reports leads back to the same class on the worker."""
     assert error_named(error.__name__, JobFailedError) is error
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param("NoSuchError", id="unknown"),
-        pytest.param("", id="empty"),
-        pytest.param("ClassVar", id="imported-name"),
-        pytest.param("error_named", id="function"),
-        pytest.param("Exception", id="builtin"),
-        pytest.param("__doc__", id="module-attribute"),
-    ],
-)
+@pytest.mark.parametrize("name", ["NoSuchError", "", "ClassVar", "error_named", "Exception", "__doc__"])
 def test_an_unknown_name_is_the_default(name: str) -> None:
     """A report cannot make the worker raise anything that is not in the tree."""
     assert error_named(name, DeliveryError) is DeliveryError

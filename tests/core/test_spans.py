@@ -39,52 +39,37 @@ def _many_ranges(draw: st.DrawFn) -> OffsetRanges:
     return OffsetRanges(ranges)
 
 
-def test_each_range_has_a_spark_partition_of_its_own() -> None:
-    """A handful of ranges is read as createRDD had it, also where they touch."""
-    ranges = OffsetRanges.parse(["o:0:0:10", "o:0:10:20", "p:1:5:6"])
-
-    assert plan_spans(ranges) == (OffsetRange("o", 0, 0, 10), OffsetRange("o", 0, 10, 20), OffsetRange("p", 1, 5, 6))
-
-
-def test_empty_ranges_start_no_task() -> None:
-    """There is nothing to read in them."""
-    assert plan_spans(OffsetRanges.parse(["o:0:5:5", "o:1:0:3", "o:2:9:9"])) == (OffsetRange("o", 1, 0, 3),)
-
-
-def test_nothing_to_read_needs_no_task() -> None:
-    """An empty plan has no spans."""
-    assert plan_spans(OffsetRanges()) == ()
+@pytest.mark.parametrize(
+    ("ranges", "spans"),
+    [
+        pytest.param(
+            ["o:0:0:10", "o:0:10:20", "p:1:5:6"], ["o:0:0:10", "o:0:10:20", "p:1:5:6"], id="also-if-they-touch"
+        ),
+        pytest.param(["o:0:5:5", "o:1:0:3", "o:2:9:9"], ["o:1:0:3"], id="nothing-to-read-in-empty-ones"),
+        pytest.param([], [], id="none"),
+    ],
+)
+def test_each_of_a_few_ranges_has_a_spark_partition_of_its_own(ranges: list[str], spans: list[str]) -> None:
+    """A handful of ranges is read as createRDD had it."""
+    assert [span.format() for span in plan_spans(OffsetRanges.parse(ranges))] == spans
 
 
 @pytest.mark.parametrize(
-    ("count", "spans"),
+    ("count", "gap", "spans"),
     [
-        pytest.param(MOST_UNGROUPED_RANGES, MOST_UNGROUPED_RANGES, id="as-many-as-are-left-apart"),
-        pytest.param(MOST_UNGROUPED_RANGES + 1, 1, id="one-more"),
+        pytest.param(MOST_UNGROUPED_RANGES, 1, MOST_UNGROUPED_RANGES, id="as-many-as-are-left-apart"),
+        pytest.param(MOST_UNGROUPED_RANGES + 1, 1, 1, id="one-more"),
+        pytest.param(MOST_UNGROUPED_RANGES + 1, SMALL_GAP_OFFSETS, 1, id="gap-that-is-read-through"),
+        pytest.param(MOST_UNGROUPED_RANGES + 1, SMALL_GAP_OFFSETS + 1, MOST_UNGROUPED_RANGES + 1, id="gap-not-read"),
     ],
 )
-def test_many_close_ranges_are_read_by_one_task(count: int, spans: int) -> None:
-    """Beyond the limit, close ranges share a task."""
-    assert len(plan_spans(OffsetRanges(_spaced(count, gap=1)))) == spans
-
-
-@pytest.mark.parametrize(
-    ("gap", "spans"),
-    [
-        pytest.param(SMALL_GAP_OFFSETS, 1, id="read-through"),
-        pytest.param(SMALL_GAP_OFFSETS + 1, MOST_UNGROUPED_RANGES + 1, id="not-read"),
-    ],
-)
-def test_only_small_gaps_are_read_through(gap: int, spans: int) -> None:
-    """A gap that costs more than a task is never read."""
-    assert len(plan_spans(OffsetRanges(_spaced(MOST_UNGROUPED_RANGES + 1, gap)))) == spans
-
-
-def test_empty_ranges_do_not_count_towards_the_limit() -> None:
-    """Idle partitions do not change how the others are read."""
+def test_many_close_ranges_are_read_by_one_task(count: int, gap: int, spans: int) -> None:
+    """Beyond the limit, close ranges share a task. A gap that costs more than a task is never read, and idle partitions
+    do not change how the others are read.
+    """
     idle = [OffsetRange("idle", i, 0, 0) for i in range(50)]
 
-    assert len(plan_spans(OffsetRanges([*_spaced(MOST_UNGROUPED_RANGES, gap=1), *idle]))) == MOST_UNGROUPED_RANGES
+    assert len(plan_spans(OffsetRanges([*_spaced(count, gap), *idle]))) == spans
 
 
 @given(_many_ranges())
@@ -140,10 +125,5 @@ def test_tasks_read_every_span_once_and_in_order(count: int, preserve_order: boo
 
     assert [span for task in tasks for span in task] == sorted(_spans(count))
     assert all(len({(span.topic, span.partition) for span in task}) == 1 for task in tasks)
-
-
-def test_order_is_kept_by_default() -> None:
-    """Records of a partition keep the order of the source unless ``preserve_order=False``."""
-    spans = _spans(MOST_UNGROUPED_RANGES + 1)
-
-    assert tasks_of(spans) == tasks_of(spans, preserve_order=True)
+    # Records of a partition keep the order of the source unless ``preserve_order=False``.
+    assert not preserve_order or tasks_of(_spans(count)) == tasks

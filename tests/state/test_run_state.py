@@ -150,25 +150,20 @@ def test_numbers_grow_over_a_success_and_over_a_change_of_what_is_copied() -> No
     assert (after_success.submission, after_change.submission) == (1_001, 1_002)
 
 
-def test_progress_does_not_count_after_a_try_that_wrote_at_least_once() -> None:
-    """Such a try commits none, so it counts again only when a later submission has committed its own."""
+def test_progress_that_does_not_count() -> None:
+    """A try that writes at least once commits none, and if the report did not prove the delivery the retry looks at the
+    target itself, also if the brokers could not be told so. It counts again when a later submission commits its own.
+    """
     store = TaskStateStore()
 
     exact = submitted(store, now_ms=1_000)
     plain = submitted(store, now_ms=2_000, delivery=AT_LEAST_ONCE)
     again = submitted(store, now_ms=3_000)
-
     assert [state.untrusted_until for state in (exact, plain, again)] == [0, 2_000, 2_000]
 
-
-def test_progress_does_not_count_if_the_report_did_not_prove_the_delivery() -> None:
-    """The retry looks at the target itself, also if the brokers could not be told so."""
-    store = TaskStateStore()
     opened, state = load(store)
     opened.distrusted(opened.submitting(state, PLAN, 7_000, EXACTLY_ONCE))
-
     _, retry = load(store)
-
     assert (retry.untrusted_until, retry.plan, retry.result) == (7_000, PLAN, None)
 
 
@@ -351,14 +346,7 @@ def test_each_success_announces_what_it_delivered() -> None:
     both = ("copy:0:5:8", "copy:0:50:52")
     assert unannounced.earlier == EarlierDelivery("key", 3, both, ("copy:0:5:8",), IDS)
     assert announced.earlier == EarlierDelivery("key", 3, both, both, IDS)
-
-
-def test_what_a_clear_needs_is_never_deleted() -> None:
-    """By default Airflow deletes a value 30 days after it was set; a run may be cleared later."""
-    store = TaskStateStore()
-    finished(store, ti=Try())
-    succeed(store)
-
+    # By default Airflow deletes a value 30 days after it was set; a run may be cleared later.
     assert set(store.retained.values()) == {NEVER_EXPIRE}
 
 
@@ -446,34 +434,28 @@ def test_deliveries_of_another_origin_stand_for_nothing(
 
 
 @pytest.mark.parametrize(
-    "topic_ids",
+    ("earlier", "topic_ids", "counts"),
     [
-        pytest.param({"orders": "id"}, id="the-same"),
-        pytest.param({}, id="unknown"),
-        pytest.param({"orders": "id", "added": "id-2"}, id="another-topic-too"),
+        pytest.param([], {"orders": "id"}, True, id="the-same"),
+        pytest.param([], {}, True, id="unknown"),
+        # A topic that matches a pattern since then changes nothing for the others.
+        pytest.param([], {"orders": "id", "added": "id-2"}, True, id="another-topic-too"),
+        # What an earlier submission came from is not forgotten over one that did without that topic.
+        pytest.param([{"orders": "id", "away": "id-1"}], {"orders": "id", "away": "id-2"}, False, id="away-meanwhile"),
     ],
 )
-def test_deliveries_of_the_same_origin_count(topic_ids: dict[str, str]) -> None:
-    """A topic that matches a pattern since then changes nothing for the others."""
+def test_deliveries_of_the_same_origin_count(
+    earlier: list[dict[str, str]], topic_ids: dict[str, str], counts: bool
+) -> None:
     store = TaskStateStore()
-    first = submitted(store)
-
-    opened, cleared = load(store, clear_number=1)
-    state, plan = opened.for_plan(cleared, replace(PLAN, topic_ids=topic_ids), TRANSFORM)
-
-    assert (state.run_id, state.submitted_at_ms, plan.warnings) == (first.run_id, 1_000, ())
-
-
-def test_a_topic_that_was_away_for_a_while_is_compared() -> None:
-    """What an earlier submission came from is not forgotten over one that did without that topic."""
-    store = TaskStateStore()
-    submitted(store, replace(PLAN, topic_ids={"orders": "id", "stock": "id-1"}))
-    first = submitted(store, PLAN, clear_number=1)
+    for ids in earlier:
+        submitted(store, replace(PLAN, topic_ids=ids))
+    first = submitted(store, clear_number=len(earlier))
 
     opened, cleared = load(store, clear_number=2)
-    state, _ = opened.for_plan(cleared, replace(PLAN, topic_ids={"orders": "id", "stock": "id-2"}), TRANSFORM)
+    state, plan = opened.for_plan(cleared, replace(PLAN, topic_ids=topic_ids), TRANSFORM)
 
-    assert state.run_id != first.run_id
+    assert (state.run_id == first.run_id, state.submitted_at_ms == 1_000, plan.warnings == ()) == (counts,) * 3
 
 
 def resumed(context: dict[str, Any], task_id: str = "task") -> dict[str, Any]:
@@ -519,25 +501,19 @@ def stream(store: TaskStateStore, **context: Any) -> StreamRunStore:
 
 
 def test_submissions_of_a_stream_have_growing_numbers() -> None:
-    """As those of a copy; each try says up to which of the earlier ones committed progress does not count."""
+    """As those of a copy; each try says up to which of the earlier ones committed progress does not count: those at
+    least once, and those whose report did not prove the delivery.
+    """
     store = TaskStateStore()
 
     tries = [
         stream(store).submitting(PLAN, STREAM_ID, now_ms, delivery)
         for now_ms, delivery in [(1_000, EXACTLY_ONCE), (1_000, AT_LEAST_ONCE), (9_000, EXACTLY_ONCE)]
     ]
-
     assert tries == [(1_000, 0), (1_001, 0), (9_000, 1_001)]
 
-
-def test_progress_of_a_stream_does_not_count_if_its_report_did_not_prove_the_delivery() -> None:
-    """The next try looks at the target itself."""
-    store = TaskStateStore()
-    first = stream(store)
-    first.submitting(PLAN, STREAM_ID, 1_000, EXACTLY_ONCE)
-    first.distrusted()
-
-    assert stream(store).submitting(PLAN, STREAM_ID, 2_000, EXACTLY_ONCE) == (2_000, 1_000)
+    stream(store).distrusted()
+    assert stream(store).submitting(PLAN, STREAM_ID, 9_500, EXACTLY_ONCE) == (9_500, 9_000)
 
 
 def test_a_stream_is_finished_from_where_its_first_try_began() -> None:

@@ -26,48 +26,28 @@ def test_long_spans_get_large_fetches(sizes: list[int], fetch: str) -> None:
     assert int(options["kafka.fetch.min.bytes"]) == (1_048_576 if fetch == "large" else 1)
 
 
-@pytest.mark.parametrize(
-    ("read_committed", "level"),
-    [pytest.param(True, "read_committed", id="committed"), pytest.param(False, "read_uncommitted", id="uncommitted")],
-)
-def test_the_isolation_level_is_always_explicit(read_committed: bool, level: str) -> None:
-    """Kafka's default would copy aborted records."""
-    assert source_defaults([], read_committed=read_committed)["kafka.isolation.level"] == level
-
-
-def test_the_producer_waits_for_all_replicas_and_does_not_double() -> None:
-    """A green task means delivered; both settings are explicit, since one switches the other off in silence."""
-    options = sink_defaults()
-
-    assert options["kafka.acks"] == "all"
-    assert options["kafka.enable.idempotence"] == "true"
-
-
-def test_a_fetch_waits_for_less_than_a_second() -> None:
-    """At the end of a range a fetch cannot be filled, and each range has an end."""
-    assert int(source_defaults([], read_committed=True)["kafka.fetch.max.wait.ms"]) < 1_000
-
-
 @pytest.mark.parametrize(("offsets", "small"), [(0, True), (100_000, True), (100_001, False)])
 def test_a_job_is_small_by_all_its_offsets(offsets: int, small: bool) -> None:
     """What counts is how much is read in all."""
     assert is_small(offsets) is small
 
 
-def test_the_connector_keeps_no_records_for_other_readers() -> None:
-    """Every offset is read once; Spark's defaults ran out of memory on many short spans."""
-    options = spark_defaults()
+def test_what_is_set_for_a_reason() -> None:
+    """Kafka's and Spark's defaults would be wrong here."""
+    source, sink, spark = source_defaults([], read_committed=True), sink_defaults(), spark_defaults()
 
-    assert int(options["spark.kafka.consumer.cache.capacity"]) < 64
-    assert options["spark.kafka.consumer.fetchedData.cache.timeout"] == "1s"
-
-
-def test_the_time_zone_is_not_that_of_the_machine() -> None:
-    """A retry may run on another one; expressions such as hour(timestamp) would give another answer there."""
-    assert spark_defaults()["spark.sql.session.timeZone"] == "UTC"
-
-
-def test_nobody_ends_a_job_by_sparks_ui() -> None:
-    """It has no login."""
+    # Kafka's default would copy aborted records.
+    assert source["kafka.isolation.level"] == "read_committed"
+    assert source_defaults([], read_committed=False)["kafka.isolation.level"] == "read_uncommitted"
+    # At the end of a range a fetch cannot be filled, and each range has an end.
+    assert int(source["kafka.fetch.max.wait.ms"]) < 1_000
+    # A green task means delivered; both are explicit, since one switches the other off in silence.
+    assert (sink["kafka.acks"], sink["kafka.enable.idempotence"]) == ("all", "true")
+    # Every offset is read once; Spark's defaults ran out of memory on many short spans.
+    assert int(spark["spark.kafka.consumer.cache.capacity"]) < 64
+    assert spark["spark.kafka.consumer.fetchedData.cache.timeout"] == "1s"
+    # A retry may run on another machine; hour(timestamp) would give another answer in its time zone.
+    assert spark["spark.sql.session.timeZone"] == "UTC"
+    # Spark's UI has no login.
     closed = ("spark.ui.killEnabled", "spark.ui.threadDumpsEnabled", "spark.ui.heapHistogramEnabled")
-    assert {name: spark_defaults()[name] for name in closed} == dict.fromkeys(closed, "false")
+    assert {name: spark[name] for name in closed} == dict.fromkeys(closed, "false")
